@@ -1,0 +1,188 @@
+"""The types of ``streamplace.instance/1`` as they stand in a file; the JSON Schema comes from here.
+
+Field descriptions are part of the published schema, so they are written for a reader of the file.
+Cross references (an id that must exist elsewhere) are checked in `optim.building`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Required
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter
+from typing_extensions import TypedDict
+
+INSTANCE_FORMAT = "streamplace.instance/1"
+MAX_TASKS = 20_000_000
+MAX_NODES = 1_000_000
+MAX_NUMBER = 1e15
+
+Identifier = Annotated[str, Field(min_length=1, max_length=1000)]
+Text = Annotated[str, Field(max_length=100_000)]
+Amount = Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
+Amounts = dict[Identifier, Amount]
+Labels = dict[Identifier, Text]
+Count = Annotated[int, Field(ge=0, le=MAX_TASKS)]
+Pattern = Literal["full", "one_to_one", "rescale", "merge"]
+
+_STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class NodeDocument(BaseModel):
+    """A place for tasks: a machine, a broker, a task manager."""
+
+    model_config = _STRICT
+    id: Identifier
+    capacity: Amounts = Field(
+        {}, description="what the node offers; a resource left out is unbounded"
+    )
+    min_load: Amounts = Field({}, description="least background + load; binds every staying node")
+    background: Amounts = Field({}, description="load that is there before any task is placed")
+    weight: Positive = Field(1.0, description="share of the mean load of a heterogeneous node")
+    slots: Count | None = Field(None, description="worker processes or VM slots")
+    slot_capacity: Amounts = Field({}, description="what one slot offers")
+    rack: Identifier | None = None
+    leaving: bool = Field(False, description="marked for removal")
+    labels: Labels = {}
+
+
+class LinkDocument(BaseModel):
+    """A shared line: traffic between a listed node and any other node crosses it."""
+
+    model_config = _STRICT
+    id: Identifier
+    nodes: list[Identifier] = Field(min_length=1)
+    capacity: Amount
+    background: Amount = 0.0
+
+
+class TopologyDocument(BaseModel):
+    """A job of a Storm-like engine and the number of its worker processes."""
+
+    model_config = _STRICT
+    id: Identifier
+    workers: Annotated[int, Field(ge=1, le=MAX_TASKS)] | None = None
+
+
+class GroupDocument(BaseModel):
+    """Equal tasks ``op/0``, ``op/1``, … that share load and state evenly."""
+
+    model_config = _STRICT
+    tasks: Annotated[int, Field(ge=1, le=MAX_TASKS)]
+    load: Amounts = {}
+    state: Amount | None = None
+
+
+class OperatorDocument(BaseModel):
+    """A vertex of the job graph."""
+
+    model_config = _STRICT
+    id: Identifier
+    topology: Identifier | None = None
+    role: Literal["source", "operator", "sink", "system"] = "operator"
+    group: GroupDocument | None = None
+    cpu_per_tuple: Amount | None = Field(
+        None, description="first resource used per tuple/s of input"
+    )
+    service_rate: Positive | None = Field(None, description="tuples/s the operator can serve")
+    model: Identifier | None = Field(None, description="performance model of one thread")
+
+
+class TaskDocument(TypedDict, total=False):
+    """Whatever is placed: a task, key group, executor or thread."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+    id: Required[
+        Annotated[Identifier, Field(description="unique; op/i overrides member i of a group")]
+    ]
+    operator: Identifier
+    load: Amounts
+    state: Amount
+    migration_cost: Amount
+    node: Annotated[Identifier, Field(description="where the task runs now")]
+    slot: Count
+    allowed: Annotated[list[Identifier], Field(min_length=1)]
+    labels: Labels
+
+
+class StreamDocument(BaseModel):
+    """Traffic between two operators, spread over their tasks by `pattern`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+    source: Identifier = Field(alias="from")
+    target: Identifier = Field(alias="to")
+    rate: Amount | None = None
+    selectivity: Amount | None = Field(None, description="tuples sent here per tuple received")
+    tuple_bytes: Amount | None = None
+    pattern: Pattern = "full"
+
+
+class LimitsDocument(BaseModel):
+    """What a plan must keep beside capacities; null and absent mean no limit."""
+
+    model_config = _STRICT
+    max_migrations: Count | None = None
+    max_migration_cost: Amount | None = None
+    max_load_distance: Amount | None = None
+    max_tasks_per_slot: Annotated[int, Field(ge=1, le=MAX_TASKS)] | None = None
+    max_utilisation: dict[Identifier, Positive] = Field(
+        {}, description='share of the capacity that may be used; "links" for all links'
+    )
+
+
+class ModelPointDocument(BaseModel):
+    """A measured point of a performance model: threads on one slot and what they reach and use."""
+
+    model_config = _STRICT
+    threads: Annotated[int, Field(ge=1, le=1_000_000)]
+    rate: Amount
+    cpu: Amount
+    memory: Amount
+
+
+class VmTypeDocument(BaseModel):
+    """A kind of machine that may be acquired."""
+
+    model_config = _STRICT
+    id: Identifier
+    slots: Annotated[int, Field(ge=1, le=1_000_000)]
+    price: Amount
+
+
+TrafficEntry = Annotated[tuple[Identifier, Identifier, Amount], Strict(False)]
+
+
+class InstanceDocument(BaseModel):
+    """A placement problem: nodes, tasks, what flows between them, and limits."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, title="streamplace instance, version 1"
+    )
+    format: Literal["streamplace.instance/1"]
+    name: Identifier
+    origin: Text = Field("", description="how the instance was made, with its source")
+    units: dict[Identifier, Text] = {}
+    labels: Labels = {}
+    resources: list[Identifier] = Field(
+        ["cpu"], min_length=1, max_length=64, description="any names; the first is balanced"
+    )
+    nodes: list[NodeDocument] = Field([], max_length=MAX_NODES)
+    links: list[LinkDocument] = Field([], max_length=MAX_NODES)
+    topologies: list[TopologyDocument] = []
+    operators: list[OperatorDocument] = []
+    tasks: list[TaskDocument] = Field([], max_length=MAX_TASKS)
+    streams: list[StreamDocument] = []
+    traffic: list[TrafficEntry] = Field([], description="directed task pairs [from, to, rate]")
+    limits: LimitsDocument = LimitsDocument()
+    models: dict[Identifier, Annotated[list[ModelPointDocument], Field(min_length=1)]] = {}
+    input_rate: Amount | None = Field(None, description="tuples/s at every source")
+    vm_types: list[VmTypeDocument] = []
+
+
+INSTANCE_ADAPTER: TypeAdapter[InstanceDocument] = TypeAdapter(InstanceDocument)
+
+
+def instance_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of the instance format."""
+    schema = INSTANCE_ADAPTER.json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,109 @@
+"""One exception root; every error knows its exit code and, where the user can act, the remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SHOWN_VALUE = 60
+_SHOWN_PROBLEMS = 20
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with an input.
+
+    Attributes
+    ----------
+    path
+        Where, in the file's own terms: ``nodes[3].capacity.cpu`` or ``--gap``.
+    value
+        What stands there, shortened for display; ``None`` when nothing does.
+    reason
+        Why it cannot be taken.
+    remedy
+        What to do about it; may be empty.
+    """
+
+    path: str
+    value: Any
+    reason: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        shown = "" if self.value is None else f": {shorten(self.value)}"
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{self.path}{shown} {self.reason}{remedy}"
+
+
+def shorten(value: Any) -> str:
+    """Show a value in at most sixty characters, without building a huge text first."""
+    if isinstance(value, list | tuple | dict | set | bytes | bytearray):
+        kind = {"list": "list", "dict": "object"}.get(type(value).__name__, type(value).__name__)
+        if len(value) > 8:
+            return f"<{kind} of {len(value)}>"
+    if isinstance(value, str) and len(value) > _SHOWN_VALUE:
+        value = value[:_SHOWN_VALUE] + "…"
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 128:
+        return f"<integer of {value.bit_length()} bits>"
+    text = repr(value)
+    return text if len(text) <= _SHOWN_VALUE + 2 else text[:_SHOWN_VALUE] + "…"
+
+
+class StreamplaceError(Exception):
+    """Root of all errors raised on purpose."""
+
+    exit_code: ExitCode = ExitCode.INTERNAL
+
+
+class InvalidInput(StreamplaceError):
+    """Input that cannot be taken; carries every problem found, not only the first.
+
+    Parameters
+    ----------
+    problems
+        What is wrong, in reading order.
+    source
+        The file or argument all paths are relative to; may be empty.
+    """
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, problems: Iterable[Problem] | Problem, source: str = "") -> None:
+        self.problems = [problems] if isinstance(problems, Problem) else list(problems)
+        self.source = source
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        lines = [str(problem) for problem in self.problems[:_SHOWN_PROBLEMS]]
+        if len(self.problems) > _SHOWN_PROBLEMS:
+            lines.append(f"… and {len(self.problems) - _SHOWN_PROBLEMS} more problems")
+        if len(lines) == 1:
+            return f"{self.source}: {lines[0]}" if self.source else lines[0]
+        head = f"{self.source}: " if self.source else ""
+        return f"{head}{len(self.problems)} problems\n" + "\n".join(f"  {line}" for line in lines)
+
+    def within(self, source: str) -> InvalidInput:
+        """Return the same problems, told as coming from `source`."""
+        return type(self)(self.problems, source)
+
+
+class UnsuitableMethod(InvalidInput):
+    """The method cannot take this instance: a part it needs is missing, or a limit is not kept."""
+
+
+class SolverUnavailable(InvalidInput):
+    """A solver that is unknown, not installed, or cannot take this kind of model."""
+
+
+class SolverError(StreamplaceError):
+    """A solver failed, or its claim does not survive our own check."""
+
+
+class RefereeRefused(StreamplaceError):
+    """A method that promises a feasible plan produced one that the referee refuses."""

@@ -1,0 +1,97 @@
+"""Reading with a size cap and writing that leaves nothing half-written."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+import zlib
+from pathlib import Path
+
+from optim.errors import InvalidInput, Problem
+
+MAX_BYTES = 1 << 30
+"""Largest file, and largest unpacked ``.gz``, that is read: 1 GiB."""
+
+
+def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """Read a file whole; ``.gz`` is unpacked, and neither form may exceed `max_bytes`.
+
+    Raises
+    ------
+    InvalidInput
+        The file is missing, a directory, not readable, not gzip although named so, or too large.
+    """
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise InvalidInput(Problem(str(path), None, "is a directory, not a file"))
+        size = path.stat().st_size
+        if size > max_bytes:
+            raise _too_large(path, f"{size} bytes", max_bytes)
+        with path.open("rb") as file:
+            if path.suffix != ".gz":
+                data = file.read(max_bytes + 1)
+            else:
+                with gzip.open(file) as unpacked:
+                    data = unpacked.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise InvalidInput(Problem(str(path), None, "no such file")) from None
+    except PermissionError:
+        raise InvalidInput(
+            Problem(str(path), None, "may not be read", "check the file's permissions")
+        ) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InvalidInput(
+            Problem(
+                str(path), None, f"is no whole gzip file: {error}", "unpack it, or pack it again"
+            )
+        ) from None
+    except OSError as error:
+        raise InvalidInput(Problem(str(path), None, f"cannot be read: {error.strerror}")) from None
+    if len(data) > max_bytes:
+        raise _too_large(path, f"more than {max_bytes} bytes unpacked", max_bytes)
+    return data
+
+
+def _too_large(path: Path, found: str, max_bytes: int) -> InvalidInput:
+    reason = f"is too large ({found}; at most {max_bytes} are read)"
+    return InvalidInput(
+        Problem(str(path), None, reason, "use the group form, or split the instance")
+    )
+
+
+def write_atomic(path: str | Path, data: str | bytes) -> None:
+    """Write a file so that a reader sees the old content or the new, never a part.
+
+    A name that ends in ``.gz`` is packed (without a time stamp, so that the bytes repeat).
+
+    Raises
+    ------
+    InvalidInput
+        The folder does not exist or may not be written.
+    """
+    path = Path(path)
+    payload = data.encode() if isinstance(data, str) else data
+    if path.suffix == ".gz":
+        payload = gzip.compress(payload, 6, mtime=0)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or Path())
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(payload)
+            Path(name).chmod(0o666 & ~_umask())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InvalidInput(
+            Problem(str(path), None, f"cannot be written: {error.strerror}", "choose another place")
+        ) from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

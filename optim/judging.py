@@ -1,0 +1,222 @@
+"""From a method's outcome to a `Result`: the referee judges, claims and bounds are checked."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.errors import RefereeRefused, SolverError
+from optim.measures import moved_tasks
+from optim.objectives import OBJECTIVES, Objective
+from optim.plan import Plan
+from optim.referee import evaluate_indices
+from optim.results import Move, ObjectiveValue, Result, Termination, WarmStart
+from optim.versions import versions_of
+
+if TYPE_CHECKING:
+    from optim.evaluation import Evaluation
+    from optim.instance import Instance
+    from optim.registry import Method, Outcome, Request
+    from optim.starting import Start
+    from optim.tables import Ints
+
+_CLAIM_RELATIVE = 1e-6
+_CLAIM_ABSOLUTE = 1e-5
+
+
+def judge(
+    instance: Instance,
+    relaxed: Instance,
+    method: Method,
+    request: Request,
+    outcome: Outcome,
+    start: Start | None,
+    *,
+    repaired: bool,
+    ignored: tuple[str, ...],
+) -> Result:
+    """Check everything an outcome says and write the result.
+
+    Parameters
+    ----------
+    instance, relaxed
+        The instance as given, and without the ignored limits; the latter is what is judged.
+
+    Raises
+    ------
+    SolverError
+        A claim differs from the referee's figure, a plan beats a proven bound, or a feasible plan
+        is at hand for what was called infeasible.
+    RefereeRefused
+        The method promises feasible plans and this one is not.
+    """
+    began = time.perf_counter()
+    objective = OBJECTIVES[outcome.objective or method.objective]
+    node, evaluation = _plan_in_hand(relaxed, method, outcome, start, objective, repaired)
+    unplaced: tuple[str, ...] = ()
+    if node is None and outcome.node is not None:
+        unplaced = tuple(relaxed.tasks.ids[t] for t in np.flatnonzero(outcome.node < 0))
+        if unplaced:
+            outcome.notes.append(f"{len(unplaced)} tasks found no node")
+    value = None if evaluation is None else evaluation.objective(objective.name)
+    _check_bound(method, outcome, objective, value, evaluation)
+    gap = objective.gap(value, outcome.bound)
+    versions = versions_of(method, request.solver)
+    plan = None
+    if node is not None:
+        plan = Plan.from_indices(instance, node, outcome.slot, method.name, versions)
+    times = {"build": 0.0, "solve": 0.0, **outcome.times}
+    times["check"] = time.perf_counter() - began
+    return Result(
+        instance_name=instance.name,
+        instance_sha256=instance.sha256,
+        method=method.name,
+        solver=outcome.solver or request.solver,
+        seed=request.seed,
+        termination=_termination(outcome, objective, gap, request.gap),
+        plan=plan,
+        objective=ObjectiveValue(objective.name, value, objective.sense),
+        bound=outcome.bound,
+        bound_of=None if outcome.bound is None else outcome.bound_of,
+        gap=gap,
+        objective_levels=outcome.levels,
+        evaluation=evaluation,
+        moves=_moves(instance, node),
+        warm_start=_warm_start(start, objective, outcome),
+        repaired=repaired,
+        ignored=ignored,
+        unplaced=unplaced,
+        reasons=outcome.reasons,
+        notes=tuple(outcome.notes),
+        times=times,
+        trace=tuple(outcome.trace),
+        versions=versions,
+    )
+
+
+def _plan_in_hand(
+    instance: Instance,
+    method: Method,
+    outcome: Outcome,
+    start: Start | None,
+    objective: Objective,
+    repaired: bool,
+) -> tuple[Ints | None, Evaluation | None]:
+    """Return the placement to tell and its evaluation.
+
+    An exact method or search never returns less than its start, or than staying where that is
+    feasible; then the better placement is taken, and said.
+    """
+    node, evaluation = None, None
+    if outcome.node is not None and (len(outcome.node) == 0 or outcome.node.min() >= 0):
+        node = outcome.node.astype(np.int32)
+        evaluation = evaluate_indices(instance, node, outcome.slot)
+        _check_claim(method, outcome, objective, evaluation)
+        if not evaluation.feasible and method.promises_feasibility and not repaired:
+            broken = "; ".join(str(v) for v in evaluation.violations[:5])
+            raise RefereeRefused(f"{method.name} returned a plan that breaks rules: {broken}")
+    if method.kind == "heuristic":
+        return node, evaluation
+    for name, other in _alternatives(instance, start):
+        found = evaluate_indices(instance, other)
+        if not found.feasible:
+            continue
+        if outcome.termination is Termination.INFEASIBLE:
+            raise SolverError(
+                f"{method.name} calls the instance infeasible, but {name} is a feasible plan"
+            )
+        mine = None if evaluation is None else evaluation.objective(objective.name)
+        theirs = found.objective(objective.name)
+        worse = evaluation is None or not evaluation.feasible or mine is None
+        if theirs is not None and (worse or objective.better(theirs, mine)):  # type: ignore[arg-type]
+            if not worse and objective.gap(mine, theirs) in (None, 0.0):
+                continue
+            outcome.notes.append(f"{name} is better than what {method.name} found, and was taken")
+            outcome.slot, outcome.claimed = None, None
+            node, evaluation = other.astype(np.int32), found
+    return node, evaluation
+
+
+def _alternatives(instance: Instance, start: Start | None) -> list[tuple[str, Ints]]:
+    found = []
+    if start is not None:
+        found.append((f"the warm start ({start.method})", np.asarray(start.node)))
+    if instance.has_current:
+        found.append(("staying", np.asarray(instance.tasks.node)))
+    return found
+
+
+def _check_claim(
+    method: Method, outcome: Outcome, objective: Objective, evaluation: Evaluation
+) -> None:
+    value = evaluation.objective(objective.name)
+    if outcome.claimed is None or value is None:
+        return
+    allowed = _CLAIM_ABSOLUTE + _CLAIM_RELATIVE * max(abs(value), abs(outcome.claimed))
+    if abs(value - outcome.claimed) > allowed:
+        raise SolverError(
+            f"{method.name} ({outcome.solver or 'no solver'}) claims {objective.name} = "
+            f"{outcome.claimed:.9g}, but the referee finds {value:.9g}"
+        )
+
+
+def _check_bound(
+    method: Method,
+    outcome: Outcome,
+    objective: Objective,
+    value: float | None,
+    evaluation: Evaluation | None,
+) -> None:
+    if outcome.bound is None or outcome.bound_of != "problem":
+        return
+    if not np.isfinite(outcome.bound):
+        outcome.bound = None
+        return
+    if value is None or evaluation is None or not evaluation.feasible:
+        return
+    if objective.beats_bound(value, outcome.bound):
+        raise SolverError(
+            f"{method.name} ({outcome.solver or 'no solver'}) claims {outcome.bound:.9g} as a "
+            f"proven bound on {objective.name}, but a checked plan has {value:.9g}"
+        )
+
+
+def _termination(
+    outcome: Outcome, objective: Objective, gap: float | None, wanted: float | None
+) -> Termination:
+    """``optimal`` is a matter of the gap, not of what a solver calls it."""
+    stopped = outcome.termination
+    if stopped in (Termination.INFEASIBLE, Termination.INTERRUPTED, Termination.ERROR):
+        return stopped
+    if gap is not None and gap <= objective.optimal_gap and outcome.bound_of == "problem":
+        return Termination.OPTIMAL
+    if stopped in (Termination.OPTIMAL, Termination.GAP_REACHED):
+        if wanted is not None and gap is not None and gap <= wanted:
+            return Termination.GAP_REACHED
+        reached = outcome.bound_of == "restricted"
+        return Termination.GAP_REACHED if reached else Termination.ITERATION_LIMIT
+    return stopped
+
+
+def _moves(instance: Instance, node: Ints | None) -> tuple[Move, ...]:
+    if node is None:
+        return ()
+    tasks, nodes = instance.tasks, instance.nodes
+    return tuple(
+        Move(
+            tasks.ids[t],
+            nodes.ids[tasks.node[t]],
+            nodes.ids[node[t]],
+            float(tasks.migration_cost[t]),
+        )
+        for t in moved_tasks(instance, node)
+    )
+
+
+def _warm_start(start: Start | None, objective: Objective, outcome: Outcome) -> WarmStart | None:
+    if start is None:
+        return None
+    value = start.evaluation.objective(objective.name)
+    return WarmStart(start.method, value, outcome.warm_start_accepted)

@@ -1,0 +1,90 @@
+"""Single quantities of a placement: loads, load distance, collocated traffic, moves.
+
+Each is defined once, here; the referee, the methods and the tests call the same functions.
+Placements are (T,) node indices, -1 where a task has no node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from optim.instance import Instance
+    from optim.tables import Floats, Ints
+
+RELATIVE_TOLERANCE = 1e-9
+ABSOLUTE_TOLERANCE = 1e-6
+
+
+def slack_allowed(capacity: Any) -> Any:
+    """How far above a capacity still counts as rounding: 1e-9 of it plus 1e-6."""
+    return RELATIVE_TOLERANCE * np.abs(capacity) + ABSOLUTE_TOLERANCE
+
+
+def node_loads(instance: Instance, node: Ints) -> Floats:
+    """(N, R) background + load of every node under (T,) node indices; -1 is nowhere."""
+    loads = instance.nodes.background.copy()
+    placed = node >= 0
+    if placed.all():
+        placed = slice(None)  # type: ignore[assignment]
+    for r in range(instance.num_resources):
+        loads[:, r] += np.bincount(
+            node[placed], instance.tasks.load[placed, r], minlength=instance.num_nodes
+        )
+    return loads
+
+
+def imc_gain_of(instance: Instance, node: Ints) -> float:
+    """Traffic between tasks on one node."""
+    return instance.flows.collocated(node, instance.num_nodes)
+
+
+def load_distance_of(instance: Instance, node: Ints) -> float | None:
+    """Load distance in units of the first resource; ``None`` when no node stays."""
+    return distance_of_loads(instance, node_loads(instance, node)[:, 0])
+
+
+def distance_of_loads(instance: Instance, loads: Floats) -> float | None:
+    """Load distance of (N,) loads with background: staying nodes both ways, leaving upwards."""
+    stay = instance.open_nodes
+    if not stay.any():
+        return None
+    weight = instance.nodes.weight
+    mean = loads.sum() / weight[stay].sum()
+    off = loads - weight * mean
+    distance = float(np.abs(off[stay]).max())
+    if not stay.all():
+        distance = max(distance, float(off[~stay].max()))
+    return distance
+
+
+def moved_tasks(instance: Instance, node: Ints) -> Any:
+    """Tasks that a placement takes away from their current node."""
+    return np.flatnonzero((instance.tasks.node >= 0) & (node != instance.tasks.node) & (node >= 0))
+
+
+def slot_places(node: Ints, slot: Ints) -> Any:
+    """(T,) one number a (node, slot); -1 where either is missing."""
+    width = int(slot.max(initial=0)) + 1
+    return np.where((node >= 0) & (slot >= 0), node.astype(np.int64) * width + slot, -1)
+
+
+def link_loads(instance: Instance, node: Ints) -> Floats:
+    """(L,) background + traffic that crosses each link: one end on a listed node, one elsewhere."""
+    links, flows = instance.links, instance.flows
+    loads = links.background.copy()
+    width = np.diff(links.node_indptr)
+    single = np.flatnonzero(width == 1)
+    if len(single):
+        incident, inside = flows.per_place(node, instance.num_nodes)
+        at = links.node_indices[links.node_indptr[single]]
+        loads[single] += np.maximum(0.0, incident[at] - 2 * inside[at])
+    side = np.zeros(instance.num_nodes, dtype=np.int32)
+    for i in np.flatnonzero(width > 1):
+        side[:] = 0
+        side[links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]] = 1
+        incident, inside = flows.per_place(np.where(node >= 0, side[node], -1), 2)
+        loads[i] += max(0.0, incident[1] - 2 * inside[1])
+    return loads

@@ -1,0 +1,162 @@
+"""Whether a method suits an instance: what it needs, and which limits it would not keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.demand import find_cycle
+from optim.errors import Problem, UnsuitableMethod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from optim.instance import Instance
+    from optim.registry import Method
+
+LIMITS = (
+    "capacity",
+    "min_load",
+    "allowed",
+    "leaving",
+    "links",
+    "slots",
+    "max_migrations",
+    "max_migration_cost",
+    "max_load_distance",
+    "max_tasks_per_slot",
+)
+"""Limits a method may honour."""
+
+
+def _missing_tasks(instance: Instance) -> str | None:
+    return None if instance.num_tasks else "the instance has none"
+
+
+def _missing_nodes(instance: Instance) -> str | None:
+    return None if instance.num_nodes else "the instance has none"
+
+
+def _missing_traffic(instance: Instance) -> str | None:
+    return None if instance.has_traffic else "no tasks of the instance communicate"
+
+
+def _missing_current(instance: Instance) -> str | None:
+    without = np.flatnonzero(instance.tasks.node < 0)
+    return f"{instance.tasks.ids[without[0]]} has none" if len(without) else None
+
+
+def _missing_dag(instance: Instance) -> str | None:
+    edges = [(s.source, s.target) for s in instance.streams]
+    cycle = find_cycle(instance.num_operators, edges)
+    names = [instance.operators.ids[o] for o in cycle]
+    return f"{' → '.join([*names, names[0]])} is a cycle" if cycle else None
+
+
+def _missing_operators(instance: Instance) -> str | None:
+    without = np.flatnonzero(instance.tasks.operator < 0)
+    return f"{instance.tasks.ids[without[0]]} has none" if len(without) else None
+
+
+def _missing_topologies(instance: Instance) -> str | None:
+    problem = _missing_operators(instance)
+    if problem:
+        return problem
+    without = np.flatnonzero(instance.operators.topology < 0)
+    return f"{instance.operators.ids[without[0]]} has none" if len(without) else None
+
+
+def _missing_slots(instance: Instance) -> str | None:
+    without = np.flatnonzero(instance.nodes.slots < 0)
+    return f"{instance.nodes.ids[without[0]]} has none" if len(without) else None
+
+
+def _missing_links(instance: Instance) -> str | None:
+    return None if instance.links.ids else "the instance has none"
+
+
+def _missing_models(instance: Instance) -> str | None:
+    for name, model in zip(instance.operators.ids, instance.operators.model, strict=True):
+        if model is None:
+            return f"{name} has none"
+    return None if instance.num_operators else "the instance has no operators"
+
+
+NEEDS = {
+    "tasks": ("tasks, or operators with a group", _missing_tasks),
+    "nodes": ("nodes", _missing_nodes),
+    "traffic": ("streams or traffic", _missing_traffic),
+    "current_placement": ("tasks[].node (the current placement)", _missing_current),
+    "dag": ("streams without a cycle", _missing_dag),
+    "operators": ("tasks[].operator", _missing_operators),
+    "topologies": ("operators[].topology", _missing_topologies),
+    "slots": ("nodes[].slots", _missing_slots),
+    "links": ("links", _missing_links),
+    "models": ("operators[].model", _missing_models),
+}
+"""What a method may need: words for it, and a test that names what is missing."""
+
+
+def limits_set(instance: Instance) -> dict[str, str]:
+    """Return the limits an instance sets, each with the words that show it."""
+    limits, nodes = instance.limits, instance.nodes
+    found = {}
+    for name in LIMITS[-4:]:
+        value = getattr(limits, name)
+        if value is not None:
+            found[name] = f"limits.{name} = {value:g}"
+    if np.isfinite(nodes.capacity).any():
+        found["capacity"] = "nodes[].capacity"
+    if (nodes.min_load > 0).any():
+        first = nodes.ids[int(np.argwhere(nodes.min_load > 0)[0][0])]
+        found["min_load"] = f"nodes[].min_load (of {first})"
+    if len(instance.tasks.restricted):
+        first = instance.tasks.ids[int(instance.tasks.restricted[0])]
+        found["allowed"] = f"tasks[].allowed (of {first})"
+    if np.isfinite(instance.links.capacity).any():
+        found["links"] = "links[].capacity"
+    return found
+
+
+def check_suitable(method: Method, instance: Instance, *, repair: bool = False) -> None:
+    """Refuse a method that lacks what it needs, or would not keep a limit that is set.
+
+    With `repair`, limits that are not honoured pass: the repair finishes the plan, and the referee
+    has the last word. Capacity is never asked for: a method that overloads by design says so.
+
+    Raises
+    ------
+    UnsuitableMethod
+        With every reason and its remedy.
+    """
+    problems = list(_unmet_needs(method, instance))
+    if not repair and not problems:
+        problems += _unhonoured(method, limits_set(instance))
+    if problems:
+        raise UnsuitableMethod(problems)
+
+
+def _unmet_needs(method: Method, instance: Instance) -> Iterable[Problem]:
+    for need in method.needs:
+        words, test = NEEDS[need]
+        missing = test(instance)
+        if missing is not None:
+            yield Problem(method.name, None, f"needs {words}; {missing}", _remedy(need))
+
+
+def _remedy(need: str) -> str:
+    if need == "current_placement":
+        return "give each task its node, or use a method that places from scratch"
+    return "see `streamplace methods` for what each method needs"
+
+
+def _unhonoured(method: Method, limits: Mapping[str, str]) -> Iterable[Problem]:
+    for name, words in limits.items():
+        if name not in method.honours and name != "capacity":
+            yield Problem(
+                method.name,
+                None,
+                f"does not keep {words}",
+                f"--repair lets repair finish the plan, --ignore {name} drops the limit",
+            )
