@@ -77,8 +77,8 @@ class _Columns:
         self.ids = tuple(names)
         self._check_ids(extra)
         count = len(names)
-        self.load = np.zeros((count, len(self.resources)))
-        self.given = np.zeros((count, len(self.resources)), dtype=np.bool_)
+        self.load = np.zeros((count, len(self.document.resources)))
+        self.given = np.zeros((count, len(self.document.resources)), dtype=np.bool_)
         self.state, self.cost = np.full(count, np.nan), np.full(count, np.nan)
         self.operator = np.full(count, NO_INDEX, dtype=np.int32)
         self.node = np.full(count, NO_INDEX, dtype=np.int32)
@@ -99,7 +99,7 @@ class _Columns:
                 self.problems.append(problem)
 
     def _spread_shares(self) -> None:
-        self.group_load = np.zeros((len(self.sizes), len(self.resources)))
+        self.group_load = np.zeros((len(self.sizes), len(self.document.resources)))
         self.group_given = np.zeros(self.group_load.shape, dtype=np.bool_)
         self.group_state = np.full(len(self.sizes), np.nan)
         for o, operator in enumerate(self.document.operators):

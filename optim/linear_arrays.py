@@ -1,0 +1,96 @@
+"""A frozen linear model as arrays: what every back end reads, and the check of a solution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
+
+Sense = Literal["min", "max"]
+
+#: A bound `b` may be overstepped by `TOLERANCE * max(1, BOUND_SCALE * |b|)`: 1e-6 absolute or 1e-9
+#: relative, never more than the referee allows.
+TOLERANCE = 1e-6
+BOUND_SCALE = 1e-3
+
+
+@dataclass(frozen=True)
+class LinearArrays:
+    """The frozen model: optimise ``cost @ x + offset`` s.t. ``row_lower <= matrix @ x <= row_upper``.
+
+    Attributes
+    ----------
+    sense
+        ``"min"`` or ``"max"``.
+    cost, offset
+        Objective, shape (variables,), and its constant.
+    lower, upper
+        Bounds of the variables; those of integer variables are whole numbers or infinite.
+    integrality
+        Bool, shape (variables,): which variables are integers.
+    matrix
+        CSR, shape (rows, variables), duplicates summed, columns sorted.
+    row_lower, row_upper
+        Bounds of the rows, ±inf where there is none.
+    """
+
+    sense: Sense
+    cost: NDArray[np.float64]
+    offset: float
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    integrality: NDArray[np.bool_]
+    matrix: csr_array
+    row_lower: NDArray[np.float64]
+    row_upper: NDArray[np.float64]
+
+    @property
+    def num_variables(self) -> int:
+        """Number of columns."""
+        return len(self.cost)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return len(self.row_lower)
+
+    @cached_property
+    def has_integers(self) -> bool:
+        """Whether any variable is an integer."""
+        return bool(self.integrality.any())
+
+    def objective_of(self, x: NDArray[np.float64]) -> float:
+        """Objective of `x`, offset included, in the model's own sense."""
+        return float(self.cost @ x) + self.offset
+
+    def violations(self, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return how far `x` oversteps each variable (bounds, integrality) and each row, scaled.
+
+        The amounts are divided by ``max(1, BOUND_SCALE * |bound|)``; up to `TOLERANCE` is none.
+        """
+        with np.errstate(invalid="ignore", over="ignore"):
+            by_variable = _overstep(x, self.lower, self.upper)
+            whole = np.where(self.integrality, np.abs(x - np.round(x)), 0.0)
+            by_row = _overstep(self.matrix @ x, self.row_lower, self.row_upper)
+        np.maximum(by_variable, whole, out=by_variable)
+        by_variable[~np.isfinite(x)] = math.inf
+        by_row[np.isnan(by_row)] = math.inf
+        return by_variable, by_row
+
+
+def _overstep(
+    value: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Scaled amount by which `value` lies outside its bounds, 0 inside."""
+    below = (lower - value) / np.maximum(1.0, BOUND_SCALE * np.abs(lower))
+    above = (value - upper) / np.maximum(1.0, BOUND_SCALE * np.abs(upper))
+    below[np.isneginf(lower)] = 0.0
+    above[np.isposinf(upper)] = 0.0
+    return np.maximum(0.0, np.maximum(below, above))

@@ -1,0 +1,217 @@
+"""`solve` around a method: suitability, repair, claims, bounds, starts. The methods are made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optim import InvalidInput, Plan, UnsuitableMethod, registry, solve
+from optim.errors import RefereeRefused, SolverError
+from optim.exit_codes import ExitCode
+from optim.instance import Instance
+from optim.registry import Method, Option, Outcome, Request
+from optim.results import Termination
+from tests.optim.make import instance, nodes
+
+Maker = Callable[..., None]
+
+
+class FakeEntry:
+    def __init__(self, method: Method) -> None:
+        self.method = method
+
+    def load(self) -> Method:
+        return self.method
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Maker]:
+    """Register a method ``fake`` that returns what the test says."""
+
+    def register(
+        outcome: Callable[[Instance, Request], Outcome] | Outcome, **declared: Any
+    ) -> None:
+        def run(made: Instance, request: Request) -> Outcome:
+            return outcome(made, request) if callable(outcome) else outcome
+
+        method = Method(
+            name="fake",
+            family="task allocation",
+            kind="exact",
+            objective="imc_gain",
+            run=run,
+            summary="made up",
+        )
+        known = {**registry._entries(), "fake": FakeEntry(replace(method, **declared))}
+        monkeypatch.setattr(registry, "_entries", lambda: known)
+
+    yield register
+
+
+def placed(*node: int, **fields: Any) -> Outcome:
+    termination = fields.pop("termination", Termination.OPTIMAL)
+    return Outcome(termination, np.array(node, dtype=np.int32), **fields)
+
+
+def test_objective_is_the_referees(fake: Maker) -> None:
+    fake(placed(0, 0, 0, 1, bound=6.0, claimed=6.0))
+    result = solve(instance(), "fake")
+    assert result.objective is not None
+    assert (result.objective.name, result.objective.value, result.gap) == ("imc_gain", 6.0, 0.0)
+    assert result.termination == "optimal"
+    assert result.exit_code == ExitCode.OK
+
+
+def test_wrong_claim_is_an_error(fake: Maker) -> None:
+    fake(placed(0, 0, 0, 1, claimed=6.1))
+    with pytest.raises(SolverError, match=r"claims imc_gain = 6.1, but the referee finds 6"):
+        solve(instance(), "fake")
+
+
+def test_plan_beyond_a_proven_bound_is_an_error(fake: Maker) -> None:
+    fake(placed(0, 0, 0, 1, bound=5.0))
+    with pytest.raises(SolverError, match="a checked plan has 6"):
+        solve(instance(), "fake")
+    fake(placed(0, 0, 0, 1, bound=5.0, bound_of="restricted"))
+    assert solve(instance(), "fake").termination != "optimal"
+
+
+def test_overloaded_plan_of_a_method_that_promises(fake: Maker) -> None:
+    fake(placed(0, 0, 0, 0))
+    with pytest.raises(RefereeRefused, match=r"capacity at n1.cpu: needs 12, has 10"):
+        solve(instance(), "fake")
+    fake(placed(0, 0, 0, 0, termination=Termination.HEURISTIC), promises_feasibility=False)
+    result = solve(instance(), "fake")
+    assert result.plan is not None
+    assert not result.feasible
+    assert result.exit_code == ExitCode.NO_PLAN
+
+
+def test_unplaced_tasks_are_named_and_repair_places_them(fake: Maker) -> None:
+    fake(placed(0, -1, 0, -1, termination=Termination.HEURISTIC), kind="heuristic")
+    result = solve(instance(), "fake")
+    assert result.plan is None
+    assert result.unplaced == ("a/1", "b/1")
+    assert result.exit_code == ExitCode.NO_PLAN
+    mended = solve(instance(), "fake", repair=True)
+    assert mended.repaired
+    assert mended.feasible
+    assert mended.exit_code == ExitCode.OK
+
+
+def test_optimal_means_the_gap(fake: Maker) -> None:
+    fake(placed(0, 0, 0, 1, bound=9.0))
+    assert solve(instance(), "fake").termination == "iteration_limit"
+    assert solve(instance(), "fake", gap=0.5).termination == "gap_reached"
+    fake(placed(0, 0, 0, 1))
+    result = solve(instance(), "fake")
+    assert (result.bound, result.gap, result.bound_of) == (None, None, None)
+
+
+def test_load_distance_gap_is_in_points(fake: Maker) -> None:
+    fake(placed(0, 0, 0, 1, bound=1.5), objective="load_distance")  # loads 8 and 4
+    result = solve(instance(), "fake")
+    assert result.objective is not None
+    assert (result.objective.value, result.gap) == (2.0, 0.5)
+
+
+def test_never_worse_than_the_start_or_than_staying(fake: Maker) -> None:
+    current = [
+        {"id": t, "node": n}
+        for t, n in (("a/0", "n1"), ("a/1", "n1"), ("b/0", "n1"), ("b/1", "n2"))
+    ]
+    made = instance(tasks=current)
+    fake(placed(0, 1, 1, 0, termination=Termination.TIME_LIMIT))  # gain 6 as well: kept
+    assert solve(made, "fake").moves
+    fake(placed(0, 0, 1, 1, termination=Termination.TIME_LIMIT))  # gain 0; staying has 6
+    result = solve(made, "fake")
+    assert result.moves == ()
+    assert any("staying is better" in note for note in result.notes)
+    start = Plan.from_indices(made, [0, 0, 0, 1])
+    with pytest.raises(InvalidInput, match="takes no start"):
+        solve(made, "fake", warm_start=start)
+    fake(placed(0, 0, 1, 1, termination=Termination.TIME_LIMIT), takes_warm_start=True)
+    result = solve(instance(), "fake", warm_start=Plan.from_indices(instance(), [0, 0, 0, 1]))
+    assert result.objective is not None
+    assert result.objective.value == 6
+    assert result.warm_start is not None
+    assert result.warm_start.objective == 6
+
+
+def test_false_infeasible_is_an_error(fake: Maker) -> None:
+    current = [
+        {"id": t, "node": n}
+        for t, n in (("a/0", "n1"), ("a/1", "n1"), ("b/0", "n1"), ("b/1", "n2"))
+    ]
+    fake(Outcome(Termination.INFEASIBLE))
+    with pytest.raises(SolverError, match="staying is a feasible plan"):
+        solve(instance(tasks=current), "fake")
+    result = solve(instance(), "fake")
+    assert result.exit_code == ExitCode.INFEASIBLE
+
+
+def test_quick_proof_names_task_and_amount() -> None:
+    made = instance(nodes=nodes(3, capacity={"cpu": 3}))
+    result = solve(made, "top-down")
+    assert result.exit_code == ExitCode.INFEASIBLE
+    assert "b/0 fits no node" in str(result.reasons[0])
+    assert result.reasons[0].amount == pytest.approx(1)
+    full = solve(instance(nodes=nodes(2, capacity={"cpu": 5.9})), "top-down")
+    assert [(r.where, round(r.amount, 6)) for r in full.reasons] == [("all nodes.cpu", 0.2)]
+
+
+def test_interrupted(fake: Maker) -> None:
+    def stop(made: Instance, request: Request) -> Outcome:
+        raise KeyboardInterrupt
+
+    fake(stop)
+    result = solve(instance(), "fake")
+    assert result.termination == "interrupted"
+    assert result.plan is None
+    assert result.exit_code == ExitCode.INTERRUPTED
+
+
+def test_limits_that_a_method_does_not_keep(fake: Maker) -> None:
+    made = instance(limits={"max_migrations": 1}, tasks=[{"id": "a/0", "node": "n1"}])
+    fake(placed(0, 0, 0, 1))
+    with pytest.raises(UnsuitableMethod, match=r"max_migrations = 1.*--ignore max_migrations"):
+        solve(made, "fake")
+    result = solve(made, "fake", ignore=["max_migrations"])
+    assert result.ignored == ("max_migrations",)
+    fake(placed(0, 0, 0, 1), needs=("tasks", "current_placement"))
+    with pytest.raises(UnsuitableMethod, match=r"needs tasks\[\]\.node .*; a/1 has none"):
+        solve(made, "fake")
+
+
+def test_arguments_are_checked_together(fake: Maker) -> None:
+    fake(placed(0, 0, 0, 1), options=(Option("depth", "int", 3, "how deep", minimum=1),))
+    with pytest.raises(InvalidInput) as caught:
+        solve(
+            instance(),
+            "fake",
+            solver="glpk",
+            time_limit=-1,
+            gap=float("nan"),
+            seed=-1,
+            threads=0,
+            depth=0,
+            width=1,
+        )
+    paths = [p.path for p in caught.value.problems]
+    assert paths == [
+        "--solver",
+        "--time-limit",
+        "--gap",
+        "--seed",
+        "--threads",
+        "--option depth",
+        "--option width",
+    ]
+    with pytest.raises(InvalidInput, match="did you mean top-down"):
+        solve(instance(), "topdown")
+    with pytest.raises(InvalidInput, match="is no limit"):
+        solve(instance(), "fake", ignore=["gravity"])
