@@ -2,13 +2,13 @@
 
 Two properties of numba's cache make this necessary.
 
-* A function that was loaded from the cache is machine code without an intermediate form, so a caller that
-  is compiled later can neither inline it nor drop its reference counting: measured, five times slower,
-  and the slow code is then cached itself. Hence only what Python calls is cached (`kernel`); what kernels
-  call is compiled into them (`helper`).
-* A cache entry is renewed when the kernel's own file changes, not when a helper's file does, and files
-  unpacked from wheels keep their dates. Hence the stamp covers every source file of the kernel's folder;
-  kernels use helpers of their own folder, or of none.
+* A function that was loaded from the cache is machine code without an intermediate form. A caller
+  that is compiled later can neither inline it nor drop its reference counting: measured, five
+  times slower, and the slow code is then cached itself. Hence only what Python calls is cached
+  (`kernel`); what kernels call is compiled into them (`helper`).
+* A cache entry is renewed when the kernel's own file changes, not when a helper's file does, and
+  files unpacked from wheels keep their dates. Hence the stamp covers every source file of the
+  kernel's folder; kernels use helpers of their own folder, or of none.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ import numba
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-helper = numba.njit
-"""For functions that only other compiled functions call."""
+_njit: Any = numba.njit
+
+helper = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""For functions that only other compiled functions call: no way in from Python or C is compiled."""
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function that Python calls; the machine code is kept on disk where that is possible."""
+    """Compile a function that Python calls; the machine code is kept on disk where possible."""
     try:
-        compiled = numba.njit(cache=True)(function)
+        compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
     except RuntimeError:  # no folder that may be written
-        return numba.njit(function)
+        return _njit(function)
     stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
     if stored is not None:
         stored._source_stamp = _stamp(str(Path(function.__code__.co_filename).parent))
@@ -42,7 +44,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 @cache
 def _stamp(folder: str) -> str:
-    """Hash of the Python files in a folder; of the package's version where it is no folder (a zip)."""
+    """Hash of the Python files in a folder; of the package's version where it is a zip."""
     digest = hashlib.sha256(sys.version.encode())
     files = sorted(Path(folder).glob("*.py"))
     for file in files:

@@ -23,7 +23,7 @@ BOUND_SCALE = 1e-3
 
 @dataclass(frozen=True)
 class LinearArrays:
-    """The frozen model: optimise ``cost @ x + offset`` s.t. ``row_lower <= matrix @ x <= row_upper``.
+    """The frozen model: ``cost @ x + offset`` s.t. ``row_lower <= matrix @ x <= row_upper``.
 
     Attributes
     ----------

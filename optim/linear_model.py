@@ -231,7 +231,8 @@ class LinearModel:
 
         It may have fewer columns than the model has variables: it then spans the first ones.
         """
-        coo = matrix.tocoo() if issparse(matrix) else coo_array(np.asarray(matrix, np.float64))
+        entries: Any = matrix if issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+        coo = coo_array(entries)
         return self.add_rows(name, lower, upper, coo.row, coo.col, coo.data, coo.shape[0])
 
     def set_objective(self, cols: ArrayLike, values: ArrayLike, offset: float = 0.0) -> None:
@@ -312,7 +313,7 @@ class LinearModel:
         )
 
     def _matrix(self, m: int, n: int) -> csr_array:
-        """Sum all triplets into one CSR matrix; row numbers of a block are shifted to the model's."""
+        """Sum all triplets into one CSR matrix, row numbers shifted from block to model."""
         total = sum(part.size for part in self._rows.rows)
         rows = np.empty(total, dtype=np.int32)
         cols = np.empty(total, dtype=np.int32)

@@ -85,6 +85,7 @@ class ProgressRecorder:
         self._last_call = -math.inf
         self._told: tuple[float | None, float | None] = (None, None)
         self._points: list[TracePoint] = []
+        self._bound_only = False
 
     @property
     def seconds(self) -> float:
@@ -116,6 +117,25 @@ class ProgressRecorder:
         if self._callback is not None and self._told != (self.incumbent, self.bound):
             self._call(self.seconds)
 
+    def settle(self, incumbent: float | None, bound: float | None) -> None:
+        """Set what was verified in the end, and drop entries that claimed more than that."""
+        self._points = [p for p in self._points if not self._beyond(p, incumbent, bound)]
+        self.incumbent, self.bound, self._bound_only = incumbent, bound, False
+        last = self._points[-1] if self._points else None
+        if last is None or (last.incumbent, last.bound) != (incumbent, bound):
+            self._points.append(TracePoint(self.seconds, incumbent, bound))
+
+    def _beyond(self, point: TracePoint, incumbent: float | None, bound: float | None) -> bool:
+        """Whether an entry has a better incumbent or bound than the verified ones."""
+        sign = 1.0 if self.sense == "min" else -1.0
+        if point.incumbent is not None and (
+            incumbent is None or sign * point.incumbent < sign * incumbent - _noise(incumbent)
+        ):
+            return True
+        return point.bound is not None and (
+            bound is None or sign * point.bound > sign * bound + _noise(bound)
+        )
+
     @property
     def trace(self) -> list[tuple[float, float | None, float | None]]:
         """All moments at which incumbent or bound changed: (seconds, incumbent, bound)."""
@@ -128,14 +148,16 @@ class ProgressRecorder:
 
     def _record(self, now: float, better_incumbent: bool) -> None:
         point = TracePoint(now, self.incumbent, self.bound)
-        last = self._points[-1] if self._points else None
-        bound_only = last is not None and not better_incumbent
-        if bound_only and last is not None and now - last.seconds < self._interval / 4:
-            self._points[-1] = TracePoint(last.seconds, last.incumbent, last.bound)
-            if len(self._points) > 1 and self._points[-2].incumbent == last.incumbent:
-                self._points[-1] = point
-                return
+        crowded = (
+            self._bound_only
+            and not better_incumbent
+            and now - self._points[-1].seconds < self._interval / 4
+        )
+        if crowded:
+            self._points[-1] = point
+            return
         self._points.append(point)
+        self._bound_only = len(self._points) > 1 and not better_incumbent
         if len(self._points) > MAX_TRACE:
             self._points = self._thinned()
 
@@ -152,7 +174,8 @@ class ProgressRecorder:
         if value is None or not math.isfinite(value):
             return False
         sign = 1.0 if self.sense == "min" else -1.0
-        if self.incumbent is not None and sign * value >= sign * self.incumbent:
+        known = self.incumbent
+        if known is not None and sign * value >= sign * known - _noise(known):
             return False
         self.incumbent = float(value)
         return True
@@ -161,7 +184,13 @@ class ProgressRecorder:
         if value is None or not math.isfinite(value):
             return False
         sign = 1.0 if self.sense == "min" else -1.0
-        if self.bound is not None and sign * value <= sign * self.bound:
+        known = self.bound
+        if known is not None and sign * value <= sign * known + _noise(known):
             return False
         self.bound = float(value)
         return True
+
+
+def _noise(value: float) -> float:
+    """Differences this small are floating-point noise, not progress."""
+    return 1e-12 * max(1.0, abs(value))

@@ -1,0 +1,87 @@
+# Two commands set everything up on a machine that has only Python >= 3.11 and make:
+#   make demo   own environment in .venv, sweep of examples/demo.toml on Spark, report
+#   make test   own environment with the developers' tools, the whole test suite
+
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := build/demo
+WORKERS ?= 2
+
+# The first interpreter that is new enough; `make PYTHON=/path/to/python demo` overrides it.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	echo $$p; break; fi; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types layers docs-check bench constraints clean distclean
+
+help:
+	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
+	@echo 'make test         the whole test suite: style, types, layers, documentation, tests'
+	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
+	@echo 'make bench        the benchmarks, written to build/bench'
+	@echo 'make constraints  rewrite constraints.txt from this environment'
+	@echo 'make clean        remove build/ and caches; make distclean removes .venv too'
+
+# ---- environments -------------------------------------------------------------------------
+# Stamps: a second run starts at once; a change of pyproject.toml or constraints.txt reinstalls.
+
+$(BIN)/python:
+	@if [ -z '$(PYTHON)' ] || ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+	echo 'streamplace needs Python 3.11 or newer; none was found. Install one, or say' >&2; \
+	echo 'which: make PYTHON=/path/to/python3.11 $(or $(MAKECMDGOALS),demo)' >&2; exit 2; fi
+	@echo "Making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	echo 'Python has no working venv module; on Debian and Ubuntu: apt-get install python3-venv' >&2; \
+	exit 2; }
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Installing streamplace and its solvers into $(VENV) (once; a few minutes, about 1.5 GB)'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Installing streamplace and the tools of its tests into $(VENV) (once; a few minutes)'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(VENV)/.installed $@
+
+# ---- the main job ------------------------------------------------------------------------
+
+demo: $(VENV)/.installed
+	@mkdir -p build
+	$(BIN)/streamplace sweep examples/demo.toml -o $(DEMO)
+	$(BIN)/streamplace report $(DEMO) -o $(DEMO)/report.html
+
+# ---- tests -------------------------------------------------------------------------------
+
+test: lint types layers docs-check
+	$(BIN)/python -m pytest -n $(WORKERS) tests $(PYTEST_ARGS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.installed-dev
+	$(BIN)/lint-imports
+
+docs-check: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -q --doctest-modules --doctest-glob='*.md' \
+		optim formulations heuristics experiments README.md docs
+	$(BIN)/python -m pytest -q tests/examples/test_documentation.py
+
+bench: $(VENV)/.installed-dev
+	@mkdir -p build/bench
+	$(BIN)/python -m experiments.benchmarks -o build/bench
+
+constraints: $(VENV)/.installed-dev
+	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)

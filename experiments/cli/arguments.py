@@ -1,0 +1,82 @@
+"""Argument types and arguments that several subcommands share."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+
+def seconds(text: str) -> float:
+    """Read a positive, finite number of seconds."""
+    value = _number(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not more than 0 seconds")
+    return value
+
+
+def amount(text: str) -> float:
+    """Read a finite number that is not negative."""
+    value = _number(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} must not be negative")
+    return value
+
+
+def count(text: str) -> int:
+    """Read a whole number of at least 1."""
+    value = whole(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be at least 1")
+    return value
+
+
+def whole(text: str) -> int:
+    """Read a whole number between 0 and 2³¹ − 1, the largest seed all solvers take."""
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+    if not 0 <= value < 2**31:
+        raise argparse.ArgumentTypeError(f"{text!r} must lie between 0 and {2**31 - 1}")
+    return value
+
+
+def assignment(text: str) -> tuple[str, str]:
+    """Read ``name=value``."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form name=value")
+    return name, value
+
+
+def add_instance(parser: argparse.ArgumentParser) -> None:
+    """Add the positional INSTANCE."""
+    parser.add_argument(
+        "instance", metavar="INSTANCE", help=".json or .json.gz file, or - for standard input"
+    )
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
+
+
+def add_ignore(parser: argparse.ArgumentParser) -> None:
+    """Add ``--ignore LIMIT``."""
+    parser.add_argument(
+        "--ignore",
+        metavar="LIMIT",
+        action="append",
+        default=[],
+        help="drop a limit, such as max_migrations or capacity; may be given again",
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not finite")
+    return value

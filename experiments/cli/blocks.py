@@ -1,0 +1,64 @@
+"""Blocks of output that several subcommands print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from experiments.cli.numbers import plural
+from experiments.cli.tables import (
+    SHOWN_MOVES,
+    SHOWN_NODES,
+    SHOWN_VIOLATIONS,
+    hidden_nodes,
+    move_table,
+    node_table,
+    violation_table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from optim.evaluation import Evaluation, Violation
+    from optim.instance import Instance
+
+
+def print_violations(console: Console, violations: Sequence[Violation]) -> None:
+    """Print what a plan breaks, with the figures."""
+    if not violations:
+        return
+    console.print(violation_table(violations))
+    _print_rest(console, len(violations) - SHOWN_VIOLATIONS, "violation")
+
+
+def print_reasons(console: Console, reasons: Sequence[Violation]) -> None:
+    """Print why no plan can exist."""
+    console.print("\nproven infeasible: no plan can exist", style="bold red")
+    print_violations(console, reasons)
+
+
+def print_nodes(console: Console, instance: Instance, evaluation: Evaluation) -> None:
+    """Print the load of the nodes."""
+    table = node_table(instance, evaluation)
+    if table is None:
+        return
+    console.print()
+    console.print(table)
+    hidden = hidden_nodes(instance)
+    if hidden:
+        rest = plural(hidden, "more node")
+        console.print(f"… and {rest}; the {SHOWN_NODES} fullest are shown", style="dim")
+
+
+def print_moves(console: Console, moves: Sequence[tuple[str, str, str, float]]) -> None:
+    """Print the first moves: (task, from, to, cost)."""
+    if not moves:
+        return
+    console.print(move_table(moves))
+    _print_rest(console, len(moves) - SHOWN_MOVES, "move")
+
+
+def _print_rest(console: Console, rest: int, noun: str) -> None:
+    if rest > 0:
+        console.print(f"… and {plural(rest, f'more {noun}')} (--json lists all)", style="dim")

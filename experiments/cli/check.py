@@ -1,0 +1,105 @@
+"""``streamplace check``: is an instance sound, is a plan feasible?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from experiments.cli.arguments import add_ignore, add_instance, add_json
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from optim.errors import Problem
+    from optim.evaluation import Evaluation, Violation
+    from optim.instance import Instance
+
+EXAMPLES = """\
+examples:
+  streamplace check cluster.json
+  streamplace check cluster.json.gz plan.json
+
+exit codes: 0 sound, and the plan (if given) feasible; 2 invalid input; 3 no plan can exist;
+4 the plan breaks a rule"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_instance(parser)
+    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan to judge")
+    add_ignore(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Validate an instance, look for what is suspicious, and judge a plan where one is given."""
+    from experiments.cli.inputs import load_instance
+    from experiments.cli.suspicions import suspicions
+    from optim import Plan, evaluate
+    from optim.infeasible import quick_proofs
+
+    instance = load_instance(args.instance)
+    relaxed = instance.without_limits(args.ignore)
+    evaluation = None
+    if args.plan is not None:
+        evaluation = evaluate(instance, Plan.load(args.plan), args.ignore)
+    reasons = quick_proofs(relaxed)
+    show = _print_json if args.json else _print_text
+    show(instance, suspicions(relaxed), reasons, evaluation)
+    if evaluation is not None:
+        return int(ExitCode.OK if evaluation.feasible else ExitCode.NO_PLAN)
+    return int(ExitCode.INFEASIBLE if reasons else ExitCode.OK)
+
+
+def _print_json(
+    instance: Instance,
+    odd: Sequence[Problem],
+    reasons: Sequence[Violation],
+    evaluation: Evaluation | None,
+) -> None:
+    from experiments.cli.json_text import print_json
+
+    document = {
+        "instance": instance.name,
+        "instance_sha256": instance.sha256,
+        "nodes": instance.num_nodes,
+        "tasks": instance.num_tasks,
+        "operators": instance.num_operators,
+        "resources": list(instance.resources),
+        "warnings": [vars(problem) for problem in odd],
+        "infeasible": [reason.to_dict() for reason in reasons],
+        "feasible": None if evaluation is None else evaluation.feasible,
+        "violations": None
+        if evaluation is None
+        else [violation.to_dict() for violation in evaluation.violations],
+    }
+    print_json(document)
+
+
+def _print_text(
+    instance: Instance,
+    odd: Sequence[Problem],
+    reasons: Sequence[Violation],
+    evaluation: Evaluation | None,
+) -> None:
+    from experiments.cli.blocks import print_reasons, print_violations
+    from experiments.cli.console import answer_console
+    from experiments.cli.numbers import plural
+    from experiments.cli.problems import problem_lines
+    from experiments.cli.tables import size_line, verdict
+
+    console = answer_console()
+    console.print(size_line(instance), soft_wrap=True)
+    console.print(f"sha256 {instance.sha256}", soft_wrap=True)
+    if odd:
+        console.print(f"\nlegal, but suspicious: {plural(len(odd), 'warning')}", style="yellow")
+        console.print("\n".join(problem_lines(list(odd))), soft_wrap=True)
+    if reasons:
+        print_reasons(console, reasons)
+    if evaluation is not None:
+        console.print()
+        console.print(verdict(evaluation))
+        print_violations(console, evaluation.violations)
+    elif not reasons:
+        console.print("valid")

@@ -1,0 +1,134 @@
+"""``streamplace diff``: what changes between the current placement and a plan, or two plans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli.arguments import add_instance, add_json
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from optim.evaluation import Evaluation
+    from optim.instance import Instance
+    from optim.tables import Ints
+
+EXAMPLES = """\
+examples:
+  streamplace diff cluster.json plan.json           current placement → plan
+  streamplace diff cluster.json old.json new.json   plan → plan"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_instance(parser)
+    parser.add_argument("plans", metavar="PLAN", nargs="+", help="one plan, or before and after")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the moves from one placement to another, and the figures before and after."""
+    from experiments.cli.inputs import load_instance
+    from optim.errors import InvalidInput, Problem
+
+    if len(args.plans) > 2:
+        raise InvalidInput(
+            Problem("PLAN", None, f"is given {len(args.plans)} times", "at most two")
+        )
+    instance = load_instance(args.instance)
+    before, after = _sides(instance, args.plans)
+    moves = _moves(instance, before[1], after[1])
+    show = _print_json if args.json else _print_text
+    show(instance, (before[0], before[2]), (after[0], after[2]), moves)
+    return int(ExitCode.OK)
+
+
+_Side = tuple[str, "Ints", "Evaluation"]
+
+
+def _sides(instance: Instance, names: list[str]) -> tuple[_Side, _Side]:
+    from optim.errors import InvalidInput, Problem
+    from optim.referee import evaluate_indices
+
+    if len(names) == 2:
+        return _plan_side(instance, names[0]), _plan_side(instance, names[1])
+    if not instance.has_current:
+        raise InvalidInput(
+            Problem(
+                "tasks[].node",
+                None,
+                "is not given for every task, so there is no current placement to compare with",
+                "name two plans: streamplace diff INSTANCE BEFORE AFTER",
+            )
+        )
+    current = instance.tasks.node
+    return (
+        ("current", current, evaluate_indices(instance, current)),
+        _plan_side(instance, names[0]),
+    )
+
+
+def _plan_side(instance: Instance, path: str) -> _Side:
+    from optim import Plan, evaluate
+
+    plan = Plan.load(path)
+    return path, plan.node_indices(instance), evaluate(instance, plan)
+
+
+def _moves(instance: Instance, before: Ints, after: Ints) -> list[tuple[str, str, str, float]]:
+    ids = instance.nodes.ids
+    return [
+        (
+            instance.tasks.ids[t],
+            ids[source] if source >= 0 else "",
+            ids[target] if target >= 0 else "",
+            float(instance.tasks.migration_cost[t]),
+        )
+        for t, (source, target) in enumerate(zip(before.tolist(), after.tolist(), strict=True))
+        if source != target
+    ]
+
+
+_Judged = tuple[str, "Evaluation"]
+_Moves = list[tuple[str, str, str, float]]
+
+
+def _print_json(instance: Instance, before: _Judged, after: _Judged, moves: _Moves) -> None:
+    from experiments.cli.json_text import print_json
+
+    document: dict[str, Any] = {
+        "instance": instance.name,
+        "before": {"name": before[0], "evaluation": before[1].to_dict()},
+        "after": {"name": after[0], "evaluation": after[1].to_dict()},
+        "moves": [
+            {"task": t, "from": a or None, "to": b or None, "cost": c} for t, a, b, c in moves
+        ],
+    }
+    print_json(document)
+
+
+def _print_text(instance: Instance, before: _Judged, after: _Judged, moves: _Moves) -> None:
+    from experiments.cli.blocks import print_moves
+    from experiments.cli.console import answer_console
+    from experiments.cli.numbers import number, plural
+    from experiments.cli.problems import printable
+    from experiments.cli.tables import figure, metric_table, size_line
+
+    console = answer_console()
+    console.print(size_line(instance), soft_wrap=True)
+    console.print()
+    columns = [(printable(before[0]), before[1]), (printable(after[0]), after[1])]
+    console.print(metric_table(instance, columns))
+    for heading, evaluation in columns:
+        if not evaluation.feasible:
+            broken = plural(len(evaluation.violations), "violation")
+            console.print(f"{heading} is not feasible: {broken}", style="yellow")
+    console.print()
+    if not moves:
+        console.print("no moves: the placements are the same")
+        return
+    cost = figure(instance, "state", sum(move[3] for move in moves))
+    share = number(100 * len(moves) / instance.num_tasks, 2)
+    console.print(f"{plural(len(moves), 'move')} ({share} % of the tasks), cost {cost}")
+    print_moves(console, moves)

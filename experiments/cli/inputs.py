@@ -1,0 +1,42 @@
+"""Reading what the command line names: an instance, a plan, or standard input."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from optim.errors import InvalidInput, Problem
+from optim.files import MAX_BYTES
+
+if TYPE_CHECKING:
+    from optim import Instance
+
+STDIN = "-"
+
+
+def load_instance(name: str) -> Instance:
+    """Read and validate an instance from a file, or from standard input for ``-``.
+
+    Raises
+    ------
+    InvalidInput
+        The file cannot be read, or its content cannot be taken.
+    """
+    from optim import Instance
+
+    if name != STDIN:
+        return Instance.load(name)
+    try:
+        return Instance.from_json(_read_stdin())
+    except InvalidInput as error:
+        raise error.within("standard input") from None
+
+
+def _read_stdin() -> bytes:
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        reason = f"holds more than {MAX_BYTES} bytes"
+        raise InvalidInput(
+            Problem(STDIN, None, reason, "use the group form, or split the instance")
+        )
+    return data

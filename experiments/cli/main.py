@@ -1,0 +1,214 @@
+"""The command ``streamplace``: picks the subcommand and turns errors into exit codes.
+
+Only the chosen subcommand's module is imported, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from experiments.cli.streams import Stdout, forgive_encoding, quiet_on_broken_pipe
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+
+class Command(NamedTuple):
+    """A subcommand; its module offers ``add_arguments(parser)`` and ``run(args) -> int``."""
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS = (
+    Command("solve", "experiments.cli.solve", "find a plan for an instance"),
+    Command("check", "experiments.cli.check", "validate an instance, or referee a plan for it"),
+    Command("evaluate", "experiments.cli.evaluate", "every metric of a plan"),
+    Command("diff", "experiments.cli.diff", "moves and metrics between two placements"),
+    Command("methods", "experiments.cli.methods", "the methods, what they need and honour"),
+    Command("schema", "experiments.cli.schema", "the JSON Schema of the instance format"),
+    Command("versions", "experiments.cli.versions", "streamplace, Python, solvers, libraries"),
+    Command("sweep", "experiments.sweep.command", "run a matrix of runs on Spark"),
+    Command("report", "experiments.report.command", "gaps, times and profiles of a sweep"),
+)
+
+DESCRIPTION = (
+    "Places the tasks of stream-processing jobs on nodes, and proves how good the plan is."
+)
+
+EPILOG = """\
+examples:
+  streamplace solve examples/capsys-q1.json
+  streamplace solve cluster.json.gz --method balance-milp --solver highs -o plan.json
+  streamplace check cluster.json plan.json
+  streamplace diff cluster.json plan.json
+  streamplace sweep examples/demo.toml -o build/demo
+  streamplace report build/demo -o report.html
+
+exit codes:
+    0  a feasible, checked plan; or the command did what it was asked
+    1  internal error, or the referee refused the plan of a method that promises feasibility
+    2  usage or invalid input
+    3  proven infeasible
+    4  no feasible plan: a limit was reached, a heuristic did not place everything, or overloads
+  130  interrupted
+
+`streamplace COMMAND --help` says more on each command."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line and a pointer, not the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and leave with the exit code for usage errors."""
+        text = f"{self.prog}: error: {message}\nsee `{self.prog} --help`\n"
+        self.exit(int(ExitCode.USAGE), text)
+
+
+def build_parser(chosen: str | None = None) -> Parser:
+    """Build the parser; only the arguments of the chosen subcommand are filled in.
+
+    Parameters
+    ----------
+    chosen
+        Name of the subcommand whose module is to be imported; ``None`` for none.
+    """
+    parser = Parser(
+        prog="streamplace",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in COMMANDS:
+        sub = commands.add_parser(
+            command.name,
+            help=command.help,
+            description=command.help[0].upper() + command.help[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if command.name == chosen:
+            module = importlib.import_module(command.module)
+            module.add_arguments(sub)
+            sub.epilog = getattr(module, "EXAMPLES", None)
+            sub.set_defaults(run=module.run)
+        _add_common(sub)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("talk (stderr)")
+    group.add_argument("-q", "--quiet", action="store_true", help="no talk, no progress")
+    group.add_argument("-v", "--verbose", action="store_true", help="log what is being done")
+    group.add_argument(
+        "--debug",
+        action="store_true",
+        help="log everything, and show the traceback of an internal error (or STREAMPLACE_DEBUG=1)",
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the program's name; those of the process if not given.
+
+    Returns
+    -------
+    int
+        The exit status, an `ExitCode`.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments or bool(os.environ.get("STREAMPLACE_DEBUG"))
+    if not debug:
+        sys.excepthook = _short_excepthook
+    forgive_encoding()
+    with Stdout():
+        try:
+            return _dispatch(arguments, debug)
+        except KeyboardInterrupt:
+            _say("interrupted")
+            return int(ExitCode.INTERRUPTED)
+        except BrokenPipeError:
+            quiet_on_broken_pipe()
+            return int(ExitCode.OK)
+
+
+def _dispatch(arguments: list[str], debug: bool) -> int:
+    names = {command.name for command in COMMANDS}
+    chosen = next((word for word in arguments if not word.startswith("-")), None)
+    parser = build_parser(chosen)
+    if chosen is not None and chosen not in names:
+        parser.error(_unknown_command(chosen, sorted(names)))
+    args = parser.parse_args(arguments)
+    if args.version:
+        from experiments.cli.versions import own_version
+
+        print(f"streamplace {own_version()}")
+        return int(ExitCode.OK)
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return int(ExitCode.USAGE)
+    return _run(args, debug)
+
+
+def _run(args: argparse.Namespace, debug: bool) -> int:
+    from experiments.cli.logs import configure_logging
+    from optim.errors import StreamplaceError
+
+    configure_logging(quiet=args.quiet, verbose=args.verbose, debug=debug)
+    try:
+        return int(args.run(args))
+    except StreamplaceError as error:
+        from experiments.cli.problems import describe
+
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        _say(describe(error))
+        return int(error.exit_code)
+
+
+def _unknown_command(word: str, names: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, names, 1)
+    hint = f"; did you mean `{close[0]}`?" if close else f"; commands: {', '.join(names)}"
+    return f"unknown command {word!r}{hint}"
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"streamplace: {text}\n")
+
+
+def _short_excepthook(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Tell an internal error in a few lines; the interpreter then leaves with status 1."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = ""
+    if trace is not None:
+        where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+    _say(f"internal error: {kind.__name__}: {error}{where}")
+    sys.stderr.write(
+        "This is a fault of streamplace, not of your input. Please report it with the output of\n"
+        "the same command and --debug, and of `streamplace versions`.\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

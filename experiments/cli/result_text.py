@@ -1,0 +1,157 @@
+"""A result as a person reads it: status first, then why it is good, then what it changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from experiments.cli.blocks import print_moves, print_nodes, print_reasons, print_violations
+from experiments.cli.console import name
+from experiments.cli.numbers import duration, number, percent, plural
+from experiments.cli.problems import printable
+from experiments.cli.tables import figure, metric_table, unit_of, verdict
+from optim.objectives import OBJECTIVES
+from optim.results import Termination
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from optim.evaluation import Evaluation
+    from optim.instance import Instance
+    from optim.objectives import Objective
+    from optim.results import Result
+
+_SHOWN_UNPLACED = 10
+_ROUNDING = 1e-12
+
+_WORDS = {
+    Termination.OPTIMAL: ("optimal", "bold green"),
+    Termination.GAP_REACHED: ("gap reached", "bold green"),
+    Termination.TIME_LIMIT: ("time limit", "bold yellow"),
+    Termination.ITERATION_LIMIT: ("iteration limit", "bold yellow"),
+    Termination.HEURISTIC: ("heuristic", "bold cyan"),
+    Termination.INFEASIBLE: ("infeasible", "bold red"),
+    Termination.INTERRUPTED: ("interrupted", "bold yellow"),
+    Termination.ERROR: ("error", "bold red"),
+}
+
+
+def print_result(
+    console: Console, instance: Instance, result: Result, output: str | None = None
+) -> None:
+    """Print a result.
+
+    Parameters
+    ----------
+    console
+        Of standard output.
+    instance, result
+        What was solved, and what came out.
+    output
+        File the plan was written to, if any.
+    """
+    console.print(_status(instance, result), soft_wrap=True)
+    if result.reasons:
+        print_reasons(console, result.reasons)
+    if result.unplaced:
+        _print_unplaced(console, result)
+    if result.evaluation is not None:
+        console.print()
+        console.print(metric_table(instance, _columns(instance, result)))
+        print_nodes(console, instance, result.evaluation)
+        console.print()
+        _print_moves(console, instance, result)
+        console.print(verdict(result.evaluation))
+        print_violations(console, result.evaluation.violations)
+    _print_tail(console, result, output)
+
+
+def _status(instance: Instance, result: Result) -> Text:
+    word, style = _WORDS[result.termination]
+    text = Text.assemble((word, style))
+    if result.plan is None:
+        text.append(": no plan")
+    if result.objective is None:
+        return text
+    objective = OBJECTIVES[result.objective.name]
+    value = figure(instance, objective.unit, result.objective.value)
+    if result.objective.value is not None:
+        text.append(f"  {objective.name} {value}")
+    bound = figure(instance, objective.unit, result.bound)
+    of = " (of the restricted problem)" if result.bound_of == "restricted" else ""
+    if result.bound is not None:
+        text.append(f"  proven bound {bound}{of}")
+    if result.gap is not None:
+        text.append(f"  gap {_gap(instance, objective, result.gap)}")
+    elif result.plan is not None:
+        text.append("  no bound proven")
+    return text
+
+
+def _gap(instance: Instance, objective: Objective, gap: float) -> str:
+    if _ROUNDING < gap <= objective.optimal_gap:
+        return f"< {number(objective.optimal_gap)}"  # counts as proved, and still is not nothing
+    if objective.absolute_gap:
+        return number(gap) + unit_of(instance, objective.unit)
+    return percent(gap if gap > _ROUNDING else 0.0)
+
+
+def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]:
+    from optim.referee import evaluate_indices
+
+    assert result.evaluation is not None
+    columns = [("plan", result.evaluation)]
+    if instance.has_current:
+        relaxed = instance.without_limits(result.ignored)
+        columns.insert(0, ("now", evaluate_indices(relaxed, instance.tasks.node)))
+    return columns
+
+
+def _print_unplaced(console: Console, result: Result) -> None:
+    shown = ", ".join(printable(task) for task in result.unplaced[:_SHOWN_UNPLACED])
+    rest = len(result.unplaced) - _SHOWN_UNPLACED
+    tail = f" and {rest:,} more" if rest > 0 else ""
+    console.print(f"{plural(len(result.unplaced), 'task')} found no node: {shown}{tail}")
+    console.print(
+        "--repair lets repair finish the plan; an exact method proves whether there is one"
+    )
+
+
+def _print_moves(console: Console, instance: Instance, result: Result) -> None:
+    if not instance.has_current:
+        return
+    if not result.moves:
+        console.print("no moves: the current placement is kept\n")
+        return
+    cost = figure(instance, "state", sum(move.cost for move in result.moves))
+    tasks = plural(instance.num_tasks, "task")
+    console.print(f"{plural(len(result.moves), 'move')} of {tasks}, cost {cost}")
+    print_moves(console, [(m.task, m.source, m.target, m.cost) for m in result.moves])
+    console.print()
+
+
+def _print_tail(console: Console, result: Result, output: str | None) -> None:
+    for note in result.notes:
+        console.print(f"note     {printable(note)}", soft_wrap=True)
+    if result.repaired:
+        console.print("note     repair finished the plan")
+    if result.ignored:
+        console.print(f"note     ignored: {', '.join(result.ignored)}")
+    if result.warm_start is not None:
+        _print_warm_start(console, result)
+    times = ", ".join(f"{what} {duration(spent)}" for what, spent in result.times.items())
+    console.print(f"times    {times}", soft_wrap=True)
+    if output is not None and result.plan is not None:
+        line = Text.assemble("plan     ", name(output), f" (sha256 {result.plan.sha256[:12]}…)")
+        console.print(line, soft_wrap=True)
+    elif output is not None:
+        console.print(f"plan     none, so {printable(output)} was not written", soft_wrap=True)
+
+
+def _print_warm_start(console: Console, result: Result) -> None:
+    start = result.warm_start
+    assert start is not None
+    taken = {True: "accepted", False: "not accepted", None: "acceptance unknown"}[start.accepted]
+    value = number(start.objective)
+    console.print(f"note     warm start {printable(start.method)} at {value}: {taken}")

@@ -1,0 +1,191 @@
+"""``streamplace solve``: from an instance to a checked plan."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli.arguments import (
+    add_ignore,
+    add_instance,
+    add_json,
+    amount,
+    assignment,
+    count,
+    seconds,
+    whole,
+)
+
+if TYPE_CHECKING:
+    import argparse
+
+    from optim.instance import Instance
+    from optim.results import Result
+
+EXAMPLES = """\
+examples:
+  streamplace solve cluster.json                     the method is chosen, and said why
+  streamplace solve cluster.json --method imc-milp --solver scip --time-limit 60 -o plan.json
+  streamplace solve cluster.json --method balance-milp --warm-start flux --gap 0.5
+  streamplace solve cluster.json --method top-down --repair --option priority=imc
+  streamplace solve cluster.json --method top-down --json | python -m json.tool
+
+exit codes: 0 a feasible, checked plan; 1 internal error or refused plan; 2 usage or invalid input;
+3 proven infeasible; 4 no feasible plan; 130 interrupted (the best plan so far is still told)"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_instance(parser)
+    parser.add_argument("--method", metavar="M", help="see `streamplace methods`; else chosen")
+    parser.add_argument(
+        "--solver", metavar="S", help="cbc, highs, scip or cp-sat, for the exact methods"
+    )
+    parser.add_argument(
+        "--time-limit",
+        metavar="S",
+        type=seconds,
+        help="seconds for building and solving; no limit if left out",
+    )
+    parser.add_argument(
+        "--gap",
+        metavar="G",
+        type=amount,
+        help="stop at this gap to the bound: a share (0.01 is 1 %%), or points of load distance",
+    )
+    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
+    parser.add_argument("--threads", metavar="N", type=count, default=1, help="default 1")
+    parser.add_argument(
+        "--warm-start", metavar="METHOD|PLAN", help="start from a method's plan, or a plan file"
+    )
+    parser.add_argument(
+        "--repair", action="store_true", help="let repair finish a plan that is not feasible"
+    )
+    add_ignore(parser)
+    parser.add_argument(
+        "--option",
+        metavar="K=V",
+        type=assignment,
+        action="append",
+        default=[],
+        help="an option of the method (`streamplace methods METHOD`); may be given again",
+    )
+    parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to this file")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, choose, solve, have it checked, tell, and write the plan."""
+    from experiments.cli.inputs import load_instance
+    from experiments.cli.streams import write_stdout
+
+    options = _options(args.option)
+    if args.output is not None:
+        _check_writable(Path(args.output))
+    began = time.perf_counter()
+    instance = load_instance(args.instance)
+    read = time.perf_counter() - began
+    result = _solve(args, instance, options)
+    result = replace(result, times={"read": read, **result.times})
+    if args.output is not None and result.plan is not None:
+        result.plan.save(args.output)
+    if args.json:
+        write_stdout(result.to_json())
+    else:
+        from experiments.cli.console import answer_console
+        from experiments.cli.result_text import print_result
+
+        print_result(answer_console(), instance, result, args.output)
+    return int(result.exit_code)
+
+
+def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> Result:
+    from experiments.cli.console import talk_console
+    from experiments.cli.progress_line import ProgressLine
+    from experiments.cli.tables import size_line, unit_of
+    from optim import solve
+    from optim.choosing import choose_method
+    from optim.objectives import OBJECTIVES
+    from optim.registry import get_method
+
+    talk = talk_console(args.quiet)
+    talk.print(size_line(instance))
+    name, why = args.method, "as asked"
+    if name is None:
+        name, why = choose_method(instance.without_limits(args.ignore), args.time_limit)
+    method = get_method(name)
+    solver = args.solver or method.default_solver
+    talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
+    objective = OBJECTIVES[method.objective]
+    unit = unit_of(instance, objective.unit)
+    line = None if args.quiet else ProgressLine(objective.name, unit, objective.absolute_gap)
+    try:
+        return solve(
+            instance,
+            args.method,
+            solver=args.solver,
+            time_limit=args.time_limit,
+            gap=args.gap,
+            seed=args.seed,
+            threads=args.threads,
+            warm_start=args.warm_start,
+            repair=args.repair,
+            ignore=args.ignore,
+            progress=line,
+            **options,
+        )
+    finally:
+        if line is not None:
+            line.close()
+
+
+def _options(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    """Gather ``--option k=v``; a name that `solve` itself takes is pointed to its flag.
+
+    Raises
+    ------
+    InvalidInput
+        An option is given twice, or is a flag.
+    """
+    from optim import solve
+    from optim.errors import InvalidInput, Problem
+
+    flags = set(inspect.signature(solve).parameters) - {"options"}
+    problems = []
+    options: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in flags:
+            remedy = f"use --{name.replace('_', '-')}"
+            problems.append(Problem(f"--option {name}", value, "is not a method's option", remedy))
+        elif name in options:
+            problems.append(Problem(f"--option {name}", value, "is given twice", "give it once"))
+        options[name] = value
+    if problems:
+        raise InvalidInput(problems)
+    return options
+
+
+def _check_writable(path: Path) -> None:
+    """Refuse an output that could not be written before any time is spent on solving.
+
+    Raises
+    ------
+    InvalidInput
+        It is a directory, or its folder does not exist or may not be written.
+    """
+    from optim.errors import InvalidInput, Problem
+
+    folder = path.parent
+    reason = ""
+    if path.is_dir():
+        reason = "is a directory, not a file"
+    elif not folder.is_dir():
+        reason = f"cannot be written: there is no folder {str(folder)!r}"
+    elif not os.access(folder, os.W_OK):
+        reason = f"cannot be written: no permission in {str(folder)!r}"
+    if reason:
+        raise InvalidInput(Problem("--output", str(path), reason, "choose another place"))

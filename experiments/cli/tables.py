@@ -1,0 +1,198 @@
+"""What a person reads about an instance, an evaluation, a set of moves."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from experiments.cli.console import name, plain_table
+from experiments.cli.numbers import bar, number, percent, plural
+from experiments.cli.problems import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.table import Table
+
+    from optim.evaluation import Evaluation, Violation
+    from optim.instance import Instance
+
+SHOWN_NODES = 24
+SHOWN_MOVES = 20
+SHOWN_VIOLATIONS = 20
+
+
+class Metric(NamedTuple):
+    """A figure of an evaluation: attribute, label, kind of number, and whether more is better."""
+
+    attribute: str
+    label: str
+    kind: str
+    more_is_better: bool | None = None
+
+
+METRICS = (
+    Metric("load_distance", "load distance", "resource", False),
+    Metric("imc_gain", "traffic inside nodes", "rate", True),
+    Metric("internode_traffic", "traffic between nodes", "rate", False),
+    Metric("interslot_traffic", "traffic between slots", "rate", False),
+    Metric("collocation_factor", "collocated", "share", True),
+    Metric("max_utilisation", "highest utilisation", "share", False),
+    Metric("nodes_used", "nodes used", "count"),
+    Metric("slots_used", "slots used", "count"),
+    Metric("migrations", "moves", "count"),
+    Metric("migration_cost", "migration cost", "state"),
+    Metric("supported_rate", "supported rate", "number", True),
+    Metric("price", "price", "number", False),
+)
+
+
+def unit_of(instance: Instance, kind: str) -> str:
+    """Return the unit the instance gives to a kind of figure, with a space before it; or nothing.
+
+    Parameters
+    ----------
+    instance
+        Whose ``units`` are looked up.
+    kind
+        ``rate``, ``state``, or ``resource`` for the first resource.
+    """
+    key = instance.resources[0] if kind == "resource" else kind
+    unit = printable(instance.units.get(key, ""))
+    # A sentence is an explanation of the unit, not a unit that can stand behind a number.
+    return f" {unit}" if unit and len(unit) <= 24 and "(" not in unit else ""
+
+
+def figure(instance: Instance, kind: str, value: float | None) -> str:
+    """Write a figure of a given kind with its unit."""
+    if value is None:
+        return "–"
+    if kind == "share":
+        return percent(value)
+    if kind == "count":
+        return f"{int(value):,}"
+    return number(value) + unit_of(instance, kind)
+
+
+def size_line(instance: Instance) -> str:
+    """Say in one line how large an instance is and what it holds."""
+    tasks = plural(instance.num_tasks, "task")
+    if instance.num_operators:
+        tasks += f" of {plural(instance.num_operators, 'operator')}"
+    parts = [f"{tasks} on {plural(instance.num_nodes, 'node')}", "/".join(instance.resources)]
+    if instance.has_traffic:
+        parts.append(f"traffic {figure(instance, 'rate', instance.total_traffic)}")
+    if len(instance.links.ids):
+        parts.append(plural(len(instance.links.ids), "link"))
+    if instance.has_current:
+        parts.append("current placement known")
+    leaving = int((~instance.open_nodes).sum())
+    if leaving:
+        parts.append(f"{plural(leaving, 'node')} leaving")
+    return printable(f"{instance.name}: {', '.join(parts)}")
+
+
+def node_table(instance: Instance, evaluation: Evaluation) -> Table | None:
+    """Lay out load against capacity of every node, or of the fullest of many.
+
+    Returns
+    -------
+    rich.table.Table or None
+        ``None`` when the evaluation has no nodes.
+    """
+    loads, tasks = evaluation.node_loads, evaluation.node_tasks
+    if not loads or tasks is None:
+        return None
+    headings = [*instance.resources, "tasks"]
+    table = plain_table(["node", *headings], right=["tasks"])
+    for i in _nodes_shown(instance, evaluation):
+        node = instance.nodes.ids[i]
+        row: list[Text] = [name(node, "dim" if instance.nodes.leaving[i] else "")]
+        for r, resource in enumerate(instance.resources):
+            row.append(_load_cell(loads[node][resource], float(instance.nodes.capacity[i, r])))
+        table.add_row(*row, f"{tasks[node]:,}")
+    return table
+
+
+def hidden_nodes(instance: Instance) -> int:
+    """Return how many nodes `node_table` leaves out."""
+    return max(0, instance.num_nodes - SHOWN_NODES)
+
+
+def _nodes_shown(instance: Instance, evaluation: Evaluation) -> list[int]:
+    indices = list(range(instance.num_nodes))
+    if not hidden_nodes(instance):
+        return indices
+    shares = evaluation.utilisation or {}
+    fullest = [max(shares.get(node, {}).values(), default=0.0) for node in instance.nodes.ids]
+    return sorted(sorted(indices, key=lambda i: -fullest[i])[:SHOWN_NODES])
+
+
+def _load_cell(load: float, capacity: float) -> Text:
+    if math.isinf(capacity):
+        return Text(number(load))
+    share = load / capacity if capacity else (0.0 if load == 0 else math.inf)
+    style = "red" if share > 1 + 1e-9 else "yellow" if share > 0.9 else "green"
+    return Text.assemble(
+        (f"{bar(share):<10} ", style), f"{number(load)} / {number(capacity)}  {percent(share, 0)}"
+    )
+
+
+def violation_table(violations: Sequence[Violation]) -> Table:
+    """Lay out what is broken, where, and the figures."""
+    table = plain_table(
+        ["rule", "where", "needed", "available", "off by"], right=["needed", "available", "off by"]
+    )
+    for violation in violations[:SHOWN_VIOLATIONS]:
+        table.add_row(
+            violation.rule,
+            name(violation.where),
+            number(violation.needed, 6),
+            number(violation.available, 6),
+            number(violation.amount, 6),
+        )
+    return table
+
+
+def move_table(moves: Iterable[tuple[str, str, str, float]], shown: int = SHOWN_MOVES) -> Table:
+    """Lay out the first moves: (task, from, to, cost)."""
+    table = plain_table(["task", "from", "to", "cost"], right=["cost"])
+    for k, (task, source, target, cost) in enumerate(moves):
+        if k == shown:
+            break
+        table.add_row(name(task), name(source), name(target), number(cost))
+    return table
+
+
+def metric_table(instance: Instance, columns: Sequence[tuple[str, Evaluation]]) -> Table:
+    """Lay out the figures of one evaluation, or of several side by side.
+
+    Parameters
+    ----------
+    instance
+        For units.
+    columns
+        Heading and evaluation of each column.
+    """
+    headings = [heading for heading, _ in columns]
+    table = plain_table(["", *headings], right=headings)
+    for metric in METRICS:
+        values = [getattr(evaluation, metric.attribute) for _, evaluation in columns]
+        if all(value is None for value in values):
+            continue
+        table.add_row(metric.label, *(figure(instance, metric.kind, value) for value in values))
+    for resource in instance.resources:
+        values = [(evaluation.deviation or {}).get(resource) for _, evaluation in columns]
+        if any(value is not None for value in values):
+            table.add_row(f"deviation of {printable(resource)}", *(number(v) for v in values))
+    return table
+
+
+def verdict(evaluation: Evaluation) -> Text:
+    """Say what the referee found."""
+    if evaluation.feasible:
+        return Text.assemble("referee  ", ("feasible", "bold green"))
+    count = plural(len(evaluation.violations), "violation")
+    return Text.assemble("referee  ", ("infeasible", "bold red"), f": {count}")

@@ -1,0 +1,78 @@
+"""``streamplace generate``: write an instance of a stated class."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from experiments.cli.arguments import add_json, assignment, whole
+
+if TYPE_CHECKING:
+    import argparse
+
+    from experiments.generators.kinds import Kind
+
+EXAMPLES = """\
+examples:
+  streamplace generate                               the kinds and their parameters
+  streamplace generate random_graphs --seed 7 -o graph.json
+  streamplace generate pipeline --option nodes=8 --option tasks=80,120,90,110 | \\
+    streamplace solve - --method top-down
+  streamplace generate geometric --option tasks=100000 --option nodes=1000 -o large.json.gz"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("kind", metavar="KIND", nargs="?", help="leave it out to list the kinds")
+    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
+    parser.add_argument(
+        "--option",
+        metavar="K=V",
+        type=assignment,
+        action="append",
+        default=[],
+        help="a parameter of the kind; may be given again",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help=".json or .json.gz; standard output if left out"
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Generate and write, or list the kinds."""
+    from experiments.generators import generate, get_kind, kind_names
+    from optim.errors import InvalidInput, Problem
+
+    if args.kind is None:
+        if args.option or args.output:
+            raise InvalidInput(
+                Problem("KIND", None, "is missing", f"one of {', '.join(kind_names())}")
+            )
+        kinds = [get_kind(name) for name in kind_names()]
+        if args.json:
+            print(json.dumps([kind.to_dict() for kind in kinds], indent=1))
+        else:
+            print("\n\n".join(describe(kind) for kind in kinds))
+        return 0
+    instance = generate(args.kind, seed=args.seed, **dict(args.option))
+    if args.output:
+        instance.save(args.output)
+        sys.stderr.write(f"{args.output}: {instance!r}\n")
+    else:
+        sys.stdout.write(instance.to_json())
+    return 0
+
+
+def describe(kind: Kind) -> str:
+    """Return a kind's summary and parameters as text."""
+    width = max(len(option.name) for option in kind.parameters)
+    lines = [f"{kind.name}: {kind.summary}"]
+    if kind.source:
+        lines.append(f"  {kind.source}")
+    for option in kind.parameters:
+        choices = f" ({', '.join(map(str, option.choices))})" if option.choices else ""
+        default = "" if option.default is None else f" [{option.default}]"
+        lines.append(f"  {option.name:{width}}  {option.help}{choices}{default}")
+    return "\n".join(lines)

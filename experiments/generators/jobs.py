@@ -1,0 +1,100 @@
+"""``twitter`` and ``bargain``: jobs shaped like those of the CIKM 2014 paper, section 7.4.
+
+The shapes, the number of nodes and the total traffic (143 and 790 MB/s) are the paper's. The costs
+of the groups and the traffic of the single edges stood in figures whose text is lost: those here,
+and the numbers of tasks, are chosen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from experiments.generators.kinds import Kind, equal_nodes, job
+from optim.registry import Option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+    from optim.instance import Instance
+
+Groups = list[tuple[str, int, float]]
+Streams = list[tuple[str, str, float]]
+
+TWITTER: tuple[Groups, Streams] = (
+    [
+        ("spout", 10, 300.0),
+        ("count", 40, 1600.0),
+        ("rank", 20, 600.0),
+        ("merge", 1, 40.0),
+    ],
+    [
+        ("spout", "count", 78.0),
+        ("count", "rank", 60.0),
+        ("rank", "merge", 5.0),
+    ],
+)
+"""Trending topics: a pipeline; (group, tasks, percent of a core) and (from, to, MB/s)."""
+
+BARGAIN: tuple[Groups, Streams] = (
+    [
+        ("trades", 10, 400.0),
+        ("quotes", 20, 800.0),
+        ("vwap", 30, 900.0),
+        ("join", 30, 1200.0),
+        ("filter", 10, 300.0),
+        ("result", 2, 60.0),
+    ],
+    [
+        ("trades", "vwap", 190.0),
+        ("quotes", "join", 330.0),
+        ("vwap", "join", 190.0),
+        ("join", "filter", 70.0),
+        ("filter", "result", 10.0),
+    ],
+)
+"""Bargain detection: two spouts, a windowed average, a join, a filter, a writer."""
+
+
+def _builder(shape: tuple[Groups, Streams]) -> Callable[..., Instance]:
+    groups, streams = shape
+
+    def build(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
+        """Build the job at an input rate; costs and traffic follow it in proportion."""
+        rate = p["input_rate"]
+        return job(
+            name,
+            "after Chatzistergiou and Viglas, CIKM 2014, section 7.4; costs and edges are chosen",
+            equal_nodes(p["nodes"], p["capacity"]),
+            [(g, k, cost * rate) for g, k, cost in groups],
+            [(a, b, traffic * rate) for a, b, traffic in streams],
+        )
+
+    return build
+
+
+_PARAMETERS = (
+    Option("nodes", "int", 100, "number of nodes", minimum=1, maximum=100_000),
+    Option("capacity", "float", 200.0, "of each node, percent of a core", minimum=1e-6),
+    Option(
+        "input_rate", "float", 1.0, "share of the peak rate; scales costs and traffic", minimum=1e-6
+    ),
+)
+
+KINDS = {
+    "twitter": Kind(
+        name="twitter",
+        summary="Trending topics: spout, count, rank, merge; 143 MB/s",
+        source="Chatzistergiou and Viglas, CIKM 2014, Figure 6 (costs chosen)",
+        build=_builder(TWITTER),
+        parameters=_PARAMETERS,
+    ),
+    "bargain": Kind(
+        name="bargain",
+        summary="Bargain detection on stock quotes: six groups, a join; 790 MB/s",
+        source="Chatzistergiou and Viglas, CIKM 2014, Figure 7 (costs chosen)",
+        build=_builder(BARGAIN),
+        parameters=_PARAMETERS,
+    ),
+}

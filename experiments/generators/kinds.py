@@ -1,0 +1,139 @@
+"""What a generator declares of itself, and the reading of its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from optim.instance import Instance
+    from optim.registry import Option
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A class of instances.
+
+    Attributes
+    ----------
+    name, summary, source
+        Its name; one line; paper and section where it is from one.
+    parameters
+        Typed, with defaults and bounds.
+    build
+        Makes an instance from a random generator, a name, and the typed parameters.
+    """
+
+    name: str
+    summary: str
+    parameters: tuple[Option, ...]
+    build: Callable[[np.random.Generator, str, Mapping[str, Any]], Instance]
+    source: str = ""
+
+    def make(self, seed: int, given: Mapping[str, Any]) -> Instance:
+        """Read the parameters and build the instance.
+
+        Raises
+        ------
+        InvalidInput
+            Unknown parameters or values that do not do, all at once.
+        """
+        known = {option.name: option for option in self.parameters}
+        typed = {name: option.default for name, option in known.items()}
+        problems: list[Problem] = []
+        for name, value in given.items():
+            if name not in known:
+                reason = f"is no parameter of {self.name}"
+                problems.append(Problem(name, None, reason, f"parameters: {', '.join(known)}"))
+                continue
+            try:
+                typed[name] = known[name].read(value)
+            except InvalidInput as error:
+                problems += [
+                    Problem(name, problem.value, problem.reason, problem.remedy)
+                    for problem in error.problems
+                ]
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
+            problems.append(Problem("seed", seed, "must be a whole number from 0 to 2147483647"))
+        if problems:
+            raise InvalidInput(problems)
+        changed = [f"{k}={v}" for k, v in typed.items() if v != known[k].default]
+        name = "-".join([self.name, *changed, f"s{seed}"])
+        return self.build(np.random.default_rng(seed), name, typed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``streamplace generate --json`` lists."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "source": self.source,
+            "parameters": [
+                {**vars(option), "choices": list(option.choices)} for option in self.parameters
+            ],
+        }
+
+
+def numbers(text: str, count: int, name: str, *, whole: bool = False) -> list[float]:
+    """Read one number, or a comma-separated list of `count`; one number stands for all.
+
+    Raises
+    ------
+    InvalidInput
+        Not numbers above 0, or another count of them.
+    """
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise _bad(name, text, "is not a list of numbers", count) from None
+    if len(values) == 1:
+        values *= count
+    if len(values) != count:
+        raise _bad(name, text, f"has {len(values)} numbers, not {count}", count)
+    if not all(np.isfinite(v) and v > 0 for v in values):
+        raise _bad(name, text, "must be finite and above 0", count)
+    if whole and not all(v.is_integer() for v in values):
+        raise _bad(name, text, "must be whole numbers", count)
+    return values
+
+
+def _bad(name: str, text: str, reason: str, count: int) -> InvalidInput:
+    return InvalidInput(Problem(name, text, reason, f"one number, or {count} with commas between"))
+
+
+def equal_nodes(count: int, capacity: float) -> list[dict[str, Any]]:
+    """Return the entries of nodes n0, n1, … with equal CPU capacity."""
+    return [{"id": f"n{i}", "capacity": {"cpu": capacity}} for i in range(count)]
+
+
+def job(
+    name: str,
+    origin: str,
+    nodes: list[dict[str, Any]],
+    groups: list[tuple[str, int, float]],
+    streams: list[tuple[str, str, float]],
+    labels: Mapping[str, str] | None = None,
+) -> Instance:
+    """Build an instance of groups (id, tasks, CPU of all) and full streams (from, to, MB/s)."""
+    from optim.instance import Instance
+
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": name,
+            "origin": origin,
+            "units": {"cpu": "percent of a core", "rate": "MB/s"},
+            "labels": dict(labels or {}),
+            "resources": ["cpu"],
+            "nodes": nodes,
+            "operators": [
+                {"id": g, "group": {"tasks": k, "load": {"cpu": load}}} for g, k, load in groups
+            ],
+            "streams": [{"from": a, "to": b, "rate": rate} for a, b, rate in streams],
+        }
+    )

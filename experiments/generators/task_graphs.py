@@ -1,0 +1,178 @@
+"""``sparse_random``, ``community``, ``geometric``: weighted task graphs without groups, any size.
+
+Every graph has about `degree` partners a task. The tables are built as arrays, so that a million
+tasks need no million objects; values are rounded to three decimals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.generators.kinds import Kind
+from optim.errors import InvalidInput, Problem
+from optim.registry import Option
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from optim.instance import Instance
+
+    Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+_DECIMALS = 3
+
+
+def sparse_random_pairs(rng: np.random.Generator, p: Mapping[str, Any]) -> Pairs:
+    """Draw pairs of two tasks each, all alike."""
+    count = round(p["tasks"] * p["degree"] / 2)
+    return rng.integers(0, p["tasks"], count), rng.integers(0, p["tasks"], count)
+
+
+def community_pairs(rng: np.random.Generator, p: Mapping[str, Any]) -> Pairs:
+    """Draw pairs, a share `inside` of them within the first task's community.
+
+    Communities are uniformly drawn; there are as many as nodes unless `communities` says otherwise.
+    """
+    tasks = p["tasks"]
+    member = rng.integers(0, p["communities"] or p["nodes"], tasks)
+    by_community = np.argsort(member, kind="stable")
+    start = np.searchsorted(member[by_community], np.arange(member.max() + 2))
+    first = rng.integers(0, tasks, round(tasks * p["degree"] / 2))
+    size = np.diff(start)[member[first]]
+    near = by_community[start[member[first]] + (rng.random(len(first)) * size).astype(np.int64)]
+    far = rng.integers(0, tasks, len(first))
+    return first, np.where(rng.random(len(first)) < p["inside"], near, far)
+
+
+def geometric_pairs(rng: np.random.Generator, p: Mapping[str, Any]) -> Pairs:
+    """Scatter the tasks on a unit square; those nearer than a radius communicate."""
+    from scipy.spatial import cKDTree
+
+    points = rng.random((p["tasks"], 2))
+    radius = np.sqrt(p["degree"] / (np.pi * p["tasks"]))
+    found = cKDTree(points).query_pairs(radius, output_type="ndarray")
+    return found[:, 0].astype(np.int64), found[:, 1].astype(np.int64)
+
+
+def _builder(pairs: Callable[[np.random.Generator, Mapping[str, Any]], Pairs]) -> Any:
+    def build(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
+        """Build the graph, draw rates and loads, and give the nodes their room."""
+        _check(p)
+        u, v = _distinct(*pairs(rng, p), p["tasks"])
+        rate = np.round(rng.uniform(p["least_rate"], p["most_rate"], len(u)), _DECIMALS)
+        load = np.round(
+            rng.uniform(p["least_load"], p["most_load"], (p["tasks"], p["resources"])), _DECIMALS
+        )
+        return _instance(rng, name, p, (u, v, rate), load)
+
+    return build
+
+
+def _check(p: Mapping[str, Any]) -> None:
+    problems = [
+        Problem(f"least_{what}", p[f"least_{what}"], f"is above most_{what}")
+        for what in ("rate", "load")
+        if p[f"least_{what}"] > p[f"most_{what}"]
+    ]
+    if p["tasks"] * p["degree"] / 2 > 40_000_000:
+        problems.append(Problem("degree", p["degree"], "gives more than 40 million pairs"))
+    if problems:
+        raise InvalidInput(problems)
+
+
+def _distinct(u: NDArray[np.int64], v: NDArray[np.int64], tasks: int) -> Pairs:
+    """Drop pairs of a task with itself and second drawings of a pair."""
+    low, high = np.minimum(u, v), np.maximum(u, v)
+    key = np.unique((low * tasks + high)[low != high])
+    return key // tasks, key % tasks
+
+
+def _instance(
+    rng: np.random.Generator,
+    name: str,
+    p: Mapping[str, Any],
+    pairs: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+    load: NDArray[np.float64],
+) -> Instance:
+    """Put arrays into the tables of an instance that has only nodes."""
+    from optim.instance import Instance
+    from optim.tables import TaskTable, TrafficTable
+
+    resources = ["cpu", *(f"r{i}" for i in range(1, p["resources"]))]
+    share = rng.uniform(1 - p["unequal"], 1 + p["unequal"], p["nodes"])
+    share /= share.sum()
+    capacity = np.ceil(np.outer(share, load.sum(axis=0)) * p["slack"] * 1000) / 1000
+    bare = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": name,
+            "origin": f"generated task graph with about {p['degree']:g} partners a task",
+            "resources": resources,
+            "nodes": [
+                {"id": f"n{i}", "capacity": dict(zip(resources, row, strict=True))}
+                for i, row in enumerate(capacity.tolist())
+            ],
+        }
+    )
+    count = p["tasks"]
+    none = np.full(count, -1, dtype=np.int32)
+    tasks = TaskTable(
+        ids=tuple(f"t{i}" for i in range(count)),
+        operator=none,
+        member=np.zeros(count, dtype=np.int32),
+        load=load,
+        state=np.full(count, np.nan),
+        given_cost=np.full(count, np.nan),
+        node=none,
+        slot=none,
+        restricted=np.zeros(0, dtype=np.int32),
+        allowed_indptr=np.zeros(1, dtype=np.int32),
+        allowed_indices=np.zeros(0, dtype=np.int32),
+    )
+    u, v, rate = pairs
+    traffic = TrafficTable(u.astype(np.int32), v.astype(np.int32), rate)
+    return replace(bare, tasks=tasks, traffic=traffic)
+
+
+_COMMON = (
+    Option("tasks", "int", 1000, "number of tasks", minimum=2, maximum=1_000_000),
+    Option("nodes", "int", 32, "number of nodes", minimum=1, maximum=100_000),
+    Option("degree", "float", 8.0, "partners a task, on average", minimum=0.01, maximum=10_000),
+    Option("slack", "float", 1.05, "capacity of all nodes over all load", minimum=0.01),
+    Option("unequal", "float", 0.0, "capacities differ by ± this share", minimum=0, maximum=0.99),
+    Option("resources", "int", 1, "number of resources", minimum=1, maximum=8),
+    Option("least_load", "float", 1.0, "least load of a task", minimum=0),
+    Option("most_load", "float", 10.0, "greatest load of a task", minimum=1e-3),
+    Option("least_rate", "float", 1.0, "least rate of a pair", minimum=1e-3),
+    Option("most_rate", "float", 10.0, "greatest rate of a pair", minimum=1e-3),
+)
+
+KINDS = {
+    "sparse_random": Kind(
+        name="sparse_random",
+        summary="Tasks that talk to a few others, anyone to anyone",
+        parameters=_COMMON,
+        build=_builder(sparse_random_pairs),
+    ),
+    "community": Kind(
+        name="community",
+        summary="Tasks that talk mostly within hidden communities",
+        parameters=(
+            *_COMMON,
+            Option("communities", "int", None, "how many; as many as nodes", minimum=1),
+            Option("inside", "float", 0.7, "share of pairs within one", minimum=0, maximum=1),
+        ),
+        build=_builder(community_pairs),
+    ),
+    "geometric": Kind(
+        name="geometric",
+        summary="Tasks on a square that talk to their neighbours",
+        parameters=_COMMON,
+        build=_builder(geometric_pairs),
+    ),
+}

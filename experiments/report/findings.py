@@ -1,0 +1,182 @@
+"""What the rows of a sweep say, asked once: plain numbers from which tables and plots are made."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.report import queries
+from experiments.report.queries import ask
+from experiments.report.views import METRICS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from experiments.report.labels import Labels
+    from experiments.report.queries import Rows
+
+Record = dict[str, Any]
+
+QUICK_SECONDS = 0.1
+"""Below this median time of a run, times are shifted by 10 ms instead of 1 s."""
+
+_MOST_SIZES = 12
+_MOMENTS_PER_DECADE = 8
+_TIME_SPAN = 1e8
+
+
+@dataclass(frozen=True)
+class MetricFindings:
+    """What is known of one metric, over all contestants whose plans can be measured by it.
+
+    Attributes
+    ----------
+    name, sense
+        The metric, and whether more (``max``) or less (``min``) is better.
+    status
+        By problem: best bound, proven optimum, best known, and whose they are.
+    cells
+        By contestant and problem: mean value, gaps, own bound, verdicts, time.
+    contestants
+        By contestant: means over cases, worst.
+    best
+        The virtual best.
+    ratios, proof_ratios, num_measured, num_proved
+        For the performance profiles, and over how many cases they run.
+    sizes, buckets
+        Gap by number of tasks; whether sizes are put together between powers of two.
+    """
+
+    name: str
+    sense: str
+    status: dict[str, Record]
+    cells: dict[tuple[str, str], Record]
+    contestants: dict[str, Record]
+    best: Record
+    ratios: Rows
+    proof_ratios: Rows
+    num_measured: int
+    num_proved: int
+    sizes: Rows
+    buckets: bool
+
+    @property
+    def order(self) -> list[str]:
+        """Contestants with a plan somewhere, the best mean gap first, then the quicker one."""
+        known = [item for item in self.contestants.values() if item["num_gap_known"]]
+        known.sort(key=lambda item: (item["gap_known"], item["contestant"]))
+        return [item["contestant"] for item in known]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that the report says, as numbers.
+
+    Attributes
+    ----------
+    labels
+        The cases.
+    sweep
+        Counts, names, hosts and versions.
+    shift
+        What times are shifted by in geometric means, in s.
+    contestants
+        By name: what became of its runs, and its time.
+    infeasible
+        By problem: who proved that it has no plan.
+    metrics
+        What is known of every metric that can be shown; the first opens the report.
+    own_gaps, own_best
+        Gaps on the methods' own objectives, and the virtual best of each.
+    anytime
+        Gap over time.
+    failed, not_applicable
+        Runs without an answer.
+    """
+
+    labels: Labels
+    sweep: Record
+    shift: float
+    contestants: dict[str, Record]
+    infeasible: dict[str, list[str]]
+    metrics: tuple[MetricFindings, ...]
+    own_gaps: Rows
+    own_best: Rows
+    anytime: Rows
+    failed: Rows
+    not_applicable: Rows
+
+
+def gather(spark: SparkSession, labels: Labels) -> Findings:
+    """Ask every question of the views of `experiments.report.views`."""
+    sweep = ask(spark, queries.SWEEP)[0]
+    shift = time_shift(sweep["median_seconds"])
+    buckets = ask(spark, queries.NUM_SIZES)[0]["sizes"] > _MOST_SIZES
+    moments = json.dumps(time_grid(sweep["least_seconds"], sweep["most_seconds"]))
+    metrics = (_metric(spark, name, shift, buckets) for name in METRICS)
+    return Findings(
+        labels=labels,
+        sweep=sweep,
+        shift=shift,
+        contestants=_by(ask(spark, queries.CONTESTANTS, shift=shift), "contestant"),
+        infeasible={
+            row["problem"]: row["infeasible_by"] for row in ask(spark, queries.INFEASIBLE_CASES)
+        },
+        metrics=tuple(metric for metric in metrics if metric is not None),
+        own_gaps=ask(spark, queries.OWN_GAPS),
+        own_best=ask(spark, queries.OWN_VIRTUAL_BEST, shift=shift),
+        anytime=ask(spark, queries.ANYTIME, moments=moments),
+        failed=ask(spark, queries.FAILED_RUNS),
+        not_applicable=ask(spark, queries.NOT_APPLICABLE),
+    )
+
+
+def time_shift(median_seconds: float | None) -> float:
+    """Return the shift of geometric mean times: 1 s, or 10 ms where half the runs are quick."""
+    return 0.01 if median_seconds is not None and median_seconds < QUICK_SECONDS else 1.0
+
+
+def time_grid(least: float | None, most: float | None) -> list[float]:
+    """Return times in s, evenly spread over the powers of ten from `least` to `most`."""
+    if least is None or most is None or most <= 0:
+        return [1.0]
+    first = math.floor(math.log10(max(least, most / _TIME_SPAN)))
+    last = max(first + 1, math.ceil(math.log10(most)))
+    steps = range(first * _MOMENTS_PER_DECADE, last * _MOMENTS_PER_DECADE + 1)
+    return [float(f"{10 ** (step / _MOMENTS_PER_DECADE):.6g}") for step in steps]
+
+
+def _metric(spark: SparkSession, name: str, shift: float, buckets: bool) -> MetricFindings | None:
+    """Ask about one metric; None when there is nothing to compare.
+
+    Any plan with traffic has a collocation worth comparing; the load distance is shown where a
+    run has proved a bound on it.
+    """
+    status = _by(ask(spark, queries.METRIC_STATUS, metric=name), "problem")
+    needed = "best_bound" if name == "load_distance" else "total_traffic"
+    if not any(
+        row[needed] is not None and row["best_known"] is not None for row in status.values()
+    ):
+        return None
+    cells = ask(spark, queries.METRIC_CELLS, metric=name)
+    profiled = ask(spark, queries.NUM_PROFILED, metric=name)[0]
+    return MetricFindings(
+        name=name,
+        sense=METRICS[name],
+        status=status,
+        cells={(row["contestant"], row["problem"]): row for row in cells},
+        contestants=_by(ask(spark, queries.METRIC_CONTESTANTS, metric=name), "contestant"),
+        best=ask(spark, queries.METRIC_BEST, metric=name, shift=shift)[0],
+        ratios=ask(spark, queries.RATIOS, metric=name),
+        proof_ratios=ask(spark, queries.PROOF_RATIOS, metric=name),
+        num_measured=profiled["measured"],
+        num_proved=profiled["proved"],
+        sizes=ask(spark, queries.BY_SIZE, metric=name, buckets=buckets),
+        buckets=buckets,
+    )
+
+
+def _by(rows: Rows, key: str) -> dict[str, Record]:
+    return {row[key]: row for row in rows}

@@ -1,0 +1,179 @@
+"""Runs are graded against each other before anything is drawn: proofs must not be beaten.
+
+No table is made from runs that contradict one another. Either a proof is false, or the referee
+is, or the rows do not belong together; none of these may be averaged away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from optim.errors import StreamplaceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+_SHOWN = 20
+_SHOWN_KEY = 12
+
+_RUN = "struct(contestant, seed, run_key, instance)"
+
+DISAGREEING_OPTIMA = f"""
+WITH proved AS (
+  SELECT problem, objective_name, sense, objective, {_RUN} AS run FROM claims
+  WHERE proved AND objective IS NOT NULL),
+best AS (
+  SELECT problem, objective_name,
+    CASE min(sense) WHEN 'max' THEN max_by(struct(objective, run), struct(objective, run))
+      ELSE min_by(struct(objective, run), struct(objective, run)) END AS best
+  FROM proved GROUP BY problem, objective_name)
+SELECT p.problem, p.objective_name, p.run AS first, p.objective AS first_value,
+  best.run AS second, best.objective AS second_value
+FROM proved p JOIN best USING (problem, objective_name)
+WHERE abs(p.objective - best.objective)
+  > tolerance(objective_name, p.objective, best.objective)
+ORDER BY problem, objective_name, first
+"""
+"""Each proven optimum against the best of them."""
+
+BEATEN_BOUNDS = f"""
+WITH plans AS (
+  SELECT problem, objective_name, objective AS value, {_RUN} AS run FROM claims
+  WHERE objective IS NOT NULL
+  UNION
+  SELECT problem, metric, value, {_RUN} FROM measured WHERE value IS NOT NULL),
+bounds AS (
+  SELECT problem, objective_name, min(sense) AS sense,
+    CASE min(sense) WHEN 'max' THEN min_by(struct(bound, run), struct(bound, run))
+      ELSE max_by(struct(bound, run), struct(bound, run)) END AS tightest
+  FROM (SELECT *, {_RUN} AS run FROM claims WHERE bound IS NOT NULL)
+  GROUP BY problem, objective_name)
+SELECT p.problem, p.objective_name, p.run AS first, p.value AS first_value,
+  tightest.run AS second, tightest.bound AS second_value
+FROM plans p JOIN bounds USING (problem, objective_name)
+WHERE beats(sense, objective_name, p.value, tightest.bound)
+ORDER BY problem, objective_name, first
+"""
+"""Every feasible plan, measured by any objective, against the tightest bound proved on it."""
+
+FALSE_INFEASIBILITY = f"""
+WITH refused AS (
+  SELECT problem, min(struct(contestant, seed, run_key, instance)) AS second FROM runs
+  WHERE verdict = 'proven infeasible' GROUP BY problem)
+SELECT problem, '' AS objective_name, {_RUN} AS first, CAST(NULL AS DOUBLE) AS first_value,
+  second, CAST(NULL AS DOUBLE) AS second_value
+FROM judged JOIN refused USING (problem) WHERE has_plan ORDER BY problem, first
+"""
+"""Feasible plans of a problem that another run proved to have none."""
+
+LOOSE_OPTIMA = f"""
+SELECT problem, objective_name, {_RUN} AS first, objective AS first_value,
+  {_RUN} AS second, bound AS second_value
+FROM claims
+WHERE proved AND abs(objective - bound) > tolerance(objective_name, objective, bound)
+ORDER BY problem, objective_name, first
+"""
+"""Runs that claim a proven optimum away from their own bound."""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Two runs (or one and itself) that cannot both be right.
+
+    Attributes
+    ----------
+    kind
+        ``optima``, ``bound``, ``infeasible`` or ``own bound``.
+    instance
+        Name of the instance.
+    first, second
+        The names of the two runs.
+    text
+        What is wrong, in one sentence, with the names.
+    """
+
+    kind: str
+    instance: str
+    first: str
+    second: str
+    text: str
+
+
+class ContradictoryRuns(StreamplaceError):
+    """Runs of the sweep contradict each other; carries all contradictions found."""
+
+    def __init__(self, found: list[Contradiction]) -> None:
+        self.found = found
+        lines = [item.text for item in found[:_SHOWN]]
+        if len(found) > _SHOWN:
+            lines.append(f"… and {len(found) - _SHOWN} more")
+        many = "contradiction" if len(found) == 1 else "contradictions"
+        super().__init__(
+            f"no report: the runs hold {len(found)} {many}\n"
+            + "\n".join(f"  {line}" for line in lines)
+            + "\n  A proof or a plan above is false. Re-run these with --debug and report them."
+        )
+
+
+def grade(spark: SparkSession) -> None:
+    """Compare all runs in the views with each other.
+
+    A feasible plan may not beat a bound of the same problem and objective by more than 1e-6
+    relative (load distance: 0.001 points); proven optima may not differ by more; a problem proven
+    infeasible may have no feasible plan; and a proven optimum meets its own bound.
+
+    Raises
+    ------
+    ContradictoryRuns
+        Something of this is broken; names the runs.
+    """
+    found = contradictions(spark)
+    if found:
+        raise ContradictoryRuns(found)
+
+
+def contradictions(spark: SparkSession) -> list[Contradiction]:
+    """Return every contradiction, each pair of runs once per objective."""
+    found: list[Contradiction] = []
+    seen: set[tuple[str, frozenset[str]]] = set()
+    for kind, text in (
+        ("optima", DISAGREEING_OPTIMA),
+        ("bound", BEATEN_BOUNDS),
+        ("infeasible", FALSE_INFEASIBILITY),
+        ("own bound", LOOSE_OPTIMA),
+    ):
+        for row in spark.sql(text).collect():
+            key = (
+                row["objective_name"],
+                frozenset({row["first"]["run_key"], row["second"]["run_key"]}),
+            )
+            if key not in seen:
+                seen.add(key)
+                found.append(_contradiction(kind, row))
+    return found
+
+
+def _contradiction(kind: str, row: Row) -> Contradiction:
+    first, second = run_name(row["first"]), run_name(row["second"])
+    name = row["objective_name"]
+    texts = {
+        "optima": "{first} and {second} both claim the proven optimum of {name}, "
+        "but with {a:.9g} and {b:.9g}",
+        "bound": "{first} has a feasible plan with {name} {a:.9g}, beyond the bound {b:.9g} "
+        "proved by {second}",
+        "infeasible": "{first} has a feasible plan, but {second} claims to have proved that "
+        "there is none",
+        "own bound": "{first} claims a proven optimum with {name} {a:.9g}, away from its own "
+        "bound {b:.9g}",
+    }
+    instance = row["first"]["instance"]
+    text = texts[kind].format(
+        first=first, second=second, name=name, a=row["first_value"], b=row["second_value"]
+    )
+    return Contradiction(kind, instance, first, second, f"{instance}: {text}")
+
+
+def run_name(run: Row) -> str:
+    """Return how a run is told from the others: contestant, seed and the key's beginning."""
+    return f"{run['contestant']} (seed {run['seed']}, run {run['run_key'][:_SHOWN_KEY]})"

@@ -1,0 +1,208 @@
+"""Who competes on what: names the contestants and the cases of a sweep from its factors.
+
+A *contestant* is a method with its options, its solver where several were tried, and every other
+setting that differs between runs of one method on one case. A *case* is one problem: the content
+of an instance, and the limits that a run was told to ignore.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    Query = tuple[str, dict[str, str]]
+
+_NEVER_A_CASE = frozenset({"method", "method_label", "solver", "seed", "instance"})
+_IN_THE_LABEL = frozenset({"method", "method_label", "solver", "seed", "instance"})
+_SHOWN_SHA = 8
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem that the contestants tried.
+
+    Attributes
+    ----------
+    problem
+        Its key: the instance's sha256, followed by the ignored limits where there are any.
+    instance
+        The instance's name.
+    levels
+        What tells it from the other cases of the same name, one text per name in
+        `Labels.level_names`; empty where a name does not apply.
+    num_tasks, num_nodes
+        Its size.
+    """
+
+    problem: str
+    instance: str
+    levels: tuple[str, ...]
+    num_tasks: int | None
+    num_nodes: int | None
+
+    @property
+    def name(self) -> str:
+        """Return a short name, such as ``Q3 · 0.9``."""
+        return " · ".join([self.instance, *(level for level in self.levels if level)])
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Cases in natural order, and the names of what tells them apart."""
+
+    cases: tuple[Case, ...]
+    level_names: tuple[str, ...]
+
+    def case(self, problem: str) -> Case:
+        """Return the case with this key."""
+        return self._by_problem[problem]
+
+    @cached_property
+    def _by_problem(self) -> dict[str, Case]:
+        return {case.problem: case for case in self.cases}
+
+
+def natural_key(text: str) -> list[tuple[int, float, str]]:
+    """Return a sorting key that puts ``Q2`` before ``Q10`` and 0.5 before 0.75."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", text)
+    return [
+        (0, float(part), "") if index % 2 else (1, 0.0, part.casefold())
+        for index, part in enumerate(parts)
+    ]
+
+
+def factor_names(spark: SparkSession) -> list[str]:
+    """Return the names of all factors in the view ``sweep_rows``."""
+    rows = spark.sql(
+        "SELECT DISTINCT explode(map_keys(factors)) AS name FROM sweep_rows ORDER BY name"
+    ).collect()
+    return [row["name"] for row in rows]
+
+
+def case_factors(spark: SparkSession, names: Sequence[str]) -> list[str]:
+    """Return the factors that belong to the instance: one value on each, several in the sweep."""
+    names = [name for name in names if name not in _NEVER_A_CASE]
+    if not names:
+        return []
+    values, args = _values(names)
+    inside = ", ".join(f"count(DISTINCT {value}) AS n{i}" for i, value in enumerate(values))
+    overall = ", ".join(f"count(DISTINCT {value}) AS all{i}" for i, value in enumerate(values))
+    most = ", ".join(f"max(n{i}) AS most{i}" for i in range(len(values)))
+    row = spark.sql(
+        f"WITH inside AS (SELECT instance_sha256, {inside} FROM sweep_rows "
+        f"GROUP BY instance_sha256), most AS (SELECT {most} FROM inside), "
+        f"overall AS (SELECT {overall} FROM sweep_rows) SELECT * FROM most CROSS JOIN overall",
+        args,
+    ).collect()[0]
+    return [name for i, name in enumerate(names) if row[f"most{i}"] == 1 and row[f"all{i}"] > 1]
+
+
+def setting_factors(spark: SparkSession, names: Sequence[str]) -> list[str]:
+    """Return the factors that differ between runs of one method, solver, seed and instance."""
+    names = [name for name in names if name not in _IN_THE_LABEL]
+    if not names:
+        return []
+    values, args = _values(names)
+    inside = ", ".join(f"count(DISTINCT {value}) AS n{i}" for i, value in enumerate(values))
+    most = ", ".join(f"max(n{i}) AS most{i}" for i in range(len(values)))
+    row = spark.sql(
+        f"WITH inside AS (SELECT {inside} FROM sweep_rows GROUP BY instance_sha256, "
+        "method_label, coalesce(solver, factors['solver'], ''), seed) "
+        f"SELECT {most} FROM inside",
+        args,
+    ).collect()[0]
+    return [name for i, name in enumerate(names) if (row[f"most{i}"] or 0) > 1]
+
+
+def contestant_expression(settings: Sequence[str]) -> Query:
+    """Return the SQL text of a contestant's name, and its parameters.
+
+    Needs the columns ``method_label``, ``used_solver``, ``num_solvers`` and ``factors``.
+    """
+    parts = [
+        "method_label",
+        "CASE WHEN num_solvers > 1 THEN concat(' [', used_solver, ']') ELSE '' END",
+    ]
+    args = {}
+    for i, name in enumerate(settings):
+        args[f"setting{i}"] = name
+        value = f"factors[:setting{i}]"
+        parts.append(f"coalesce(concat(' ', :setting{i}, '=', {value}), '')")
+    return f"concat({', '.join(f'coalesce({part}, {_EMPTY})' for part in parts)})", args
+
+
+_EMPTY = "''"
+
+
+def read_labels(spark: SparkSession, runs: DataFrame, case_names: Sequence[str]) -> Labels:
+    """Name the cases of the view ``runs``.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    runs
+        The view's content.
+    case_names
+        The factors that belong to the instance, from `case_factors`.
+    """
+    args = {f"level{i}": name for i, name in enumerate(case_names)}
+    levels = [f"max(factors[:level{i}]) AS level{i}" for i in range(len(case_names))]
+    columns = ", ".join(
+        [
+            "problem",
+            "min(instance) AS instance",
+            "min(ignored) AS ignored",
+            "max(num_tasks) AS num_tasks",
+            "max(num_nodes) AS num_nodes",
+            *levels,
+        ]
+    )
+    rows = spark.sql(f"SELECT {columns} FROM {{runs}} GROUP BY problem", args, runs=runs).collect()
+    names = tuple(case_names)
+    if len({row["ignored"] for row in rows}) > 1:
+        names = (*names, "ignored limits")
+    cases = []
+    for row in rows:
+        found = tuple(row[f"level{i}"] or "" for i in range(len(case_names)))
+        if len(names) > len(case_names):
+            found = (*found, row["ignored"])
+        cases.append(
+            Case(row["problem"], row["instance"], found, row["num_tasks"], row["num_nodes"])
+        )
+    cases.sort(
+        key=lambda case: ([natural_key(t) for t in (case.instance, *case.levels)], case.problem)
+    )
+    return Labels(*_told_apart(cases, names))
+
+
+def _told_apart(
+    cases: list[Case], names: tuple[str, ...]
+) -> tuple[tuple[Case, ...], tuple[str, ...]]:
+    """Add the beginning of the sha256 where two cases would else have the same name."""
+    if len({case.name for case in cases}) == len(cases):
+        return tuple(cases), names
+    longer = [
+        Case(
+            case.problem,
+            case.instance,
+            (*case.levels, case.problem[:_SHOWN_SHA]),
+            case.num_tasks,
+            case.num_nodes,
+        )
+        for case in cases
+    ]
+    return tuple(longer), (*names, "sha256")
+
+
+def _values(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return one SQL expression per factor, absent ones as an empty text, and the parameters."""
+    args = {f"factor{i}": name for i, name in enumerate(names)}
+    return [f"coalesce(factors[:{key}], '')" for key in args], args

@@ -1,0 +1,200 @@
+"""The drawings of the report; each takes plain numbers and returns the text of an SVG element."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from experiments.report.svg import canvas, legend, to_svg
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from experiments.report.profile import Profile
+    from experiments.report.svg import Style
+
+    Line = Sequence[tuple[float, float | None]]
+
+_MOST_MARKERS = 10
+_NEAR = 1.3
+"""Ratios up to this are shown on a plain axis."""
+_WIDE = 5.0
+"""Axes that span more than this factor are logarithmic."""
+
+
+def spread_plot(
+    key: str, values: Mapping[str, Sequence[float]], style: Mapping[str, Style], label: str
+) -> str:
+    """Draw one row of dots a contestant, a dot a case, and their mean as a bar.
+
+    Parameters
+    ----------
+    key
+        Name of the figure.
+    values
+        By contestant, from the top down.
+    style
+        By contestant.
+    label
+        Label of the axis, with unit.
+    """
+    names = list(values)
+    with canvas(height=1.0 + 0.34 * len(names)) as (figure, axes):
+        for number, name in enumerate(names):
+            found = values[name]
+            axes.plot(
+                found,
+                [number] * len(found),
+                linestyle="none",
+                marker="o",
+                markersize=7,
+                color=style[name].color,
+                alpha=0.45,
+                markeredgewidth=0,
+                clip_on=False,
+            )
+            mean = math.fsum(found) / len(found)
+            axes.plot(
+                [mean, mean],
+                [number - 0.34, number + 0.34],
+                color="#010101",
+                linewidth=2.2,
+                solid_capstyle="butt",
+                clip_on=False,
+            )
+        axes.set_yticks(range(len(names)), [style[name].label for name in names])
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel(label)
+        return to_svg(figure, key, f"{label}: one dot a case, for each method")
+
+
+def profile_plot(
+    key: str, profiles: Sequence[Profile], style: Mapping[str, Style], label: str, start: float
+) -> str:
+    """Draw performance profiles as steps.
+
+    Parameters
+    ----------
+    key, style, label
+        As in `spread_plot`.
+    profiles
+        What to draw.
+    start
+        The best possible ratio, at the left: 1, or 0 for differences.
+    """
+    most = max((max(p.ratios, default=start) for p in profiles), default=start)
+    logarithmic = start > 0 and most > _NEAR
+    end = most * 1.12 if logarithmic else most + 0.04 * max(most - start, 0.1)
+    with canvas() as (figure, axes):
+        for profile in profiles:
+            steps = [(start, profile.at(start))]
+            steps += [
+                (r, s) for r, s in zip(profile.ratios, profile.shares, strict=True) if r > start
+            ]
+            steps.append((end, profile.total))
+            axes.plot(
+                [x for x, _ in steps],
+                [100 * y for _, y in steps],
+                drawstyle="steps-post",
+                label=style[profile.contestant].label,
+                **style[profile.contestant].line,
+                markevery=_markers(len(steps) - 1),
+            )
+        if logarithmic:
+            axes.set_xscale("log")
+            _plain_log_ticks(axes)
+        axes.set_xlim(start if logarithmic else start - 0.015 * (end - start), end)
+        axes.set_ylim(-3, 103)
+        axes.set_xlabel(label)
+        axes.set_ylabel("share of cases (%)")
+        legend(figure, axes)
+        return to_svg(figure, key, f"Performance profile: share of cases by {label}")
+
+
+def line_plot(
+    key: str,
+    lines: Mapping[str, Line],
+    style: Mapping[str, Style],
+    labels: tuple[str, str],
+    *,
+    steps: bool = False,
+    logarithmic: bool = False,
+) -> str:
+    """Draw gaps as lines: by time (as steps) or by size.
+
+    The upward axis is linear up to 1 and logarithmic beyond, so that both a closed gap and a wide
+    one can be read.
+
+    Parameters
+    ----------
+    key, style
+        As in `spread_plot`.
+    lines
+        By contestant, pairs of place and gap; unknown gaps are left out.
+    labels
+        Labels of the two axes, with units.
+    steps
+        Whether a value holds until the next one.
+    logarithmic
+        Whether the axis to the right is.
+    """
+    with canvas() as (figure, axes):
+        most = 1.0
+        for name, line in lines.items():
+            known = [(x, y) for x, y in line if y is not None]
+            most = max([most, *(y for _, y in known)])
+            axes.plot(
+                [x for x, _ in known],
+                [y for _, y in known],
+                drawstyle="steps-post" if steps else "default",
+                label=style[name].label,
+                markevery=_markers(len(known)),
+                **style[name].line,
+            )
+        axes.set_yscale("symlog", linthresh=1.0, linscale=0.6)
+        _plain_symlog_ticks(axes, most)
+        if logarithmic:
+            axes.set_xscale("log")
+            _plain_log_ticks(axes)
+        axes.set_xlabel(labels[0])
+        axes.set_ylabel(labels[1])
+        legend(figure, axes)
+        return to_svg(figure, key, f"{labels[1]} by {labels[0]}, one line a method")
+
+
+def is_wide(values: Sequence[float]) -> bool:
+    """Whether positive values span so much that an axis should be logarithmic."""
+    return bool(values) and min(values) > 0 and max(values) / min(values) > _WIDE
+
+
+def _markers(count: int) -> slice:
+    return slice(0, None, max(1, math.ceil(count / _MOST_MARKERS)))
+
+
+def _plain_log_ticks(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axes.get_xlim()
+    span = high / low
+    subs = [1.0] if span > 150 else [1.0, 2.0, 5.0]
+    if span < 8:
+        subs = [1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]
+    axes.xaxis.set_major_locator(LogLocator(subs=subs))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _plain_symlog_ticks(axes: Axes, most: float) -> None:
+    ticks = [0.0, 0.5, 1.0]
+    step = 1.0
+    while step < most:
+        ticks += [2 * step, 5 * step, 10 * step]
+        step *= 10
+    ticks = [tick for tick in ticks if tick <= most * 1.3]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(-0.08, most * 1.25)

@@ -1,0 +1,136 @@
+"""What came out, in a few sentences that are computed from the numbers below them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from experiments.report.formats import listed, with_unit
+from experiments.report.metric_words import WORDS
+
+if TYPE_CHECKING:
+    from experiments.report.document import Kind
+    from experiments.report.findings import Findings, MetricFindings
+
+_NAMED = 4
+
+
+def summarise(findings: Findings) -> tuple[str, ...]:
+    """Return the sentences: how much was run, what is proved, who reaches what, what failed."""
+    sentences = [_size(findings)]
+    sentences += [_state(findings, metric) for metric in findings.metrics]
+    for metric in findings.metrics:
+        sentences += _reached(findings, metric)
+    sentences.append(_failures(findings))
+    return tuple(sentence for sentence in sentences if sentence)
+
+
+def plural(count: int, word: str) -> str:
+    """Return a count with its word."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _size(findings: Findings) -> str:
+    sweep, labels = findings.sweep, findings.labels
+    instances = len({case.instance for case in labels.cases})
+    cases = len(labels.cases)
+    parts = [plural(instances, "instance")]
+    for number, name in enumerate(labels.level_names):
+        levels = len({case.levels[number] for case in labels.cases})
+        parts.append(f"{plural(levels, 'level')} of {name.replace('_', ' ')}")
+    what = " × ".join(parts) if len(parts) > 1 else ""
+    of = f"{what}: {plural(cases, 'case')}" if what else plural(cases, "case")
+    methods = plural(sweep["num_contestants"], "method variant")
+    return f"{of}, {methods}, {plural(sweep['num_runs'], 'run')}."
+
+
+def _state(findings: Findings, metric: MetricFindings) -> str:
+    """Say on how many cases the optimum is proved, by whom, and what is left open."""
+    name = WORDS[metric.name].heading.lower()
+    cases, none = len(findings.labels.cases), len(findings.infeasible)
+    rows = [row for problem, row in metric.status.items() if problem not in findings.infeasible]
+    proved = sum(row["optimum"] is not None for row in rows)
+    if not proved:
+        return f"No run proved an optimal {name}."
+    parts = [f"The optimal {name} is proved on {proved} of {cases} cases"]
+    if none:
+        parts.append(f"{none} {'is' if none == 1 else 'are'} proven infeasible")
+    bounded = sum(row["optimum"] is None and row["best_bound"] is not None for row in rows)
+    if bounded:
+        parts.append(f"on {bounded} only a bound is known")
+    unknown = cases - none - proved - bounded
+    if unknown:
+        parts.append(f"on {unknown} nothing is proved")
+    return "; ".join(parts) + f". {_prover(findings, metric, proved)}"
+
+
+def _prover(findings: Findings, metric: MetricFindings, proved: int) -> str:
+    """Say which exact method proved most, and in what time."""
+    counts = {
+        name: sum(cell["proved"] > 0 for (who, _), cell in metric.cells.items() if who == name)
+        for name in metric.order
+    }
+    times = {name: findings.contestants[name]["seconds"] for name in counts}
+    best = min(counts, key=lambda name: (-counts[name], times[name] or 0.0, name))
+    many = f"all {proved}" if counts[best] == proved else f"{counts[best]} of these"
+    many = "it" if proved == 1 else many
+    return f"{best} proved {many} (mean time of a run {_text(times[best], 'duration')})."
+
+
+def _reached(findings: Findings, metric: MetricFindings) -> list[str]:
+    """Say what methods without proofs reach on average, and in what time.
+
+    The first metric is what the report opens with: there all are named that do not prove. Of
+    the others only methods are named that optimise it.
+    """
+    words = WORDS[metric.name]
+    opening = metric is findings.metrics[0]
+    named = [
+        name
+        for name in metric.order
+        if findings.contestants[name]["kind"] != "exact"
+        and metric.contestants[name]["num_gap_optimum"]
+        and (opening or findings.contestants[name]["objective_name"] in words.same)
+    ]
+    if not named:
+        return []
+    first, *others = named[:_NAMED]
+    found = metric.contestants[first]
+    if words.relative:
+        reach = f"{first} reaches {_text(found['of_optimum'], 'share')} of the proven optimum"
+        worst = _text(found["worst_of_optimum"], "share")
+    else:
+        points = _text(found["gap_optimum"], "points")
+        reach = f"{first} stays {points} points above the proven optimum"
+        worst = _text(found["worst_gap_optimum"], "points")
+    parts = [f"{reach} on average (worst {worst}){_in_time(findings, first)}"]
+    parts += [f"{name} {_short(metric, name)}{_in_time(findings, name)}" for name in others]
+    return [f"{words.heading}: {'; '.join(parts)}."]
+
+
+def _in_time(findings: Findings, name: str) -> str:
+    seconds = findings.contestants[name]["seconds"]
+    return f" in {_text(seconds, 'duration')}" if seconds is not None else ""
+
+
+def _short(metric: MetricFindings, name: str) -> str:
+    found = metric.contestants[name]
+    if WORDS[metric.name].relative:
+        return _text(found["of_optimum"], "share")
+    return f"{_text(found['gap_optimum'], 'points')} points above"
+
+
+def _text(value: float | None, kind: Kind) -> str:
+    return with_unit(value, kind)
+
+
+def _failures(findings: Findings) -> str:
+    refused = sum(item["refused"] for item in findings.contestants.values())
+    failed = len(findings.failed)
+    parts = []
+    if failed:
+        parts.append(f"{plural(failed, 'run')} failed")
+    if refused:
+        counts = "counts" if refused == 1 else "count"
+        parts.append(f"{plural(refused, 'plan')} broke limits and {counts} in no gap")
+    text = listed(parts) if parts else ""
+    return f"{text}." if text else ""

@@ -1,0 +1,211 @@
+"""The SQL views that every question of the report is asked of.
+
+``sweep_rows``  the rows as stored, without results
+``runs``        one row a run: contestant, problem, verdict, method time; broken numbers unknown
+``judged``      runs, with whether their problem is proven infeasible
+``reference``   per problem and objective: best proven bound, proven optimum, best known
+``compared``    judged runs of methods with an objective, with the three gaps on it
+``evaluated``   judged runs × metrics (any method's plan can be measured), with the three gaps
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from experiments.report.labels import (
+    Labels,
+    case_factors,
+    contestant_expression,
+    factor_names,
+    read_labels,
+    setting_factors,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POINTS_TOLERANCE = 0.001
+"""Two load distances this close (in points) count as the same."""
+RELATIVE_TOLERANCE = 1e-6
+"""Other objectives this close relative to the larger one count as the same."""
+ABSOLUTE_NOISE = 1e-9
+"""Rounding noise around zero, where nothing is relative."""
+
+METRICS = {"imc_gain": "max", "load_distance": "min"}
+"""What every feasible plan is measured by, whatever its method optimises; with its sense."""
+
+FUNCTIONS = (
+    """CREATE OR REPLACE TEMPORARY FUNCTION finite(x DOUBLE) RETURNS DOUBLE
+       RETURN CASE WHEN isnan(x) OR abs(x) = double('Infinity') THEN NULL ELSE x END""",
+    f"""CREATE OR REPLACE TEMPORARY FUNCTION tolerance(name STRING, a DOUBLE, b DOUBLE)
+       RETURNS DOUBLE
+       RETURN CASE WHEN name = 'load_distance' THEN {POINTS_TOLERANCE}D
+         ELSE {RELATIVE_TOLERANCE}D * greatest(abs(a), abs(b)) + {ABSOLUTE_NOISE}D END""",
+    """CREATE OR REPLACE TEMPORARY FUNCTION gap_of(name STRING, a DOUBLE, b DOUBLE)
+       RETURNS DOUBLE
+       RETURN CASE WHEN a IS NULL OR b IS NULL THEN NULL
+         WHEN name = 'load_distance' THEN abs(a - b)
+         WHEN a = 0 AND b = 0 THEN 0D
+         ELSE abs(a - b) / greatest(abs(a), abs(b)) END""",
+    """CREATE OR REPLACE TEMPORARY FUNCTION beats(
+         sense STRING, name STRING, value DOUBLE, bound DOUBLE) RETURNS BOOLEAN
+       RETURN CASE sense WHEN 'max' THEN value > bound + tolerance(name, value, bound)
+         WHEN 'min' THEN value < bound - tolerance(name, value, bound) END""",
+)
+"""The definitions of gap and tolerance, once."""
+
+_RUNS = """
+WITH ready AS (
+  SELECT *,
+    coalesce(solver, factors['solver']) AS used_solver,
+    array_join(array_sort(from_json(ignored, 'array<string>')), ', ') AS limits
+  FROM sweep_rows
+), solvers AS (
+  SELECT method_label, count(DISTINCT used_solver) AS num_solvers FROM ready GROUP BY method_label
+)
+SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
+  method, method_label, family, kind, used_solver AS solver, coalesce(seed, 0) AS seed,
+  host, versions, started_at, outcome, error, exit_code, termination, feasible, repaired,
+  objective_name, sense, bound_of, trace, coalesce(limits, '') AS ignored,
+  finite(objective) AS objective, finite(bound) AS bound,
+  finite(imc_gain) AS imc_gain, finite(total_traffic) AS total_traffic,
+  finite(collocation_factor) AS collocation_factor, finite(load_distance) AS load_distance,
+  finite(time_total) AS time_total,
+  coalesce(finite(time_build), 0D) + finite(time_solve) AS seconds,
+  CASE WHEN limits <> '' THEN concat(instance_sha256, ' without ', limits)
+    ELSE instance_sha256 END AS problem,
+  {contestant} AS contestant,
+  CASE
+    WHEN outcome <> 'ok' AND startswith(error, 'unsuitable:') THEN 'not applicable'
+    WHEN outcome IN ('crash', 'timeout', 'memory') THEN outcome
+    WHEN outcome <> 'ok' THEN 'error'
+    WHEN termination = 'error' THEN 'error'
+    WHEN feasible AND termination = 'optimal' AND coalesce(bound_of, 'problem') = 'problem'
+      AND finite(objective) IS NOT NULL THEN 'proved optimal'
+    WHEN feasible THEN 'plan'
+    WHEN NOT feasible THEN 'refused plan'
+    WHEN termination = 'infeasible' THEN 'proven infeasible'
+    ELSE 'no plan' END AS verdict
+FROM ready JOIN solvers USING (method_label)
+"""
+
+_VIEWS = {
+    "infeasible_problems": """
+SELECT problem, sort_array(collect_set(contestant)) AS infeasible_by
+FROM runs WHERE verdict = 'proven infeasible' GROUP BY problem
+""",
+    "judged": """
+SELECT r.* EXCEPT (objective_name),
+  coalesce(objective_name, max(objective_name) OVER (PARTITION BY contestant)) AS objective_name,
+  infeasible_by IS NOT NULL AS none_exists,
+  verdict IN ('proved optimal', 'plan') AS has_plan
+FROM runs r LEFT JOIN infeasible_problems USING (problem)
+""",
+    # a proof of optimality is a bound too, should its row hold none
+    "claims": """
+SELECT problem, objective_name, sense, contestant, seed, run_key, instance,
+  verdict = 'proved optimal' AS proved,
+  CASE WHEN verdict IN ('proved optimal', 'plan') THEN objective END AS objective,
+  CASE WHEN bound_of = 'problem' AND verdict <> 'error' THEN bound
+    WHEN bound IS NULL AND verdict = 'proved optimal' THEN objective END AS bound
+FROM runs
+WHERE outcome = 'ok' AND objective_name IS NOT NULL AND sense IN ('max', 'min')
+""",
+    "reference": """
+SELECT problem, objective_name,
+  CASE min(sense) WHEN 'max' THEN min(bound) ELSE max(bound) END AS best_bound,
+  CASE min(sense) WHEN 'max' THEN min_by(contestant, struct(bound, contestant)) FILTER (
+      WHERE bound IS NOT NULL)
+    ELSE min_by(contestant, struct(-bound, contestant)) FILTER (WHERE bound IS NOT NULL)
+    END AS bound_by,
+  CASE min(sense) WHEN 'max' THEN max(objective) FILTER (WHERE proved)
+    ELSE min(objective) FILTER (WHERE proved) END AS optimum,
+  sort_array(collect_set(contestant) FILTER (WHERE proved)) AS proved_by,
+  CASE min(sense) WHEN 'max' THEN max(objective) ELSE min(objective) END AS best_known
+FROM claims GROUP BY problem, objective_name
+""",
+    "compared": """
+SELECT j.*, best_bound, optimum, best_known,
+  CASE WHEN has_plan THEN gap_of(objective_name, objective, best_bound) END AS gap_bound,
+  CASE WHEN has_plan THEN gap_of(objective_name, objective, optimum) END AS gap_optimum,
+  CASE WHEN has_plan THEN gap_of(objective_name, objective, best_known) END AS gap_known,
+  has_plan AND abs(objective - best_known)
+    <= tolerance(objective_name, objective, best_known) AS is_best
+FROM judged j LEFT JOIN reference USING (problem, objective_name)
+WHERE objective_name IS NOT NULL
+""",
+    "measured": """
+SELECT j.* EXCEPT (trace), metric, metric_sense, CASE WHEN has_plan THEN raw END AS value
+FROM judged j LATERAL VIEW stack({num_metrics}, {metrics}) AS metric, metric_sense, raw
+""",
+    "best_measured": """
+SELECT problem, metric,
+  CASE min(metric_sense) WHEN 'max' THEN max(value) ELSE min(value) END AS best_known
+FROM measured GROUP BY problem, metric
+""",
+    "evaluated": """
+SELECT m.*, r.best_bound, r.bound_by, r.optimum, r.proved_by, b.best_known,
+  gap_of(m.metric, value, r.best_bound) AS gap_bound,
+  gap_of(m.metric, value, r.optimum) AS gap_optimum,
+  gap_of(m.metric, value, b.best_known) AS gap_known,
+  CASE WHEN r.optimum IS NULL THEN NULL WHEN r.optimum = 0 AND value = 0 THEN 1D
+    ELSE value / nullif(r.optimum, 0) END AS of_optimum,
+  abs(value - b.best_known) <= tolerance(m.metric, value, b.best_known) AS is_best
+FROM measured m
+LEFT JOIN reference r ON r.problem = m.problem AND r.objective_name = m.metric
+LEFT JOIN best_measured b ON b.problem = m.problem AND b.metric = m.metric
+""",
+}
+
+
+_KEPT = ("judged", "claims", "measured", "compared", "evaluated")
+"""Views that are asked often: computed once, and short plans for what builds on them."""
+
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Thousands of rows, dozens of queries: compiling each would take longer than answering it."""
+
+
+def report_session(spark: SparkSession) -> SparkSession:
+    """Return a session of the same Spark with its own views, set for many small queries."""
+    session = spark.newSession()
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
+def define_views(spark: SparkSession, rows: DataFrame) -> Labels:
+    """Define the views over the rows of a sweep, in this session.
+
+    Parameters
+    ----------
+    spark
+        The session; gets temporary functions and views.
+    rows
+        The rows of the sweep, one a run, from `experiments.report.folder.read_sweep`.
+
+    Returns
+    -------
+    Labels
+        The cases.
+    """
+    for function in FUNCTIONS:
+        spark.sql(function)
+    rows.createOrReplaceTempView("sweep_rows")
+    names = factor_names(spark)
+    of_case = case_factors(spark, names)
+    settings = [name for name in setting_factors(spark, names) if name not in of_case]
+    expression, args = contestant_expression(settings)
+    runs = spark.sql(_RUNS.format(contestant=expression), args).localCheckpoint()
+    runs.createOrReplaceTempView("runs")
+    metrics = ", ".join(f"'{name}', '{sense}', {name}" for name, sense in METRICS.items())
+    for name, text in _VIEWS.items():
+        filled = text.format(num_metrics=len(METRICS), metrics=metrics)
+        view = spark.sql(filled)
+        (view.localCheckpoint() if name in _KEPT else view).createOrReplaceTempView(name)
+    return read_labels(spark, runs, of_case)

@@ -1,0 +1,1 @@
+"""Spark sessions on machines that may have no Java."""

@@ -1,0 +1,255 @@
+"""Start and stop Spark sessions: a JVM that is found, a quiet console, our packages shipped."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from experiments.spark.java import find_java
+from experiments.spark.shipping import build_zip
+from optim.errors import InvalidInput, Problem, StreamplaceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_MASTER = "local[*]"
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Halves the start-up of a JVM that has little to compute: one compiler, the simplest collector."""
+
+TASK_FAILURES = 4
+"""Attempts that a Spark task gets, in local mode too, where Spark's own default is one."""
+
+_LOCAL = re.compile(r"local(?:\[(?P<cores>\*|\d+)(?:,\s*(?P<failures>\d+))?\])?")
+_MASTER = re.compile(r"(spark://\S+|k8s://\S+|yarn|local-cluster\[\d+,\d+,\d+\])")
+_LOOPBACK = re.compile(r"spark://(127\.0\.0\.1|localhost)[:,]")
+_LOG_TAIL_BYTES = 4000
+
+
+class SparkFailed(StreamplaceError):
+    """Spark did not start, or a job of ours was given up by it."""
+
+
+def is_local(master: str) -> bool:
+    """Tell whether the runs stay in this machine's own process tree."""
+    return _LOCAL.fullmatch(master) is not None
+
+
+def check_master(master: str, task_cpus: int = 1) -> None:
+    """Refuse a master that Spark would not understand, before a JVM is started for it.
+
+    Raises
+    ------
+    InvalidInput
+        The form is unknown, or a local master has fewer cores than one task asks for.
+    """
+    local = _LOCAL.fullmatch(master)
+    if local is None:
+        if _MASTER.fullmatch(master) is None:
+            remedy = "use local[N], local[*], spark://HOST:PORT, yarn or k8s://…"
+            raise InvalidInput(Problem("--master", master, "is no Spark master", remedy))
+        return
+    cores = _cores(local.group("cores"))
+    if cores < 1:
+        raise InvalidInput(Problem("--master", master, "has no core", "use local[1] or more"))
+    if task_cpus > cores:
+        reason = f"has {cores} cores, and one run asks for {task_cpus} threads"
+        raise InvalidInput(Problem("--master", master, reason, "lower `threads`, or add cores"))
+
+
+def _cores(text: str | None) -> int:
+    if text is None:
+        return 1
+    return len(os.sched_getaffinity(0)) if text == "*" else int(text)
+
+
+def settings(
+    master: str = DEFAULT_MASTER,
+    app_name: str = "streamplace",
+    *,
+    task_cpus: int = 1,
+    quick: bool = True,
+    config: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return the Spark configuration of a session; `config` is laid over it and wins.
+
+    Parameters
+    ----------
+    master
+        Spark master; a local one gets :data:`TASK_FAILURES` attempts a task.
+    task_cpus
+        Cores that one task, and so one run, occupies.
+    quick
+        Start the JVM quickly; False for jobs in which the JVM itself computes for minutes.
+    """
+    local = _LOCAL.fullmatch(master)
+    if local is not None and local.group("failures") is None:
+        master = f"local[{local.group('cores') or 1},{TASK_FAILURES}]"
+    found = {
+        "spark.master": master,
+        "spark.app.name": app_name,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.speculation": "false",
+        "spark.task.cpus": str(task_cpus),
+        "spark.task.maxFailures": str(TASK_FAILURES),
+        "spark.python.worker.reuse": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.log.level": "ERROR",
+    }
+    if local is not None or _LOOPBACK.match(master):
+        found["spark.driver.host"] = "127.0.0.1"
+        found["spark.driver.bindAddress"] = "127.0.0.1"
+    if quick:
+        found["spark.driver.extraJavaOptions"] = QUICK_START
+    return found | dict(config or {})
+
+
+def start_session(
+    master: str = DEFAULT_MASTER,
+    app_name: str = "streamplace",
+    *,
+    task_cpus: int = 1,
+    quick: bool = True,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start a session of our own; see :func:`settings` for the parameters.
+
+    What the JVM says goes to a file that vanishes with it, and is shown only if it fails to start.
+
+    Raises
+    ------
+    InvalidInput
+        The master is malformed, or no Java runtime was found.
+    SparkFailed
+        Spark did not start.
+    """
+    check_master(master, task_cpus)
+    chosen = settings(master, app_name, task_cpus=task_cpus, quick=quick, config=config)
+    java = find_java()
+    logger.debug("Java %d of %s in %s", java.version, java.source, java.home)
+    with _environment(_variables(master, str(java.home))), tempfile.TemporaryFile() as log:
+        context = _start_context(chosen, log)
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.getOrCreate()
+    context.setLogLevel(chosen["spark.log.level"])
+    if not is_local(master):
+        context.addPyFile(str(build_zip()))
+    return session
+
+
+def _start_context(chosen: Mapping[str, str], log: IO[bytes]) -> SparkContext:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from py4j.protocol import Py4JError
+        from pyspark import SparkConf, SparkContext
+        from pyspark.errors import PySparkException
+        from pyspark.java_gateway import launch_gateway
+    conf = SparkConf()
+    for name, value in chosen.items():
+        conf.set(name, value)
+    try:
+        # A JVM that an earlier session of this process left behind is used again.
+        gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})
+        return SparkContext(conf=conf, gateway=gateway)
+    except (Py4JError, PySparkException, OSError) as error:
+        raise SparkFailed(
+            f"Spark did not start on {chosen['spark.master']}: {_first_line(error)}{_tail(log)}"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    java = getattr(error, "java_exception", None)
+    text = str(java if java is not None else error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def _tail(log: IO[bytes]) -> str:
+    log.seek(0, os.SEEK_END)
+    log.seek(max(0, log.tell() - _LOG_TAIL_BYTES))
+    text = log.read().decode(errors="replace").strip()
+    return f"\n{text}" if text else ""
+
+
+def _variables(master: str, java_home: str) -> dict[str, str | None]:
+    """Return what the environment must hold while the JVM starts; None: must be absent."""
+    variables: dict[str, str | None] = {"JAVA_HOME": java_home, "SPARK_REMOTE": None}
+    if is_local(master):
+        # The workers are ours: this interpreter, the Spark that was installed with it, and what
+        # can be imported here can be imported there.
+        variables |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": None}
+        variables["PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+    else:
+        variables["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
+    variables["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if is_local(master) or _LOOPBACK.match(master):
+        variables["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return variables
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    _set_environment(variables)
+    try:
+        yield
+    finally:
+        _set_environment(before)
+
+
+def _set_environment(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+@contextlib.contextmanager
+def spark_session(
+    master: str = DEFAULT_MASTER,
+    app_name: str = "streamplace",
+    *,
+    task_cpus: int = 1,
+    quick: bool = True,
+    config: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """Give a session for the life of a ``with`` block.
+
+    A session that is already active in this process is lent out and not stopped at the end;
+    `master` and the settings then do not apply.
+    """
+    active = active_session()
+    if active is not None:
+        yield active
+        return
+    session = start_session(master, app_name, task_cpus=task_cpus, quick=quick, config=config)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def active_session() -> SparkSession | None:
+    """Return the session that this process already runs, if it runs one."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is None:
+        return None
+    return SparkSession.builder.getOrCreate()

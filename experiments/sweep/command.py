@@ -1,0 +1,137 @@
+"""The command ``streamplace sweep``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from experiments.sweep.planning import Plan
+    from experiments.sweep.spec import Spec
+    from experiments.sweep.sweeping import SweepSummary
+
+EXAMPLES = """\
+examples:
+  streamplace sweep examples/demo.toml -o build/demo
+  streamplace sweep examples/demo.toml --dry-run
+  streamplace sweep big.toml -o results --master spark://host:7077
+  streamplace sweep big.toml -o results --retry-failed
+
+The same command takes an interrupted sweep up again, and does what is new in an extended one.
+A run that fails is a row like any other. docs/sweeps.md describes the file."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of ``streamplace sweep``."""
+    parser.add_argument("sweep", metavar="SWEEP.toml", type=Path, help="what to run")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", type=Path, help="result folder: new, or of this sweep"
+    )
+    parser.add_argument(
+        "--master",
+        default="local[*]",
+        help="Spark master: local[N], local[*] (default), spark://HOST:PORT, yarn, k8s://…",
+    )
+    parser.add_argument(
+        "--retry-failed", action="store_true", help="do runs again whose row is not ok"
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--collect",
+        action="store_true",
+        default=None,
+        help="send rows through the driver: for clusters without a shared file system",
+    )
+    where.add_argument(
+        "--no-collect",
+        dest="collect",
+        action="store_false",
+        help="have workers write rows (default: what is found to work)",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check everything and count the runs, do none"
+    )
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the arguments ask for and return the exit code.
+
+    Raises
+    ------
+    StreamplaceError
+        As `experiments.sweep.run_sweep`.
+    """
+    from experiments.sweep.planning import plan_runs
+    from experiments.sweep.spec import load_spec
+    from optim.errors import InvalidInput, Problem
+
+    spec = load_spec(args.sweep)
+    if args.dry_run:
+        _print_plan(spec, plan_runs(spec), args.json)
+        return ExitCode.OK
+    if args.output is None:
+        raise InvalidInput(Problem("--output", None, "is missing", "add -o DIR, or --dry-run"))
+    from experiments.sweep.sweeping import run_sweep
+
+    try:
+        summary = run_sweep(
+            spec,
+            args.output,
+            args.master,
+            retry_failed=args.retry_failed,
+            progress=not getattr(args, "quiet", False),
+            collect=args.collect,
+        )
+    except KeyboardInterrupt:
+        again = f"finished runs are kept in {args.output}; the same command goes on from there"
+        sys.stderr.write(f"interrupted: {again}\n")
+        return ExitCode.INTERRUPTED
+    _print_summary(summary, args.json)
+    return ExitCode.OK
+
+
+def _print_plan(spec: Spec, plan: Plan, as_json: bool) -> None:
+    methods = list(dict.fromkeys(run.label for run in plan.runs))
+    instances = list(dict.fromkeys(run.instance.name for run in plan.runs))
+    if as_json:
+        content = {
+            "name": spec.name,
+            "runs": len(plan.runs),
+            "methods": methods,
+            "instances": instances,
+            "notes": list(plan.notes),
+        }
+        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+        return
+    lines = [
+        f"{spec.name}: {len(plan.runs)} runs",
+        f"methods   ({len(methods)}): {', '.join(methods)}",
+        f"instances ({len(instances)}): {', '.join(instances[:20])}"
+        + (" …" if len(instances) > 20 else ""),
+        *plan.notes,
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _print_summary(summary: SweepSummary, as_json: bool) -> None:
+    if as_json:
+        content = {**vars(summary), "path": str(summary.path), "notes": list(summary.notes)}
+        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+        return
+    ended = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items())
+    lines = [
+        f"{summary.total} runs: {ended}",
+        f"{summary.done} done now in {summary.seconds:.1f} s, {summary.skipped} stored before",
+        *summary.notes,
+        f"rows: {summary.path}; next: streamplace report {summary.path}",
+    ]
+    if summary.failed:
+        lines.insert(2, f"{summary.failed} failed; --retry-failed does them again")
+    sys.stdout.write("\n".join(lines) + "\n")

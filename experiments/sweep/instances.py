@@ -1,0 +1,204 @@
+"""The instances of a sweep: read from files, made by generators, varied by factors of the matrix.
+
+All of this happens on the driver, so that a wrong file stops the sweep before it starts, and
+workers are handed finished documents and need no file of ours.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import importlib
+import itertools
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from experiments.sweep.methods import as_text
+from experiments.sweep.variations import Variation, apply_all
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from experiments.sweep.checking import Checker
+    from experiments.sweep.spec import Generate, Spec
+    from optim.instance import Instance
+
+GENERATORS = "experiments.generators"
+MAX_INSTANCES = 100_000
+
+_SUFFIXES = (".json", ".json.gz")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An instance as runs need it.
+
+    Attributes
+    ----------
+    name
+        Unique in the sweep; of a varied one with what was varied.
+    base
+        Name of the instance that it was varied from, its own otherwise.
+    sha256, num_tasks, num_nodes
+        Of the instance.
+    base_sha256
+        Of the one that it was varied from, its own otherwise.
+    packed
+        Its canonical JSON, compressed.
+    factors
+        How it was generated; empty for files.
+    """
+
+    name: str
+    base: str
+    sha256: str
+    base_sha256: str
+    num_tasks: int
+    num_nodes: int
+    packed: bytes = field(repr=False)
+    factors: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, instance: Instance, name: str, factors: Mapping[str, str]) -> Prepared:
+        """Pack an instance."""
+        packed = zlib.compress(instance.to_json().encode(), 1)
+        sha = instance.sha256
+        sizes = (instance.num_tasks, instance.num_nodes)
+        return cls(name, name, sha, sha, *sizes, packed, factors)
+
+    def text(self) -> bytes:
+        """Return the canonical JSON."""
+        return zlib.decompress(self.packed)
+
+
+def find_files(checker: Checker, spec: Spec) -> list[Path]:
+    """Return the files that the globs match, each once, sorted within a glob."""
+    found: dict[Path, Path] = {}
+    for i, pattern in enumerate(spec.files):
+        path = f"instances.files[{i}]"
+        matched = [
+            spec.base / name
+            for name in sorted(glob.glob(pattern, root_dir=spec.base, recursive=True))  # noqa: PTH207 (takes absolute patterns too)
+            if name.endswith(_SUFFIXES) and not (spec.base / name).is_dir()
+        ]
+        if not matched:
+            remedy = f"paths are relative to {spec.base.resolve()}"
+            checker.add(path, pattern, "matches no .json or .json.gz file", remedy)
+        for file in matched:
+            found.setdefault(file.resolve(), file)
+    if len(found) > MAX_INSTANCES:
+        checker.add("instances.files", None, f"matches more than {MAX_INSTANCES} files")
+    return list(found.values())
+
+
+def count_generated(generators: Sequence[Generate]) -> int:
+    """Return how many instances the generators make."""
+    total = 0
+    for entry in generators:
+        count = len(entry.seeds)
+        for values in entry.parameters.values():
+            count *= len(values)
+        total += count
+    return total
+
+
+def find_generator(checker: Checker, generators: Sequence[Generate]) -> Callable[..., Any] | None:
+    """Return ``generate(kind, *, seed, **parameters) -> Instance``, or note that there is none."""
+    if not generators:
+        return None
+    try:
+        found: Callable[..., Any] = importlib.import_module(GENERATORS).generate
+    except (ImportError, AttributeError):
+        for entry in generators:
+            reason = "cannot be generated: this version has no generators"
+            checker.add(f"{entry.path}.kind", entry.kind, reason, "name files instead")
+        return None
+    return found
+
+
+def load_instances(spec: Spec, files: Sequence[Path], generate: Any) -> list[Prepared]:
+    """Read and make all instances.
+
+    Raises
+    ------
+    InvalidInput
+        With every problem of every file and generator entry.
+    """
+    problems: list[Problem] = []
+    loaded: list[tuple[Instance, str, dict[str, str]]] = []
+    for file in files:
+        from optim.instance import Instance
+
+        try:
+            loaded.append((Instance.load(file), _stem(file), {}))
+        except InvalidInput as error:
+            problems += [_located(problem, str(file)) for problem in error.problems]
+    for entry in spec.generators:
+        try:
+            loaded += _generated(entry, generate)
+        except InvalidInput as error:
+            problems += [_located(problem, entry.path) for problem in error.problems]
+    if problems:
+        raise InvalidInput(problems, spec.source)
+    return _named(loaded)
+
+
+def _located(problem: Problem, where: str) -> Problem:
+    path = f"{where}: {problem.path}" if problem.path != where else where
+    return Problem(path, problem.value, problem.reason, problem.remedy)
+
+
+def _stem(file: Path) -> str:
+    return file.name.removesuffix(".gz").removesuffix(".json")
+
+
+def _generated(entry: Generate, generate: Any) -> Iterator[tuple[Instance, str, dict[str, str]]]:
+    for values in itertools.product(*entry.parameters.values()):
+        parameters = dict(zip(entry.parameters, values, strict=True))
+        for seed in entry.seeds:
+            told = {"kind": entry.kind, **parameters, "seed": seed}
+            factors = {f"instance.{key}": as_text(value) for key, value in told.items()}
+            hint = ", ".join(f"{k}={as_text(v)}" for k, v in told.items())
+            yield generate(entry.kind, seed=seed, **parameters), hint, factors
+
+
+def _named(loaded: Sequence[tuple[Instance, str, dict[str, str]]]) -> list[Prepared]:
+    """Give each a name of its own: what it calls itself, and where two do so, where it is from.
+
+    Instances with the same content are one.
+    """
+    unique = {instance.sha256: (instance, hint, factors) for instance, hint, factors in loaded}
+    names = [instance.name for instance, _, _ in unique.values()]
+    prepared = []
+    taken: set[str] = set()
+    for instance, hint, factors in unique.values():
+        name = instance.name or hint
+        if not instance.name or names.count(instance.name) > 1:
+            name = f"{name} ({hint})" if instance.name else hint
+        if name in taken:
+            name = f"{name} {instance.sha256[:8]}"
+        taken.add(name)
+        prepared.append(Prepared.of(instance, name, factors))
+    return prepared
+
+
+def vary(base: Prepared, variations: Sequence[tuple[Variation, Any]]) -> Prepared:
+    """Return an instance after variations; its name tells them.
+
+    Raises
+    ------
+    InvalidInput
+        It cannot be varied so.
+    """
+    if not variations:
+        return base
+    from optim.instance import Instance
+    from optim.reading import parse_json
+
+    varied = Instance.from_dict(apply_all(parse_json(base.text()), variations))
+    told = ", ".join(f"{variation.name}={as_text(value)}" for variation, value in variations)
+    prepared = Prepared.of(varied, f"{base.name} [{told}]", base.factors)
+    return dataclasses.replace(prepared, base=base.name, base_sha256=base.sha256)

@@ -1,0 +1,379 @@
+"""Call a function in a child process, so that nothing it does can take the caller along.
+
+Each caller (a Spark worker) keeps one warm child::
+
+    worker ── guardian ── runner ── (whatever the runner starts: CBC …)
+
+The *runner* executes one call after another, and is forked before any solver is imported.
+The *guardian* does nothing but wait, for the runner's end or for the end of a pipe whose other end
+the worker holds. Whatever happens first, it kills all that is left below it, processes in
+sessions of their own included, and ends. So a worker that is killed leaves nothing behind
+either. A runner that ended is replaced on the next call.
+
+Anything may happen in a call, and all of it is an `Answer`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import fcntl
+import os
+import pickle
+import select
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from experiments.sweep import processes
+from optim.errors import StreamplaceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_HEADER = struct.Struct("!Q")
+_STATUS = struct.Struct("!i")
+_STOP_SECONDS = 0.2
+_MEMORY_SECONDS = 0.02
+_TAIL_BYTES = 16_000
+_TOLD_CHARACTERS = 1500
+_FATAL = "Fatal Python error"
+_OUTPUT_BYTES = 16 << 20
+_TRACEBACK_CHARACTERS = 4000
+
+
+class Outcome(StrEnum):
+    """How a run ended, as far as its process is concerned."""
+
+    OK = "ok"
+    ERROR = "error"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+
+
+class Stopped(Exception):
+    """The caller was asked to stop while a call was under way; the call is given up."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of one call.
+
+    Attributes
+    ----------
+    outcome
+        Whether it returned, raised, ended its process, overran its deadline or its memory.
+    value
+        What it returned, when `outcome` is ok.
+    error
+        What went wrong, in words; None when nothing did.
+    exit_code
+        Of a crash: the exit code, or the negative number of the signal.
+    """
+
+    outcome: Outcome
+    value: Any = None
+    error: str | None = None
+    exit_code: int | None = None
+
+
+class IsolatedCaller:
+    """Keeps the warm child and calls a function of one argument in it.
+
+    Parameters
+    ----------
+    function
+        Called in the child with the payload; what it keeps in globals survives between calls.
+    should_stop
+        Asked several times a second while a call is under way; True gives the call up.
+    """
+
+    def __init__(
+        self, function: Callable[[Any], Any], should_stop: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._function = function
+        self._should_stop = should_stop
+        self._child: _Child | None = None
+        self.generation = 0
+        """Number of children started so far: a change means that the child's memory is fresh."""
+
+    def prepare(self) -> None:
+        """Start a child if there is none."""
+        if self._child is None:
+            self._child = _Child(self._function)
+            self.generation += 1
+
+    def call(self, payload: Any, timeout: float, memory_limit: int | None = None) -> Answer:
+        """Call the function and wait for its answer.
+
+        Parameters
+        ----------
+        payload
+            Argument; must pickle.
+        timeout
+            Seconds after which the child and all that it started are killed.
+        memory_limit
+            Resident bytes of the child and all that it started, at which they are killed.
+
+        Raises
+        ------
+        Stopped
+            `should_stop` said so.
+        """
+        self.prepare()
+        assert self._child is not None
+        answer = None
+        try:
+            answer = self._exchange(self._child, payload, timeout, memory_limit)
+        finally:
+            if answer is None or answer.outcome not in (Outcome.OK, Outcome.ERROR):
+                self.close()
+        if memory_limit and self._child and self._child.resident() > memory_limit // 2:
+            self.close()  # what earlier runs left behind must not count against the next one
+        return answer
+
+    def close(self) -> None:
+        """Kill the child and everything below it."""
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+
+    def _exchange(
+        self, child: _Child, payload: Any, timeout: float, memory_limit: int | None
+    ) -> Answer:
+        deadline = time.monotonic() + timeout
+        if not child.send((payload, memory_limit)):
+            return child.crashed(memory_limit)
+        pause = _STOP_SECONDS if memory_limit is None else _MEMORY_SECONDS
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return Answer(Outcome.TIMEOUT, error=f"ran longer than {timeout:g} s")
+            match child.receive(min(left, pause)):
+                case _Child.ENDED:
+                    return child.crashed(memory_limit)
+                case None:
+                    if self._should_stop():
+                        raise Stopped
+                    child.curb_output()
+                    used = 0 if memory_limit is None else child.resident()
+                    if memory_limit is not None and used > memory_limit:
+                        reason = f"used {used >> 20} MiB, more than {memory_limit >> 20} MiB"
+                        return Answer(Outcome.MEMORY, error=reason)
+                case answer:
+                    return Answer(*answer)
+
+
+class _Child:
+    """The caller's end of one guardian and its runner."""
+
+    ENDED = "ended"
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._socket, theirs = socket.socketpair()
+        lifeline, self._lifeline = os.pipe()
+        self._status, status = os.pipe()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the child)
+        fcntl.fcntl(self._output, fcntl.F_SETFL, os.O_APPEND)
+        self._received = bytearray()
+        self._guardian = os.fork()
+        if self._guardian == 0:
+            _guard(function, theirs, lifeline, status, self._output.fileno())
+        theirs.close()
+        os.close(lifeline)
+        os.close(status)
+
+    def send(self, message: Any) -> bool:
+        """Hand a message over; False when nobody is there to take it."""
+        os.ftruncate(self._output.fileno(), 0)
+        data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+        try:
+            self._socket.sendall(_HEADER.pack(len(data)))
+            self._socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            return False
+        return True
+
+    def receive(self, timeout: float) -> Any:
+        """Return the answer, None when there is none within the time, or `ENDED`."""
+        number = self._socket.fileno()
+        ready = select.select([number, self._status], [], [], timeout)[0]
+        if number in ready:
+            try:
+                data = self._socket.recv(1 << 20)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                return self.ENDED
+            self._received += data
+            return self._complete()
+        return self.ENDED if ready else None
+
+    def _complete(self) -> Any:
+        if len(self._received) < _HEADER.size:
+            return None
+        (size,) = _HEADER.unpack_from(self._received)
+        if len(self._received) < _HEADER.size + size:
+            return None
+        answer = pickle.loads(memoryview(self._received)[_HEADER.size :])
+        self._received = bytearray()
+        return answer
+
+    def crashed(self, memory_limit: int | None) -> Answer:
+        """Say how the runner ended, with the last it wrote to its standard error."""
+        select.select([self._status], [], [], 2 * _STOP_SECONDS)
+        self._close_lifeline()
+        data = os.read(self._status, _STATUS.size)
+        code = _STATUS.unpack(data)[0] if len(data) == _STATUS.size else None
+        size = os.fstat(self._output.fileno()).st_size
+        written = os.pread(self._output.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+        tail = _telling_part(written.decode(errors="replace"))
+        error = f"{_ending(code)}\n{tail}" if tail else _ending(code)
+        short_of_memory = memory_limit is not None and "bad_alloc" in tail
+        outcome = Outcome.MEMORY if short_of_memory else Outcome.CRASH
+        return Answer(outcome, error=error, exit_code=code)
+
+    def resident(self) -> int:
+        """Return the resident bytes of the runner and all below it."""
+        return processes.resident_bytes(self._guardian)
+
+    def curb_output(self) -> None:
+        """Keep what the runner writes from filling the disk."""
+        if os.fstat(self._output.fileno()).st_size > _OUTPUT_BYTES:
+            os.ftruncate(self._output.fileno(), 0)
+
+    def end(self) -> None:
+        """Let the guardian kill everything, and wait until it has."""
+        self._close_lifeline()
+        os.waitpid(self._guardian, 0)
+        os.close(self._status)
+        self._socket.close()
+        self._output.close()
+
+    def _close_lifeline(self) -> None:
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+
+def _ending(code: int | None) -> str:
+    if code is None:
+        return "the process vanished"
+    if code >= 0:
+        return f"the process ended itself with exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"the process was killed by {signal.Signals(-code).name}"
+    return f"the process was killed by signal {-code}"
+
+
+def _telling_part(text: str) -> str:
+    """Return the last words; of Python's own, which name the place first, the beginning."""
+    words, fatal, place = text.partition(_FATAL)
+    return (words[-_TOLD_CHARACTERS:] + (fatal + place)[:_TOLD_CHARACTERS]).strip()
+
+
+def _guard(
+    function: Callable[[Any], Any], sock: socket.socket, lifeline: int, status: int, output: int
+) -> None:
+    """Be the guardian: fork the runner, wait, kill what is left. Never returns."""
+    code = 1
+    try:
+        os.setsid()
+        processes.reset_signals()
+        processes.adopt_orphans()
+        processes.forget_files({sock.fileno(), lifeline, status, output})
+        guardian = os.getpid()
+        runner = os.fork()
+        if runner == 0:
+            os.close(lifeline)
+            os.close(status)
+            _run(function, sock, output, guardian)
+        sock.close()
+        ended = processes.wait_for_exit(runner, lifeline)
+        if ended is not None:
+            os.write(status, _STATUS.pack(ended))
+        processes.kill_descendants()
+        code = 0
+    finally:
+        if sys.platform != "linux":
+            os.killpg(0, signal.SIGKILL)
+        os._exit(code)
+
+
+def _run(function: Callable[[Any], Any], sock: socket.socket, output: int, guardian: int) -> None:
+    """Be the runner: answer calls until the socket closes. Never returns."""
+    code = 1
+    try:
+        processes.die_with_parent()
+        if os.getppid() != guardian:
+            return
+        _take_output(output)
+        faulthandler.enable(file=2, all_threads=False)
+        while True:
+            header = _read(sock, _HEADER.size)
+            if header is None:
+                break
+            message = _read(sock, _HEADER.unpack(header)[0])
+            if message is None:
+                break
+            data = _answer(function, message)
+            sock.sendall(_HEADER.pack(len(data)))
+            sock.sendall(data)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _take_output(output: int) -> None:
+    """Send whatever is written to the standard streams to the file kept for the error text."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
+
+
+def _read(sock: socket.socket, size: int) -> bytearray | None:
+    data = bytearray(size)
+    view = memoryview(data)
+    while view:
+        count = sock.recv_into(view)
+        if count == 0:
+            return None
+        view = view[count:]
+    return data
+
+
+def _answer(function: Callable[[Any], Any], message: bytearray) -> bytes:
+    """Make the call; whatever it raises, an order to exit included, is an answer too."""
+    try:
+        payload, memory_limit = pickle.loads(message)
+        processes.limit_data(memory_limit)
+        answer = (Outcome.OK, function(payload))
+        return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
+    except MemoryError as error:
+        failure = (Outcome.MEMORY, None, _describe(error))
+    except BaseException as error:
+        failure = (Outcome.ERROR, None, _describe(error))
+    finally:
+        processes.limit_data(None)
+    return pickle.dumps(failure, pickle.HIGHEST_PROTOCOL)
+
+
+def _describe(error: BaseException) -> str:
+    """Return type and message, and for what was not raised on purpose the end of the traceback."""
+    if isinstance(error, StreamplaceError):
+        return f"{type(error).__name__}: {error}"
+    text = "".join(traceback.format_exception_only(error)).strip()
+    trace = "".join(traceback.format_tb(error.__traceback__))[-_TRACEBACK_CHARACTERS:]
+    return f"{text}\n{trace}".rstrip()

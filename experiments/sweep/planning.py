@@ -1,0 +1,220 @@
+"""From a spec to its runs: every combination of the matrix made concrete, each key once."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.sweep import instances as inst
+from experiments.sweep import matrix
+from experiments.sweep.checking import Checker
+from experiments.sweep.methods import LABELLED, Card, MethodEntry, as_text, label_of
+from experiments.sweep.registry_checks import RegistryChecks
+from experiments.sweep.runs import DEFAULT_RUNNER, Run, run_key
+from experiments.sweep.spec import OPTION_PREFIX, SETTINGS, Settings
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from experiments.sweep.instances import Prepared
+    from experiments.sweep.spec import Spec
+
+MAX_RUNS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a sweep, each key once, in the order of the matrix.
+
+    Attributes
+    ----------
+    runs
+        Method varies slowest as the spec has it; instances slowest of all.
+    notes
+        What was left out and why.
+    """
+
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...]
+
+
+def plan_runs(spec: Spec, runner: str = DEFAULT_RUNNER) -> Plan:
+    """Make the runs of a sweep.
+
+    Parameters
+    ----------
+    runner
+        The function that will do them; one of your own may give methods a meaning that the
+        registry does not know.
+
+    Raises
+    ------
+    InvalidInput
+        A method, option, solver or generator is unknown, no file matches, an instance is wrong,
+        or there are too many runs; all that can be found at once.
+    """
+    return _Planner(spec, runner).plan()
+
+
+class _Planner:
+    def __init__(self, spec: Spec, runner: str) -> None:
+        self.spec = spec
+        self.runner = runner
+        self.checker = Checker()
+        self.registry = RegistryChecks(spec, self.checker, runner)
+        self.varied: dict[tuple[str, str], Prepared] = {}
+        self.skipped: dict[tuple[str, str], int] = {}
+
+    def plan(self) -> Plan:
+        spec, checker = self.spec, self.checker
+        self.registry.run()
+        files = inst.find_files(checker, spec)
+        generate = inst.find_generator(checker, spec.generators)
+        count = len(files) + inst.count_generated(spec.generators)
+        if count > inst.MAX_INSTANCES or count * max(1, matrix.size(spec.factors)) > MAX_RUNS:
+            reason = f"makes more than {MAX_RUNS} runs"
+            checker.add("matrix", None, reason, "name fewer values, or split the sweep")
+        checker.finish(spec.source)
+        prepared = inst.load_instances(spec, files, generate)
+        combinations = self._combinations(prepared)
+        checker.finish(spec.source)
+        by_name = {p.name: p for p in prepared}
+        unique: dict[str, Run] = {}
+        for combination in combinations:
+            for run in self._runs(combination, by_name):
+                unique.setdefault(run.key, run)
+        checker.finish(spec.source)
+        if not unique:
+            reason = "leaves no run"
+            raise InvalidInput(Problem("matrix", None, reason, "exclude less"), spec.source)
+        if len(unique) > MAX_RUNS:
+            reason = f"makes {len(unique)} runs, more than {MAX_RUNS}"
+            raise InvalidInput(Problem("matrix", None, reason, "split the sweep"), spec.source)
+        return Plan(tuple(unique.values()), tuple(self._notes()))
+
+    def _notes(self) -> Iterator[str]:
+        for (method, solver), count in self.skipped.items():
+            yield f"{method} does not run on {solver}: {count} combinations left out"
+
+    # -- combinations ----------------------------------------------------------------------------
+
+    def _combinations(self, prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
+        spec = self.spec
+        names = tuple(p.name for p in prepared)
+        for kind in ("exclude", "include"):
+            for i, entry in enumerate(getattr(spec, kind)):
+                wanted = entry.get("instance")
+                if wanted is not None and not fnmatch.filter(names, wanted):
+                    where = f"matrix.{kind}[{i}].instance"
+                    self.checker.add(where, wanted, "is no instance of this sweep")
+        factors = {"instance": names, **spec.factors}
+        combinations = matrix.expand(factors, spec.exclude, spec.include, _matches)
+        for combination in combinations:
+            if "method" not in combination:
+                reason = "makes runs of its own, and names no method"
+                self.checker.add("matrix.include", None, reason, 'add method = "…"')
+                break
+        return combinations
+
+    def _runs(
+        self, combination: Mapping[str, Any], prepared: Mapping[str, Prepared]
+    ) -> Iterator[Run]:
+        """Make the runs of a combination: one for each instance and solver that it leaves open."""
+        entry: MethodEntry = combination["method"]
+        card = self.registry.cards[entry.method]
+        wanted = combination.get("instance", "*")
+        names = [wanted] if wanted in prepared else fnmatch.filter(prepared, wanted)
+        variations = [
+            (variation, combination[factor])
+            for factor, variation in self.spec.variations.items()
+            if factor in combination
+        ]
+        for name in names:
+            instance = self._varied(prepared[name], variations)
+            if instance is None:
+                continue
+            for settings in self._settings(entry, card, combination):
+                yield self._run(entry, card, combination, instance, settings)
+
+    def _varied(self, base: Prepared, variations: list[Any]) -> Prepared | None:
+        told = repr([(v.name, value) for v, value in variations])
+        found = self.varied.get((base.name, told))
+        if found is None:
+            try:
+                found = inst.vary(base, variations)
+            except InvalidInput as error:
+                problems = [p for p in error.problems if p not in self.checker.problems]
+                self.checker.problems += problems
+                return None
+            self.varied[base.name, told] = found
+        return found
+
+    def _settings(
+        self, entry: MethodEntry, card: Card, combination: Mapping[str, Any]
+    ) -> Iterator[Settings]:
+        """Give the settings of a combination; what a method has no use for is left out of them."""
+        chosen = {k: v for k, v in entry.settings.items() if v is not None}
+        chosen |= {key: combination[key] for key in SETTINGS if key in combination}
+        settings = dataclasses.replace(self.spec.defaults, **chosen)
+        if not card.takes_warm_start:
+            settings = dataclasses.replace(settings, warm_start=None)
+        wanted = entry.solvers or (settings.solver or card.default_solver,)
+        for solver in wanted:
+            if card.known and not card.solvers:
+                solver = None
+            elif card.known and solver is not None and solver not in card.solvers:
+                place = (entry.label or entry.method, solver)
+                self.skipped[place] = self.skipped.get(place, 0) + 1
+                continue
+            yield dataclasses.replace(settings, solver=solver)
+
+    def _run(
+        self,
+        entry: MethodEntry,
+        card: Card,
+        combination: Mapping[str, Any],
+        instance: Prepared,
+        settings: Settings,
+    ) -> Run:
+        given = {
+            key.removeprefix(OPTION_PREFIX): value
+            for key, value in combination.items()
+            if key.startswith(OPTION_PREFIX)
+        }
+        taken = {k: v for k, v in given.items() if not card.known or k in card.defaults}
+        options = {**entry.options, **taken}
+        own = {key: getattr(settings, key) for key in LABELLED}
+        shown = {k: v for k, v in own.items() if v and (k in entry.settings or k in combination)}
+        label = label_of(entry, card, options, shown)
+        factors = self._told(combination, instance, settings, label, options)
+        varied = {k: combination[k] for k in self.spec.variations if k in combination}
+        key = run_key(instance, varied, entry.method, options, settings, self.runner)
+        return Run(
+            key, instance, entry.method, label, card.family, card.kind, options, settings, factors
+        )
+
+    def _told(
+        self,
+        combination: Mapping[str, Any],
+        instance: Prepared,
+        settings: Settings,
+        label: str,
+        options: Mapping[str, Any],
+    ) -> dict[str, str]:
+        told: dict[str, Any] = {"instance": instance.base, **instance.factors, "method": label}
+        told |= {key: combination[key] for key in self.spec.variations if key in combination}
+        told |= {f"{OPTION_PREFIX}{name}": value for name, value in options.items()}
+        always = ("solver", "seed", "threads")
+        told |= {k: getattr(settings, k) for k in SETTINGS if k in combination or k in always}
+        return {key: as_text(value) for key, value in told.items() if value not in (None, ())}
+
+
+def _matches(key: str, held: Any, wanted: Any) -> bool:
+    if key == "method":
+        return bool(held.answers_to(wanted))
+    if key == "instance":
+        return held == wanted or fnmatch.fnmatchcase(held, wanted)
+    return bool(held == wanted)

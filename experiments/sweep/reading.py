@@ -1,0 +1,120 @@
+"""Read the rows of a result folder, each run once: the latest row of its key."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.sweep.row import COLUMNS, arrow_schema
+from experiments.sweep.store import ResultFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_rows(spark: SparkSession, folder: str | Path) -> DataFrame:
+    """Return the rows of a result folder with the schema of `experiments.sweep.row`.
+
+    Parameters
+    ----------
+    folder
+        Result folder; also of a sweep that is under way or was interrupted.
+
+    Raises
+    ------
+    InvalidInput
+        The folder is no result folder.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    from experiments.sweep.row import spark_schema
+
+    results = ResultFolder(Path(folder))
+    results.marker()
+    files = results.files()
+    if not files:
+        return spark.createDataFrame([], spark_schema())
+    frame = spark.read.schema(spark_schema()).parquet(*map(_literal, files))
+    if files == [results.rows]:
+        return frame  # compaction left one row a key
+    newest = Window.partitionBy("run_key").orderBy(F.col("started_at").desc(), F.col("host"))
+    ranked = frame.withColumn("_rank", F.row_number().over(newest))
+    return ranked.where(F.col("_rank") == 1).drop("_rank")
+
+
+def _literal(path: Path) -> str:
+    """Write a path so that Spark, which takes paths for globs, means this file and no other."""
+    return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.resolve()))
+
+
+def read_rows_pandas(folder: str | Path) -> pd.DataFrame:
+    """Return the same rows without Spark, sorted by key; for small results.
+
+    Raises
+    ------
+    InvalidInput
+        The folder is no result folder.
+    """
+    import pyarrow as pa
+
+    results = ResultFolder(Path(folder))
+    results.marker()
+    tables = list(latest_rows(results.files()))
+    whole = pa.concat_tables(tables) if tables else arrow_schema().empty_table()
+    return whole.sort_by("run_key").to_pandas(maps_as_pydicts="strict")
+
+
+def read_columns(files: Sequence[Path], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Return some columns of the latest row of every key, as plain dictionaries."""
+    rows: list[dict[str, Any]] = []
+    for table in latest_rows(files, columns):
+        rows += table.to_pylist()
+    return rows
+
+
+def latest_rows(
+    files: Sequence[Path], columns: Sequence[str] = tuple(COLUMNS)
+) -> Iterator[pa.Table]:
+    """Give the rows that count, one table a file: of each key the one that started last.
+
+    Two passes, so that no more than one row group is held with its wide columns: the first finds
+    where each key's last row is, the second reads those rows.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([arrow_schema().field(name) for name in columns])
+    for path, kept in zip(files, _kept_rows(files), strict=True):
+        with pq.ParquetFile(path) as file:
+            first = 0
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=list(columns))
+                here = [row - first for row in kept if first <= row < first + table.num_rows]
+                first += table.num_rows
+                if len(here) < table.num_rows:
+                    table = table.take(pa.array(here, pa.int64()))
+                if here:
+                    yield table.select(columns).cast(schema)
+
+
+def _kept_rows(files: Sequence[Path]) -> list[list[int]]:
+    """Return, per file, the numbers of its rows that no later row of the same key replaces."""
+    import pyarrow.parquet as pq
+
+    last: dict[str, tuple[Any, int, int]] = {}
+    for number, path in enumerate(files):
+        table = pq.read_table(path, columns=["run_key", "started_at"])
+        starts = table["started_at"].cast("int64").to_pylist()
+        for row, (key, start) in enumerate(zip(table["run_key"].to_pylist(), starts, strict=True)):
+            if key not in last or start > last[key][0]:
+                last[key] = (start, number, row)
+    kept: list[list[int]] = [[] for _ in files]
+    for _, number, row in last.values():
+        kept[number].append(row)
+    return [sorted(rows) for rows in kept]

@@ -1,0 +1,184 @@
+"""The row: one run with all it was given and all that came of it; the same columns everywhere."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+COLUMNS: Mapping[str, str] = {
+    # what was asked for
+    "run_key": "text!",
+    "sweep": "text!",
+    "factors": "map!",
+    "instance": "text!",
+    "instance_sha256": "text!",
+    "num_tasks": "int!",
+    "num_nodes": "int!",
+    "method": "text!",
+    "method_label": "text!",
+    "family": "text!",
+    "kind": "text!",
+    "solver": "text",
+    "seed": "int!",
+    "time_limit": "float",
+    "threads": "int!",
+    # where, when and how it ended
+    "host": "text!",
+    "versions": "text!",
+    "started_at": "time!",
+    "outcome": "text!",
+    "error": "text",
+    "exit_code": "int",
+    # what it claims and what the referee says of it
+    "termination": "text",
+    "feasible": "bool",
+    "objective_name": "text",
+    "sense": "text",
+    "objective": "float",
+    "bound": "float",
+    "bound_of": "text",
+    "gap": "float",
+    "imc_gain": "float",
+    "total_traffic": "float",
+    "collocation_factor": "float",
+    "internode_traffic": "float",
+    "load_distance": "float",
+    "max_utilisation": "float",
+    "migration_cost": "float",
+    "migrations": "int",
+    "nodes_used": "int",
+    "num_violations": "int",
+    "repaired": "bool",
+    "time_read": "float",
+    "time_build": "float",
+    "time_solve": "float",
+    "time_check": "float",
+    "time_total": "float",
+    "trace": "trace",
+    "result": "text",
+}
+"""Name and type of every column; ``!`` marks those that are never null."""
+
+TRACE_FIELDS = ("seconds", "incumbent", "bound")
+
+REQUIRED = tuple(name for name, kind in COLUMNS.items() if kind.endswith("!"))
+
+
+def __getattr__(name: str) -> Any:
+    """Give ``ROW_SCHEMA`` (Spark's) on first use, so that this module imports without pyspark."""
+    if name == "ROW_SCHEMA":
+        return spark_schema()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def arrow_schema() -> pa.Schema:
+    """Return the schema of the Parquet files."""
+    import pyarrow as pa
+
+    types = {
+        "text": pa.string(),
+        "int": pa.int64(),
+        "float": pa.float64(),
+        "bool": pa.bool_(),
+        "time": pa.timestamp("us", tz="UTC"),
+        "map": pa.map_(pa.string(), pa.string()),
+        "trace": pa.list_(pa.struct([(field, pa.float64()) for field in TRACE_FIELDS])),
+    }
+    return pa.schema(
+        [
+            pa.field(name, types[kind.rstrip("!")], nullable=not kind.endswith("!"))
+            for name, kind in COLUMNS.items()
+        ]
+    )
+
+
+def spark_schema() -> StructType:
+    """Return the schema as Spark reads it; Spark takes every column of a file as nullable."""
+    from pyspark.sql import types as t
+
+    kinds: dict[str, t.DataType] = {
+        "text": t.StringType(),
+        "int": t.LongType(),
+        "float": t.DoubleType(),
+        "bool": t.BooleanType(),
+        "time": t.TimestampType(),
+        "map": t.MapType(t.StringType(), t.StringType()),
+        "trace": t.ArrayType(
+            t.StructType([t.StructField(field, t.DoubleType()) for field in TRACE_FIELDS])
+        ),
+    }
+    return t.StructType([t.StructField(n, kinds[k.rstrip("!")]) for n, k in COLUMNS.items()])
+
+
+def complete_row(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with every column, each of its type; what is absent or not finite is None.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A column is unknown, of another type, or required and absent.
+    """
+    unknown = sorted(set(values) - set(COLUMNS))
+    if unknown:
+        raise ValueError(f"a row has no column {', '.join(unknown)}")
+    row = {name: _convert(name, kind, values.get(name)) for name, kind in COLUMNS.items()}
+    absent = [name for name in REQUIRED if row[name] is None]
+    if absent:
+        raise ValueError(f"a row needs {', '.join(absent)}")
+    return row
+
+
+def _convert(name: str, kind: str, value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        match kind.rstrip("!"):
+            case "float":
+                return _finite(value)
+            case "int":
+                return _whole(value)
+            case "bool":
+                return bool(value)
+            case "text":
+                return _text(value)
+            case "map":
+                return {str(key): str(item) for key, item in dict(value).items()}
+            case "trace":
+                return _trace(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"column {name}: {error}") from None
+    return value
+
+
+def _finite(value: Any) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def _whole(value: Any) -> int:
+    if int(value) != value:
+        raise ValueError(f"{value!r} is not a whole number")
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    """Return a text that UTF-8 can hold, whatever bytes a solver put into its message."""
+    return str(value).encode("utf-8", "replace").decode("utf-8")
+
+
+def _trace(points: Iterable[Any]) -> list[dict[str, float | None]]:
+    """Take points (seconds, incumbent, bound) as sequences or as mappings."""
+    rows = []
+    for point in points:
+        items = [point[f] for f in TRACE_FIELDS] if isinstance(point, dict) else list(point)
+        if len(items) != len(TRACE_FIELDS):
+            raise ValueError(f"a trace point has {len(TRACE_FIELDS)} entries, not {len(items)}")
+        numbers = (None if item is None else _finite(item) for item in items)
+        rows.append(dict(zip(TRACE_FIELDS, numbers, strict=True)))
+    return rows

@@ -1,0 +1,92 @@
+"""The default runner: one solve, its result turned into the columns of a row."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optim.instance import Instance
+    from optim.results import Result
+
+FIGURES = (
+    "imc_gain",
+    "total_traffic",
+    "collocation_factor",
+    "internode_traffic",
+    "load_distance",
+    "max_utilisation",
+    "migration_cost",
+    "migrations",
+    "nodes_used",
+)
+"""Columns that hold the referee's figures of the same name."""
+
+_KEPT_INSTANCES = 4
+
+
+def run(document: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Solve an instance and return what came of it.
+
+    Parameters
+    ----------
+    document
+        The instance's JSON.
+    arguments
+        Keyword arguments of `optim.solve`.
+
+    Returns
+    -------
+    dict
+        Columns of `experiments.sweep.row`.
+    """
+    from optim import solve
+
+    began = time.perf_counter()
+    instance = _instance(document)
+    read = time.perf_counter() - began
+    result = solve(instance, **arguments)
+    return columns_of(result, read, time.perf_counter() - began)
+
+
+@functools.lru_cache(_KEPT_INSTANCES)
+def _instance(document: bytes) -> Instance:
+    """Read an instance once for all runs on it that follow each other; it is immutable."""
+    from optim import Instance
+
+    return Instance.from_json(document)
+
+
+def columns_of(result: Result, read: float, total: float) -> dict[str, Any]:
+    """Return the columns that a result fills.
+
+    Parameters
+    ----------
+    read, total
+        Seconds that reading the instance took, and all of it.
+    """
+    evaluation = result.evaluation
+    figures = {name: getattr(evaluation, name, None) for name in FIGURES}
+    return {
+        "versions": json.dumps(dict(result.versions), sort_keys=True),
+        "termination": str(result.termination),
+        "feasible": None if evaluation is None else evaluation.feasible,
+        "objective_name": result.objective.name if result.objective else None,
+        "sense": result.objective.sense if result.objective else None,
+        "objective": result.objective.value if result.objective else None,
+        "bound": result.bound,
+        "bound_of": result.bound_of,
+        "gap": result.gap,
+        **figures,
+        "num_violations": None if evaluation is None else len(evaluation.violations),
+        "repaired": result.repaired,
+        "time_read": read,
+        "time_build": result.times.get("build"),
+        "time_solve": result.times.get("solve"),
+        "time_check": result.times.get("check"),
+        "time_total": total,
+        "trace": list(result.trace),
+        "result": json.dumps(result.to_dict(), ensure_ascii=False, separators=(",", ":")),
+    }

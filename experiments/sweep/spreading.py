@@ -1,0 +1,225 @@
+"""Spread chunks of runs over Spark and watch them come back.
+
+Where workers share a file system with the driver they write their batches themselves. Elsewhere
+rows travel through an accumulator, and the driver writes them when a task ends.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark import AccumulatorParam
+
+from experiments.spark.session import SparkFailed, is_local
+from experiments.sweep.estimates import MAX_CHUNK_SECONDS, MIN_CHUNK_SECONDS, make_chunks
+from experiments.sweep.progress import SweepProgress
+from experiments.sweep.store import list_parts, write_part
+from experiments.sweep.worker import Setting, pack_chunk, run_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from experiments.sweep.runs import Run
+    from experiments.sweep.store import ResultFolder
+
+logger = logging.getLogger(__name__)
+
+_COLLECTED_CHUNK_SECONDS = 10.0
+_POLL_SECONDS = 0.2
+_STOP_SECONDS = 10.0
+_PROBES_PER_SLOT = 2
+
+
+class Spreader:
+    """Does runs on a Spark session and stores their rows in a result folder.
+
+    Parameters
+    ----------
+    spark
+        Session to use.
+    folder
+        Where rows go; already opened for writing.
+    sweep, runner
+        Name of the sweep; dotted name of the function that does a run.
+    collect
+        True: rows go through the driver. False: workers write them. None: try it out.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: ResultFolder,
+        sweep: str,
+        runner: str,
+        collect: bool | None = None,
+    ) -> None:
+        self._context = spark.sparkContext
+        self._folder = folder
+        self._group = f"streamplace-{uuid.uuid4().hex}"
+        self._stop = folder.parts / f".stop-{self._group}"
+        self._collect = self._must_collect() if collect is None else collect
+        shared = None if self._collect else str(folder.parts.resolve())
+        stop = None if self._collect else str(self._stop.resolve())
+        self._setting = Setting(sweep, runner, shared, stop)
+        self._slots = max(1, self._context.defaultParallelism // self._task_cpus())
+
+    def _task_cpus(self) -> int:
+        return int(self._context.getConf().get("spark.task.cpus", "1") or 1)
+
+    def _must_collect(self) -> bool:
+        """Tell whether some worker does not see the folder, or may not write to it."""
+        if is_local(str(self._context.master)):
+            return False
+        token = self._folder.parts / f".token-{uuid.uuid4().hex}"
+        token.touch()
+        try:
+            tasks = self._context.defaultParallelism * _PROBES_PER_SLOT
+            probe = functools.partial(_can_write, str(token.resolve()))
+            seen = self._context.parallelize(range(tasks), tasks).mapPartitions(probe).collect()
+        finally:
+            token.unlink(missing_ok=True)
+        if not all(seen):
+            logger.info("workers do not share the result folder: rows go through the driver")
+        return not all(seen)
+
+    def run(
+        self,
+        runs: Sequence[Run],
+        seconds: Sequence[float],
+        tell: Callable[[SweepProgress], None],
+    ) -> None:
+        """Do all runs; returns when their rows are stored.
+
+        Parameters
+        ----------
+        seconds
+            Estimate of each.
+
+        Raises
+        ------
+        SparkFailed
+            Spark gave up; what was stored stays.
+        KeyboardInterrupt
+            Interrupted; workers stored what they had finished.
+        """
+        most = _COLLECTED_CHUNK_SECONDS if self._collect else MAX_CHUNK_SECONDS
+        chunks = make_chunks(seconds, self._slots, MIN_CHUNK_SECONDS, most)
+        logger.debug("%d runs in %d chunks on %d slots", len(runs), len(chunks), self._slots)
+        before = {part.path for part in self._folder.part_names()}
+        job = _Job(functools.partial(self._submit, runs, chunks))
+        began = time.monotonic()
+        try:
+            pause = _POLL_SECONDS
+            while job.wait(pause):
+                looked = time.monotonic()
+                tell(self._progress(before, len(runs), began))
+                # Listing many thousand parts takes a while: never more than a twentieth of all.
+                pause = max(_POLL_SECONDS, 20 * (time.monotonic() - looked))
+        except BaseException:
+            self._halt(job)
+            raise
+        finally:
+            self._stop.unlink(missing_ok=True)
+            tell(self._progress(before, len(runs), began))
+        if job.error is not None:
+            raise SparkFailed(f"Spark gave the sweep up: {_reason(job.error)}") from job.error
+
+    def _submit(self, runs: Sequence[Run], chunks: Sequence[Sequence[int]]) -> None:
+        """Run the Spark job; called in a thread of its own."""
+        packed = [pack_chunk([runs[i] for i in chunk]) for chunk in chunks]
+        documents = self._context.broadcast({r.instance.sha256: r.instance.packed for r in runs})
+        keep = None
+        if self._collect:
+            rows = self._context.accumulator([], _PartWriter(str(self._folder.parts)))
+            keep = rows.add
+        self._context.setJobGroup(self._group, f"sweep {self._setting.sweep}", True)
+        work = functools.partial(run_partition, self._setting, documents, keep)
+        try:
+            self._context.parallelize(packed, len(packed)).mapPartitions(work).count()
+        finally:
+            documents.destroy()
+
+    def _halt(self, job: _Job) -> None:
+        """Have workers store what they finished and end, and wait until they have."""
+        self._stop.touch()
+        if self._collect or job.wait(_STOP_SECONDS):
+            self._context.cancelJobGroup(self._group)
+            job.wait(_STOP_SECONDS)
+
+    def _progress(self, before: set[Path], total: int, began: float) -> SweepProgress:
+        new = [part for part in list_parts(self._folder.parts) if part.path not in before]
+        done = min(total, sum(part.rows for part in new))
+        failed = sum(part.failed for part in new)
+        return SweepProgress(done, failed, total, time.monotonic() - began)
+
+
+class _Job:
+    """A function in a thread, and the error it ended with."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._function()
+        except BaseException as error:
+            self.error = error
+
+    def wait(self, seconds: float) -> bool:
+        """Wait a while; True when it is still running after that."""
+        self._thread.join(seconds)
+        return self._thread.is_alive()
+
+
+class _PartWriter(AccumulatorParam[Any]):
+    """On workers adds rows up to a list; on the driver writes what arrives as a part at once."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._on_driver = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_folder": self._folder, "_on_driver": False}
+
+    def zero(self, value: Any) -> Any:
+        """Return the empty list that every task starts with."""
+        return []
+
+    def addInPlace(self, value1: Any, value2: Any) -> Any:
+        """Add rows to a worker's list, or write a finished task's rows on the driver."""
+        if not self._on_driver:
+            value1.extend(value2)
+        elif value2:
+            write_part(Path(self._folder), value2)
+        return value1
+
+
+def _can_write(token: str, _: Any) -> list[bool]:
+    """Tell, on a worker, whether the driver's folder is here and takes files."""
+    path = Path(token)
+    if not path.exists():
+        return [False]
+    mine = path.with_name(f".probe-{uuid.uuid4().hex}")
+    try:
+        mine.touch()
+        mine.unlink()
+    except OSError:
+        return [False]
+    return [True]
+
+
+def _reason(error: BaseException) -> str:
+    java = getattr(error, "java_exception", None)
+    text = str(java if java is not None else error).strip()
+    return "\n".join(text.splitlines()[:3]) or type(error).__name__

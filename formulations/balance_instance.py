@@ -1,0 +1,75 @@
+"""From an instance to the plain arrays of a rebalancing problem."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.errors import Problem, UnsuitableMethod
+from optim.local_search.balance_making import check
+from optim.local_search.balance_problem import BalanceProblem
+
+if TYPE_CHECKING:
+    from optim.instance import Instance
+
+
+def balance_problem(
+    instance: Instance, method: str = "balance-milp", into_leaving: bool = False
+) -> BalanceProblem:
+    """Return the rebalancing problem of an instance.
+
+    The first resource is balanced; every resource with a capacity or least load somewhere binds,
+    the first one too.
+
+    Parameters
+    ----------
+    instance
+        Every task needs its current node.
+    method
+        Named in the error.
+    into_leaving
+        Whether key groups of staying nodes may move onto leaving ones.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A task has no current node.
+    InvalidInput
+        All nodes are leaving.
+    """
+    tasks, nodes, limits = instance.tasks, instance.nodes, instance.limits
+    homeless = np.flatnonzero(tasks.node < 0)
+    if len(homeless):
+        name = tasks.ids[int(homeless[0])]
+        raise UnsuitableMethod(
+            Problem(
+                method,
+                None,
+                f"needs tasks[].node (the current placement); {name} has none",
+                "give each task its node, or use a method that places from scratch",
+            )
+        )
+    floor = np.maximum(0.0, nodes.min_load - nodes.background)
+    floor[nodes.leaving] = 0.0
+    binds = np.isfinite(instance.headroom).any(axis=0) | (floor > 0).any(axis=0)
+    problem = BalanceProblem(
+        load=tasks.load[:, 0].copy(),
+        cost=tasks.migration_cost,
+        home=tasks.node.astype(np.int64),
+        weight=nodes.weight,
+        leaving=nodes.leaving,
+        background=nodes.background[:, 0].copy(),
+        max_moves=limits.max_migrations,
+        max_cost=limits.max_migration_cost,
+        max_distance=limits.max_load_distance,
+        usage=tasks.load[:, binds].copy(),
+        headroom=instance.headroom[:, binds].copy(),
+        floor=floor[:, binds].copy(),
+        restricted=tasks.restricted.astype(np.int64),
+        allowed_indptr=tasks.allowed_indptr.astype(np.int64),
+        allowed_nodes=tasks.allowed_indices.astype(np.int64),
+        into_leaving=into_leaving,
+    )
+    check(problem)
+    return problem

@@ -1,0 +1,222 @@
+"""`balance-milp`: ALBIC's load-balance MILP, exact, with a budget of migrations.
+
+Madsen, Zhou, Cao 2016, section 4.3.1: minimise the load distance d first, then (leaving nodes) what
+is left on them, then tighten both sides of d.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.balance_instance import balance_problem
+from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
+from optim.evaluation import Violation
+from optim.registry import Method, Option, Outcome
+from optim.results import Level, Termination
+
+if TYPE_CHECKING:
+    from formulations.balance_solving import LevelAnswer
+    from optim.instance import Instance
+    from optim.local_search.balance_problem import BalanceProblem, Ints
+    from optim.registry import Request
+
+_NAMES = {
+    "distance": ("load_distance", "min"),
+    "left": ("load_on_leaving_nodes", "min"),
+    "sides": ("tightened_sides", "max"),
+    "weighted": ("weighted", "min"),
+}
+
+_SHOWN = 20
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Rebalance an instance; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A task has no current node.
+    SolverError
+        A solver's claim does not survive our own count.
+    """
+    options = request.options
+    problem = balance_problem(instance, "balance-milp", bool(options["allow_into_leaving"]))
+    reasons = impossible(instance, problem)
+    if reasons:
+        return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
+    starts, notes, restricted = _starts(problem, request)
+    settings = _settings(request)
+    answer = solve_balance(problem, settings, starts)
+    outcome = _outcome(problem, answer, settings)
+    outcome.notes[:0] = notes
+    if restricted or options["drain"] == "hard":
+        outcome.bound_of = "restricted"
+    if request.warm_start is not None and outcome.warm_start_accepted is None:
+        outcome.warm_start_accepted = problem.is_feasible(request.warm_start.astype(np.int64))
+    return outcome
+
+
+def impossible(instance: Instance, problem: BalanceProblem) -> list[Violation]:
+    """Return reasons why no placement can exist that need no solver; empty says nothing."""
+    forced = np.flatnonzero(problem.must_move)
+    reasons = []
+    for task in forced.tolist():
+        if not problem.may_be_rows(np.array([task])).any():
+            where = f"{instance.tasks.ids[task]} may neither stay nor go anywhere"
+            reasons.append(Violation("allowed", where, 1.0, 1.0, 0.0))
+    count, cost = float(len(forced)), float(problem.cost[forced].sum())
+    if problem.max_moves is not None and count > problem.max_moves:
+        where, most = "key groups that may not stay", float(problem.max_moves)
+        reasons.append(Violation("max_migrations", where, count - most, count, most))
+    if problem.max_cost is not None and cost > problem.max_cost * (1 + 1e-9) + 1e-6:
+        where, most = "key groups that may not stay", problem.max_cost
+        reasons.append(Violation("max_migration_cost", where, cost - most, cost, most))
+    return reasons[:_SHOWN]
+
+
+def _starts(problem: BalanceProblem, request: Request) -> tuple[list[Ints], list[str], bool]:
+    """Return staying and the start asked for, notes, and whether that start enters leaving nodes."""
+    starts = [problem.home]
+    if request.warm_start is None:
+        return starts, [], False
+    start = request.warm_start.astype(np.int64)
+    if problem.is_feasible(start):
+        return [start, *starts], [], False
+    entered = problem.leaving[start] & ~problem.leaving[problem.home]
+    if not problem.into_leaving and entered.any():
+        note = "the warm start puts key groups onto leaving nodes, which is not allowed here"
+        return starts, [note], True
+    return starts, ["the warm start breaks a limit and was not used"], False
+
+
+def _settings(request: Request) -> Settings:
+    options, limit = request.options, request.time_limit
+    return Settings(
+        solver=request.solver or METHOD.default_solver or "highs",
+        form=options["form"],
+        objective=options["objective"],
+        weights=(float(options["w1"]), float(options["w2"])),
+        drain=options["drain"],
+        gap=OPTIMAL_POINTS if request.gap is None else request.gap,
+        deadline=None if limit is None else request.started + limit,
+        seed=request.seed,
+        threads=request.threads,
+        progress=request.progress,
+        started=request.started,
+    )
+
+
+def _outcome(problem: BalanceProblem, answer: BalanceAnswer, settings: Settings) -> Outcome:
+    """Turn the levels into an outcome: the load distance with its bound, the others beside it."""
+    main = next(level for level in answer.levels if level.goal in ("distance", "weighted"))
+    outcome = Outcome(
+        Termination(_termination(answer, main)),
+        node=answer.placement,
+        bound=_distance_bound(main, settings),
+        levels=tuple(_level(level) for level in answer.levels),
+        notes=answer.notes,
+        warm_start_accepted=answer.start_accepted,
+        trace=answer.trace,
+        times={"build": answer.build_seconds, "solve": answer.solve_seconds},
+        solver=answer.solver,
+    )
+    if answer.placement is not None:
+        outcome.claimed = problem.levels(answer.placement).distance
+        for level in answer.levels:
+            if level is not main and level.termination not in ("optimal", "gap_reached"):
+                name = _NAMES[level.goal][0]
+                outcome.notes.append(f"{name}: best effort, stopped by {level.termination}")
+    elif outcome.termination is Termination.INFEASIBLE:
+        outcome.notes.append(_why_infeasible(problem))
+    return outcome
+
+
+def _termination(answer: BalanceAnswer, main: LevelAnswer) -> str:
+    stopped = [level.termination for level in answer.levels]
+    return "interrupted" if "interrupted" in stopped else main.termination
+
+
+def _distance_bound(main: LevelAnswer, settings: Settings) -> float | None:
+    """Return the bound on d: of a weighted one, w1·d ≥ w1·d − w2·(d_u + d_l) ≥ bound."""
+    if main.bound is None or main.goal == "distance":
+        return main.bound
+    return max(0.0, main.bound / settings.weights[0])
+
+
+def _level(level: LevelAnswer) -> Level:
+    name, sense = _NAMES[level.goal]
+    sign = -1.0 if sense == "max" else 1.0
+    value = None if level.value is None else sign * level.value + 0.0
+    bound = None
+    if level.bound is not None and math.isfinite(level.bound):
+        bound = sign * level.bound + 0.0
+    return Level(name, sense, value, bound)
+
+
+def _why_infeasible(problem: BalanceProblem) -> str:
+    note = "no placement within the budget keeps every limit"
+    if problem.has_leaving and not problem.into_leaving:
+        note += "; allow_into_leaving=true lets key groups move onto leaving nodes"
+    return note
+
+
+METHOD = Method(
+    name="balance-milp",
+    family="rebalancing",
+    kind="exact",
+    objective="load_distance",
+    run=run,
+    summary="ALBIC's MILP: least load distance within a budget of migrations, proven",
+    source="Madsen, Zhou, Cao 2016, section 4.3.1",
+    needs=("tasks", "nodes", "current_placement"),
+    honours=frozenset(
+        {
+            "capacity",
+            "min_load",
+            "allowed",
+            "leaving",
+            "max_migrations",
+            "max_migration_cost",
+            "max_load_distance",
+        }
+    ),
+    options=(
+        Option(
+            "form",
+            "str",
+            "moves",
+            "variables for real moves only, or the paper's one for each key group and node",
+            choices=("moves", "full"),
+        ),
+        Option(
+            "objective",
+            "str",
+            "lexicographic",
+            "levels one after the other, or the paper's w1·d − w2·(d_u + d_l) in one solve",
+            choices=("lexicographic", "weighted"),
+        ),
+        Option("w1", "float", 1e4, "weight of d (objective=weighted)", minimum=1e-9),
+        Option("w2", "float", 1.0, "weight of d_u + d_l (objective=weighted)", minimum=0.0),
+        Option(
+            "drain",
+            "str",
+            "soft",
+            "load left on leaving nodes comes after the load distance, or (hard) before it",
+            choices=("soft", "hard"),
+        ),
+        Option(
+            "allow_into_leaving",
+            "bool",
+            False,
+            "let key groups move onto leaving nodes, as the paper's literal model does",
+        ),
+    ),
+    solvers=("cbc", "highs", "scip", "cp-sat"),
+    default_solver="highs",
+    promises_feasibility=True,
+    takes_warm_start=True,
+)

@@ -1,0 +1,384 @@
+"""Solve a rebalancing level by level: load distance, load left on leaving nodes, tighter sides."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from formulations.balance_forms import build_full, build_moves
+from formulations.balance_model import Aim
+from optim.errors import SolverError
+from optim.local_search.balance_problem import lexicographically_less, ordered
+from optim.solvers import solve_linear
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from formulations.balance_forms import Form
+    from formulations.balance_model import BalanceModel, Goal
+    from optim.local_search.balance_problem import BalanceProblem, Ints, Levels
+    from optim.progress import Progress
+    from optim.solvers import LinearSolution
+
+#: A load distance counts as proven optimal within this many points.
+OPTIMAL_POINTS = 1e-3
+
+#: What a later level grants an earlier one: solvers work to about this; plans that use it are
+#: dropped again.
+CAP = 1e-7
+
+#: A solver and our own count may differ by this much (relative above 1) before it is an error.
+AGREE = 1e-5
+
+#: Share of the remaining time for each level but the last.
+TIME_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to solve.
+
+    Attributes
+    ----------
+    solver
+        Back end.
+    form
+        ``moves`` or ``full``.
+    objective
+        ``lexicographic``, or ``weighted``: w1·d − w2·(d_u + d_l) in one solve.
+    weights
+        (w1, w2).
+    drain
+        ``soft``: load left on leaving nodes comes after the load distance. ``hard``: before it.
+    gap
+        Absolute gap in points at which a level may stop.
+    deadline
+        ``time.perf_counter()`` value; ``None`` for no limit.
+    seed, threads, options
+        Handed to the solver.
+    progress
+        Told of the load distance and its bound.
+    started
+        ``time.perf_counter()`` value from which the trace counts.
+    """
+
+    solver: str = "highs"
+    form: Form = "moves"
+    objective: Literal["lexicographic", "weighted"] = "lexicographic"
+    weights: tuple[float, float] = (1e4, 1.0)
+    drain: Literal["soft", "hard"] = "soft"
+    gap: float = OPTIMAL_POINTS
+    deadline: float | None = None
+    seed: int = 0
+    threads: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    progress: Callable[[Progress], None] | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    def remaining(self) -> float | None:
+        """Seconds left, never negative; ``None`` without a limit."""
+        if self.deadline is None:
+            return None
+        return max(0.0, self.deadline - time.perf_counter())
+
+    def goals(self, problem: BalanceProblem) -> list[Goal]:
+        """Levels in the order in which they are solved."""
+        if self.objective == "weighted":
+            return ["weighted"]
+        left: list[Goal] = ["left"] if problem.has_leaving else []
+        if self.drain == "hard":
+            return [*left, "distance", "sides"]
+        return ["distance", *left, "sides"]
+
+
+@dataclass
+class LevelAnswer:
+    """What is known of one level: the value reached, what is proven, and why it stopped.
+
+    `value` and `bound` are in the units of the goal, always minimised.
+    """
+
+    goal: Goal
+    value: float | None
+    bound: float | None
+    termination: str
+
+
+@dataclass
+class BalanceAnswer:
+    """What `solve_balance` found.
+
+    Attributes
+    ----------
+    placement
+        Best one, ``None`` if there is none.
+    levels
+        One answer for each level that was solved, in order.
+    start_accepted
+        Whether the solver took the start it was given at the first level.
+    notes, trace, build_seconds, solve_seconds, solver
+        For the result.
+    """
+
+    placement: Ints | None = None
+    levels: list[LevelAnswer] = field(default_factory=list)
+    start_accepted: bool | None = None
+    notes: list[str] = field(default_factory=list)
+    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+    build_seconds: float = 0.0
+    solve_seconds: float = 0.0
+    solver: str | None = None
+
+
+def solve_balance(
+    problem: BalanceProblem,
+    settings: Settings,
+    starts: Sequence[Ints] = (),
+    min_distance: float = 0.0,
+) -> BalanceAnswer:
+    """Solve ALBIC's MILP, lexicographically or weighted.
+
+    Parameters
+    ----------
+    problem, settings
+        What to solve and how.
+    starts
+        Placements to begin from; those that are not feasible are passed over. The answer is never
+        worse than the best of them.
+    min_distance
+        A proven lower bound of the load distance.
+
+    Raises
+    ------
+    SolverError
+        A solver's claim does not survive our own count.
+    """
+    answer = BalanceAnswer()
+    for start in starts:
+        if problem.is_feasible(start):
+            _take(problem, settings, start, answer)
+    for goal in settings.goals(problem):
+        level = _solve_level(problem, settings, goal, answer, min_distance)
+        answer.levels.append(level)
+        if answer.placement is None or level.termination in ("interrupted", "error"):
+            break
+    if answer.placement is not None:
+        _refresh(problem, settings, answer)
+    return answer
+
+
+def _refresh(problem: BalanceProblem, settings: Settings, answer: BalanceAnswer) -> None:
+    """Count all levels on the final placement: a later level may have improved an earlier one."""
+    assert answer.placement is not None
+    reached = problem.levels(answer.placement)
+    for level in answer.levels:
+        level.value = value_of(reached, level.goal, settings.weights)
+        if level.bound is not None:
+            level.bound = min(level.bound, level.value)
+
+
+def value_of(levels: Levels, goal: Goal, weights: tuple[float, float] = (1.0, 0.0)) -> float:
+    """Return what a goal minimises, counted from a placement's levels."""
+    if goal == "distance":
+        return levels.distance
+    if goal == "left":
+        return levels.left
+    if goal == "sides":
+        return -levels.tightened
+    return weights[0] * levels.distance - weights[1] * levels.tightened
+
+
+def _solve_level(
+    problem: BalanceProblem,
+    settings: Settings,
+    goal: Goal,
+    answer: BalanceAnswer,
+    min_distance: float,
+) -> LevelAnswer:
+    """Improve and bound one level; `answer` takes in the better placement and the times."""
+    aim = _aim(problem, settings, goal, answer, min_distance)
+    known = _known_bound(problem, goal, answer, aim)
+    if answer.placement is not None:
+        value = value_of(problem.levels(answer.placement), goal, settings.weights)
+        if value - known <= _tolerance(settings, goal):
+            return LevelAnswer(goal, value, min(known, value), "optimal")
+    solution, built = _run(problem, settings, aim, answer)
+    _check_claims(problem, settings, goal, solution, built, answer)
+    first = not answer.levels
+    if first:
+        answer.start_accepted = solution.warm_start_accepted
+        offset = time.perf_counter() - solution.seconds - settings.started
+        answer.trace = _trace_of(solution, goal, offset)
+    if solution.x is not None:
+        _take(problem, settings, built.read(solution.x), answer)
+    if answer.placement is None:
+        if solution.termination == "error":
+            raise SolverError(f"{solution.solver}: {solution.message}")
+        return LevelAnswer(goal, None, solution.bound, str(solution.termination))
+    value = value_of(problem.levels(answer.placement), goal, settings.weights)
+    bound = solution.bound
+    if known > -math.inf:
+        bound = known if bound is None else max(known, bound)
+    bound = None if bound is None else min(bound, value)
+    return LevelAnswer(goal, value, bound, _why(settings, goal, value, bound, solution))
+
+
+def _aim(
+    problem: BalanceProblem,
+    settings: Settings,
+    goal: Goal,
+    answer: BalanceAnswer,
+    min_distance: float,
+) -> Aim:
+    """Fix what earlier levels reached; on the first level cap d at the start's value."""
+    if answer.placement is None:
+        return Aim(goal, min_distance=min_distance, weights=settings.weights)
+    reached = problem.levels(answer.placement)
+    settled = [level.goal for level in answer.levels]
+    caps = {}
+    if "distance" in settled or goal == "distance":
+        caps["max_distance"] = reached.distance + CAP * max(1.0, reached.distance)
+    if "left" in settled:
+        caps["max_left"] = reached.left + CAP * max(1.0, reached.left)
+    return Aim(goal, min_distance=min_distance, weights=settings.weights, **caps)
+
+
+def _known_bound(
+    problem: BalanceProblem, goal: Goal, answer: BalanceAnswer, aim: Aim
+) -> float:
+    """Return what is proven of a level before any solve, −inf if nothing is."""
+    if goal == "distance":
+        return max(0.0, aim.min_distance)
+    if goal == "left":
+        return 0.0
+    if goal == "sides" and answer.placement is not None:
+        # one of both sides is the load distance itself, the other is at least 0
+        distance = problem.levels(answer.placement).distance
+        proven = [level.bound for level in answer.levels if level.goal == "distance"]
+        least = distance if not proven or proven[0] is None else proven[0]
+        return least - 2.0 * distance
+    return -math.inf
+
+
+def _tolerance(settings: Settings, goal: Goal) -> float:
+    """Absolute gap at which a level may stop, in its own unit."""
+    if goal == "weighted":
+        return settings.gap * min(weight for weight in settings.weights if weight > 0)
+    return settings.gap
+
+
+def _run(
+    problem: BalanceProblem, settings: Settings, aim: Aim, answer: BalanceAnswer
+) -> tuple[LinearSolution, BalanceModel]:
+    """Build and solve one level's model, the best placement so far as its start."""
+    begun = time.perf_counter()
+    built = build_full(problem, aim) if settings.form == "full" else build_moves(problem, aim)
+    start = None if answer.placement is None else built.write(answer.placement)
+    built.model.freeze()
+    built_at = time.perf_counter()
+    remaining = settings.remaining()
+    last = aim.goal in ("sides", "weighted")
+    solution = solve_linear(
+        built.model,
+        settings.solver,
+        time_limit=remaining if remaining is None or last else remaining * TIME_SHARE,
+        abs_gap=_tolerance(settings, aim.goal),
+        seed=settings.seed,
+        threads=settings.threads,
+        warm_start=start,
+        options=settings.options,
+        progress=settings.progress if aim.goal == "distance" else None,
+    )
+    answer.build_seconds += built_at - begun + solution.build_seconds
+    answer.solve_seconds += time.perf_counter() - built_at - solution.build_seconds
+    answer.solver = solution.solver
+    if solution.message and solution.message not in answer.notes:
+        answer.notes.append(solution.message)
+    return solution, built
+
+
+def _check_claims(
+    problem: BalanceProblem,
+    settings: Settings,
+    goal: Goal,
+    solution: LinearSolution,
+    built: BalanceModel,
+    answer: BalanceAnswer,
+) -> None:
+    """Compare a solver's claims with our own count.
+
+    Raises
+    ------
+    SolverError
+        An infeasible plan, an objective our count does not give, a bound that a known plan beats,
+        or "infeasible" where a feasible plan is known.
+    """
+    if solution.x is not None and solution.objective is not None:
+        placement = built.read(solution.x)
+        value = value_of(problem.levels(placement), goal, settings.weights)
+        if not problem.is_feasible(placement):
+            raise SolverError(f"{solution.solver}: its plan breaks a limit by our own count")
+        if value > solution.objective + _agreement(value, settings, goal):
+            raise SolverError(
+                f"{solution.solver}: claims {goal} {solution.objective}, our count gives {value}"
+            )
+    if answer.placement is None:
+        return
+    if solution.termination == "infeasible" and goal in ("distance", "weighted"):
+        raise SolverError(f"{solution.solver}: calls infeasible what a known plan solves")
+    value = value_of(problem.levels(answer.placement), goal, settings.weights)
+    if solution.bound is not None and solution.bound > value + _agreement(value, settings, goal):
+        raise SolverError(
+            f"{solution.solver}: claims the bound {solution.bound}, a known plan has {value}"
+        )
+
+
+def _agreement(value: float, settings: Settings, goal: Goal) -> float:
+    scale = settings.weights[0] if goal == "weighted" else 1.0
+    return AGREE * max(scale, abs(value))
+
+
+def _take(
+    problem: BalanceProblem, settings: Settings, placement: Ints, answer: BalanceAnswer
+) -> None:
+    """Keep the better of the known placement and a new one, by the objective as set."""
+    if answer.placement is None:
+        answer.placement = placement
+        return
+    new, old = problem.levels(placement), problem.levels(answer.placement)
+    if settings.objective == "weighted":
+        less = value_of(new, "weighted", settings.weights) < (
+            value_of(old, "weighted", settings.weights) - problem.same
+        )
+    else:
+        drain = settings.drain == "hard"
+        less = lexicographically_less(ordered(new, drain), ordered(old, drain), problem.same)
+    if less:
+        answer.placement = placement
+
+
+def _why(
+    settings: Settings, goal: Goal, value: float, bound: float | None, solution: LinearSolution
+) -> str:
+    """Say why a level stopped: proven, within the gap asked for, or what the solver says."""
+    if bound is not None:
+        if goal != "weighted" and value - bound <= OPTIMAL_POINTS:
+            return "optimal"
+        if value - bound <= _tolerance(settings, goal):
+            return "gap_reached" if goal != "weighted" else "optimal"
+    stopped = str(solution.termination)
+    if stopped == "infeasible":  # only a later level: caps lost in the solver's rounding
+        return "error"
+    # the solver met its own relative gap, which says less than ours in points
+    return "gap_reached" if stopped == "optimal" and goal != "weighted" else stopped
+
+
+def _trace_of(
+    solution: LinearSolution, goal: Goal, offset: float
+) -> list[tuple[float, float | None, float | None]]:
+    """Return a level's trace on the method's clock; only the load distance has one."""
+    if goal != "distance":
+        return []
+    return [(seconds + offset, value, bound) for seconds, value, bound in solution.trace]

@@ -1,0 +1,160 @@
+"""`imc-exact`: proven task allocation by node patterns.
+
+Classes of interchangeable tasks and of identical nodes turn the problem into one over counts; see
+`formulations.node_patterns` for the steps and docs/methods/imc-exact.md for the proofs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.imc_common import HONOURS, feasible_starts, why_nothing_fits
+from formulations.node_patterns.clock import Clock
+from formulations.node_patterns.closing import Standing
+from formulations.node_patterns.dealing import counts_of, deal
+from formulations.node_patterns.integer import Backend
+from formulations.node_patterns.problem import problem_of
+from formulations.node_patterns.solving import NODE_BUDGET, search_order, solve_counts
+from formulations.node_patterns.warming import warm_up
+from optim.errors import Problem, UnsuitableMethod
+from optim.grouping import node_classes, task_groups
+from optim.progress import ProgressRecorder
+from optim.registry import Method, Option, Outcome
+from optim.results import Termination
+
+if TYPE_CHECKING:
+    from formulations.node_patterns.problem import Counts
+    from optim.grouping import NodeClasses, TaskGroups
+    from optim.instance import Instance
+    from optim.registry import Request
+
+OPTIMAL = 1e-7
+"""Relative gap that counts as closed; `optim.objectives` asks for 1e-6."""
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Allocate the tasks of an instance; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        There are more classes of tasks than ``max_classes``.
+    """
+    compiled = warm_up()
+    request = request.restarted()
+    groups, classes = task_groups(instance), node_classes(instance)
+    _check_classes(groups, request.options["max_classes"])
+    problem = problem_of(instance, groups, classes)
+    order = search_order(problem)
+    recorder = ProgressRecorder("max", request.progress, request.started)
+    deadline = None if request.time_limit is None else request.started + request.time_limit
+    clock = Clock(deadline, recorder, problem.scale)
+    gap = max(OPTIMAL, request.gap or 0.0)
+    standing = Standing(problem.reordered(order), clock, gap=gap)
+    built = request.elapsed()
+    backend = Backend(request.solver or "highs", request.seed, request.threads)
+    budget = int(request.options["node_budget"])
+    interrupted = False
+    try:
+        solve_counts(standing, backend, _starts(instance, request, groups, classes, order), budget)
+    except KeyboardInterrupt:
+        interrupted = True
+    recorder.finish()
+    outcome = _outcome(standing, request, interrupted)
+    outcome.times = {"build": built, "compile": compiled}
+    outcome.trace = recorder.trace
+    outcome.notes.append(_size_note(groups, classes))
+    if outcome.termination is Termination.INFEASIBLE:
+        outcome.reasons = why_nothing_fits(instance, standing.unplaced)
+    if standing.counts is not None:
+        back = np.empty_like(standing.counts)
+        back[:, order] = standing.counts
+        near = request.warm_start if request.warm_start is not None else instance.tasks.node
+        outcome.node = deal(groups, classes, back, near)
+    return outcome
+
+
+def _starts(
+    instance: Instance, request: Request, groups: TaskGroups, classes: NodeClasses, order: Counts
+) -> list[Counts]:
+    """Counts of the warm start and of staying, where they are feasible."""
+    return [
+        counts_of(groups, classes, node, instance.num_nodes)[:, order]
+        for node in feasible_starts(instance, request, classes)
+    ]
+
+
+def _check_classes(groups: TaskGroups, most: int) -> None:
+    if groups.num_groups <= most:
+        return
+    raise UnsuitableMethod(
+        Problem(
+            "imc-exact",
+            None,
+            f"needs interchangeable tasks: {len(groups.group)} tasks fall into "
+            f"{groups.num_groups} classes, more than the {most} of option max_classes",
+            "use imc-search or partition, or raise max_classes and give a time limit",
+        )
+    )
+
+
+def _outcome(standing: Standing, request: Request, interrupted: bool) -> Outcome:
+    clock = standing.clock
+    infeasible = standing.bound == -np.inf
+    if infeasible:
+        termination = Termination.INFEASIBLE
+    elif interrupted:
+        termination = Termination.INTERRUPTED
+    elif standing.closed:
+        wide = standing.bound - standing.value > OPTIMAL * max(1.0, abs(standing.bound))
+        termination = Termination.GAP_REACHED if wide else Termination.OPTIMAL
+    else:
+        termination = Termination.TIME_LIMIT if clock.over() else Termination.ITERATION_LIMIT
+    outcome = Outcome(termination)
+    if np.isfinite(standing.bound):
+        outcome.bound = standing.bound * clock.scale
+    if standing.counts is not None:
+        outcome.claimed = standing.value * clock.scale
+    if request.warm_start is not None:
+        outcome.warm_start_accepted = standing.counts is not None
+    return outcome
+
+
+def _size_note(groups: TaskGroups, classes: NodeClasses) -> str:
+    return (
+        f"{len(groups.group)} tasks in {groups.num_groups} classes, "
+        f"{len(classes.members)} nodes in {classes.num_classes} classes"
+    )
+
+
+METHOD = Method(
+    name="imc-exact",
+    family="task allocation",
+    kind="exact",
+    objective="imc_gain",
+    run=run,
+    summary="Node patterns: column generation, dynamic programming, set partitioning; proven",
+    source="ours, for the problem of Chatzistergiou and Viglas 2014, section 2",
+    honours=HONOURS,
+    options=(
+        Option(
+            "max_classes",
+            "int",
+            400,
+            "refuse when the tasks fall into more classes of interchangeable tasks",
+            minimum=1,
+        ),
+        Option(
+            "node_budget",
+            "int",
+            NODE_BUDGET,
+            "search nodes of one pricing; beyond it the bound is weaker, and still valid",
+            minimum=1,
+        ),
+    ),
+    solvers=("highs", "scip", "cbc", "cp-sat"),
+    default_solver="highs",
+    takes_warm_start=True,
+)

@@ -1,0 +1,48 @@
+"""Time, progress and the best value and bound so far, in scaled units."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from optim.progress import ProgressRecorder
+
+
+@dataclass
+class Clock:
+    """When to stop, and whom to tell.
+
+    Attributes
+    ----------
+    deadline
+        `time.perf_counter` value at which to stop, ``None`` for no limit.
+    recorder
+        Told of values and bounds, multiplied by `scale`.
+    scale
+        Instance's unit per scaled unit.
+    """
+
+    deadline: float | None = None
+    recorder: ProgressRecorder | None = None
+    scale: float = 1.0
+
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline is not None and time.perf_counter() >= self.deadline
+
+    def left(self) -> float | None:
+        """Seconds left, never below 0; ``None`` without a limit."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
+
+    def note(
+        self, value: float | None = None, bound: float | None = None, phase: str | None = None
+    ) -> None:
+        """Record a value or a bound."""
+        if self.recorder is not None:
+            self.recorder.note(
+                None if value is None else value * self.scale,
+                None if bound is None else bound * self.scale,
+                phase,
+            )

@@ -1,0 +1,161 @@
+"""From the root bound to the proof: fixing by reduced cost, functional bounds, integer programs.
+
+Everything turns on one figure a pattern, its *reach*: an upper bound on every allocation that uses
+it. Column generation gives ``UB + (value − highest)``, each functional bound another; the least
+counts. For any target, an allocation better than the target consists of patterns whose reach
+exceeds it. So the integer program over these patterns either finds the best such allocation or
+proves ``UB ≤ target``; targets fall from the bound to the best value known, each stage a proof.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.node_patterns.filtering import filtered
+from formulations.node_patterns.integer import IN_PROCESS, choose
+from formulations.node_patterns.start import feasible
+
+if TYPE_CHECKING:
+    from formulations.node_patterns.clock import Clock
+    from formulations.node_patterns.integer import Backend
+    from formulations.node_patterns.master import Root
+    from formulations.node_patterns.pricing import Pool, Pricer
+    from formulations.node_patterns.problem import Counts, Floats, PatternProblem
+
+MOST_COUNTS = 40_000_000
+"""Counts (patterns × classes) held in memory at once."""
+
+STAGES = (500, 2_000, 8_000, 32_000, 128_000)
+"""Sizes of the integer programs tried in turn."""
+
+MANY_CLASSES = 10
+SHORT_TRY = 300
+"""With many classes the integer program is tight: a short try comes before the functionals."""
+
+ROUNDING = 1e-9
+
+
+@dataclass(eq=False)
+class Standing:
+    """The best allocation and the best bound so far, scaled.
+
+    Attributes
+    ----------
+    counts
+        (N, G), nodes listed class by class; ``None`` while there is none.
+    value, bound
+        Its gain (``-inf`` for none), and the proven bound (``-inf`` when proven infeasible).
+    gap
+        Relative gap at which to stop.
+    unplaced
+        Least number of tasks that find no place, where the relaxation proves infeasibility.
+    stages
+        What was done, for the log.
+    """
+
+    problem: PatternProblem
+    clock: Clock
+    counts: Counts | None = None
+    value: float = -np.inf
+    bound: float = np.inf
+    gap: float = 0.0
+    unplaced: float = 0.0
+    stages: list[str] = field(default_factory=list)
+
+    def offer(self, counts: Counts | None) -> bool:
+        """Take an allocation if it is feasible and better."""
+        if counts is None or not feasible(self.problem, counts):
+            return False
+        value = float(self.problem.gain(counts).sum())
+        if value <= self.value:
+            return False
+        self.counts, self.value = counts, value
+        self.clock.note(value=value)
+        return True
+
+    def prove(self, bound: float) -> None:
+        """Take a bound if it is better; it never falls below the value in hand."""
+        self.bound = max(min(self.bound, bound), self.value)
+        if np.isfinite(self.bound):
+            self.clock.note(bound=self.bound)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the gap is small enough, or nothing remains to be found."""
+        if self.bound == -np.inf:
+            return True
+        if not np.isfinite(self.value):
+            return False
+        room = max(ROUNDING, self.gap * max(abs(self.value), abs(self.bound)))
+        return self.bound - self.value <= room
+
+
+def close(standing: Standing, pricer: Pricer, root: Root, backend: Backend) -> None:
+    """Close the gap as far as the clock and the memory allow."""
+    problem = standing.problem
+    target = standing.value
+    most = max(1, MOST_COUNTS // problem.num_classes)
+    while not standing.closed and not standing.clock.over():
+        pool, target = _largest_pool(standing, pricer, root, most, target)
+        if pool is None:
+            return
+        _close_pool(standing, pool, _root_reach(problem, root, pool), root.price, target, backend)
+        if target <= standing.value:
+            return  # the pool held everything better than what is in hand
+        target = standing.value
+
+
+def _root_reach(problem: PatternProblem, root: Root, pool: Pool) -> Floats:
+    return np.asarray(root.bound + pool.value(root.price) - root.highest[pool.node_class])
+
+
+def _largest_pool(
+    standing: Standing, pricer: Pricer, root: Root, most: int, target: float
+) -> tuple[Pool | None, float]:
+    """Enumerate what can beat the target; raise the target until that fits into memory."""
+    for _ in range(40):
+        slack = root.bound - target
+        pool = pricer.enumerate(root.price, root.highest - slack - ROUNDING, most)
+        if pool is not None:
+            return pool, target
+        if standing.clock.over():
+            break
+        low = target if np.isfinite(target) else root.bound - 2.0 * (1.0 + abs(root.bound))
+        target = 0.5 * (low + root.bound)
+    return None, target
+
+
+def _close_pool(
+    standing: Standing, pool: Pool, reach: Floats, price: Floats, target: float, backend: Backend
+) -> None:
+    """Prove the best allocation above a target, from patterns that contain all better ones."""
+    problem = standing.problem
+    if len(pool) > STAGES[0]:
+        if problem.num_classes >= MANY_CLASSES and len(pool) <= IN_PROCESS:
+            answer = choose(problem, pool, standing.clock, backend, node_limit=SHORT_TRY)
+            standing.stages.append(f"{len(pool)} patterns, few nodes")
+            standing.offer(answer.counts)
+            standing.prove(max(target, answer.bound))
+            if standing.closed:
+                return
+        pool, reach, bound = filtered(standing, pool, reach, price, max(target, standing.value))
+        standing.prove(max(bound, target))
+    for size in (*STAGES, len(pool)):
+        if standing.closed or standing.clock.over():
+            return
+        goal = max(target, standing.value)
+        keep = reach > goal + ROUNDING
+        pool, reach = pool.only(keep), reach[keep]
+        whole = len(pool) <= size or len(pool) <= STAGES[0]
+        if not whole:
+            goal = float(np.partition(reach, -size - 1)[-size - 1])
+        part = pool if whole else pool.only(reach > goal + ROUNDING)
+        answer = choose(problem, part, standing.clock, backend, standing.counts)
+        standing.stages.append(f"{len(part)} patterns")
+        standing.offer(answer.counts)
+        standing.prove(max(goal, answer.bound))
+        if whole or answer.stopped:
+            return

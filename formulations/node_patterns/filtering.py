@@ -1,0 +1,154 @@
+"""Which functionals to try, and the patterns that survive them."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.node_patterns.functional_bound import (
+    Functional,
+    FunctionalBound,
+    sharpened,
+    whole_weights,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from formulations.node_patterns.closing import Standing
+    from formulations.node_patterns.pricing import Pool
+    from formulations.node_patterns.problem import Counts, Floats, PatternProblem
+
+FEW = 500
+"""Patterns that an integer program takes without further filtering."""
+
+MOST_CELLS = 2e7
+MOST_WORK = 1.5e9
+MOST_STATES = 4000
+HALVING = ((1000, 1), (12, 5), (3, 25))
+"""Functionals kept and subgradient steps of each round."""
+
+_SPLITS = 16
+_ROUNDING = 1e-9
+
+
+class _Survivors:
+    """A pool with its reach, cut down by one bound after another."""
+
+    def __init__(self, standing: Standing, pool: Pool, reach: Floats, target: float) -> None:
+        self.standing, self.pool, self.reach, self.target = standing, pool, reach, target
+        self.bound = float(reach.max(initial=-np.inf))
+
+    @property
+    def goal(self) -> float:
+        return max(self.target, self.standing.value)
+
+    @property
+    def few(self) -> bool:
+        return len(self.pool) <= FEW or self.standing.clock.over()
+
+    def functional(self, weights: Counts) -> Functional | None:
+        """Set up a functional on the survivors, or ``None`` if its table would be too large."""
+        problem = self.standing.problem
+        totals = weights @ problem.sizes + 1
+        if float(problem.num_nodes + 1) * float(totals[0]) * float(totals[1]) > MOST_CELLS:
+            return None
+        made = Functional(problem, self.pool, weights)
+        return made if made.work <= MOST_WORK else None
+
+    def take(self, found: FunctionalBound) -> None:
+        """Keep the patterns that can still beat the goal."""
+        self.bound = min(self.bound, max(found.bound, self.goal))
+        self.reach = np.minimum(self.reach, found.reach)
+        keep = self.reach > self.goal + _ROUNDING
+        self.pool, self.reach = self.pool.only(keep), self.reach[keep]
+        if len(self.pool) == 0:
+            self.bound = self.goal
+
+
+def filtered(
+    standing: Standing, pool: Pool, reach: Floats, price: Floats, target: float
+) -> tuple[Pool, Floats, float]:
+    """Filter the patterns of allocations better than a target.
+
+    Parameters
+    ----------
+    pool, reach
+        Patterns that contain every allocation better than the target, and their reach.
+    price
+        (G,) prices to begin with.
+
+    Returns
+    -------
+    tuple
+        Surviving pool, reach, and a bound on every allocation better than the target (the target
+        itself when nothing survives).
+    """
+    survivors = _Survivors(standing, pool, reach, target)
+    weights = whole_weights(standing.problem, MOST_STATES)
+    singles = [np.stack([np.zeros_like(w), w]) for w in weights]
+    price, best = _pass(survivors, singles, price)
+    if not survivors.few:
+        _pass(survivors, list(_splits(standing.problem, best)), price)
+    return survivors.pool, survivors.reach, survivors.bound
+
+
+def _pass(
+    survivors: _Survivors, candidates: list[Counts], price: Floats
+) -> tuple[Floats, list[Counts]]:
+    """Sharpen the bounds of many functionals a little, of the best few more.
+
+    Returns the prices of the best bound, and the weights, best first.
+    """
+    clock = survivors.standing.clock
+    merit = [(0.0, i, price) for i in range(len(candidates))]
+    for kept, steps in HALVING:
+        tried = []
+        for _, i, at in merit[:kept]:
+            functional = None if survivors.few else survivors.functional(candidates[i])
+            if functional is not None:
+                found = sharpened(functional, at, survivors.goal, steps, clock)
+                survivors.take(found)
+                tried.append((found.bound, i, found.price))
+        if not tried:
+            break
+        merit = sorted(tried, key=lambda entry: entry[:2])
+    return merit[0][2] if merit else price, [candidates[i] for _, i, _ in merit]
+
+
+def _splits(problem: PatternProblem, singles: list[Counts]) -> Iterator[Counts]:
+    """Split good one-dimensional weights into two: some classes in the one, the rest in the other.
+
+    Splits along weak ties come first: classes that talk much stay together.
+    """
+    chosen = singles[:2]
+    ones = np.ones(problem.num_classes, dtype=np.int64)
+    if not any((w[1] == ones).all() for w in chosen):
+        chosen.append(np.stack([np.zeros_like(ones), ones]))
+    sides = sorted(_sides(problem), key=lambda side: (_cut(problem, side), side.tolist()))
+    for weights in chosen:
+        for side in sides[:_SPLITS]:
+            yield np.stack([weights[1] * ~side, weights[1] * side])
+
+
+def _sides(problem: PatternProblem) -> Iterator[NDArray[Any]]:
+    """Halves of the classes, without their complements; all of them while they are few."""
+    count = problem.num_classes
+    largest = count // 2 if count <= 8 else 2
+    seen: set[bytes] = set()
+    for size in range(1, largest + 1):
+        for pick in combinations(range(count), size):
+            side = np.zeros(count, dtype=np.bool_)
+            side[list(pick)] = True
+            if (~side).tobytes() not in seen:
+                seen.add(side.tobytes())
+                yield side
+
+
+def _cut(problem: PatternProblem, side: NDArray[Any]) -> float:
+    weighed = problem.rate * np.outer(problem.sizes, problem.sizes)
+    return float(weighed[np.ix_(side, ~side)].sum())

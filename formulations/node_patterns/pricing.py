@@ -1,0 +1,159 @@
+"""Pricing and enumeration over all node classes, with a budget of search nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.node_patterns.search_tree import search, upper_planes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.node_patterns.clock import Clock
+    from formulations.node_patterns.problem import Counts, Floats, PatternProblem
+
+RING = 64
+"""Improving patterns kept of one pricing."""
+
+NODES_PER_SECOND = 300_000
+"""A cautious guess, for budgets under a deadline."""
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """Answer of a pricing: improving patterns, and what no pattern of the class can exceed."""
+
+    counts: Counts
+    highest: float
+    proven: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Patterns of all node classes.
+
+    Attributes
+    ----------
+    counts
+        (P, G) tasks of each class.
+    node_class
+        (P,) node class each is for.
+    gain
+        (P,) scaled traffic inside.
+    """
+
+    counts: Counts
+    node_class: Counts
+    gain: Floats
+
+    def __len__(self) -> int:
+        return len(self.gain)
+
+    def only(self, keep: NDArray[Any]) -> Pool:
+        """Return the patterns that a mask or an index array names."""
+        return Pool(self.counts[keep], self.node_class[keep], self.gain[keep])
+
+    def value(self, price: Floats) -> Floats:
+        """(P,) gain minus the prices of the tasks used."""
+        return np.asarray(self.gain - self.counts @ price)
+
+
+class Pricer:
+    """Searches the patterns of a problem for changing prices.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    clock
+        With a deadline, budgets shrink with the time left.
+    node_budget
+        Inner search nodes of one call; beyond it only a bound is given for the rest.
+    """
+
+    def __init__(self, problem: PatternProblem, clock: Clock, node_budget: int) -> None:
+        self.problem = problem
+        self.clock = clock
+        self.node_budget = node_budget
+        self._planes: dict[tuple[int, bool], NDArray[Any]] = {}
+        self._free = np.zeros_like(problem.rate)
+
+    def _budget(self) -> int:
+        left = self.clock.left()
+        if left is None:
+            return self.node_budget
+        return int(min(self.node_budget, max(1.0, left * NODES_PER_SECOND)))
+
+    def _arguments(self, node_class: int, gainless: bool) -> tuple[NDArray[Any], ...]:
+        problem = self.problem
+        rate = self._free if gainless else problem.rate
+        most = problem.most[node_class].astype(np.float64)
+        limit = problem.limit[node_class]
+        key = (node_class, gainless)
+        if key not in self._planes:
+            self._planes[key] = upper_planes(rate, problem.load, most, limit)
+        return rate, most, limit, problem.least[node_class], self._planes[key]
+
+    def price(
+        self, node_class: int, price: Floats, threshold: float, *, gainless: bool = False
+    ) -> Priced:
+        """Find the pattern of greatest value (gain minus prices) above a threshold.
+
+        ``highest`` bounds the value of every pattern from above: it is exact, or the threshold when
+        nothing lies above it, or, when the budget ran out, what the open subtrees could hold.
+        """
+        problem = self.problem
+        rate, most, limit, least, planes = self._arguments(node_class, gainless)
+        rows = np.zeros((RING, problem.num_classes), dtype=np.int32)
+        values = np.zeros(RING)
+        found, open_bound, _ = search(
+            rate, price, problem.load, most, limit, least, planes,
+            threshold, False, self._budget(), rows, values,
+        )  # fmt: skip
+        kept = min(found, RING)
+        highest = max(threshold, open_bound, values[:kept].max(initial=-np.inf))
+        return Priced(rows[:kept].astype(np.int64), float(highest), open_bound == -np.inf)
+
+    def enumerate(self, price: Floats, threshold: Floats, room: int) -> Pool | None:
+        """Return all patterns whose value exceeds their class's threshold.
+
+        ``None`` when there are more than ``room``, or the budget does not suffice to find them.
+        """
+        parts: list[Pool] = []
+        for k in range(self.problem.num_node_classes):
+            part = self._enumerate_class(k, price, float(threshold[k]), room)
+            if part is None:
+                return None
+            room -= len(part)
+            parts.append(part)
+        return Pool(
+            np.concatenate([p.counts for p in parts]),
+            np.concatenate([p.node_class for p in parts]),
+            np.concatenate([p.gain for p in parts]),
+        )
+
+    def _enumerate_class(
+        self, node_class: int, price: Floats, threshold: float, room: int
+    ) -> Pool | None:
+        problem = self.problem
+        rate, most, limit, least, planes = self._arguments(node_class, False)
+        size = min(4096, room)
+        while True:
+            rows = np.zeros((size, problem.num_classes), dtype=np.int32)
+            values = np.zeros(size)
+            found, open_bound, _ = search(
+                rate, price, problem.load, most, limit, least, planes,
+                threshold, True, self._budget(), rows, values,
+            )  # fmt: skip
+            if found <= size:
+                break
+            if size >= room:
+                return None
+            size = min(8 * size, room)
+        if open_bound > -np.inf:
+            return None
+        counts = rows[:found].astype(np.int64)
+        return Pool(counts, np.full(found, node_class), problem.gain(counts))

@@ -1,0 +1,1 @@
+"""Graph partitioners as placement engines: the weighted graph they see, METIS, mt-KaHyPar."""

@@ -1,0 +1,1 @@
+"""Task allocation by intermodule communication: groups, compiled algorithms, relaxations."""

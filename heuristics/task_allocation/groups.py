@@ -1,0 +1,215 @@
+"""The paper's view of an instance: groups of equal tasks, traffic between groups, nodes with room.
+
+Source: Chatzistergiou and Viglas, CIKM 2014, section 2.1 (groups, Eq. 1) and section 5 (a group
+whose tasks differ is cut into groups of equal ones).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.placing.room import placing_room, restriction_kinds
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.instance import Instance
+    from optim.tables import Bools, Floats
+
+NO_RESTRICTION = np.zeros((0, 0), dtype=np.bool_)
+"""Stands for "every group may go everywhere" in the kernels."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedJob:
+    """What the group-aware algorithms work on.
+
+    Attributes
+    ----------
+    size
+        (G,) tasks in each group.
+    load
+        (G, R) load of one task of each group.
+    member_indptr, members
+        Tasks of each group by increasing index, CSR form.
+    nodes
+        (M,) the nodes that may be used (leaving ones are not); all node indices below count these.
+    room
+        (M, R) what may be placed on each (`optim.placing.room.placing_room`).
+    allowed
+        (G, M) where each group may go, or shape (0, 0) for everywhere.
+    edge_u, edge_v, edge_rate
+        (E,) group pairs u < v and the traffic between them, both directions together.
+    """
+
+    size: NDArray[np.int64]
+    load: Floats
+    member_indptr: NDArray[np.int64]
+    members: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    room: Floats
+    allowed: Bools
+    edge_u: NDArray[np.int64]
+    edge_v: NDArray[np.int64]
+    edge_rate: Floats
+
+    @property
+    def num_groups(self) -> int:
+        """G."""
+        return len(self.size)
+
+    @property
+    def group_load(self) -> Floats:
+        """(G,) processing cost of each whole group: load of the first resource."""
+        return self.size * self.load[:, 0]
+
+    def priority(self, rule: str) -> NDArray[np.int64]:
+        """Return the pairs, most urgent first; ties by group index.
+
+        Parameters
+        ----------
+        rule
+            ``imc``: by traffic. ``significance``: by Eq. 2, traffic per unit of processing cost of
+            both groups. ``task_imc``: by traffic of one task pair.
+        """
+        return stable_descending(self.urgency(rule))
+
+    def urgency(self, rule: str) -> Floats:
+        """(E,) the figure that `priority` orders by."""
+        rate, u, v = self.edge_rate, self.edge_u, self.edge_v
+        if rule == "imc":
+            return rate
+        if rule == "task_imc":
+            return rate / (self.size[u] * self.size[v])
+        cost = self.group_load[u] + self.group_load[v]
+        return np.divide(rate, cost, out=np.full(len(rate), np.inf), where=cost > 0)
+
+    def to_tasks(self, node_of_member: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Turn node positions of the tasks in group order (-1 unplaced) into (T,) node indices."""
+        placed = np.full(len(self.members), -1, dtype=np.int32)
+        known = node_of_member >= 0
+        placed[self.members[known]] = self.nodes[node_of_member[known]]
+        return placed
+
+    def spread(
+        self, group: NDArray[np.int64], node: NDArray[np.int64], count: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        """Hand out splits (group, node position, count) to the tasks of the groups, in order.
+
+        Returns
+        -------
+        ndarray of int32
+            (T,) node index of each task; -1 for those that no split covers.
+        """
+        by_group = np.argsort(group, kind="stable")
+        owner = np.repeat(group[by_group], count[by_group])
+        target = np.repeat(node[by_group], count[by_group])
+        first = np.searchsorted(owner, np.arange(self.num_groups))
+        within = np.arange(len(owner)) - first[owner]
+        positions = np.full(len(self.members), -1, dtype=np.int64)
+        positions[self.member_indptr[owner] + within] = target
+        return self.to_tasks(positions)
+
+
+def stable_descending(key: Floats) -> NDArray[np.int64]:
+    """Order by decreasing key; equal up to rounding (1e-12 of the largest) means tied, by index."""
+    finite = np.isfinite(key)
+    largest = np.abs(key[finite]).max(initial=0.0)
+    scaled = key.copy()
+    if largest > 0:
+        scaled[finite] = np.round(key[finite] / largest, 12)
+    return np.argsort(-scaled, kind="stable")
+
+
+def grouped_job(instance: Instance) -> GroupedJob:
+    """Derive groups, group traffic and room from an instance.
+
+    A group is an operator; where an operator's tasks differ in load or in allowed nodes, each kind
+    of them is a group of its own. A task without an operator is a group of one.
+    """
+    group, size = _group_of_tasks(instance)
+    members = np.argsort(group, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(size)])
+    first = members[indptr[:-1]]
+    nodes = np.flatnonzero(instance.open_nodes)
+    edge_u, edge_v, edge_rate = _group_traffic(instance, group, len(size))
+    return GroupedJob(
+        size=size,
+        load=np.ascontiguousarray(instance.tasks.load[first]),
+        member_indptr=indptr,
+        members=members,
+        nodes=nodes,
+        room=np.ascontiguousarray(placing_room(instance)[nodes]),
+        allowed=_allowed(instance, first, nodes),
+        edge_u=edge_u,
+        edge_v=edge_v,
+        edge_rate=edge_rate,
+    )
+
+
+def _group_of_tasks(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(T,) group of each task, numbered by first task; (G,) sizes."""
+    tasks = instance.tasks
+    operator = tasks.operator.astype(np.int64)
+    alone = operator < 0
+    operator[alone] = instance.num_operators + np.flatnonzero(alone)
+    columns: list[Any] = [operator, restriction_kinds(instance)[0]]
+    for resource in range(instance.num_resources):
+        columns.append(np.unique(tasks.load[:, resource], return_inverse=True)[1])
+    kinds, kind = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    first = np.full(len(kinds), instance.num_tasks)
+    np.minimum.at(first, kind, np.arange(instance.num_tasks))
+    rank = np.empty(len(kinds), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(kinds))
+    group = rank[kind]
+    return group, np.bincount(group, minlength=len(kinds))
+
+
+def _allowed(instance: Instance, first: NDArray[np.int64], nodes: NDArray[np.int64]) -> Bools:
+    if not len(instance.tasks.restricted):
+        return NO_RESTRICTION
+    mask = np.ones((len(first), len(nodes)), dtype=np.bool_)
+    for group in np.flatnonzero(np.isin(first, instance.tasks.restricted)):
+        mask[group] = instance.allowed_mask(int(first[group]))[nodes]
+    return mask
+
+
+def _group_traffic(
+    instance: Instance, group: NDArray[np.int64], num_groups: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Traffic between different groups: (E,) u < v sorted, and their rates."""
+    flows = instance.flows
+    source, target = [group[flows.source]], [group[flows.target]]
+    rate: list[Any] = [flows.rate]
+    for block in flows.blocks:
+        senders, num_senders = np.unique(group[block.sources], return_counts=True)
+        receivers, num_receivers = np.unique(group[block.targets], return_counts=True)
+        source.append(np.repeat(senders, len(receivers)))
+        target.append(np.tile(receivers, len(senders)))
+        rate.append(np.outer(num_senders, num_receivers).ravel() * block.pair_rate)
+    a, b, c = np.concatenate(source), np.concatenate(target), np.concatenate(rate)
+    between = (a != b) & (c > 0)
+    low, high = np.minimum(a, b)[between], np.maximum(a, b)[between]
+    key, where = np.unique(low * num_groups + high, return_inverse=True)
+    u, v = np.divmod(key, max(1, num_groups))
+    return u, v, np.bincount(where, c[between], len(key)).astype(np.float64)
+
+
+def tiny_job() -> GroupedJob:
+    """Return two groups of one task on one node: something to compile kernels on."""
+    ones = np.ones(2, dtype=np.int64)
+    return GroupedJob(
+        size=ones,
+        load=np.ones((2, 1)),
+        member_indptr=np.arange(3),
+        members=np.arange(2),
+        nodes=np.zeros(1, dtype=np.int64),
+        room=np.full((1, 1), 2.0),
+        allowed=NO_RESTRICTION,
+        edge_u=np.zeros(1, dtype=np.int64),
+        edge_v=np.ones(1, dtype=np.int64),
+        edge_rate=np.ones(1),
+    )

@@ -1,0 +1,196 @@
+"""Algorithms 1 to 3 and the naive algorithm of section 3.1, compiled, task pair by task pair."""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+import numpy as np
+
+from heuristics.task_allocation.state import (
+    COUNT,
+    GROUP,
+    NODE,
+    NONE,
+    allocate_single_tasks,
+    empty_into,
+    fits,
+    new_state,
+    place,
+    top_node,
+)
+from optim.compiled import helper, kernel
+
+ROW, COLUMN, DIAGONAL, SHUFFLED = 0, 1, 2, 3
+
+
+@kernel
+def task_level(size, load, room, allowed, edge_u, edge_v, order, pair_order, seed):
+    """Run taskLevel (Algorithm 1).
+
+    Parameters
+    ----------
+    size, load, room, allowed
+        As for `heuristics.task_allocation.state.new_state`.
+    edge_u, edge_v, order
+        (E,) group pairs, and their indices by priority.
+    pair_order
+        Order of the task pairs within a group pair: ROW, COLUMN, DIAGONAL or SHUFFLED.
+    seed
+        Of the shuffling.
+
+    Returns
+    -------
+    ndarray of int64
+        Node of each task, the tasks in group order; -1 where a task fits nowhere.
+    """
+    np.random.seed(seed)  # noqa: NPY002  the generator that compiled code has
+    state = new_state(size, load, room, allowed)
+    start = np.zeros(len(size) + 1, np.int64)
+    start[1:] = np.cumsum(size)
+    node_of = np.full(start[-1], NONE, np.int64)
+    last = NONE
+    for edge in order:
+        u, v = edge_u[edge], edge_v[edge]
+        switched = True  # a new group pair goes to the top node (Algorithm 2, line 3)
+        turn = _turns(size[u] * size[v], pair_order)
+        for k in range(size[u] * size[v]):
+            i, j = _pair(k, size[u], size[v], pair_order, turn)
+            first, second = start[u] + i, start[v] + j
+            if node_of[first] == NONE or node_of[second] == NONE:
+                last = _pick_node(state, u, v, node_of[first], node_of[second], switched, last)
+                switched = False
+                _collocate(state, u, v, first, second, node_of, last)
+            elif node_of[first] != node_of[second]:
+                _fuse(state, room, node_of, node_of[first], node_of[second])
+    return _with_single_tasks(state, start, node_of)
+
+
+@helper
+def _turns(count, pair_order):
+    if pair_order == SHUFFLED:
+        return np.random.permutation(count)  # noqa: NPY002
+    return np.empty(0, np.int64)
+
+
+@helper
+def _pair(k, rows, columns, pair_order, turn):
+    """Return the k-th task pair (row, column) of a group pair."""
+    if pair_order == COLUMN:
+        return k % rows, k // rows
+    if pair_order == DIAGONAL:  # as many different tasks as possible before any comes twice
+        width = max(rows, columns)
+        step, shift = k % width, k // width
+        if rows <= columns:
+            return (step + shift) % rows, step
+        return step, (step + shift) % columns
+    if pair_order == SHUFFLED:
+        return turn[k] // columns, turn[k] % columns
+    return k // columns, k % columns
+
+
+@helper
+def _pick_node(state, u, v, node_u, node_v, switched, last):
+    """Choose where to try the pair (Algorithm 2); -1 when it fits no node whole."""
+    if node_u != NONE:
+        return node_u
+    if node_v != NONE:
+        return node_v
+    if (
+        not switched
+        and last != NONE
+        and fits(state.load, state.allowed, state.room, u, 1, v, 1, last)
+    ):
+        return last
+    return top_node(state.load, state.allowed, state.room, state.close, u, 1, v, 1)
+
+
+@helper
+def _collocate(state, u, v, first, second, node_of, node):
+    """Put what is unplaced of a task pair on a node if it fits (Algorithm 1, lines 9 to 13)."""
+    if node == NONE:
+        return
+    num_first, num_second = int(node_of[first] == NONE), int(node_of[second] == NONE)
+    group, other = (u, v) if num_first else (v, u)
+    more = num_second if num_first else 0
+    if not fits(state.load, state.allowed, state.room, group, 1, other, more, node):
+        return  # broken up: both join the single tasks
+    if num_first:
+        place(state, u, node, 1)
+        node_of[first] = node
+    if num_second:
+        place(state, v, node, 1)
+        node_of[second] = node
+
+
+@helper
+def _fuse(state, initial, node_of, node_m, node_n):
+    """Empty the node of smaller initial capacity into the other (Algorithm 1, lines 17 to 23)."""
+    if initial[node_m, 0] >= initial[node_n, 0]:
+        node_m, node_n = node_n, node_m
+    if empty_into(state, node_m, node_n):
+        for task in range(len(node_of)):
+            if node_of[task] == node_m:
+                node_of[task] = node_n
+
+
+@helper
+def _with_single_tasks(state, start, node_of):
+    """Allocate the single tasks (Algorithm 3) and return where every task stands."""
+    before = state.filled[0]
+    allocate_single_tasks(state)
+    following = start[:-1].copy()
+    for split in range(before, state.filled[0]):
+        group = state.splits[split, GROUP]
+        for _ in range(state.splits[split, COUNT]):
+            while node_of[following[group]] != NONE:
+                following[group] += 1
+            node_of[following[group]] = state.splits[split, NODE]
+    return node_of
+
+
+@kernel
+def naive(size, load, room, allowed, edge_u, edge_v, order):
+    """Run the naive algorithm of section 3.1; arguments and result as for `task_level`.
+
+    Nodes stand by capacity. Pairs go on the current node; where one does not fit, the next node that
+    hosts it becomes the current one. The second task of a half-placed pair joins the first where it
+    fits. What is left goes on the first node with room.
+    """
+    state = new_state(size, load, room, allowed)
+    start = np.zeros(len(size) + 1, np.int64)
+    start[1:] = np.cumsum(size)
+    node_of = np.full(start[-1], NONE, np.int64)
+    nodes = np.argsort(-room[:, 0], kind="mergesort")
+    current = 0
+    for edge in order:
+        u, v = edge_u[edge], edge_v[edge]
+        for i in range(size[u]):
+            for j in range(size[v]):
+                first, second = start[u] + i, start[v] + j
+                if node_of[first] != NONE and node_of[second] != NONE:
+                    continue
+                node = max(node_of[first], node_of[second])
+                if node == NONE:
+                    position = _first_fit(state, nodes, current, u, 1, v, 1)
+                    if position == len(nodes):
+                        continue  # broken up: its tasks are allocated last
+                    current = position
+                    node = nodes[position]
+                _collocate(state, u, v, first, second, node_of, node)
+    for group in range(len(size)):
+        for task in range(start[group], start[group + 1]):
+            if node_of[task] == NONE:
+                position = _first_fit(state, nodes, 0, group, 1, group, 0)
+                if position < len(nodes):
+                    node_of[task] = nodes[position]
+                    place(state, group, nodes[position], 1)
+    return node_of
+
+
+@helper
+def _first_fit(state, nodes, position, first, num_first, second, num_second):
+    """Return the first position from `position` on whose node fits the demand; the end for none."""
+    while position < len(nodes) and not fits(
+        state.load, state.allowed, state.room, first, num_first, second, num_second, nodes[position]
+    ):
+        position += 1
+    return position

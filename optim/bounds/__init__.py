@@ -1,0 +1,1 @@
+"""Proven bounds that need no solver."""

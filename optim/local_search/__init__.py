@@ -1,0 +1,1 @@
+"""Compiled searches and the plain-array problems they work on."""

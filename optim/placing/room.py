@@ -1,0 +1,75 @@
+"""What a method may place where: room with the referee's tolerance, and the tasks' masks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.referee import slack_allowed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.instance import Instance
+    from optim.tables import Bools, Floats, Ints
+
+
+def placing_room(instance: Instance) -> Floats:
+    """(N, R) headroom with half of the referee's tolerance added.
+
+    The other half is for rounding: the referee adds loads in another order.
+    """
+    bound = instance.nodes.capacity * instance.limits.max_utilisation
+    return instance.headroom + 0.5 * slack_allowed(np.where(np.isfinite(bound), bound, 0.0))
+
+
+def placing_floor(instance: Instance) -> Floats:
+    """(N, R) load to place for `min_load`, half the tolerance off; ``-inf`` for none."""
+    least = instance.nodes.min_load
+    bound = least - instance.nodes.background - 0.5 * slack_allowed(least)
+    return np.where((least > 0) & instance.open_nodes[:, None], bound, -np.inf)
+
+
+def restriction_kinds(instance: Instance) -> tuple[Ints, list[NDArray[np.int32]]]:
+    """Number the different sets of allowed nodes.
+
+    Returns
+    -------
+    tuple
+        (T,) kind of each task, 0 for "everywhere"; and the nodes of kinds 1, 2, ….
+    """
+    kinds = np.zeros(instance.num_tasks, dtype=np.int32)
+    known: dict[bytes, int] = {}
+    sets: list[NDArray[np.int32]] = []
+    table = instance.tasks
+    for k, task in enumerate(table.restricted):
+        places = np.sort(
+            table.allowed_indices[table.allowed_indptr[k] : table.allowed_indptr[k + 1]]
+        )
+        key = places.tobytes()
+        if key not in known:
+            known[key] = len(sets) + 1
+            sets.append(places)
+        kinds[task] = known[key]
+    return kinds, sets
+
+
+def placing_masks(instance: Instance) -> tuple[Ints, Bools, Bools]:
+    """Return where tasks may be put, by kind.
+
+    Returns
+    -------
+    tuple
+        (T,) kind of each task; (K, N) allowed by kind; (K, N) where new tasks go: the allowed nodes
+        that stay, or all allowed ones when none of them stays.
+    """
+    kinds, sets = restriction_kinds(instance)
+    allowed = np.ones((len(sets) + 1, instance.num_nodes), dtype=np.bool_)
+    for kind, places in enumerate(sets, start=1):
+        allowed[kind] = False
+        allowed[kind, places] = True
+    target = allowed & instance.open_nodes
+    hopeless = ~target.any(axis=1)
+    target[hopeless] = allowed[hopeless]
+    return kinds, allowed, target

@@ -1,0 +1,34 @@
+"""Compiling the kernels ahead of the clock."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+
+@cache
+def warm_up() -> None:
+    """Compile the kernels of repair and descent on two tasks, or load them from the cache."""
+    from optim.instance import Instance
+    from optim.placing.board import board_of
+    from optim.placing.descent import descend
+    from optim.placing.mending import place_rest, relieve
+    from optim.repair import repair
+
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "warm-up",
+            "resources": ["cpu"],
+            "nodes": [{"id": name, "capacity": {"cpu": 1}} for name in "ab"],
+            "tasks": [{"id": name, "load": {"cpu": 1}} for name in "ab"],
+            "traffic": [["a", "b", 1]],
+        }
+    )
+    everything_on_one = np.zeros(2, dtype=np.int32)
+    repair(instance, everything_on_one)
+    board = board_of(instance, everything_on_one)
+    relieve(board, np.ones(1), True)
+    place_rest(board, np.arange(2), np.ones(1), True)
+    descend(board, np.arange(2), 1, 1e-9)

@@ -1,0 +1,70 @@
+"""The back ends by name: what they can do, and whether they are there."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from optim.errors import Problem, SolverUnavailable
+
+if TYPE_CHECKING:
+    from optim.solvers.interface import Backend, SolverCapabilities
+
+_MODULES = {
+    "cbc": "optim.solvers.cbc",
+    "highs": "optim.solvers.highs",
+    "scip": "optim.solvers.scip",
+    "cp-sat": "optim.solvers.cp_sat",
+}
+
+#: Names of the solvers, in the order they are listed to users.
+SOLVERS: tuple[str, ...] = tuple(_MODULES)
+
+
+def load(name: str) -> Backend:
+    """Return a back end by name; the solver itself is not imported yet.
+
+    Raises
+    ------
+    SolverUnavailable
+        There is no solver of that name.
+    """
+    if name not in _MODULES:
+        remedy = f"use one of {', '.join(SOLVERS)}"
+        raise SolverUnavailable(Problem("solver", name, "is not a known solver", remedy))
+    backend: Backend = import_module(_MODULES[name]).BACKEND
+    return backend
+
+
+def capabilities(name: str) -> SolverCapabilities:
+    """Return what a solver can do."""
+    return load(name).capabilities
+
+
+def available(name: str) -> bool:
+    """Whether the solver is installed here."""
+    try:
+        load(name).version()
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def require(name: str) -> Backend:
+    """Return a back end that is installed.
+
+    Raises
+    ------
+    SolverUnavailable
+        It is unknown or missing.
+    """
+    backend = load(name)
+    try:
+        backend.version()
+    except (ImportError, OSError) as error:
+        package = backend.capabilities.package
+        others = [other for other in SOLVERS if other != name and available(other)]
+        remedy = f"pip install {package}" + (f", or use {', '.join(others)}" if others else "")
+        reason = f"is not installed ({error})"
+        raise SolverUnavailable(Problem("solver", name, reason, remedy)) from error
+    return backend

@@ -1,0 +1,302 @@
+"""Back end ``cbc``: the CBC executable that PuLP ships, fed with arrays.
+
+PuLP's model objects are not built: on ALBIC's model of 60 nodes and 1,200 key groups they cost some
+26 times the arrays. PuLP gives the executable; model, start and solution pass through files.
+The solution is read from CBC's binary file, since its text file keeps eight digits only.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import time
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem, SolverError
+from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
+from optim.solvers.mps import column_order, mps_text
+from optim.solvers.printed import outward_trimmed
+from optim.solvers.process import (
+    Exit,
+    Lines,
+    ask_by_signal,
+    guarded_command,
+    run_child,
+    scratch_folder,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.solvers.interface import SolveTask
+
+#: First words of the solution file → termination. After a time-out CBC may still write
+#: ``Optimal`` or, after an interrupt, ``Stopped on iterations``: the log has the last word
+#: (`_LOG_STATUS`).
+STATUS: tuple[tuple[str, LinearTermination], ...] = (
+    ("Optimal", LinearTermination.OPTIMAL),
+    ("Infeasible", LinearTermination.INFEASIBLE),
+    ("Integer infeasible", LinearTermination.INFEASIBLE),
+    ("Unbounded", LinearTermination.UNBOUNDED),
+    ("Stopped on time", LinearTermination.TIME_LIMIT),
+    ("Stopped on nodes", LinearTermination.ITERATION_LIMIT),
+    ("Stopped on solutions", LinearTermination.ITERATION_LIMIT),
+    ("Stopped on iterations", LinearTermination.ITERATION_LIMIT),
+    ("Stopped on gap", LinearTermination.GAP_REACHED),
+    ("Stopped on difficulties", LinearTermination.ERROR),
+    ("Stopped on ctrl-c", LinearTermination.INTERRUPTED),
+    ("Stopped by event", LinearTermination.INTERRUPTED),
+)
+
+_LOG_STATUS: tuple[tuple[str, LinearTermination], ...] = (
+    ("Exiting on maximum time", LinearTermination.TIME_LIMIT),
+    ("Stopped on time limit", LinearTermination.TIME_LIMIT),
+    ("User ctrl-c", LinearTermination.INTERRUPTED),
+    ("Stopped on node limit", LinearTermination.ITERATION_LIMIT),
+    ("Stopped on solution limit", LinearTermination.ITERATION_LIMIT),
+    ("Problem proven infeasible", LinearTermination.INFEASIBLE),
+    ("Linear relaxation infeasible", LinearTermination.INFEASIBLE),
+    ("Linear relaxation unbounded", LinearTermination.UNBOUNDED),
+)
+
+_NUMBER = r"([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)"
+_BEST_POSSIBLE = re.compile(rf"^Cbc00(?:10|05)I .*best possible {_NUMBER}")
+_RELAXATION = re.compile(rf"^Continuous objective value is {_NUMBER}")
+_INCUMBENT = re.compile(rf"^Cbc00\d\dI Integer solution of {_NUMBER}")
+_EXIT_GAP = re.compile(rf"Exiting as integer gap of {_NUMBER}")
+_COMPLETED = re.compile(rf"Search completed - best objective {_NUMBER}")
+_UNKNOWN = re.compile(r"No match for (\S+)")
+_HUGE = 1e45
+
+#: CBC looks only for solutions better by this much; its default of 1e-5 is coarser than our gap.
+_INCREMENT = 1e-9
+
+#: CBC looks at the clock seldom and hands nothing over when it is killed, so it gets a little less
+#: time: at most this many seconds, or 3 %.
+_MARGIN = 0.5
+
+
+@dataclass
+class _Log:
+    """What CBC's log has told so far; values are those of the minimisation without constant."""
+
+    task: SolveTask
+    sign: float
+    tail: list[str] = field(default_factory=list)
+    bound: float | None = None
+    exit_gap: float | None = None
+    completed: bool = False
+    status: LinearTermination | None = None
+    accepted: bool | None = None
+    refused: str | None = None
+    model_read: float | None = None
+
+    def line(self, line: str) -> None:
+        """Take one line."""
+        self.tail = [*self.tail[-19:], line]
+        if "model read with" in line:
+            self.model_read = time.perf_counter()
+        for words, termination in _LOG_STATUS:
+            if words in line:
+                self.status = termination
+        if "MIPStart provided solution" in line:
+            self.accepted = True
+        elif "mipstart values could not be used" in line:
+            self.accepted = False
+        elif found := _UNKNOWN.search(line):
+            self.refused = found.group(1)
+        self._numbers(line)
+
+    def _numbers(self, line: str) -> None:
+        offset = self.task.arrays.offset
+        for pattern, digits in ((_BEST_POSSIBLE, 8), (_RELAXATION, 6)):
+            found = pattern.search(line)
+            proven = outward_trimmed(found.group(1), "min", digits) if found else -_HUGE
+            if abs(proven) < _HUGE and (self.bound is None or proven > self.bound):
+                self.bound = proven
+                self.task.recorder.note(bound=self.sign * proven + offset)
+        if found := _INCUMBENT.search(line):
+            self.task.recorder.note(incumbent=self.sign * float(found.group(1)) + offset)
+        if found := _EXIT_GAP.search(line):
+            self.exit_gap = float(found.group(1))
+        if _COMPLETED.search(line):
+            self.completed = True
+
+
+class CbcBackend:
+    """PuLP's CBC in its own process."""
+
+    capabilities = SolverCapabilities(
+        "cbc", "CBC (PuLP)", "pulp", streams_incumbents=False, parallel=False
+    )
+
+    def version(self) -> str:
+        """Version of CBC and of the PuLP it came with."""
+        from importlib.metadata import version
+
+        return f"{_banner_version()} (PuLP {version('pulp')})"
+
+    def solve(self, task: SolveTask) -> Answer:
+        """Run CBC on the task; a claim of infeasibility is put to it twice."""
+        answer = _run(task)
+        if answer.termination is not LinearTermination.INFEASIBLE or "preprocess" in task.options:
+            return answer
+        # its preprocessing is known to call feasible models infeasible
+        again = _run(replace(task, options={**task.options, "preprocess": "off"}))
+        if again.termination is not LinearTermination.INFEASIBLE:
+            again.message = "CBC's preprocessing wrongly called the model infeasible; without it: "
+            again.message += again.native_status
+        again.handover_seconds += answer.handover_seconds
+        return again
+
+
+def _run(task: SolveTask) -> Answer:
+    before = time.perf_counter()
+    log = _Log(task, 1.0 if task.arrays.sense == "min" else -1.0)
+    with scratch_folder() as folder:
+        (folder / "model.mps").write_text(mps_text(task.arrays))
+        if task.warm_start is not None and task.arrays.has_integers:
+            (folder / "start.mst").write_text(_start_text(task))
+        end = run_child(
+            guarded_command([str(executable()), *arguments(task)]), Lines(log.line),
+            seconds=task.remaining(), folder=folder, ask=ask_by_signal, terminal=True,
+        )  # fmt: skip
+        answer = _answer(task, log, folder, end)
+    answer.handover_seconds = (log.model_read or time.perf_counter()) - before
+    answer.killed = end.killed
+    return answer
+
+
+@cache
+def executable() -> Path:
+    """Path of PuLP's CBC; `ImportError` or `OSError` where it is missing."""
+    from pulp.apis.coin_api import PULP_CBC_CMD
+
+    path = Path(PULP_CBC_CMD.pulp_cbc_path).resolve()
+    if not path.is_file():
+        raise OSError(f"PuLP has no CBC at {path}")
+    return path
+
+
+@cache
+def _banner_version() -> str:
+    """Version that the executable tells of itself."""
+    import subprocess
+
+    told = subprocess.run([executable(), "-quit"], capture_output=True, text=True, timeout=60)
+    found = re.search(r"Version: (\S+)", told.stdout)
+    return found.group(1) if found else "?"
+
+
+def arguments(task: SolveTask) -> list[str]:
+    """CBC's command line for the task."""
+    words = ["model.mps"]
+    remaining = task.remaining()
+    # seed 0 means the time of day to CBC
+    common: dict[str, Any] = {
+        "timeMode": "elapsed", "randomSeed": task.seed + 1, "randomCbcSeed": task.seed + 1,
+        "ratioGap": task.gap, "allowableGap": task.abs_gap, "increment": _INCREMENT,
+        # its complete search of small subtrees does not look at the clock
+        "depthMiniBab": -50,
+    }  # fmt: skip
+    if remaining is not None:
+        common["seconds"] = f"{max(0.01, remaining - min(_MARGIN, 0.03 * remaining)):.3f}"
+    if task.warm_start is not None and task.arrays.has_integers:
+        common["mipstart"] = "start.mst"
+    for name, value in {**common, **task.options}.items():
+        words += [f"-{name}"] if value is None else [f"-{name}", str(value)]
+    return [*words, "-solve", "-saveSolution", "solution.bin", "-solution", "solution.txt"]
+
+
+def _start_text(task: SolveTask) -> str:
+    """CBC's start file: the integers; it sets the continuous variables itself."""
+    assert task.warm_start is not None
+    columns = np.flatnonzero(task.arrays.integrality)
+    values = np.round(task.warm_start[columns]).astype(np.int64).tolist()
+    head = "Stopped on time - objective value 0\n"
+    pairs = zip(columns.tolist(), values, strict=True)
+    return head + "".join(f"{j} C{j} {value} 0\n" for j, value in pairs)
+
+
+def _answer(task: SolveTask, log: _Log, folder: Path, end: Exit) -> Answer:
+    if log.refused is not None:
+        name = log.refused.lstrip("-")
+        remedy = "see the options that CBC lists for '?'"
+        raise InvalidInput(Problem(f"options.{name}", None, "is not an option of CBC", remedy))
+    text = folder / "solution.txt"
+    if not text.is_file():
+        return _without_files(task, log, end)
+    with text.open() as file:
+        native = file.readline().partition(" - objective")[0].strip()
+    termination = _termination(native, log, end)
+    x = None
+    if termination not in (LinearTermination.INFEASIBLE, LinearTermination.UNBOUNDED):
+        x = _vector(task, folder / "solution.bin", native)
+    answer = Answer(termination, native, x, warm_start_accepted=log.accepted)
+    answer.claimed = None if x is None else task.arrays.objective_of(x)
+    answer.bound = _bound(task, log, answer)
+    return answer
+
+
+def _without_files(task: SolveTask, log: _Log, end: Exit) -> Answer:
+    """CBC wrote nothing: it was stopped, or it crashed."""
+    if not (end.killed or end.interrupted):
+        last = "\n".join(log.tail[-5:]) or end.stderr[-500:]
+        raise SolverError(
+            f"cbc: the process ended with code {end.returncode} on {task.model.name!r}: {last}"
+        )
+    stop = LinearTermination.INTERRUPTED if end.interrupted else LinearTermination.TIME_LIMIT
+    answer = Answer(stop, "killed", warm_start_accepted=log.accepted)
+    answer.bound = _in_model_sense(task, log, log.bound)
+    return answer
+
+
+def _termination(native: str, log: _Log, end: Exit) -> LinearTermination:
+    written = LinearTermination.ERROR
+    for words, termination in STATUS:
+        if native.startswith(words):
+            written = termination
+    if end.interrupted and written is not LinearTermination.INFEASIBLE and not log.completed:
+        return LinearTermination.INTERRUPTED
+    if log.status is not None:
+        return log.status
+    return written
+
+
+def _vector(task: SolveTask, path: Path, native: str) -> NDArray[np.float64] | None:
+    """Read the binary solution: two counts, the objective, row values and duals, columns."""
+    if "no integer solution" in native or not path.is_file():
+        return None
+    data = path.read_bytes()
+    rows, columns, _ = struct.unpack_from("<iid", data)
+    if columns != task.arrays.num_variables or len(data) < 16 + 8 * (2 * rows + columns):
+        raise SolverError(f"cbc: solution file of {columns} columns, {len(data)} bytes")
+    values = np.frombuffer(data, count=columns, offset=16 + 16 * rows)
+    x = np.empty(columns)
+    x[column_order(task.arrays)] = values
+    return x
+
+
+def _bound(task: SolveTask, log: _Log, answer: Answer) -> float | None:
+    """Bound in the model's sense: the objective itself when the search was completed."""
+    closed = answer.termination is LinearTermination.OPTIMAL and answer.claimed is not None
+    if not closed:
+        return _in_model_sense(task, log, log.bound)
+    assert answer.claimed is not None
+    if log.exit_gap is None:
+        return answer.claimed
+    lowest = log.sign * (answer.claimed - task.arrays.offset) - log.exit_gap * (1 + 1e-4)
+    best = lowest if log.bound is None else max(lowest, log.bound)
+    return _in_model_sense(task, log, best)
+
+
+def _in_model_sense(task: SolveTask, log: _Log, value: float | None) -> float | None:
+    return None if value is None else log.sign * value + task.arrays.offset
+
+
+BACKEND = CbcBackend()

@@ -1,0 +1,219 @@
+"""Back end ``highs``: HiGHS of package ``highsbox`` in a child process (see `highs_worker`)."""
+
+from __future__ import annotations
+
+import marshal
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem, SolverError
+from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
+from optim.solvers.process import (
+    Frames,
+    ask_by_stdin,
+    pack,
+    python_child,
+    run_child,
+    scratch_folder,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.solvers.interface import SolveTask
+
+#: ``HighsModelStatus`` → termination. Iteration and solution limits come from native options only.
+STATUS: dict[int, tuple[str, LinearTermination]] = {
+    0: ("Not Set", LinearTermination.ERROR),
+    1: ("Load error", LinearTermination.ERROR),
+    2: ("Model error", LinearTermination.ERROR),
+    3: ("Presolve error", LinearTermination.ERROR),
+    4: ("Solve error", LinearTermination.ERROR),
+    5: ("Postsolve error", LinearTermination.ERROR),
+    6: ("Empty", LinearTermination.OPTIMAL),
+    7: ("Optimal", LinearTermination.OPTIMAL),
+    8: ("Infeasible", LinearTermination.INFEASIBLE),
+    9: ("Primal infeasible or unbounded", LinearTermination.INFEASIBLE_OR_UNBOUNDED),
+    10: ("Unbounded", LinearTermination.UNBOUNDED),
+    11: ("Bound on objective reached", LinearTermination.ITERATION_LIMIT),
+    12: ("Target for objective reached", LinearTermination.ITERATION_LIMIT),
+    13: ("Time limit reached", LinearTermination.TIME_LIMIT),
+    14: ("Iteration limit reached", LinearTermination.ITERATION_LIMIT),
+    15: ("Unknown", LinearTermination.ERROR),
+    16: ("Solution limit reached", LinearTermination.ITERATION_LIMIT),
+    17: ("Interrupted by user", LinearTermination.INTERRUPTED),
+    18: ("Memory limit reached", LinearTermination.ITERATION_LIMIT),
+    19: ("Interrupted by HiGHS", LinearTermination.ERROR),
+}
+
+
+@dataclass
+class _Heard:
+    """What the child has said so far."""
+
+    task: SolveTask
+    x: NDArray[np.float64] | None = None
+    objective: float | None = None
+    final: dict[str, Any] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
+    bound: float | None = None
+    handed_over: float | None = None
+
+    def on_fields(self, payload: bytes) -> None:
+        """Take status, bound or failure."""
+        said = marshal.loads(payload)
+        if "handed_over" in said:
+            self.handed_over = time.perf_counter()
+        elif "bound" in said:
+            self.bound = _finite(said["bound"], self.bound)
+            self.task.recorder.note(bound=self.bound)
+        else:
+            self.final.update(said)
+
+    def on_vector(self, payload: bytes) -> None:
+        """Take an incumbent; the last one is the best."""
+        numbers = np.frombuffer(payload)
+        self.objective, self.x = float(numbers[0]), numbers[1:]
+        self.task.recorder.note(incumbent=self.objective)
+
+    def on_log(self, payload: bytes) -> None:
+        """Keep the lines that tell of the start."""
+        text = payload.decode(errors="replace")
+        if "start solution" in text or "yield feasible" in text:
+            self.log.append(text.strip())
+
+
+class HighsBackend:
+    """HiGHS in its own process."""
+
+    capabilities = SolverCapabilities("highs", "HiGHS", "highsbox")
+
+    def version(self) -> str:
+        """Version of the installed package."""
+        from importlib.metadata import version
+
+        library_path()
+        return version("highsbox")
+
+    def solve(self, task: SolveTask) -> Answer:
+        """Run HiGHS on the task."""
+        before = time.perf_counter()
+        heard = _Heard(task)
+        with scratch_folder() as folder:
+            path = folder / "model"
+            write_model(task, path)
+            frames = Frames({b"J": heard.on_fields, b"X": heard.on_vector, b"L": heard.on_log})
+            end = run_child(
+                python_child("optim.solvers.highs_worker", "main", str(path)),
+                frames, seconds=task.remaining(), folder=folder, ask=ask_by_stdin,
+            )  # fmt: skip
+        _raise_failures(task, heard, end.killed or end.interrupted, end.returncode, end.stderr)
+        answer = _answer(task, heard)
+        answer.handover_seconds = (heard.handed_over or time.perf_counter()) - before
+        answer.killed = end.killed
+        if end.interrupted and answer.termination not in (
+            LinearTermination.OPTIMAL, LinearTermination.INFEASIBLE, LinearTermination.UNBOUNDED,
+        ):  # fmt: skip
+            answer.termination = LinearTermination.INTERRUPTED
+        return answer
+
+
+def library_path() -> Path:
+    """Path of HiGHS's shared library; `ImportError` or `OSError` where it is missing."""
+    import highsbox
+
+    folder = Path(highsbox.highs_lib_dir())
+    for name in ("libhighs.so", "libhighs.dylib"):
+        if (folder / name).is_file():
+            return folder / name
+    raise OSError(f"no HiGHS library in {folder}")
+
+
+def common_options(task: SolveTask) -> dict[str, Any]:
+    """HiGHS's options for the common parameters."""
+    return {
+        "log_to_console": False,
+        "mip_rel_gap": task.gap,
+        "mip_abs_gap": task.abs_gap,
+        "random_seed": task.seed,
+        "threads": task.threads,
+        "mip_feasibility_tolerance": 1e-7,
+        "allow_unbounded_or_infeasible": False,
+    }
+
+
+def write_model(task: SolveTask, path: Path) -> None:
+    """Write the arrays where the child maps them."""
+    arrays = task.arrays
+    table: dict[str, NDArray[Any]] = {
+        "cost": arrays.cost, "lower": arrays.lower, "upper": arrays.upper,
+        "row_lower": arrays.row_lower, "row_upper": arrays.row_upper,
+        "indptr": arrays.matrix.indptr.astype(np.int32, copy=False),
+        "indices": arrays.matrix.indices.astype(np.int32, copy=False),
+        "data": arrays.matrix.data, "integrality": arrays.integrality.astype(np.int32),
+    }  # fmt: skip
+    if task.warm_start is not None:
+        table["warm_start"] = task.warm_start
+    header = {
+        "num_variables": arrays.num_variables, "num_rows": arrays.num_rows,
+        "num_nonzeros": int(arrays.matrix.nnz), "sense": arrays.sense, "offset": arrays.offset,
+        "has_integers": arrays.has_integers, "library": str(library_path()),
+        "options": {**common_options(task), **task.options}, "native": list(task.options),
+        "deadline": task.deadline(),
+    }  # fmt: skip
+    pack(path, header, table)
+
+
+def _raise_failures(
+    task: SolveTask, heard: _Heard, stopped: bool, returncode: int, stderr: str
+) -> None:
+    if "refused_option" in heard.final:
+        name = heard.final["refused_option"]
+        raise InvalidInput(
+            Problem(f"options.{name}", task.options.get(name), "is refused by HiGHS",
+                    "see the list of HiGHS options")
+        )  # fmt: skip
+    if "failure" in heard.final:
+        raise SolverError(f"highs: {heard.final['failure']} {task.model.name!r}: {stderr}")
+    if "status" not in heard.final and not stopped:
+        raise SolverError(
+            f"highs: the solver process ended with code {returncode} on {task.model.name!r}: "
+            f"{stderr.strip()[-500:] or 'no message'}"
+        )
+
+
+def _answer(task: SolveTask, heard: _Heard) -> Answer:
+    final = heard.final
+    if "status" not in final:  # killed: what was streamed stands
+        answer = Answer(LinearTermination.TIME_LIMIT, "killed", bound=heard.bound)
+    else:
+        native, termination = STATUS.get(final["status"], ("?", LinearTermination.ERROR))
+        bound = _finite(final["final_bound"], heard.bound) if task.arrays.has_integers else None
+        if not task.arrays.has_integers and termination is LinearTermination.OPTIMAL:
+            bound = final["objective"]
+        answer = Answer(termination, native, bound=bound)
+    answer.x, answer.claimed = heard.x, heard.objective
+    answer.warm_start_accepted = _acceptance(heard.log)
+    return answer
+
+
+def _acceptance(log: list[str]) -> bool | None:
+    """Read from the log whether the start was taken; it says nothing if presolve drops it."""
+    for line in log:
+        if "start solution is feasible" in line:
+            return True
+        if "start solution is" in line or "cannot yield feasible" in line:
+            return False
+    return None
+
+
+def _finite(value: Any, otherwise: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else otherwise
+
+
+BACKEND = HighsBackend()

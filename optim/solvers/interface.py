@@ -1,0 +1,251 @@
+"""What every solver back end takes and gives, and what it can do, as data."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from optim.linear_arrays import LinearArrays
+    from optim.linear_model import LinearModel
+    from optim.progress import ProgressRecorder
+
+#: A solution counts as proven optimal up to this gap, whatever the solver's own default.
+OPTIMAL_GAP = 1e-6
+
+#: Differences of objective and bound below this are none (objectives near 0).
+ABSOLUTE_ZERO = 1e-9
+
+
+class LinearTermination(StrEnum):
+    """Why a solver stopped; what is in hand is another matter (`LinearSolution.x`)."""
+
+    OPTIMAL = "optimal"
+    GAP_REACHED = "gap_reached"
+    TIME_LIMIT = "time_limit"
+    ITERATION_LIMIT = "iteration_limit"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+    INTERRUPTED = "interrupted"
+    ERROR = "error"
+    #: Only between a back end and `solve_linear`, which finds out which of the two it is.
+    INFEASIBLE_OR_UNBOUNDED = "infeasible_or_unbounded"
+
+
+@dataclass(frozen=True)
+class SolverCapabilities:
+    """What a back end can do.
+
+    Attributes
+    ----------
+    name, title
+        Name in the interface and in prose.
+    package
+        Distribution it comes from.
+    integer_only
+        Takes bounded continuous variables only by scaling them into integers.
+    warm_start
+        Takes a full start vector.
+    reports_acceptance
+        Tells whether the start was accepted.
+    streams_incumbents
+        Incumbent vectors arrive while it runs, so that even a kill loses nothing.
+    streams_bound
+        Bounds arrive while it runs.
+    parallel
+        Uses more than one thread when told to.
+    """
+
+    name: str
+    title: str
+    package: str
+    integer_only: bool = False
+    warm_start: bool = True
+    reports_acceptance: bool = True
+    streams_incumbents: bool = True
+    streams_bound: bool = True
+    parallel: bool = True
+
+
+@dataclass(frozen=True)
+class SolveTask:
+    """One call of a back end; all checked by `solve_linear` before.
+
+    Attributes
+    ----------
+    model, arrays
+        The model (for names) and its frozen arrays.
+    started
+        ``time.perf_counter()`` at the start of the clock.
+    time_limit
+        Seconds from `started`; ``None`` for none.
+    gap, abs_gap
+        Relative and absolute gap at which to stop.
+    warm_start
+        Full column vector, integers whole; ``None`` for none.
+    warm_start_feasible
+        Whether `warm_start` passed our own check.
+    options
+        Native options; they win over the common ones.
+    recorder
+        Told of incumbents and bounds.
+    """
+
+    model: LinearModel
+    arrays: LinearArrays
+    started: float
+    time_limit: float | None
+    gap: float
+    abs_gap: float
+    seed: int
+    threads: int
+    warm_start: NDArray[np.float64] | None
+    warm_start_feasible: bool
+    options: Mapping[str, Any]
+    recorder: ProgressRecorder
+
+    def remaining(self) -> float | None:
+        """Seconds left of the time limit (never negative), ``None`` without one."""
+        if self.time_limit is None:
+            return None
+        return max(0.0, self.time_limit - (time.perf_counter() - self.started))
+
+    def deadline(self) -> float | None:
+        """End of the time limit on the clock of `time.monotonic`, which children share."""
+        remaining = self.remaining()
+        return None if remaining is None else time.monotonic() + remaining
+
+
+@dataclass
+class Answer:
+    """What a back end reports, unverified.
+
+    Attributes
+    ----------
+    termination
+        Its native status mapped.
+    native_status
+        The status in its own words.
+    x
+        Best vector, ``None`` if there is none.
+    claimed
+        Objective the solver claims for `x`, in the model's sense with offset.
+    bound
+        Bound the solver proved, in the model's sense with offset.
+    warm_start_accepted
+        ``None`` when it did not tell or none was given.
+    handover_seconds
+        Time to hand the model over.
+    scaling_error
+        Bound on the relative error that scaling to integers made in the objective (CP-SAT).
+    killed
+        The process overran and was killed.
+    message
+        For the user.
+    """
+
+    termination: LinearTermination
+    native_status: str
+    x: NDArray[np.float64] | None = None
+    claimed: float | None = None
+    bound: float | None = None
+    warm_start_accepted: bool | None = None
+    handover_seconds: float = 0.0
+    scaling_error: float = 0.0
+    killed: bool = False
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class LinearSolution:
+    """A verified answer.
+
+    Attributes
+    ----------
+    termination
+        Why the solver stopped (`LinearTermination`; compares equal to its string).
+    x
+        Solution vector, integers whole, verified against the model; ``None`` if there is none.
+    objective
+        Recomputed from `x`, offset included.
+    bound
+        Proven bound in the model's sense, ``None`` if nothing was proven.
+    warm_start_accepted
+        Whether the solver took the warm start; ``None`` if none was given or it did not tell.
+    trace
+        (seconds, incumbent, bound) at every change.
+    solver
+        Name and version.
+    seconds
+        Wall time of the whole call.
+    build_seconds
+        Part of it spent freezing the model and handing it over.
+    message
+        What the user should know besides; may be empty.
+    native_status
+        The solver's own word for the status.
+    scaling_error
+        Bound on the relative objective error by scaling to integers; 0 except for CP-SAT.
+    killed
+        Whether the process overran and had to be killed.
+    """
+
+    termination: LinearTermination
+    x: NDArray[np.float64] | None
+    objective: float | None
+    bound: float | None
+    warm_start_accepted: bool | None
+    trace: list[tuple[float, float | None, float | None]]
+    solver: str
+    seconds: float
+    build_seconds: float
+    message: str = ""
+    native_status: str = ""
+    scaling_error: float = 0.0
+    killed: bool = False
+
+    @property
+    def gap(self) -> float | None:
+        """Relative gap ``|objective - bound| / max(|objective|, |bound|)``; ``None`` if unknown."""
+        return relative_gap(self.objective, self.bound)
+
+
+class Backend(Protocol):
+    """One solver; a module of this package implements it."""
+
+    capabilities: SolverCapabilities
+
+    def version(self) -> str:
+        """Version of the solver; raises `ImportError` or `OSError` where it is missing."""
+        ...
+
+    def solve(self, task: SolveTask) -> Answer:
+        """Solve within the time limit; on Ctrl-C return the incumbent with ``interrupted``."""
+        ...
+
+
+def relative_gap(objective: float | None, bound: float | None) -> float | None:
+    """Gap of a design page result: ``|o - b| / max(|o|, |b|)``, 0 when both are 0.
+
+    Examples
+    --------
+    >>> relative_gap(10.0, 9.0)
+    0.1
+    >>> relative_gap(0.0, 0.0)
+    0.0
+    >>> relative_gap(3.0, None) is None
+    True
+    """
+    if objective is None or bound is None:
+        return None
+    difference = abs(objective - bound)
+    if difference <= ABSOLUTE_ZERO:
+        return 0.0
+    return difference / max(abs(objective), abs(bound))

@@ -1,0 +1,175 @@
+"""`solve_linear`: one call for every back end; checks what comes back."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem
+from optim.linear_arrays import TOLERANCE
+from optim.progress import ProgressRecorder
+from optim.solvers.backends import load, require
+from optim.solvers.interface import (
+    OPTIMAL_GAP,
+    Answer,
+    LinearSolution,
+    LinearTermination,
+    SolveTask,
+)
+from optim.solvers.trivial import solve_trivial
+from optim.solvers.verify import verified
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from optim.linear_model import LinearModel
+    from optim.progress import Progress
+    from optim.solvers.interface import Backend
+
+#: Absolute gap below which a solver need not go on, unless told otherwise.
+ABSOLUTE_GAP = 1e-9
+
+
+def solve_linear(
+    model: LinearModel,
+    solver: str,
+    *,
+    time_limit: float | None = None,
+    gap: float | None = None,
+    abs_gap: float | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    warm_start: ArrayLike | None = None,
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> LinearSolution:
+    """Solve a linear model and verify the answer.
+
+    Parameters
+    ----------
+    model
+        The model.
+    solver
+        ``cbc``, ``highs``, ``scip`` or ``cp-sat``.
+    time_limit
+        Wall-clock seconds for everything in this call; a solver that overruns by more than a
+        second is killed.
+    gap
+        Relative gap at which to stop; 1e-6 if not given.
+    abs_gap
+        Absolute gap at which to stop, in units of the objective; 1e-9 if not given.
+    seed
+        Seed of the solver, ≥ 0.
+    threads
+        Threads the solver may use.
+    warm_start
+        Full start vector (all columns). The answer is never worse than a feasible one.
+    options
+        Native options of the solver; they win over the common ones.
+    progress
+        Called at a limited rate.
+
+    Returns
+    -------
+    LinearSolution
+        With the reason it stopped, the verified vector and only proven bounds. A Ctrl-C gives
+        ``interrupted`` and the best vector so far.
+
+    Raises
+    ------
+    SolverUnavailable
+        Unknown solver, not installed, or it cannot take this model.
+    InvalidInput
+        A parameter or native option is wrong.
+    SolverError
+        The solver crashed, or its claim does not survive our check.
+    """
+    started = time.perf_counter()
+    _check_parameters(time_limit, gap, abs_gap, seed, threads)
+    backend = load(solver)
+    recorder = ProgressRecorder(model.sense, progress, started)
+    arrays = model.freeze()
+    start, feasible = _checked_start(model, warm_start)
+    if start is not None and feasible:
+        recorder.note(incumbent=arrays.objective_of(start))
+    task = SolveTask(
+        model=model, arrays=arrays, started=started, time_limit=time_limit,
+        gap=OPTIMAL_GAP if gap is None else gap,
+        abs_gap=ABSOLUTE_GAP if abs_gap is None else abs_gap,
+        seed=seed, threads=threads, warm_start=start, warm_start_feasible=feasible,
+        options=dict(options or {}), recorder=recorder,
+    )  # fmt: skip
+    frozen_seconds = time.perf_counter() - started
+    answer = solve_trivial(task)
+    if answer is None:
+        require(solver)
+        answer = _ask(backend, task)
+    solution = verified(task, answer, f"{solver} {backend.version()}", frozen_seconds)
+    recorder.finish()
+    return solution
+
+
+def _ask(backend: Backend, task: SolveTask) -> Answer:
+    """Let the back end solve; nothing is started when the time is already up."""
+    remaining = task.remaining()
+    if remaining is not None and remaining <= 0.0:
+        return Answer(LinearTermination.TIME_LIMIT, "not started", message="no time was left")
+    try:
+        answer = backend.solve(task)
+        if answer.termination is LinearTermination.INFEASIBLE_OR_UNBOUNDED:
+            answer.termination = _which(backend, task)
+    except KeyboardInterrupt:  # before the child ran or after it ended
+        return Answer(LinearTermination.INTERRUPTED, "interrupted")
+    return answer
+
+
+def _which(backend: Backend, task: SolveTask) -> LinearTermination:
+    """Infeasible or unbounded? Feasible without an objective means unbounded."""
+    from dataclasses import replace
+
+    if task.warm_start_feasible:
+        return LinearTermination.UNBOUNDED
+    arrays = replace(task.arrays, cost=np.zeros_like(task.arrays.cost), offset=0.0)
+    silent = ProgressRecorder(task.model.sense, None, task.started)
+    answer = backend.solve(replace(task, arrays=arrays, recorder=silent))
+    if answer.x is not None:
+        return LinearTermination.UNBOUNDED
+    return answer.termination
+
+
+def _checked_start(
+    model: LinearModel, warm_start: ArrayLike | None
+) -> tuple[NDArray[np.float64] | None, bool]:
+    """Return the start with whole integers, and whether it is feasible."""
+    if warm_start is None:
+        return None, False
+    start = np.array(warm_start, dtype=np.float64)
+    if start.shape != (model.num_variables,):
+        reason = f"does not give one value to each of the {model.num_variables} variables"
+        raise InvalidInput(Problem("warm_start", f"shape {start.shape}", reason))
+    if not np.isfinite(start).all():
+        raise InvalidInput(Problem("warm_start", None, "holds values that are not finite"))
+    integral = model.freeze().integrality
+    near = integral & (np.abs(start - np.round(start)) <= TOLERANCE)
+    start[near] = np.round(start[near])
+    return start, model.violation(start) <= TOLERANCE
+
+
+def _check_parameters(
+    time_limit: float | None, gap: float | None, abs_gap: float | None, seed: int, threads: int
+) -> None:
+    problems = []
+    for name, value in (("time_limit", time_limit), ("gap", gap), ("abs_gap", abs_gap)):
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            problems.append(Problem(name, value, "is not a finite number ≥ 0"))
+    if not 0 <= seed < 2**31:
+        problems.append(Problem("seed", seed, "is not a number of 0 … 2147483647"))
+    if not 1 <= threads <= 1024:
+        problems.append(Problem("threads", threads, "is not a number of 1 … 1024"))
+    if problems:
+        raise InvalidInput(problems)

@@ -1,0 +1,213 @@
+"""No claim of a solver is believed: vectors, objectives, bounds and statuses are checked here."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.errors import SolverError
+from optim.linear_arrays import TOLERANCE
+from optim.solvers.interface import (
+    ABSOLUTE_ZERO,
+    OPTIMAL_GAP,
+    LinearSolution,
+    LinearTermination,
+    relative_gap,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.solvers.interface import Answer, SolveTask
+
+#: How far a claimed objective or bound may lie on the wrong side of ours, relative.
+CLAIM_TOLERANCE = 2e-6
+
+_NOTHING = (LinearTermination.INFEASIBLE, LinearTermination.UNBOUNDED)
+_CLOSED = (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED)
+
+
+def verified(task: SolveTask, answer: Answer, solver: str, frozen_seconds: float) -> LinearSolution:
+    """Turn a solver's answer into a checked solution.
+
+    Raises
+    ------
+    SolverError
+        The claim contradicts our own measurement; names solver, claim and figure.
+    """
+    _check_infeasible(task, answer, solver)
+    x = _accepted_vector(task, answer, solver)
+    x, kept_start = _never_worse(task, x)
+    objective = None if x is None else task.arrays.objective_of(x)
+    bound = _checked_bound(task, answer, objective, solver)
+    termination = _termination(task, answer, objective, bound, solver)
+    task.recorder.settle(objective, bound)
+    message = answer.message
+    if kept_start and answer.termination is not LinearTermination.OPTIMAL:
+        message = f"{message}; " if message else ""
+        message += "the warm start is returned, the solver found nothing better"
+    return LinearSolution(
+        termination=termination, x=x, objective=objective, bound=bound,
+        warm_start_accepted=None if task.warm_start is None else answer.warm_start_accepted,
+        trace=task.recorder.trace, solver=solver, seconds=time.perf_counter() - task.started,
+        build_seconds=frozen_seconds + answer.handover_seconds, message=message,
+        native_status=answer.native_status, scaling_error=answer.scaling_error,
+        killed=answer.killed,
+    )  # fmt: skip
+
+
+def _check_infeasible(task: SolveTask, answer: Answer, solver: str) -> None:
+    if answer.termination is LinearTermination.INFEASIBLE and task.warm_start_feasible:
+        assert task.warm_start is not None
+        value = task.arrays.objective_of(task.warm_start)
+        raise SolverError(
+            f"{solver} claims {task.model.name!r} is infeasible, but the warm start satisfies it "
+            f"(objective {value:.9g}, largest violation "
+            f"{task.model.violation(task.warm_start):.3g}); try another solver"
+        )
+
+
+def _accepted_vector(task: SolveTask, answer: Answer, solver: str) -> NDArray[np.float64] | None:
+    """Return the solver's vector with whole integers if it satisfies the model.
+
+    A violated vector is an error if the solver called it optimal, and dropped otherwise.
+    """
+    if answer.x is None or answer.termination in _NOTHING:
+        return None
+    x = np.array(answer.x, dtype=np.float64)
+    violation, where = task.model.worst_violation(x)
+    rounded = rounded_vector(task, x)
+    after, where_after = task.model.worst_violation(rounded)
+    if after <= TOLERANCE and answer.scaling_error == 0.0:
+        return rounded
+    polished = _polished(task, rounded)
+    if polished is not None:
+        return polished
+    if after <= TOLERANCE:
+        return rounded
+    if answer.termination in _CLOSED:
+        raise SolverError(
+            f"{solver} claims {answer.native_status!r} for {task.model.name!r}, but its solution "
+            f"violates {where_after} by {after:.3g} with whole integers "
+            f"({violation:.3g} at {where} as returned; allowed {TOLERANCE:g}); "
+            "try another solver or tighter native tolerances"
+        )
+    answer.message += f"an incumbent was dropped: it violates {where_after} by {after:.3g}"
+    return None
+
+
+def rounded_vector(task: SolveTask, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round the integer entries; values that overstep a bound a little are put onto it."""
+    arrays = task.arrays
+    rounded = np.where(arrays.integrality, np.round(x), x)
+    clipped = np.clip(rounded, arrays.lower, arrays.upper)
+    return np.where(np.abs(clipped - rounded) <= 1e-5, clipped, rounded) + 0.0
+
+
+def _polished(task: SolveTask, rounded: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Fix the integers and set the continuous variables anew; ``None`` if that is not feasible.
+
+    Rounding an integer by 1e-7 moves a row by 1e-7 times its coefficient: the continuous variables
+    have to follow.
+    """
+    from optim.solvers.inprocess import solve_lp
+
+    arrays = task.arrays
+    if arrays.integrality.all() or not np.isfinite(rounded).all():
+        return None
+    lower = np.where(arrays.integrality, rounded, arrays.lower)
+    upper = np.where(arrays.integrality, rounded, arrays.upper)
+    sign = 1.0 if arrays.sense == "min" else -1.0
+    answer = solve_lp(
+        sign * arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, lower, upper
+    )
+    if answer.x is None:
+        return None
+    x = rounded_vector(task, answer.x)
+    return x if task.model.violation(x) <= TOLERANCE else None
+
+
+def _never_worse(
+    task: SolveTask, x: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64] | None, bool]:
+    """Return the better of `x` and a feasible warm start, and whether it is the start."""
+    start = task.warm_start
+    if start is None or not task.warm_start_feasible:
+        return x, False
+    if x is None:
+        return start, True
+    sign = 1.0 if task.arrays.sense == "min" else -1.0
+    worse = sign * (task.arrays.objective_of(x) - task.arrays.objective_of(start)) > 0
+    return (start, True) if worse else (x, False)
+
+
+def _checked_bound(
+    task: SolveTask, answer: Answer, objective: float | None, solver: str
+) -> float | None:
+    """Return the bound if it does not contradict a verified solution; equal to it if it nearly is.
+
+    Raises
+    ------
+    SolverError
+        A verified solution is better than the "proven" bound.
+    """
+    bound = answer.bound
+    if bound is None or not np.isfinite(bound) or answer.termination in _NOTHING:
+        return None
+    if objective is None:
+        return float(bound)
+    sign = 1.0 if task.arrays.sense == "min" else -1.0
+    beyond = sign * (bound - objective)
+    if beyond <= 0:
+        return float(bound)
+    if beyond <= CLAIM_TOLERANCE * max(1.0, abs(objective)):
+        return objective
+    raise SolverError(
+        f"{solver} claims the bound {bound:.9g} for {task.model.name!r}, but a verified solution "
+        f"has {objective:.9g}; try another solver"
+    )
+
+
+def _termination(
+    task: SolveTask, answer: Answer, objective: float | None, bound: float | None, solver: str
+) -> LinearTermination:
+    """Decide what may be said: ``optimal`` only with a verified vector and a closed gap."""
+    claimed = answer.termination
+    if claimed in _NOTHING:
+        return claimed
+    if objective is not None and bound is not None:
+        gap = relative_gap(objective, bound)
+        difference = abs(objective - bound)
+        if gap is not None and gap <= OPTIMAL_GAP:
+            return LinearTermination.OPTIMAL
+        if gap is not None and (gap <= task.gap or difference <= task.abs_gap + ABSOLUTE_ZERO):
+            return LinearTermination.GAP_REACHED
+    if claimed not in _CLOSED:
+        return claimed
+    if objective is None:
+        raise SolverError(
+            f"{solver} claims {answer.native_status!r} for {task.model.name!r} without a solution"
+        )
+    if answer.scaling_error > 0.5 * OPTIMAL_GAP:
+        answer.message += (
+            "optimal for the model scaled to integers; scaling may cost up to "
+            f"{answer.scaling_error:.2g} of the objective, use highs for a proof"
+        )
+        return LinearTermination.GAP_REACHED
+    return _closed_without_proof(task, answer, objective, bound, solver)
+
+
+def _closed_without_proof(
+    task: SolveTask, answer: Answer, objective: float, bound: float | None, solver: str
+) -> LinearTermination:
+    """A claim of optimality whose figures do not close the gap: an error unless options asked."""
+    if task.options:  # a native gap or limit may have ended it earlier
+        return LinearTermination.GAP_REACHED
+    shown = "none" if bound is None else f"{bound:.9g}"
+    raise SolverError(
+        f"{solver} claims {answer.native_status!r} for {task.model.name!r}, but the verified "
+        f"objective is {objective:.9g} and the bound {shown} (claimed objective "
+        f"{'none' if answer.claimed is None else f'{answer.claimed:.9g}'}); try another solver"
+    )

@@ -1,0 +1,103 @@
+"""The documentation's commands are run and their output compared; its links lead somewhere.
+
+A console block whose command starts with ``$ streamplace`` is run, page by page in one folder, so
+that a later command finds what an earlier one wrote. ``...`` in the output stands for anything,
+as in doctest: times and versions differ from run to run.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from experiments.cli.main import COMMANDS, build_parser
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = [
+    REPOSITORY / name
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
+] + sorted((REPOSITORY / "docs").rglob("*.md"))
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+COMPARED = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Example(NamedTuple):
+    """A command of a page and the output the page shows."""
+
+    command: str
+    output: str
+
+
+def examples_of(page: Path) -> list[Example]:
+    """Return the commands of a page that are ours, in order."""
+    found = []
+    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            if command.startswith("streamplace "):
+                found.append(Example(command, output.strip("\n")))
+    return found
+
+
+WITH_EXAMPLES = [page for page in PAGES if examples_of(page)]
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.name)
+def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "NO_COLOR": "1"}
+    for example in examples_of(page):
+        done = subprocess.run(
+            ["bash", "-c", example.command],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        checker = doctest.OutputChecker()
+        shown = doctest.Example(example.command, example.output + "\n")
+        if example.output and not checker.check_output(shown.want, done.stdout, COMPARED):
+            pytest.fail(
+                f"{example.command}\n{checker.output_difference(shown, done.stdout, COMPARED)}"
+            )
+        assert "internal error" not in done.stdout
+
+
+def test_the_readme_shows_commands() -> None:
+    assert any(example.output for example in examples_of(REPOSITORY / "README.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:|#", target):
+            continue
+        file = (page.parent / target.partition("#")[0]).resolve()
+        assert file.exists(), f"{page.name} links to {target}"
+        assert file.is_relative_to(REPOSITORY)
+
+
+def test_every_command_and_flag_is_described() -> None:
+    text = (REPOSITORY / "docs" / "command-line.md").read_text(encoding="utf-8")
+    for command in COMMANDS:
+        assert f"\n## `streamplace {command.name}`" in text
+        section = text.split(f"\n## `streamplace {command.name}`")[1].split("\n## ")[0]
+        parser = build_parser(command.name)
+        sub = parser._subparsers._group_actions[0].choices[command.name]  # type: ignore[union-attr,index]
+        common = {"--help", "--quiet", "--verbose", "--debug"}
+        for action in sub._actions:
+            flags = [flag for flag in action.option_strings if flag.startswith("--")]
+            for flag in set(flags) - common:
+                assert f"`{flag}" in section, f"{command.name} {flag}"

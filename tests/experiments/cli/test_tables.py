@@ -1,0 +1,69 @@
+"""Tables: units, large clusters, overloads."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from experiments.cli.tables import SHOWN_NODES, figure, node_table, size_line, unit_of
+from optim import Instance
+from optim.referee import evaluate_indices
+
+
+def text_of(renderable: Any, colours: bool = False) -> str:
+    console = Console(
+        file=io.StringIO(),
+        width=200,
+        force_terminal=colours,
+        color_system="standard" if colours else None,
+    )
+    console.print(renderable)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_units_stand_behind_figures_and_explanations_do_not(document: dict[str, Any]) -> None:
+    document["units"]["state"] = "as measured (bytes-like)"
+    instance = Instance.from_dict(document)
+    assert figure(instance, "rate", 1250.0) == "1,250 MB/s"
+    assert figure(instance, "resource", 2.0) == "2 percent"
+    assert figure(instance, "share", 0.125) == "12.5 %"
+    assert figure(instance, "rate", None) == "–"
+    assert unit_of(instance, "state") == ""
+
+
+def test_size_line_of_what_there_is(document: dict[str, Any]) -> None:
+    document["nodes"][0]["leaving"] = True
+    document["links"] = [{"id": "up", "nodes": ["n1"], "capacity": 5}]
+    line = size_line(Instance.from_dict(document))
+    assert line == (
+        "pairs: 4 tasks of 4 operators on 2 nodes, cpu, traffic 12 MB/s, 1 link, "
+        "current placement known, 1 node leaving"
+    )
+
+
+def test_of_a_large_cluster_the_fullest_nodes_are_shown() -> None:
+    n = SHOWN_NODES + 5
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "large",
+        "nodes": [{"id": f"n{i}", "capacity": {"cpu": 100}} for i in range(n)],
+        "tasks": [{"id": f"t{i}", "load": {"cpu": i}} for i in range(n)],
+    }
+    instance = Instance.from_dict(document)
+    evaluation = evaluate_indices(instance, np.arange(n, dtype=np.int32))
+    table = node_table(instance, evaluation)
+    assert table is not None
+    assert table.row_count == SHOWN_NODES
+    shown = [line.split()[0] for line in text_of(table).splitlines()[1:]]
+    assert shown == [f"n{i}" for i in range(5, n)]
+
+
+def test_an_overload_is_drawn_as_one(document: dict[str, Any]) -> None:
+    instance = Instance.from_dict(document)
+    evaluation = evaluate_indices(instance, np.zeros(4, dtype=np.int32))
+    row = text_of(node_table(instance, evaluation)).splitlines()[1]
+    assert "▶ 160 / 100  160 %" in row
+    assert "\x1b[31m" in text_of(node_table(instance, evaluation), colours=True)

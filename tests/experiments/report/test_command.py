@@ -1,0 +1,212 @@
+"""The command: what it writes, what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from experiments.report.command import add_arguments, report_of, run
+from experiments.report.document import Cell, Column, Report, Table, row
+from experiments.report.folder import check_folder, read_sweep
+from experiments.report.grading import ContradictoryRuns
+from experiments.report.terminal import brief, print_report, split
+from experiments.report.views import report_session
+from experiments.report.writing import check_output, tables_folder, write_report
+from optim.errors import InvalidInput
+from tests.experiments.report.synthetic import plan, proof, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def _arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def _files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_report_writes_page_markdown_and_tables(
+    spark_root: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write([proof("Q1", "exact", 50.0), plan("Q1", "greedy", 40.0)], tmp_path / "sweep")
+    assert run(_arguments(str(folder))) == 0
+    assert (folder / "report.html").is_file()  # the default place; it does not disturb the rows
+    target = tmp_path / "out.html"
+    assert run(_arguments(str(folder), "-o", str(target))) == 0
+    assert target.read_bytes() == (folder / "report.html").read_bytes()
+    written = _files(tmp_path) - {f"sweep/{name}" for name in _files(folder)}
+    assert {"out.html", "out.md", "out-tables/collocation-by-method.csv"} <= written
+    assert all(name.startswith(("out.html", "out.md", "out-tables/")) for name in written)
+    printed = capsys.readouterr().out
+    assert "greedy reaches 80.0" in printed
+    assert str(target) in printed
+    assert "Collocation by method" in printed
+
+
+def test_contradictions_write_nothing(spark_root: SparkSession, tmp_path: Path) -> None:
+    folder = write([proof("Q1", "exact", 50.0), plan("Q1", "greedy", 60.0)], tmp_path / "sweep")
+    before = _files(tmp_path)
+    with pytest.raises(ContradictoryRuns, match=r"greedy .*exact"):
+        run(_arguments(str(folder), "-o", str(tmp_path / "out.html")))
+    assert _files(tmp_path) == before
+
+
+def test_a_sweep_without_any_plan_still_has_a_report(
+    spark_root: SparkSession, tmp_path: Path
+) -> None:
+    failed = plan("Q1", "broken", 1.0, outcome="crash", error="boom")
+    failed |= dict.fromkeys(("termination", "feasible", "objective", "imc_gain", "total_traffic"))
+    report = report_of(write([failed], tmp_path / "sweep"))
+    assert [section.key for section in report.sections] == ["gaps", "runs"]
+    console = Console(file=io.StringIO(), width=100)
+    print_report(report, console)
+    assert "1 run failed" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+# --- what is refused -------------------------------------------------------------------------
+
+
+def _no_folder(path: Path) -> None:
+    """There is nothing."""
+
+
+def _file(path: Path) -> None:
+    path.write_text("x")
+
+
+def _empty_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _no_rows(path: Path) -> None:
+    write([], path)
+
+
+def _other_marker(path: Path) -> None:
+    write([plan("Q1", "m", 1.0)], path)
+    (path / "sweep.json").write_text(json.dumps({"format": "other/1", "name": "x"}))
+
+
+def _torn_parquet(path: Path) -> None:
+    write([plan("Q1", "m", 1.0)], path, parts=1)
+    (part,) = (path / "parts").glob("*.parquet")
+    part.write_bytes(part.read_bytes()[:-10])
+
+
+def _other_columns(path: Path) -> None:
+    write([plan("Q1", "m", 1.0)], path)
+    pq.write_table(pa.table({"run_key": ["a"], "started_at": [1]}), path / "rows.parquet")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (_no_folder, "does not exist"),
+        (_file, "is no result folder"),
+        (_empty_folder, "is no result folder"),
+        (_no_rows, "holds no rows"),
+        (_other_marker, "is no result folder"),
+        (_torn_parquet, "cannot be read as Parquet"),
+        (_other_columns, "lacks columns"),
+    ],
+)
+def test_folders_that_are_none(tmp_path: Path, make: Callable[[Path], None], reason: str) -> None:
+    folder = tmp_path / "sweep"
+    make(folder)
+    before = _files(tmp_path)
+    with pytest.raises(InvalidInput) as caught:
+        run(_arguments(str(folder)))
+    (problem,) = caught.value.problems
+    assert reason in problem.reason
+    assert problem.remedy
+    assert str(folder) in str(problem.value)
+    assert _files(tmp_path) == before
+
+
+def test_rows_that_are_damaged_inside_are_refused(spark_root: SparkSession, tmp_path: Path) -> None:
+    folder = write([plan("Q1", "m", 1.0, result="x" * 4000)], tmp_path / "sweep", parts=1)
+    (part,) = (folder / "parts").glob("*.parquet")
+    content = bytearray(part.read_bytes())
+    content[4:600] = bytes(596)
+    part.write_bytes(content)
+    check_folder(folder)  # its footer is whole
+    with pytest.raises(InvalidInput, match=r"cannot be read|has rows without"):
+        read_sweep(report_session(spark_root), folder)
+
+
+@pytest.mark.parametrize("name", ["out.md", "out", "missing/out.html", "folder.html"])
+def test_outputs_that_cannot_be(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(InvalidInput, match="--output") as caught:
+        check_output(tmp_path / name)
+    assert caught.value.problems[0].remedy
+
+
+def test_a_file_where_the_tables_go_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out-tables").write_text("mine")
+    with pytest.raises(InvalidInput, match="out-tables"):
+        check_output(tmp_path / "out.html")
+    assert tables_folder(tmp_path / "out.html") == tmp_path / "out-tables"
+
+
+def test_a_report_is_not_half_written(tmp_path: Path, demo: Report) -> None:
+    target = tmp_path / "out.html"
+    write_report(demo, target)
+    whole = target.read_text()
+    assert whole.rstrip().endswith("</html>")
+    assert not [path for path in _files(tmp_path) if ".tmp" in path or path.startswith(".")]
+
+
+# --- the terminal ----------------------------------------------------------------------------
+
+
+def _lines(report: Report, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    print_report(report, console)
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_terminal_keeps_to_its_width_and_shows_every_method(demo: Report, width: int) -> None:
+    lines = _lines(demo, width)
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    for name in ("imc-exact", "imc-milp [cp-sat]", "top-down", "virtual best"):
+        assert name in text
+    assert "\ufffd" not in text
+
+
+def test_split_keeps_every_column_once(demo: Report) -> None:
+    table = brief(demo.sections[0].tables[1])
+    for width in (50, 90, 400):
+        parts = list(split(table, width))
+        kept = [column.key for part in parts for column in part.columns[part.lead :]]
+        assert kept == [column.key for column in table.columns[table.lead :]]
+        assert all(part.columns[: part.lead] == table.columns[: table.lead] for part in parts)
+
+
+def test_brief_marks_what_it_leaves_out() -> None:
+    columns = (Column("a", "A", "name"), Column("b", "B", "share"), Column("c", "C", detail=True))
+    rows = (
+        row("x", Cell(0.5, "≤ 60 %"), "z"),
+        row("y", Cell(None, "proven infeasible (by x)"), ""),
+    )
+    short = brief(Table("t", "T", columns, rows))
+    assert [column.key for column in short.columns] == ["a", "b"]
+    assert short.rows[0][1] == Cell(0.5, "*")
+    assert short.rows[1][1] == Cell(None, "proven infeasible")
+    assert short.caption.startswith("* ")

@@ -1,0 +1,295 @@
+"""From spec to runs: what multiplies, what collapses, what the key depends on, what is refused."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.sweep import planning
+from experiments.sweep.planning import plan_runs
+from experiments.sweep.runs import Run
+from experiments.sweep.spec import Spec
+from optim import Instance
+from optim.errors import InvalidInput
+from tests.experiments.sweep import fakes
+from tests.experiments.sweep.conftest import INSTANCE
+
+Make = Callable[..., Spec]
+
+
+def problems_of(spec: Spec) -> dict[str, str]:
+    with pytest.raises(InvalidInput) as caught:
+        plan_runs(spec)
+    return {problem.path: str(problem) for problem in caught.value.problems}
+
+
+def keys(runs: tuple[Run, ...]) -> set[str]:
+    return {run.key for run in runs}
+
+
+def test_solvers_multiply_only_methods_that_use_one(make_spec: Make) -> None:
+    spec = make_spec({"method": ["top-down", "balance-milp"], "solver": ["cbc", "highs"]})
+    runs = plan_runs(spec).runs
+    assert [(r.method, r.settings.solver) for r in runs] == [
+        ("top-down", None),
+        ("balance-milp", "cbc"),
+        ("balance-milp", "highs"),
+    ]
+    assert "solver" not in runs[0].factors
+    assert runs[1].factors["solver"] == "cbc"
+    assert runs[1].kind == "exact"
+    assert runs[1].family == "rebalancing"
+
+
+def test_the_default_solver_is_written_down(make_spec: Make) -> None:
+    (run,) = plan_runs(make_spec({"method": ["balance-milp"]})).runs
+    assert run.settings.solver is not None
+
+
+def test_a_solver_that_a_method_cannot_use_is_left_out_and_told(
+    make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    from experiments.sweep import registry_checks
+    from optim.registry import get_method
+
+    few = replace(get_method("balance-milp"), solvers=("highs",))
+    monkeypatch.setattr(registry_checks, "look_up", lambda name: few)
+    plan = plan_runs(make_spec({"method": ["balance-milp"], "solver": ["highs", "cp-sat"]}))
+    assert [r.settings.solver for r in plan.runs] == ["highs"]
+    assert plan.notes == ("balance-milp does not run on cp-sat: 1 combinations left out",)
+
+
+def test_options_of_the_matrix_reach_only_methods_that_have_them(make_spec: Make) -> None:
+    spec = make_spec(
+        {"method": ["storm-even", "top-down"], "option": {"priority": ["imc", "significance"]}}
+    )
+    runs = plan_runs(spec).runs
+    assert [(r.method, dict(r.options)) for r in runs] == [
+        ("storm-even", {}),
+        ("top-down", {"priority": "imc"}),
+        ("top-down", {"priority": "significance"}),
+    ]
+    assert len({r.label for r in runs}) == 3
+    assert runs[1].factors["option.priority"] == "imc"
+
+
+def test_labels_tell_what_sets_a_run_apart(make_spec: Make) -> None:
+    methods = [
+        "m",
+        {"method": "m", "options": {"p": [1, 2]}},
+        {"method": "m", "label": "L", "options": {"p": 3}},
+        {"method": "m", "label": "V", "options": {"p": [4, 5], "q": True}},
+        {"method": "m", "warm_start": "w"},
+    ]
+    runs = plan_runs(make_spec({"method": methods}), fakes.NAME).runs
+    assert [r.label for r in runs] == [
+        "m", "m (p=1)", "m (p=2)", "L", "V (p=4)", "V (p=5)", "m (warm_start=w)",
+    ]  # fmt: skip
+
+
+def test_runs_carry_arguments_and_columns(make_spec: Make) -> None:
+    spec = make_spec(
+        {"method": [{"method": "top-down", "options": {"priority": "imc"}}], "load_share": [0.5]},
+        seed=7,
+        time_limit=10,
+        repair=True,
+    )
+    (run,) = plan_runs(spec).runs
+    assert run.arguments() == {
+        "method": "top-down", "solver": None, "time_limit": 10.0, "gap": None, "seed": 7,
+        "threads": 1, "warm_start": None, "repair": True, "ignore": [], "priority": "imc",
+    }  # fmt: skip
+    columns = run.columns()
+    assert columns["instance"] == "tiny"
+    assert columns["num_tasks"] == 4
+    assert columns["factors"]["load_share"] == "0.5"
+    assert run.instance.name == "tiny [load_share=0.5]"
+    varied = Instance.from_json(run.instance.text())
+    assert varied.sha256 == columns["instance_sha256"]
+    assert varied.nodes.capacity[:, 0].tolist() == [50, 150]
+
+
+def test_deadline_follows_the_time_limit(make_spec: Make) -> None:
+    def timeout(**top: Any) -> float:
+        return plan_runs(make_spec({"method": ["top-down"]}, **top)).runs[0].timeout
+
+    assert timeout() == 600
+    assert timeout(time_limit=10) == 50
+    assert timeout(time_limit=10, run_timeout=11) == 11
+
+
+def test_key_depends_on_what_decides_the_outcome_only(make_spec: Make, base: Path) -> None:
+    def key(matrix: dict[str, Any] | None = None, **top: Any) -> str:
+        spec = make_spec(matrix or {"method": ["top-down"]}, **top)
+        return plan_runs(spec).runs[0].key
+
+    plain = key()
+    assert key() == plain
+    assert key(name="other name", description="…", run_timeout=5, memory_limit="1GB") == plain
+    assert key({"method": [{"method": "top-down", "label": "TD"}]}) == plain
+    text = json.dumps(json.loads((base / "tiny.json").read_text()), indent=3)
+    (base / "tiny.json").write_text(text)
+    assert key() == plain
+    changed = [
+        key(seed=1),
+        key(time_limit=5),
+        key(threads=2),
+        key(repair=True),
+        key({"method": ["storm-even"]}),
+        key({"method": [{"method": "top-down", "options": {"priority": "imc"}}]}),
+        key({"method": ["top-down"], "load_share": [0.5]}),
+    ]
+    (base / "tiny.json").write_text(json.dumps({**INSTANCE, "input_rate": 3}))
+    changed.append(key())
+    assert len({plain, *changed}) == len(changed) + 1
+
+
+def test_two_variations_to_the_same_content_are_two_runs(make_spec: Make) -> None:
+    spec = make_spec({"method": ["top-down"], "scale_capacity": [{"cpu": 1.0}, {"memory": 1.0}]})
+    runs = plan_runs(spec).runs
+    assert len(keys(runs)) == 2
+    assert len({r.instance.sha256 for r in runs}) == 1
+
+
+def test_extending_keeps_the_keys_there_were(make_spec: Make) -> None:
+    before = keys(plan_runs(make_spec({"method": ["top-down"], "seed": [0, 1]})).runs)
+    matrix = {"method": ["top-down", "storm-even"], "seed": [0, 1, 2]}
+    after = keys(plan_runs(make_spec(matrix)).runs)
+    assert before < after
+
+
+def test_exclude_and_include_by_instance_label_and_glob(make_spec: Make) -> None:
+    spec = make_spec(
+        {
+            "method": [{"method": "top-down", "label": "TD"}, "storm-even"],
+            "exclude": [{"instance": "oth*", "method": "TD"}],
+            "include": [
+                {"instance": "tiny", "method": "storm-even", "time_limit": 9},
+                {"method": "flux", "seed": 4},
+            ],
+        },
+        instances={"files": ["*.json"]},
+    )
+    found = {
+        (r.instance.name, r.method, r.settings.time_limit, r.settings.seed)
+        for r in plan_runs(spec).runs
+    }
+    assert found == {
+        ("other", "storm-even", None, 0),
+        ("tiny", "top-down", None, 0),
+        ("tiny", "storm-even", 9.0, 0),
+        ("other", "flux", None, 4),
+        ("tiny", "flux", None, 4),
+    }
+
+
+def test_a_file_is_taken_once_and_names_are_made_unique(make_spec: Make, base: Path) -> None:
+    (base / "sub").mkdir()
+    twin = {**INSTANCE, "input_rate": 2}
+    (base / "sub" / "twin.json").write_text(json.dumps(twin))
+    (base / "notes.txt").write_text("no instance")
+    spec = make_spec(
+        {"method": ["top-down"]}, instances={"files": ["**/*.json", "tiny.json", "tiny*"]}
+    )
+    names = [r.instance.name for r in plan_runs(spec).runs]
+    assert sorted(names) == ["other", "tiny (tiny)", "tiny (twin)"]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "path", "text"),
+    [
+        ({"method": ["top-dwon"]}, "matrix.method[0]", "did you mean top-down"),
+        ({"method": ["top-down"], "solver": ["cplex"]}, "matrix.solver[0]", "is no solver"),
+        ({"method": ["top-down"], "warm_start": ["magic"]}, "matrix.warm_start[0]", "no method"),
+        ({"method": ["top-down"], "option": {"speed": [1]}}, "matrix.option.speed", "no method"),
+        ({"method": ["top-down"], "option": {"priority": ["x"]}},
+         "matrix.option.priority[0]", "is not a choice"),
+        ({"method": [{"method": "top-down", "options": {"priority": "x"}}]},
+         "matrix.method[0].options.priority", "is not a choice"),
+        ({"method": [{"method": "top-down", "options": {"speed": 1}}]},
+         "matrix.method[0].options.speed", "is no option of top-down"),
+        ({"method": ["top-down"], "include": [{"method": "best"}]},
+         "matrix.include[0].method", "is no method"),
+        ({"method": ["top-down"], "exclude": [{"instance": "q7"}]},
+         "matrix.exclude[0].instance", "is no instance"),
+        ({"method": ["top-down"], "exclude": [{"method": "top-down"}]}, "matrix", "no run"),
+        ({"include": [{"seed": 1}]}, "matrix.include", "names no method"),
+        ({"method": [{"method": "top-down", "gap": 0.1}], "gap": [0.2]}, "matrix.gap", "as well"),
+        ({"method": ["top-down"], "scale_capacity": [{"disk": 2}]}, "tiny", "no resource disk"),
+        ({"method": ["top-down"], "seed": {"from": 0, "to": 999_999}, "gap": [0.1, 0.2]},
+         "matrix", "more than 1000000 runs"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(make_spec: Make, matrix: dict[str, Any], path: str, text: str) -> None:
+    problems = problems_of(make_spec(matrix))
+    assert list(problems) == [path]
+    assert text in problems[path]
+
+
+def test_spec_problems_come_together(make_spec: Make) -> None:
+    spec = make_spec(
+        {"method": ["a-method"], "solver": ["a-solver"]}, instances={"files": ["none*.json"]}
+    )
+    assert set(problems_of(spec)) == {"matrix.method[0]", "matrix.solver[0]", "instances.files[0]"}
+
+
+def test_problems_of_all_instances_come_together(make_spec: Make, base: Path) -> None:
+    (base / "a.json").write_text("{")
+    (base / "b.json").write_text(json.dumps({**INSTANCE, "nodes": "none"}))
+    spec = make_spec({"method": ["top-down"]}, instances={"files": ["*.json"]})
+    problems = problems_of(spec)
+    assert [Path(path.split(": ")[0]).name for path in problems] == ["a.json", "b.json"]
+
+
+def test_without_generators_a_kind_is_refused(
+    make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "experiments.generators", None)
+    spec = make_spec({"method": ["top-down"]}, instances={"generate": [{"kind": "graph"}]})
+    assert "no generators" in problems_of(spec)["instances.generate[0].kind"]
+
+
+def test_generators_multiply_parameters_and_seeds(
+    make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def generate(kind: str, *, seed: int, **parameters: Any) -> Instance:
+        calls.append((kind, seed, parameters))
+        return Instance.from_dict({**INSTANCE, "input_rate": 100 * seed + parameters["groups"]})
+
+    module = types.ModuleType("experiments.generators")
+    module.generate = generate  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "experiments.generators", module)
+    entry = {"kind": "graph", "seeds": {"from": 1, "to": 2}, "groups": [2, 3], "dense": True}
+    spec = make_spec({"method": ["top-down"]}, instances={"generate": [entry]})
+    runs = plan_runs(spec).runs
+    assert calls == [
+        ("graph", seed, {"groups": groups, "dense": True}) for groups in (2, 3) for seed in (1, 2)
+    ]
+    assert runs[0].factors["instance.groups"] == "2"
+    assert runs[0].factors["instance.seed"] == "1"
+    assert len({r.instance.name for r in runs}) == 4
+
+
+def test_methods_of_a_foreign_runner_are_not_looked_up(make_spec: Make) -> None:
+    spec = make_spec({"method": ["good"], "solver": ["mine"], "option": {"x": [1]}})
+    (run,) = plan_runs(spec, fakes.NAME).runs
+    assert (run.settings.solver, run.options, run.kind) == ("mine", {"x": 1}, "")
+    assert run.key != plan_runs(spec, "some:other").runs[0].key
+
+
+def test_the_number_of_runs_is_capped_before_they_are_made(
+    make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "MAX_RUNS", 3)
+    assert "matrix" in problems_of(make_spec({"method": ["top-down"], "seed": [0, 1, 2, 3]}))
+    assert len(plan_runs(make_spec({"method": ["top-down"], "seed": [0, 1, 2]})).runs) == 3

@@ -1,0 +1,38 @@
+"""Progress goes to standard error, at a limited rate, and not at all when not wanted."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.sweep.progress import Bar, Lines, Silent, SweepProgress, make_reporter
+
+
+def test_lines_are_limited_but_the_last_one_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with Lines(interval=3600) as tell:
+        for done in range(101):
+            tell(SweepProgress(done, done // 50, 100, done / 10))
+        tell(SweepProgress(100, 2, 100, 10.0))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == ["0/100 runs, 0 s", "100/100 runs, 2 failed, 10 s"]
+
+
+def test_the_bar_draws_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bar() as tell:
+        tell(SweepProgress(3, 1, 7, 1.0))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "3/7" in err
+    assert "1 failed" in err
+
+
+def test_a_terminal_gets_a_bar_a_log_gets_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert type(make_reporter(False)) is Silent
+    assert type(make_reporter(True)) is Lines
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert type(make_reporter(True)) is Bar
+    with make_reporter(False) as tell:
+        tell(SweepProgress(1, 0, 1, 1.0))
+    assert capsys.readouterr() == ("", "")

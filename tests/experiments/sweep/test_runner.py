@@ -1,0 +1,48 @@
+"""The default runner: one solve, and every figure of its result in the row."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from experiments.sweep.row import COLUMNS
+from experiments.sweep.runner import FIGURES, columns_of, run
+from optim import Instance, solve
+from optim.errors import InvalidInput
+
+
+def test_figures_are_the_referee_s(tiny: dict[str, Any]) -> None:
+    tiny["nodes"][0]["capacity"]["cpu"] = 300
+    tiny["tasks"] = [
+        {"id": f"{o}/{i}", "node": f"n{i + 1}"} for o in ("a", "b") for i in range(2)
+    ]
+    instance = Instance.from_dict(tiny)
+    columns = run(instance.to_json().encode(), {"method": "top-down", "seed": 1})
+    result = solve(instance, "top-down", seed=1)
+    assert result.evaluation is not None
+    assert set(columns) <= set(COLUMNS)
+    assert {name: columns[name] for name in FIGURES} == {
+        name: getattr(result.evaluation, name) for name in FIGURES
+    }
+    assert columns["objective"] == result.evaluation.imc_gain
+    assert columns["sense"] == "max"
+    assert columns["num_violations"] == 0
+    assert json.loads(columns["result"])["plan"] == result.to_dict()["plan"]
+    assert columns["time_total"] >= columns["time_read"] > 0
+
+
+def test_no_plan_means_no_figures(tiny: dict[str, Any]) -> None:
+    for node in tiny["nodes"]:
+        node["capacity"]["cpu"] = 40
+    columns = columns_of(solve(Instance.from_dict(tiny), "top-down"), 0.0, 0.0)
+    assert columns["termination"] == "infeasible"
+    assert columns["feasible"] is None
+    assert columns["num_violations"] is None
+    assert all(columns[name] is None for name in FIGURES)
+
+
+def test_errors_are_left_to_the_isolation(tiny: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match="has no current node|needs"):
+        run(json.dumps(tiny).encode(), {"method": "flux"})

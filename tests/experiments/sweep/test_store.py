@@ -1,0 +1,189 @@
+"""The result folder: whole batches or none, one writer, one row a key, whatever was killed when."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.sweep import store
+from experiments.sweep.reading import latest_rows, read_columns, read_rows_pandas
+from experiments.sweep.store import ResultFolder, list_parts, write_part
+from optim.errors import InvalidInput
+from tests.experiments.sweep.rows import make_row
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ResultFolder:
+    made = ResultFolder(tmp_path / "out")
+    with made.writing("t"):
+        made.write_marker({"name": "t", "runs": []})
+    return made
+
+
+def rows_in(folder: ResultFolder) -> list[dict[str, Any]]:
+    return read_columns(folder.files(), ("run_key", "objective", "outcome"))
+
+
+def test_a_part_s_name_tells_its_rows_and_failures(folder: ResultFolder) -> None:
+    write_part(folder.parts, [make_row("a"), make_row("b", outcome="crash")])
+    (part,) = folder.part_names()
+    assert (part.rows, part.failed) == (2, 1)
+    assert pq.read_table(part.path).num_rows == 2
+
+
+def test_a_failed_write_leaves_nothing(
+    folder: ResultFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(OSError, match="no space"):
+        write_part(folder.parts, [make_row()])
+    assert os.listdir(folder.parts) == []
+
+
+def test_torn_files_are_passed_over_and_removed(folder: ResultFolder) -> None:
+    write_part(folder.parts, [make_row()])
+    torn = folder.parts / ".unfinished-0123"
+    torn.write_bytes(b"PAR1 half")
+    (folder.path / ".unfinished-45").write_bytes(b"")
+    (folder.parts / "stranger.parquet").write_bytes(b"not ours")
+    assert len(rows_in(folder)) == 1
+    with folder.writing("t"):
+        assert not torn.exists()
+        assert not (folder.path / ".unfinished-45").exists()
+    assert (folder.parts / "stranger.parquet").exists()
+
+
+def test_the_latest_row_of_a_key_counts(folder: ResultFolder) -> None:
+    write_part(folder.parts, [make_row("a", 5, objective=2), make_row("b", 1, objective=7)])
+    write_part(folder.parts, [make_row("a", 1, objective=1)])
+    write_part(folder.parts, [make_row("a", 3, objective=3), make_row("c", 0)])
+    expected = {"a": 2.0, "b": 7.0, "c": None}
+    assert {row["run_key"]: row["objective"] for row in rows_in(folder)} == expected
+    assert len(rows_in(folder)) == 3
+    frame = read_rows_pandas(folder.path)
+    assert frame["run_key"].tolist() == ["a", "b", "c"]
+    assert frame["factors"][0] == {"method": "m"}
+
+
+def test_compaction_keeps_what_counts_in_one_file(folder: ResultFolder) -> None:
+    write_part(folder.parts, [make_row("a", 1, objective=1, trace=[(0, 1, 2)])])
+    write_part(folder.parts, [make_row("a", 2, objective=2, trace=[(0, 1, 3)])])
+    folder.compact()
+    write_part(folder.parts, [make_row("b", 2, objective=9)])
+    before = read_rows_pandas(folder.path)
+    folder.compact()
+    assert folder.files() == [folder.rows]
+    assert list_parts(folder.parts) == []
+    after = read_rows_pandas(folder.path)
+    assert after.to_json() == before.to_json()
+    stamp = folder.rows.stat().st_mtime_ns
+    folder.compact()
+    assert folder.rows.stat().st_mtime_ns == stamp
+
+
+def test_a_stop_between_rename_and_removal_loses_and_doubles_nothing(
+    folder: ResultFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_part(folder.parts, [make_row("a"), make_row("b")])
+
+    def killed(self: Path, missing_ok: bool = False) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            folder.compact()
+    assert len(folder.files()) == 2
+    assert sorted(row["run_key"] for row in rows_in(folder)) == ["a", "b"]
+    folder.compact()
+    assert folder.files() == [folder.rows]
+    assert len(rows_in(folder)) == 2
+
+
+@settings(max_examples=25)
+@given(st.lists(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 9)), min_size=1)))
+def test_reading_agrees_with_a_dictionary(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[list[tuple[str, int]]]
+) -> None:
+    folder = ResultFolder(tmp_path_factory.mktemp("d"))
+    folder.parts.mkdir()
+    newest: dict[str, int] = {}
+    for part in parts:
+        write_part(folder.parts, [make_row(key, start, objective=start) for key, start in part])
+        for key, start in part:
+            newest[key] = max(start, newest.get(key, -1))
+    assert {row["run_key"]: row["objective"] for row in rows_in(folder)} == newest
+    folder.compact()
+    assert {row["run_key"]: row["objective"] for row in rows_in(folder)} == newest
+    assert sum(table.num_rows for table in latest_rows(folder.files())) == len(newest)
+
+
+def test_large_rows_are_compacted_in_several_groups(
+    folder: ResultFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_GROUP_BYTES", 4000)
+    for i in range(6):
+        write_part(folder.parts, [make_row(f"k{i}", result="r" * 3000)])
+    folder.compact()
+    assert pq.ParquetFile(folder.rows).num_row_groups > 1
+    assert len(rows_in(folder)) == 6
+
+
+def test_only_one_sweep_writes(folder: ResultFolder) -> None:
+    with (
+        folder.writing("t"),
+        pytest.raises(InvalidInput, match="is being written by another sweep"),
+        ResultFolder(folder.path).writing("t"),
+    ):
+        pass
+    with folder.writing("t"):
+        pass
+
+
+def test_folders_that_are_something_else(tmp_path: Path) -> None:
+    def refuse(path: Path, text: str) -> None:
+        with pytest.raises(InvalidInput, match=text), ResultFolder(path).writing("t"):
+            pass
+
+    (tmp_path / "file").write_text("x")
+    refuse(tmp_path / "file", "is a file")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "letter.txt").write_text("dear")
+    refuse(home, "holds no sweep.json")
+    assert os.listdir(home) == ["letter.txt"]
+    for content in ("{", "[]", '{"format": "other/1", "name": "t"}', '{"name": "t"}'):
+        (home / "sweep.json").write_text(content)
+        refuse(home, "is not of the format")
+    (home / "sweep.json").write_text(json.dumps({"format": store.FORMAT, "name": "u"}))
+    refuse(home, "holds the results of the sweep 'u', not of 't'")
+
+
+def test_reading_what_is_no_result_folder(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(InvalidInput, match="is no result folder"):
+            read_rows_pandas(path)
+
+
+def test_a_folder_left_before_its_marker_is_taken(tmp_path: Path) -> None:
+    with ResultFolder(tmp_path / "out").writing("t"):
+        pass
+    with ResultFolder(tmp_path / "out").writing("t") as again:
+        again.write_marker({"name": "t"})
+    assert again.marker()["name"] == "t"
+
+
+def test_an_empty_result_reads_as_no_rows(folder: ResultFolder) -> None:
+    frame = read_rows_pandas(folder.path)
+    assert len(frame) == 0
+    assert "run_key" in frame.columns

@@ -1,0 +1,92 @@
+"""Variations change what they name and nothing else."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.sweep.variations import Variation, apply_all, scale_capacity, set_limit
+from optim import Instance
+from optim.errors import InvalidInput
+from tests.experiments.sweep.conftest import INSTANCE
+
+
+def share_of(document: dict[str, Any], resource: str) -> float:
+    """Load over capacity, both counted here from the document itself."""
+    load = sum(o["group"]["load"].get(resource, 0) for o in document["operators"])
+    load += sum(
+        node.get("background", {}).get(resource, 0)
+        for node in document["nodes"]
+        if not node.get("leaving")
+    )
+    capacity = sum(n["capacity"][resource] for n in document["nodes"] if not n.get("leaving"))
+    return float(load / capacity)
+
+
+@given(st.floats(0.01, 5), st.sampled_from(["cpu", "memory"]))
+def test_load_takes_the_share_and_proportions_stay(share: float, resource: str) -> None:
+    before = copy.deepcopy(INSTANCE)
+    varied = Variation("load_share", "load_share", resource).apply(INSTANCE, share)
+    assert before == INSTANCE
+    assert share_of(varied, resource) == pytest.approx(share)
+    old, new = ([n["capacity"][resource] for n in d["nodes"]] for d in (INSTANCE, varied))
+    assert new[1] / new[0] == pytest.approx(old[1] / old[0])
+    other = {"cpu": "memory", "memory": "cpu"}[resource]
+    assert share_of(varied, other) == share_of(INSTANCE, other)
+    assert varied["operators"] == INSTANCE["operators"]
+
+
+def test_background_and_leaving_nodes_count(tiny: dict[str, Any]) -> None:
+    tiny["nodes"][0]["background"] = {"cpu": 10}
+    tiny["nodes"].append({"id": "n3", "leaving": True, "background": {"cpu": 5}})
+    varied = Variation("load_share", "load_share", "cpu").apply(tiny, 0.5)
+    assert share_of(varied, "cpu") == pytest.approx(0.5)
+    assert "capacity" not in varied["nodes"][2]
+
+
+def test_the_first_resource_is_the_default_and_slots_scale_along(tiny: dict[str, Any]) -> None:
+    tiny["nodes"][0] |= {"slots": 2, "slot_capacity": {"cpu": 50, "memory": 5}}
+    varied = Variation("scale_capacity", "scale_capacity").apply(tiny, 2.0)
+    assert varied["nodes"][0]["capacity"] == {"cpu": 200, "memory": 10}
+    assert varied["nodes"][0]["slot_capacity"] == {"cpu": 100, "memory": 5}
+    assert Instance.from_dict(varied).nodes.capacity[1].tolist() == [600, 10]
+
+
+def test_a_table_scales_several_resources(tiny: dict[str, Any]) -> None:
+    varied = Variation("s", "scale_capacity").apply(tiny, {"cpu": 0.5, "memory": 3.0})
+    assert varied["nodes"][1]["capacity"] == {"cpu": 150, "memory": 30}
+
+
+def test_a_limit_is_set_beside_the_others(tiny: dict[str, Any]) -> None:
+    tiny["limits"] = {"max_load_distance": 5.0}
+    varied = set_limit(tiny, "max_migrations", 3.0)
+    assert varied["limits"] == {"max_load_distance": 5.0, "max_migrations": 3}
+    assert isinstance(varied["limits"]["max_migrations"], int)
+    assert tiny["limits"] == {"max_load_distance": 5.0}
+
+
+def test_variations_follow_each_other(tiny: dict[str, Any]) -> None:
+    chain = [
+        (Variation("a", "load_share", "cpu"), 0.5),
+        (Variation("b", "limit", None, "max_migrations"), 1.0),
+    ]
+    varied = apply_all(tiny, chain)
+    assert share_of(varied, "cpu") == pytest.approx(0.5)
+    assert varied["limits"] == {"max_migrations": 1}
+
+
+def test_what_cannot_be_varied_is_refused_with_its_name(tiny: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"tiny has no resource disk .*cpu, memory"):
+        scale_capacity(tiny, {"disk": 2.0})
+    del tiny["nodes"][1]["capacity"]
+    with pytest.raises(InvalidInput, match="no capacity of cpu on node n2"):
+        Variation("load_share", "load_share", "cpu").apply(tiny, 0.5)
+    tiny["operators"] = [{"id": "a", "group": {"tasks": 1}}]
+    tiny["nodes"] = tiny["nodes"][:1]
+    tiny["streams"] = []
+    with pytest.raises(InvalidInput, match="no load or no capacity of cpu"):
+        Variation("load_share", "load_share", "cpu").apply(tiny, 0.5)

@@ -1,0 +1,47 @@
+"""The kernel decorator: cached on disk, and renewed when a helper in another file changes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HELPERS = """
+from optim.compiled import helper
+
+@helper
+def step(x):
+    return x + {}
+"""
+KERNELS = """
+from helpers_of_test import step
+from optim.compiled import kernel
+
+@kernel
+def run(x):
+    return step(x) * 10
+"""
+CALL = """
+from kernels_of_test import run
+print(run(1), sum(run.stats.cache_hits.values()))
+"""
+
+
+def call(folder: Path, repository: Path) -> list[str]:
+    path = os.pathsep.join([str(folder), str(repository)])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_cache_is_used_and_renewed_with_the_helpers(tmp_path: Path, repository: Path) -> None:
+    helpers, kernels = tmp_path / "helpers_of_test.py", tmp_path / "kernels_of_test.py"
+    helpers.write_text(HELPERS.format(1))
+    kernels.write_text(KERNELS)
+    assert call(tmp_path, repository) == ["20", "0"]
+    assert call(tmp_path, repository) == ["20", "1"]
+    helpers.write_text(HELPERS.format(2))
+    assert call(tmp_path, repository) == ["30", "0"]

@@ -1,0 +1,305 @@
+"""Every registered method, on every back end it names, through the same demands.
+
+A method that does not suit an instance must say so; one that does must return a result the referee
+agrees with, the same one twice, whatever the ids are called, and within its own bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optim import Instance, Plan, UnsuitableMethod, all_methods, evaluate, get_method, solve
+from optim.objectives import OBJECTIVES
+from optim.registry import Method
+from optim.results import Result
+from optim.suitability import LIMITS, NEEDS
+from tests.optim.make import nodes
+
+METHODS = tuple(all_methods())
+RUNS = tuple((m.name, s) for m in METHODS for s in (m.solvers or (None,)))
+IDS = [f"{name}-{solver}" if solver else name for name, solver in RUNS]
+SECONDS = 20.0
+
+
+def _groups() -> dict[str, Any]:
+    """Three groups of equal tasks on three equal nodes; no current placement."""
+    return {
+        "nodes": nodes(3, capacity={"cpu": 10}, slots=3),
+        "operators": [
+            {"id": "a", "group": {"tasks": 2, "load": {"cpu": 6}}},
+            {"id": "b", "group": {"tasks": 3, "load": {"cpu": 9}}},
+            {"id": "c", "group": {"tasks": 2, "load": {"cpu": 4}}},
+        ],
+        "streams": [
+            {"from": "a", "to": "b", "rate": 12},
+            {"from": "b", "to": "c", "rate": 5, "pattern": "rescale"},
+        ],
+    }
+
+
+def _current() -> dict[str, Any]:
+    """The same with a lopsided current placement and a second resource."""
+    base = _groups()
+    tasks = [f"{o['id']}/{i}" for o in base["operators"] for i in range(o["group"]["tasks"])]
+    where = ["n1", "n1", "n1", "n2", "n2", "n3", "n3"]
+    base["resources"] = ["cpu", "slot"]
+    base["nodes"] = nodes(3, capacity={"cpu": 10, "slot": 4}, slots=4)
+    for operator in base["operators"]:
+        operator["group"]["load"]["slot"] = operator["group"]["tasks"]
+    base["tasks"] = [{"id": t, "node": n} for t, n in zip(tasks, where, strict=True)]
+    return base
+
+
+def _uneven() -> dict[str, Any]:
+    """Listed tasks of unequal load on unequal nodes, with task pairs and a current placement."""
+    loads = [5, 3, 3, 2, 2, 1]
+    return {
+        "nodes": [
+            {"id": "n1", "capacity": {"cpu": 12}, "weight": 2},
+            {"id": "n2", "capacity": {"cpu": 6}},
+            {"id": "n3", "capacity": {"cpu": 6}},
+        ],
+        "operators": [{"id": "o"}],
+        "tasks": [
+            {"id": f"t{i}", "operator": "o", "load": {"cpu": v}, "node": f"n{1 + i % 2}"}
+            for i, v in enumerate(loads)
+        ],
+        "traffic": [["t0", "t3", 4], ["t1", "t2", 3], ["t4", "t5", 2], ["t2", "t4", 1]],
+    }
+
+
+def _infeasible() -> dict[str, Any]:
+    """Two tasks of 6 and three of 4 on two nodes of 12: 24 of 24, but 6+6 | 4+4+4 fits; 5+5+5 no.
+
+    Here: three tasks of 5 on two nodes of 8. The total fits (15 ≤ 16), no two tasks do.
+    """
+    return {
+        "nodes": nodes(2, capacity={"cpu": 8}, slots=2),
+        "operators": [
+            {"id": "a", "group": {"tasks": 2, "load": {"cpu": 10}}},
+            {"id": "b", "group": {"tasks": 1, "load": {"cpu": 5}}},
+        ],
+        "streams": [{"from": "a", "to": "b", "rate": 4}],
+        "tasks": [
+            {"id": "a/0", "node": "n1"},
+            {"id": "a/1", "node": "n2"},
+            {"id": "b/0", "node": "n2"},
+        ],
+    }
+
+
+CASES = {f.__name__[1:]: f for f in (_groups, _current, _uneven, _infeasible)}
+
+
+@cache
+def case(name: str, prefix: str = "", order: str = "") -> Instance:
+    """Build a case; `prefix` renames every id, `order` reverses the nodes."""
+    value = {"format": "streamplace.instance/1", "name": name, **CASES[name]()}
+    if order == "reversed":
+        value["nodes"] = value["nodes"][::-1]
+    text = json.dumps(value)
+    if prefix:
+        for entry in itertools.chain(value["nodes"], value["operators"], value.get("tasks", [])):
+            text = text.replace(f'"{entry["id"]}"', f'"{prefix}{entry["id"]}"')
+            text = text.replace(f'"{entry["id"]}/', f'"{prefix}{entry["id"]}/')
+    return Instance.from_json(text)
+
+
+def run(method: str, solver: str | None, made: Instance, **kw: Any) -> Result:
+    try:
+        return solve(made, method, solver=solver, time_limit=SECONDS, **kw)
+    except UnsuitableMethod as error:
+        assert error.problems[0].remedy, "an unsuitable method names a remedy"
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
+def test_declaration(method: Method) -> None:
+    assert method.objective in OBJECTIVES
+    assert set(method.needs) <= set(NEEDS)
+    assert method.honours <= set(LIMITS)
+    assert method.default_solver in (method.solvers or (None,))
+    assert method.summary
+    assert method.summary[0].isupper() or method.summary[0].isdigit()
+    for option in method.options:
+        assert option.default is None or option.read(option.default) == option.default
+        assert option.help
+    json.dumps(method.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("name", ["groups", "current", "uneven"])
+@pytest.mark.parametrize(("method", "solver"), RUNS, ids=IDS)
+def test_result_holds_together(method: str, solver: str | None, name: str) -> None:
+    made, declared = case(name), get_method(method)
+    result = run(method, solver, made)
+    json.loads(result.to_json())
+    if result.plan is None:
+        assert declared.kind == "heuristic"
+        assert result.unplaced
+        return
+    judged = evaluate(made, Plan.from_json(result.plan.to_json()))
+    assert result.evaluation is not None
+    assert judged.to_dict() == result.evaluation.to_dict()
+    assert judged.feasible or not declared.promises_feasibility
+    assert result.objective is not None
+    assert result.objective.value == judged.objective(result.objective.name)
+    objective = OBJECTIVES[result.objective.name]
+    if result.bound is not None and judged.feasible and result.bound_of == "problem":
+        assert result.objective.value is not None
+        assert not objective.beats_bound(result.objective.value, result.bound)
+    if declared.kind == "exact":
+        assert result.termination == "optimal", (result.termination, result.gap, result.notes)
+    assert (result.termination == "heuristic") == (declared.kind == "heuristic")
+
+
+@pytest.mark.parametrize(("method", "solver"), RUNS, ids=IDS)
+def test_same_plan_twice(method: str, solver: str | None) -> None:
+    made = case("current")
+    try:
+        first, second = (solve(made, method, solver=solver, seed=3) for _ in range(2))
+    except UnsuitableMethod as error:
+        pytest.skip(str(error))
+    if first.plan is None:
+        assert first.unplaced == second.unplaced
+        return
+    assert second.plan is not None
+    assert first.plan.to_json() == second.plan.to_json()
+
+
+@pytest.mark.parametrize("change", ["renamed", "reversed"])
+@pytest.mark.parametrize(("method", "solver"), RUNS, ids=IDS)
+def test_names_and_order_change_no_proven_value(
+    method: str, solver: str | None, change: str
+) -> None:
+    if get_method(method).kind != "exact":
+        change = "renamed"  # a heuristic may break ties by order, but never by name
+    prefix, order = ("zz-", "") if change == "renamed" else ("", "reversed")
+    first = run(method, solver, case("current"))
+    second = run(method, solver, case("current", prefix, order))
+    if first.plan is None:
+        assert second.plan is None
+        return
+    assert first.objective is not None
+    assert second.objective is not None
+    tolerance = OBJECTIVES[first.objective.name].optimal_gap
+    assert second.objective.value == pytest.approx(first.objective.value, rel=1e-6, abs=tolerance)
+
+
+@pytest.mark.parametrize(("method", "solver"), RUNS, ids=IDS)
+def test_what_cannot_be_placed(method: str, solver: str | None) -> None:
+    declared = get_method(method)
+    result = run(method, solver, case("infeasible"))
+    assert not result.feasible
+    if declared.kind == "exact":
+        assert result.termination == "infeasible"
+        assert result.exit_code == 3
+    else:
+        assert result.exit_code in (3, 4)
+        assert result.bound is None
+
+
+def test_exact_methods_of_one_objective_agree() -> None:
+    for name in ("groups", "current", "uneven"):
+        values: dict[str, list[tuple[str, float]]] = {}
+        for method, solver in RUNS:
+            if get_method(method).kind != "exact":
+                continue
+            try:
+                result = solve(case(name), method, solver=solver, time_limit=SECONDS)
+            except UnsuitableMethod:
+                continue
+            assert result.objective is not None
+            assert result.objective.value is not None
+            label = f"{method}/{solver}"
+            values.setdefault(result.objective.name, []).append((label, result.objective.value))
+        for objective, found in values.items():
+            best = found[0][1]
+            tolerance = 2 * OBJECTIVES[objective].optimal_gap
+            for label, value in found:
+                assert value == pytest.approx(best, rel=1e-6, abs=tolerance), (name, label, found)
+
+
+@pytest.mark.parametrize(
+    ("method", "solver"), [r for r in RUNS if get_method(r[0]).takes_warm_start]
+)
+def test_never_worse_than_the_warm_start(method: str, solver: str | None) -> None:
+    made = case("current")
+    start = Plan.from_indices(made, made.tasks.node)
+    try:
+        result = solve(made, method, solver=solver, warm_start=start, time_limit=SECONDS)
+    except UnsuitableMethod as error:
+        pytest.skip(str(error))
+    assert result.warm_start is not None
+    assert result.objective is not None
+    assert result.objective.value is not None
+    objective = OBJECTIVES[result.objective.name]
+    assert result.warm_start.objective is not None
+    assert not objective.better(result.warm_start.objective, result.objective.value)
+
+
+@pytest.mark.parametrize(("method", "solver"), RUNS, ids=IDS)
+def test_leaving_nodes_receive_nothing(method: str, solver: str | None) -> None:
+    value = _current()
+    value["nodes"][2]["leaving"] = True
+    made = Instance.from_dict({"format": "streamplace.instance/1", "name": "l", **value})
+    result = run(method, solver, made)
+    if result.plan is None or "leaving" not in get_method(method).honours:
+        return
+    into = [m for m in result.moves if m.target == "n3"]
+    assert into == []
+
+
+@pytest.mark.parametrize(("method", "solver"), RUNS, ids=IDS)
+def test_allowed_nodes_are_kept(method: str, solver: str | None) -> None:
+    value = _groups()
+    value["tasks"] = [{"id": "b/1", "allowed": ["n2"], "node": "n2"}]
+    made = Instance.from_dict({"format": "streamplace.instance/1", "name": "p", **value})
+    result = run(method, solver, made)
+    if result.plan is not None and result.feasible:
+        assert result.plan.assignment["b/1"] == "n2"
+
+
+def test_more_capacity_never_hurts_exact_methods() -> None:
+    small, large = case("groups"), case("groups").replace(nodes=nodes(3, capacity={"cpu": 12}))
+    for method, solver in RUNS:
+        declared = get_method(method)
+        if declared.kind != "exact":
+            continue
+        try:
+            less = solve(small, method, solver=solver, time_limit=SECONDS)
+            more = solve(large, method, solver=solver, time_limit=SECONDS)
+        except UnsuitableMethod:
+            continue
+        assert less.objective is not None
+        assert more.objective is not None
+        assert less.objective.value is not None
+        assert more.objective.value is not None
+        gained = more.objective.value - less.objective.value
+        assert gained * (1 if declared.sense == "max" else -1) >= -1e-6, method
+
+
+def test_empty_request_is_refused_by_every_method() -> None:
+    empty = Instance.from_dict({"format": "streamplace.instance/1", "name": "empty"})
+    for method in METHODS:
+        with pytest.raises(UnsuitableMethod):
+            solve(empty, method.name)
+
+
+def test_methods_see_read_only_arrays() -> None:
+    made = case("current")
+    before = made.to_json()
+    for method, solver in RUNS:
+        try:
+            solve(made, method, solver=solver, time_limit=SECONDS)
+        except UnsuitableMethod:
+            continue
+    assert made.to_json() == before
+    assert replace(made).tasks.node.flags.writeable is False
+    assert np.array_equal(made.tasks.node, case("current").tasks.node)
