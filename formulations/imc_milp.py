@@ -295,10 +295,13 @@ def _outcome(instance: Instance, made: Placement, answer: LinearSolution, built:
         outcome.reasons = why_nothing_fits(instance)
         return outcome
     if answer.bound is not None:
-        outcome.bound = answer.bound * made.scale
+        # nothing collocates more than all there is, which a model's first bound may not see
+        outcome.bound = min(answer.bound * made.scale, instance.total_traffic)
     if answer.x is not None and answer.objective is not None:
         outcome.node = made.place(answer.x, instance.num_tasks)
-        outcome.claimed = answer.objective * made.scale
+        # a stopped run may hold a placement whose products are not all switched on yet
+        whole = made.model.objective_of(made.vector(outcome.node))
+        outcome.claimed = max(whole, answer.objective) * made.scale
     return outcome
 
 

@@ -34,8 +34,8 @@ def place_pairs(
     job
         Groups, traffic between them, room of the nodes.
     priority
-        ``task_imc``, ``group_imc`` or ``significance``: traffic of a task pair, of its group pair, or
-        the latter per unit of processing cost (Eq. 2).
+        ``task_imc``, ``group_imc`` or ``significance``: traffic of a task pair, of its group pair,
+        or the latter per unit of processing cost (Eq. 2).
     pair_order
         Order of the task pairs of a group pair: ``row`` by row, ``column`` by column, ``diagonal``
         (every task once before any comes twice), or ``shuffled``.
@@ -101,7 +101,7 @@ METHOD = Method(
             "priority",
             "str",
             "task_imc",
-            "order of the pairs: traffic of the task pair, of the group pair, or the latter per cost",
+            "traffic of the task pair, of its group pair, or the latter per processing cost",
             choices=("task_imc", "group_imc", "significance"),
         ),
         Option(

@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 METHODS = {
     "imc-exact [highs]": "imc-exact",
     "partition": "partition (METIS)",
-    "imc-milp [highs]": "imc-milp, 3 s",
+    "imc-milp [highs]": "imc-milp, 2 s",
     "top-down": "top-down",
     "storm-even": "storm-even",
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.report.document import Cell, Column, Kind, Table, row
-from experiments.report.formats import listed, with_unit
+from experiments.report.formats import listed, show
 from experiments.report.metric_words import WORDS, mark
-from experiments.report.words import VERDICTS
+from experiments.report.words import SHORT_VERDICTS, VERDICTS
 
 if TYPE_CHECKING:
     from experiments.report.findings import Findings, MetricFindings, Record
@@ -97,14 +97,18 @@ def time_table(findings: Findings, metric: MetricFindings) -> Table:
 
 def case_table(findings: Findings, metric: MetricFindings) -> Table:
     """Return one row a case: the proven optimum or the bound, and what each method reaches."""
-    words = WORDS[metric.name]
+    words, lead = WORDS[metric.name], 1 + len(findings.labels.level_names)
     columns = (
         *_case_columns(findings),
         Column("proven_optimum", "Proven optimum", words.kind),
         Column("bound", "Bound if open", words.kind),
         *(Column(name, name + mark(findings, metric, name), words.kind) for name in metric.order),
     )
-    rows = tuple(_case_row(findings, metric, case) for case in findings.labels.cases)
+    rows = [_case_row(findings, metric, case) for case in findings.labels.cases]
+    bounds = lead + 1
+    if all(row[bounds].value is None for row in rows):  # no case is open
+        columns = (*columns[:bounds], *columns[bounds + 1 :])
+        rows = [(*row[:bounds], *row[bounds + 1 :]) for row in rows]
     shade = "The shade grows with the distance from the proven optimum"
     parts = [
         f"{words.heading} of the feasible plans, mean over the seeds. {shade}, or from the bound "
@@ -116,9 +120,9 @@ def case_table(findings: Findings, metric: MetricFindings) -> Table:
         f"{words.slug}-by-case",
         f"{words.heading} by case",
         columns,
-        rows,
+        tuple(rows),
         " ".join(parts),
-        lead=1 + len(findings.labels.level_names),
+        lead=lead,
     )
 
 
@@ -144,11 +148,11 @@ def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | 
     if found is None:
         return Cell(None, "not run")
     if not found["plans"]:
-        return Cell(None, listed([VERDICTS[verdict] for verdict in found["verdicts"]]))
+        return Cell(None, listed([SHORT_VERDICTS[verdict] for verdict in found["verdicts"]]))
     note = ""
     own_bound = _shown(metric, status, found["own_bound"])
     if own_bound is not None and not found["proved"]:
-        note = f"{words.limit} {with_unit(own_bound, words.kind)}"
+        note = f"{words.limit} {show(own_bound, words.kind)}"
     if found["plans"] < found["runs"]:
         note = f"{note} {found['plans']} of {found['runs']} runs".strip()
     best = status is not None and name in status["best_by"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from experiments.report.document import Cell, Column, Kind, Section, Table, Value, row, slug
+from experiments.report.findings import ranking
 from experiments.report.formats import first_line
 from experiments.report.opening import VIRTUAL_BEST
 from experiments.report.queries import FAILURES
+from experiments.report.views import UNSUITABLE
 from experiments.report.words import KINDS, OBJECTIVES, VERDICTS, shift_text
 
 if TYPE_CHECKING:
@@ -61,6 +64,8 @@ def own_gap_table(findings: Findings, objective: str) -> Table:
         Column("seconds", "Time, mean", "duration"),
     )
     found = [item for item in findings.own_gaps if item["objective_name"] == objective]
+    ranks = ranking(found, {item["contestant"]: item["cases"] for item in found})
+    found.sort(key=lambda item: ranks[item["contestant"]])
     rows = [_gap_row(findings, item) for item in found]
     best = next(item for item in findings.own_best if item["objective_name"] == objective)
     known = 0.0 if best["plans"] else None
@@ -181,6 +186,11 @@ def failure_table(findings: Findings) -> Table:
         Column("error", "First line of the error"),
         Column("run", "Run", "name"),
     )
+    place = {case.problem: number for number, case in enumerate(findings.labels.cases)}
+
+    def in_order(item: Record) -> tuple[str, int, int]:
+        return item["contestant"], place[item["problem"]], item["seed"]
+
     rows = [
         row(
             item["contestant"],
@@ -191,7 +201,7 @@ def failure_table(findings: Findings) -> Table:
             first_line(item["error"]),
             item["run_key"][:_SHOWN_KEY],
         )
-        for item in findings.failed
+        for item in sorted(findings.failed, key=in_order)
     ]
     return Table("failed-runs", "Failed runs", columns, tuple(rows))
 
@@ -207,7 +217,7 @@ def not_applicable_table(findings: Findings) -> Table:
         row(
             item["contestant"],
             item["runs"],
-            first_line((item["error"] or "").removeprefix("unsuitable:")),
+            re.sub(UNSUITABLE, "", first_line(item["error"])),
         )
         for item in findings.not_applicable
     ]

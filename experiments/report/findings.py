@@ -12,6 +12,8 @@ from experiments.report.queries import ask
 from experiments.report.views import METRICS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from experiments.report.labels import Labels
@@ -64,10 +66,10 @@ class MetricFindings:
 
     @property
     def order(self) -> list[str]:
-        """Contestants with a plan somewhere, the best mean gap first, then the quicker one."""
+        """Contestants with a plan somewhere, the best first."""
         known = [item for item in self.contestants.values() if item["num_gap_known"]]
-        known.sort(key=lambda item: (item["gap_known"], item["contestant"]))
-        return [item["contestant"] for item in known]
+        ranks = ranking(known, dict.fromkeys(self.contestants, self.num_measured))
+        return sorted(ranks, key=ranks.__getitem__)
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,28 @@ def gather(spark: SparkSession, labels: Labels) -> Findings:
         failed=ask(spark, queries.FAILED_RUNS),
         not_applicable=ask(spark, queries.NOT_APPLICABLE),
     )
+
+
+def ranking(rows: Rows, cases: Mapping[str, int]) -> dict[str, tuple[float, str]]:
+    """Return what contestants are sorted by: the mean gap to the best known, then the name.
+
+    A case without a plan counts as the widest gap there is, so that failing on the hard cases
+    does not lead the table. Only the order follows from this; no gap is shown for such a case.
+
+    Parameters
+    ----------
+    rows
+        ``contestant``, ``gap_known``, ``worst_gap_known`` and ``num_gap_known``.
+    cases
+        By contestant, the number of cases that it could have solved.
+    """
+    widest = max((item["worst_gap_known"] or 0.0 for item in rows), default=0.0)
+    ranks = {}
+    for item in rows:
+        name, known = item["contestant"], item["num_gap_known"]
+        missing = max(0, cases[name] - known) * max(1.0, widest)
+        ranks[name] = (((item["gap_known"] or 0.0) * known + missing) / max(1, cases[name]), name)
+    return ranks
 
 
 def time_shift(median_seconds: float | None) -> float:

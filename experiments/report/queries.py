@@ -97,7 +97,7 @@ WITH per_case AS (
 SELECT objective_name, contestant, {_OVER_CASES}, count(*) AS cases,
   sum(runs) AS runs, sum(plans) AS plans, sum(proved) AS proved, sum(best) AS best
 FROM per_case GROUP BY objective_name, contestant
-ORDER BY objective_name, gap_known NULLS LAST, contestant
+ORDER BY objective_name, contestant
 """
 """Per objective and contestant: the three gaps, mean over cases and worst run."""
 

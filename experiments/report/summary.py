@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.report.formats import listed, with_unit
+from experiments.report.formats import with_unit
 from experiments.report.metric_words import WORDS
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def _state(findings: Findings, metric: MetricFindings) -> str:
     proved = sum(row["optimum"] is not None for row in rows)
     if not proved:
         return f"No run proved an optimal {name}."
-    parts = [f"The optimal {name} is proved on {proved} of {cases} cases"]
+    many = f"all {cases}" if proved == cases > 1 else f"{proved} of {cases}"
+    parts = [f"The optimal {name} is proved on {many} cases"]
     if none:
         parts.append(f"{none} {'is' if none == 1 else 'are'} proven infeasible")
     bounded = sum(row["optimum"] is None and row["best_bound"] is not None for row in rows)
@@ -108,8 +109,10 @@ def _reached(findings: Findings, metric: MetricFindings) -> list[str]:
 
 
 def _in_time(findings: Findings, name: str) -> str:
-    seconds = findings.contestants[name]["seconds"]
-    return f" in {_text(seconds, 'duration')}" if seconds is not None else ""
+    tally = findings.contestants[name]
+    seconds, plans, runs = tally["seconds"], tally["plans"], tally["solvable"]
+    time = f" in {_text(seconds, 'duration')}" if seconds is not None else ""
+    return time if plans == runs else f"{time}, with a plan in {plans} of {runs} runs"
 
 
 def _short(metric: MetricFindings, name: str) -> str:
@@ -132,5 +135,5 @@ def _failures(findings: Findings) -> str:
     if refused:
         counts = "counts" if refused == 1 else "count"
         parts.append(f"{plural(refused, 'plan')} broke limits and {counts} in no gap")
-    text = listed(parts) if parts else ""
+    text = "; ".join(parts)
     return f"{text}." if text else ""

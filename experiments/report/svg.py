@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 # what is drawn → the CSS variable it becomes; the values only need to be unlike each other
 _INK, _GRID = "#010101", "#020202"
-_SERIES = tuple(f"#0303{number:02x}" for number in range(1, 8))
+_SERIES = tuple(f"#0303{number:02x}" for number in range(1, 10))
 _VARIABLES = {_INK: "--ink", _GRID: "--grid"} | {
     color: f"--series-{number}" for number, color in enumerate(_SERIES)
 }
 
-_MARKERS = "osD^vPX<>hdp"
+_MARKERS = "osD^vPX<>hdp*8H"
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 _SHOWN_NAME = 34
 

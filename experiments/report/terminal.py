@@ -41,10 +41,10 @@ def print_report(report: Report, console: Console) -> None:
         console.print(Text(printable(sentence)))
     for table in report.sections[0].tables[:2] if report.sections else ():
         short = brief(table)
-        for part in split(short, console.width):
+        for number, part in enumerate(split(short, console.width)):
             console.print()
-            title = f"{part.title} ({short.unit})" if short.unit else part.title
-            console.print(Text(printable(title), style="bold"))
+            more = ", continued" if number else ""
+            console.print(Text(printable(short.heading + more), style="bold"))
             console.print(grid(part, unit=not short.unit))
         if short.caption:
             console.print(Text(printable(short.caption), style="dim"))
@@ -59,7 +59,7 @@ def brief(table: Table) -> Table:
         cell.note == OTHER for row in rows for cell in row
     )
     caption = " · ".join(
-        [f"{STAR} not proved by this run"] * starred
+        [f"{STAR} not proved, or not by all runs: see the report"] * starred
         + [f"{OTHER} optimises something else"] * marked
     )
     columns = tuple(table.columns[i] for i in chosen)
@@ -84,10 +84,8 @@ def split(table: Table, width: int) -> Iterator[Table]:
             used += widths[end]
             end += 1
         chosen = [*range(table.lead), *range(start, end)]
-        more = "" if start == table.lead else " (continued)"
         yield replace(
             table,
-            title=table.title + more,
             columns=tuple(table.columns[i] for i in chosen),
             rows=tuple(tuple(row[i] for i in chosen) for row in table.rows),
         )

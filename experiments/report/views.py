@@ -31,6 +31,9 @@ RELATIVE_TOLERANCE = 1e-6
 ABSOLUTE_NOISE = 1e-9
 """Rounding noise around zero, where nothing is relative."""
 
+UNSUITABLE = "^(unsuitable|UnsuitableMethod): "
+"""How the error of a run begins whose method said that it does not suit the instance."""
+
 METRICS = {"imc_gain": "max", "load_distance": "min"}
 """What every feasible plan is measured by, whatever its method optimises; with its sense."""
 
@@ -76,7 +79,7 @@ SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
     ELSE instance_sha256 END AS problem,
   {contestant} AS contestant,
   CASE
-    WHEN outcome <> 'ok' AND startswith(error, 'unsuitable:') THEN 'not applicable'
+    WHEN outcome = 'error' AND error RLIKE '{unsuitable}' THEN 'not applicable'
     WHEN outcome IN ('crash', 'timeout', 'memory') THEN outcome
     WHEN outcome <> 'ok' THEN 'error'
     WHEN termination = 'error' THEN 'error'
@@ -201,7 +204,9 @@ def define_views(spark: SparkSession, rows: DataFrame) -> Labels:
     of_case = case_factors(spark, names)
     settings = [name for name in setting_factors(spark, names) if name not in of_case]
     expression, args = contestant_expression(settings)
-    runs = spark.sql(_RUNS.format(contestant=expression), args).localCheckpoint()
+    runs = spark.sql(
+        _RUNS.format(contestant=expression, unsuitable=UNSUITABLE), args
+    ).localCheckpoint()
     runs.createOrReplaceTempView("runs")
     metrics = ", ".join(f"'{name}', '{sense}', {name}" for name, sense in METRICS.items())
     for name, text in _VIEWS.items():

@@ -24,6 +24,9 @@ VERDICTS = {
     "memory": "out of memory",
 }
 
+SHORT_VERDICTS = VERDICTS | {"not applicable": "n/a", "proven infeasible": "infeasible"}
+"""The same for narrow columns."""
+
 
 def shift_text(shift: float) -> str:
     """Say how times are averaged."""

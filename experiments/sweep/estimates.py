@@ -19,7 +19,7 @@ LEARNED_COLUMNS = ("run_key", "method_label", "solver", "instance_sha256", "time
 """What an `Estimator` reads of stored rows."""
 
 _SHARE = 3
-_UNKNOWN_SECONDS = 0.05
+_UNKNOWN_SECONDS = 0.02
 _UNLIMITED_SECONDS = 60.0
 _EXACT_SECONDS_PER_CELL = 1e-4  # a guess for task × node models; runs soon tell better
 

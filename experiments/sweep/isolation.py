@@ -316,6 +316,7 @@ def _run(function: Callable[[Any], Any], sock: socket.socket, output: int, guard
         if os.getppid() != guardian:
             return
         _take_output(output)
+        processes.forget_finders()
         faulthandler.enable(file=2, all_threads=False)
         while True:
             header = _read(sock, _HEADER.size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import select
 import signal
@@ -65,6 +66,17 @@ def _open_files() -> list[int]:
         with contextlib.suppress(OSError):
             return [int(name) for name in os.listdir(folder)]  # noqa: PTH208 (Path costs a stat each)
     return list(range(3, 256))
+
+
+def forget_finders() -> None:
+    """Drop what finders know: they keep zips open, by descriptors that `forget_files` replaced."""
+    from importlib.metadata import MetadataPathFinder
+
+    importlib.invalidate_caches()
+    try:
+        MetadataPathFinder.invalidate_caches()
+    except TypeError:  # before Python 3.12 it is no class method, and the line above spares it
+        MetadataPathFinder.invalidate_caches(MetadataPathFinder)  # type: ignore[call-arg]
 
 
 def limit_data(limit: int | None) -> None:

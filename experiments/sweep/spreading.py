@@ -20,7 +20,7 @@ from experiments.spark.session import SparkFailed, is_local
 from experiments.sweep.estimates import MAX_CHUNK_SECONDS, MIN_CHUNK_SECONDS, make_chunks
 from experiments.sweep.progress import SweepProgress
 from experiments.sweep.store import list_parts, write_part
-from experiments.sweep.worker import Setting, pack_chunk, run_partition
+from experiments.sweep.worker import Setting, own_versions, pack_chunk, run_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ class Spreader:
         self._collect = self._must_collect() if collect is None else collect
         shared = None if self._collect else str(folder.parts.resolve())
         stop = None if self._collect else str(self._stop.resolve())
-        self._setting = Setting(sweep, runner, shared, stop)
+        self._setting = Setting(sweep, runner, own_versions(), shared, stop)
         self._slots = max(1, self._context.defaultParallelism // self._task_cpus())
 
     def _task_cpus(self) -> int:

@@ -42,6 +42,8 @@ class Setting:
         Its name.
     runner
         Dotted name of the function that does a run.
+    versions
+        What `own_versions` says on the driver, whose code it is that runs.
     parts
         Folder for finished batches; None where rows go through the driver.
     stop
@@ -50,6 +52,7 @@ class Setting:
 
     sweep: str
     runner: str
+    versions: str
     parts: str | None = None
     stop: str | None = None
 
@@ -158,7 +161,7 @@ class _Chunk:
             **run["columns"],
             "sweep": self.setting.sweep,
             "host": socket.gethostname(),
-            "versions": own_versions(),
+            "versions": self.setting.versions,
             "started_at": started,
         }
         return make_row(known, answer, spent)

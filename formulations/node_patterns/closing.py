@@ -16,6 +16,7 @@ import numpy as np
 
 from formulations.node_patterns.filtering import filtered
 from formulations.node_patterns.integer import IN_PROCESS, choose
+from formulations.node_patterns.problem import ROUNDING
 from formulations.node_patterns.start import feasible
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ MANY_CLASSES = 10
 SHORT_TRY = 300
 """With many classes the integer program is tight: a short try comes before the functionals."""
 
-ROUNDING = 1e-9
+NEGATIVE = 1e-3
+"""A bound further below 0 than this proves that there is no allocation."""
 
 
 @dataclass(eq=False)
@@ -74,10 +76,15 @@ class Standing:
             return False
         self.counts, self.value = counts, value
         self.clock.note(value=value)
+        self.prove(self.bound)
         return True
 
     def prove(self, bound: float) -> None:
         """Take a bound if it is better; it never falls below the value in hand."""
+        if bound < -NEGATIVE:  # no allocation gains less than nothing: there is none
+            bound = -np.inf
+        if bound <= self.value + ROUNDING:
+            bound = self.value
         self.bound = max(min(self.bound, bound), self.value)
         if np.isfinite(self.bound):
             self.clock.note(bound=self.bound)
@@ -96,16 +103,16 @@ class Standing:
 def close(standing: Standing, pricer: Pricer, root: Root, backend: Backend) -> None:
     """Close the gap as far as the clock and the memory allow."""
     problem = standing.problem
-    target = standing.value
+    previous = np.inf
     most = max(1, MOST_COUNTS // problem.num_classes)
     while not standing.closed and not standing.clock.over():
-        pool, target = _largest_pool(standing, pricer, root, most, target)
-        if pool is None:
-            return
+        pool, target = _largest_pool(standing, pricer, root, most)
+        if pool is None or target >= previous:
+            return  # what is left does not fit into memory
         _close_pool(standing, pool, _root_reach(problem, root, pool), root.price, target, backend)
         if target <= standing.value:
             return  # the pool held everything better than what is in hand
-        target = standing.value
+        previous = target
 
 
 def _root_reach(problem: PatternProblem, root: Root, pool: Pool) -> Floats:
@@ -113,9 +120,10 @@ def _root_reach(problem: PatternProblem, root: Root, pool: Pool) -> Floats:
 
 
 def _largest_pool(
-    standing: Standing, pricer: Pricer, root: Root, most: int, target: float
+    standing: Standing, pricer: Pricer, root: Root, most: int
 ) -> tuple[Pool | None, float]:
-    """Enumerate what can beat the target; raise the target until that fits into memory."""
+    """Enumerate what can beat the value in hand, or a higher target if that is too much."""
+    target = standing.value
     for _ in range(40):
         slack = root.bound - target
         pool = pricer.enumerate(root.price, root.highest - slack - ROUNDING, most)

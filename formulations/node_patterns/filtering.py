@@ -13,6 +13,7 @@ from formulations.node_patterns.functional_bound import (
     sharpened,
     whole_weights,
 )
+from formulations.node_patterns.problem import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,6 @@ HALVING = ((1000, 1), (12, 5), (3, 25))
 """Functionals kept and subgradient steps of each round."""
 
 _SPLITS = 16
-_ROUNDING = 1e-9
 
 
 class _Survivors:
@@ -64,7 +64,7 @@ class _Survivors:
         """Keep the patterns that can still beat the goal."""
         self.bound = min(self.bound, max(found.bound, self.goal))
         self.reach = np.minimum(self.reach, found.reach)
-        keep = self.reach > self.goal + _ROUNDING
+        keep = self.reach > self.goal + ROUNDING
         self.pool, self.reach = self.pool.only(keep), self.reach[keep]
         if len(self.pool) == 0:
             self.bound = self.goal

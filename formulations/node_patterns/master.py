@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.node_patterns.problem import ROUNDING
 from optim.solvers.inprocess import solve_lp
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from formulations.node_patterns.problem import Counts, Floats, PatternProblem
 
 ROUNDS = 2000
-TINY = 1e-9
-"""Values this small, against a total of `problem.TOTAL_RATE`, are rounding."""
 
 SHORTAGE = 1e-5
 """A proven shortage above this (in tasks) is a proof of infeasibility."""
@@ -130,10 +129,10 @@ def generate(
         for k in range(problem.num_node_classes):
             columns.add(k, start[owner == k])
     else:
-        first = _rounds(problem, pricer, clock, columns, 0.0, gainless=True)
+        first = _rounds(problem, pricer, clock, columns, -SHORTAGE, gainless=True)
         if first.bound < -SHORTAGE:
             return replace(first, bound=-np.inf, unplaced=-first.bound)
-    return _rounds(problem, pricer, clock, columns, floor, gainless=False)
+    return _rounds(problem, pricer, clock, columns, floor + ROUNDING, gainless=False)
 
 
 def _rounds(
@@ -148,6 +147,7 @@ def _rounds(
     penalty = 1.0 if gainless else 10.0 * _dearest_task(problem)
     best = Root(np.inf, np.zeros(problem.num_classes), np.full(problem.num_node_classes, np.inf),
                 columns.counts, columns.node_class)  # fmt: skip
+    tiny = 0.5 * ROUNDING / max(1, problem.num_nodes)
     for _ in range(ROUNDS):
         gain = np.zeros_like(columns.gain) if gainless else columns.gain
         price, node_price, value, shortage = columns.master(gain, penalty)
@@ -155,7 +155,7 @@ def _rounds(
             price, node_price = np.maximum(price, -1.0), np.maximum(node_price, -1.0)
         highest, added, proven = np.empty(problem.num_node_classes), 0, True
         for k in range(problem.num_node_classes):
-            answer = pricer.price(k, price, node_price[k] + TINY, gainless=gainless)
+            answer = pricer.price(k, price, node_price[k] + tiny, gainless=gainless)
             highest[k] = answer.highest
             proven &= answer.proven
             added += columns.add(k, answer.counts)
@@ -167,7 +167,7 @@ def _rounds(
             penalty *= 10.0
             if penalty < 1e9:
                 continue
-        if added == 0 or best.bound <= floor + TINY or clock.over():
+        if added == 0 or best.bound <= floor or clock.over():
             break
         if gainless and value > -1e-9:
             break

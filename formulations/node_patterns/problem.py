@@ -18,6 +18,9 @@ Counts = NDArray[np.int64]
 TOTAL_RATE = 1000.0
 """Rates are scaled to this total, so that one set of tolerances suits every unit."""
 
+ROUNDING = 1e-8
+"""Scaled gains that differ by less are the same."""
+
 
 @dataclass(frozen=True, eq=False)
 class PatternProblem:

@@ -292,7 +292,7 @@ def iterate(counts, rate, load, limit, least, most, owner, draws, budget):  # ty
     tuple
         (N, G) counts and their gain.
     """
-    num_nodes, num_classes = counts.shape
+    num_nodes = len(counts)
     best = counts.copy()
     everywhere = np.ones(num_nodes, dtype=np.bool_)
     pairs = _settle(best, everywhere, rate, load, limit, least, most, owner, budget)

@@ -151,9 +151,9 @@ def _with_single_tasks(state, start, node_of):
 def naive(size, load, room, allowed, edge_u, edge_v, order):
     """Run the naive algorithm of section 3.1; arguments and result as for `task_level`.
 
-    Nodes stand by capacity. Pairs go on the current node; where one does not fit, the next node that
-    hosts it becomes the current one. The second task of a half-placed pair joins the first where it
-    fits. What is left goes on the first node with room.
+    Nodes stand by capacity. Pairs go on the current node; where one does not fit, the next node
+    that hosts it becomes the current one. The second task of a half-placed pair joins the first
+    where it fits. What is left goes on the first node with room.
     """
     state = new_state(size, load, room, allowed)
     start = np.zeros(len(size) + 1, np.int64)

@@ -132,6 +132,61 @@ def fuse(first: list[Task], other: list[Task], tasks: list[Task]) -> None:
         put(moving, n_i)
 
 
+def task_level(instance: Instance, rates: dict[tuple[int, int], float]) -> list[int]:
+    """Run Algorithm 1 with priority by task IMC, row by row within a group pair."""
+    nodes = [Node(n, float(instance.headroom[n, 0])) for n in range(instance.num_nodes)]
+    tasks = [
+        Task(t, int(instance.tasks.operator[t]), float(instance.tasks.load[t, 0]))
+        for t in range(instance.num_tasks)
+    ]
+    groups = [[t for t in tasks if t.group == g] for g in range(instance.num_operators)]
+    weight = {(i, j): c / (len(groups[i]) * len(groups[j])) for (i, j), c in rates.items()}
+    pairs = [
+        (t_m, t_n)
+        for i, j in sorted(rates, key=lambda e: (-weight[e], e))
+        for t_m in groups[i]
+        for t_n in groups[j]
+    ]
+    last_groups, n_i = None, None
+    for t_m, t_n in pairs:
+        if t_m.node is not None and t_n.node is not None:
+            fuse_nodes(t_m.node, t_n.node, tasks)
+            continue
+        n_i = pick_node(t_m, t_n, last_groups, n_i, nodes)
+        last_groups = (t_m.group, t_n.group)
+        waiting = [t for t in (t_m, t_n) if t.node is None]
+        if cost(waiting) <= n_i.mu + 1e-6:
+            put(waiting, n_i)
+    allocate_single_tasks([t for t in tasks if t.node is None], nodes)
+    return [-1 if t.node is None else t.node.index for t in tasks]
+
+
+def pick_node(
+    t_m: Task, t_n: Task, last_groups: tuple[int, int] | None, n_i: Node | None, nodes: list[Node]
+) -> Node:
+    """Algorithm 2."""
+    if t_m.node is not None:
+        return t_m.node
+    if t_n.node is not None:
+        return t_n.node
+    switched = last_groups != (t_m.group, t_n.group)
+    if switched or n_i is None or t_m.cost + t_n.cost > n_i.mu + 1e-6:
+        return top(nodes)
+    return n_i
+
+
+def fuse_nodes(n_m: Node, n_n: Node, tasks: list[Task]) -> None:
+    """Algorithm 1, lines 17 to 23."""
+    if n_m is n_n:
+        return
+    if n_m.initial >= n_n.initial:
+        n_m, n_n = n_n, n_m
+    if n_m.initial - n_m.mu <= n_n.mu + 1e-6:
+        moving = [t for t in tasks if t.node is n_m]
+        n_m.mu = n_m.initial
+        put(moving, n_n)
+
+
 def allocate_single_tasks(rest: list[Task], nodes: list[Node]) -> None:
     """Algorithm 3."""
     for task in sorted(rest, key=lambda t: (-t.cost, t.group, t.index)):

@@ -246,3 +246,21 @@ def test_the_child_s_input_is_empty_and_its_output_is_kept_apart(
 
 def read_input() -> bytes:
     return os.read(0, 10)
+
+
+def test_a_zip_that_the_caller_has_open_can_be_read(
+    caller: IsolatedCaller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding metadata in a zip keeps the zip open, and that descriptor is not handed down."""
+    import importlib.metadata
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
+        for name, version in (("zipped", "1.5"), ("other", "2.0")):
+            text = f"Name: {name}\nVersion: {version}\n"
+            archive.writestr(f"{name}-{version}.dist-info/METADATA", text)
+            archive.writestr(f"{name}.bin", os.urandom(1 << 20))  # more than any buffer holds
+    monkeypatch.syspath_prepend(str(tmp_path / "p.zip"))
+    assert importlib.metadata.version("other") == "2.0"
+    answer = caller.call((importlib.metadata.version, "zipped"), 60)
+    assert (answer.error, answer.value) == (None, "1.5")

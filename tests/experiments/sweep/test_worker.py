@@ -45,7 +45,7 @@ def chunk(make_spec: Callable[..., Spec]) -> tuple[bytes, Documents]:
 
 def test_rows_are_written_as_parts(chunk: tuple[bytes, Documents], tmp_path: Path) -> None:
     data, documents = chunk
-    setting = Setting("t", fakes.NAME, str(tmp_path))
+    setting = Setting("t", fakes.NAME, "{}", str(tmp_path))
     assert list(run_partition(setting, documents, None, [data])) == [4]
     (part,) = list_parts(tmp_path)
     assert (part.rows, part.failed) == (4, 2)
@@ -63,14 +63,14 @@ def test_rows_that_wait_too_long_are_stored_at_once(
     chunk: tuple[bytes, Documents], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "FLUSH_SECONDS", 0.0)
-    setting = Setting("t", fakes.NAME, str(tmp_path))
+    setting = Setting("t", fakes.NAME, "{}", str(tmp_path))
     list(run_partition(setting, chunk[1], None, [chunk[0]]))
     assert [part.rows for part in list_parts(tmp_path)] == [1, 1, 1, 1]
 
 
 def test_rows_can_be_handed_over(chunk: tuple[bytes, Documents]) -> None:
     kept: list[dict[str, Any]] = []
-    list(run_partition(Setting("t", fakes.NAME), chunk[1], kept.extend, [chunk[0]]))
+    list(run_partition(Setting("t", fakes.NAME, "{}"), chunk[1], kept.extend, [chunk[0]]))
     assert len(kept) == 4
 
 
@@ -79,7 +79,7 @@ def test_a_stop_file_ends_the_chunk_with_what_is_done(
 ) -> None:
     stop = tmp_path / "stop"
     kept: list[dict[str, Any]] = []
-    setting = Setting("t", fakes.NAME, None, str(stop))
+    setting = Setting("t", fakes.NAME, "{}", None, str(stop))
     assert list(run_partition(setting, chunk[1], kept.extend, [chunk[0]])) == [4]
     stop.touch()
     assert list(run_partition(setting, chunk[1], kept.extend, [chunk[0]])) == [0]

@@ -1,0 +1,259 @@
+"""`albic`: load balance with collocation on top of the MILP, one pair of key groups a round.
+
+Pairs that send to one another more than the average are worth collocating. Those that are together
+stay so: they move as indivisible units, split where a unit would be too heavy or too costly to
+move. Of those apart the one with most traffic is pinned to one node. Then the MILP balances the
+units; where that fails the load balance asked for, units are split finer, down to single key
+groups.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.balance_instance import balance_problem
+from formulations.balance_milp import METHOD as BALANCE_MILP
+from formulations.balance_milp import impossible
+from heuristics.albic_steps.pinning import Pins, choose_pins
+from heuristics.albic_steps.scores import beneficial_pairs
+from heuristics.albic_steps.sets import merge_pairs
+from heuristics.albic_steps.solving import UnitSolver
+from heuristics.albic_steps.splitting import PartLimits, split_sets
+from heuristics.albic_steps.units import Units
+from optim.local_search.balance_problem import tolerated
+from optim.measures import imc_gain_of
+from optim.registry import Method, Option, Outcome
+from optim.results import Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from heuristics.albic_steps.scores import DirectedPairs
+    from optim.instance import Instance
+    from optim.local_search.balance_problem import BalanceProblem, Ints
+    from optim.registry import Request
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of steps 2 to 4: what was tried, and what came out.
+
+    Attributes
+    ----------
+    part_load
+        maxPL in percent of the mean load of a node.
+    num_units
+        Indivisible units of more than one key group.
+    pairs
+        Pinned pairs.
+    placement
+        (T,) of the key groups; ``None`` when the MILP has no solution, or none was found in time.
+    distance
+        Its load distance.
+    proven_infeasible
+        Whether the MILP was shown to have none.
+    """
+
+    part_load: float
+    num_units: int
+    pairs: tuple[tuple[int, int], ...]
+    placement: Ints | None
+    distance: float
+    proven_infeasible: bool
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Run ALBIC for one period; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A task has no current node.
+    SolverError
+        A solver's claim does not survive our own count.
+    """
+    began = time.perf_counter()
+    solver = UnitSolver.warmed(request)
+    compiled = time.perf_counter() - began
+    problem = balance_problem(instance, "albic")
+    reasons = impossible(instance, problem)
+    if reasons:
+        return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
+    rounds = plan_rounds(instance, problem, solver, request.options, request.seed)
+    best = min(
+        (r for r in rounds if r.placement is not None), key=lambda r: r.distance, default=None
+    )
+    accepted = max_distance_of(instance, request.options)
+    if rounds[-1].placement is not None and rounds[-1].distance <= accepted:
+        best = rounds[-1]
+    times = {"compile": compiled, "build": solver.build_seconds, "solve": solver.solve_seconds}
+    if best is None or best.placement is None:
+        proven = rounds[-1].proven_infeasible and rounds[-1].part_load == 0
+        why = Termination.INFEASIBLE if proven else Termination.HEURISTIC
+        notes = ["no placement within the budget keeps every limit"] if proven else []
+        return Outcome(why, notes=[*notes, *solver.notes], times=times)
+    return Outcome(
+        Termination.HEURISTIC,
+        node=best.placement.astype(np.int32),
+        claimed=imc_gain_of(instance, best.placement),
+        notes=[*_told(instance, problem, rounds, best, accepted), *solver.notes],
+        times=times,
+        solver=solver.name,
+    )
+
+
+def plan_rounds(
+    instance: Instance,
+    problem: BalanceProblem,
+    solver: UnitSolver,
+    options: Mapping[str, Any],
+    seed: int,
+) -> list[Round]:
+    """Run steps 1 to 4 and return every round; the last one ended it.
+
+    Parameters
+    ----------
+    instance, problem
+        What is planned, and its arrays.
+    solver
+        Of the MILP.
+    options, seed
+        Of the method.
+    """
+    rng = np.random.default_rng(seed)
+    pairs = beneficial_pairs(instance, float(options["score_factor"]))
+    together = problem.home[pairs.source] == problem.home[pairs.target]
+    # a key group that may not stay takes no other along
+    free = ~(problem.must_move[pairs.source] | problem.must_move[pairs.target])
+    sets = merge_pairs(pairs.where(together & free), problem.num_tasks)
+    apart = pairs.where(~together)
+    accepted = max_distance_of(instance, options)
+    rounds: list[Round] = []
+    part_load = float(options["max_part_load"])
+    while True:
+        rounds.append(_round(instance, problem, sets, apart, solver, part_load, options, rng))
+        last = rounds[-1]
+        met = last.placement is not None and last.distance <= accepted
+        if met or part_load <= 0 or solver.stopped:
+            return rounds
+        part_load = max(0.0, part_load - float(options["part_load_step"]))
+
+
+def max_distance_of(instance: Instance, options: Mapping[str, Any]) -> float:
+    """Return maxLD in units of the first resource, the instance's own limit included."""
+    limit = float(options["max_load_distance"])
+    own = instance.limits.max_load_distance
+    limit = limit if own is None else min(limit, own)
+    return limit + float(tolerated(limit))
+
+
+def _round(
+    instance: Instance,
+    problem: BalanceProblem,
+    sets: list[np.ndarray[Any, Any]],
+    apart: DirectedPairs,
+    solver: UnitSolver,
+    part_load: float,
+    options: Mapping[str, Any],
+    rng: np.random.Generator,
+) -> Round:
+    """Split, pin, solve; at maxPL = 0 the pure MILP over single key groups."""
+    parts: list[np.ndarray[Any, Any]] = []
+    if part_load > 0:
+        limits = PartLimits.of(problem, part_load / 100.0 * mean_node_load(problem))
+        parts = split_sets(instance, sets, limits, rng)
+    units, pins = Units.of(problem, parts), Pins()
+    if part_load > 0:
+        pins = choose_pins(units, apart, int(options["pairs_per_round"]), rng)
+    answer = solver.solve(units, pins)
+    distance = np.inf if answer is None else problem.levels(answer).distance
+    return Round(
+        part_load,
+        int((units.size > 1).sum()),
+        tuple(pins.pairs),
+        answer,
+        float(distance),
+        solver.proven_infeasible,
+    )
+
+
+def mean_node_load(problem: BalanceProblem) -> float:
+    """Return the load of the balanced resource, background included, by number of staying nodes."""
+    return float((problem.load.sum() + problem.background.sum()) / len(problem.staying))
+
+
+def _told(
+    instance: Instance,
+    problem: BalanceProblem,
+    rounds: list[Round],
+    best: Round,
+    accepted: float,
+) -> list[str]:
+    """Say what the rounds did and how maxPL and maxLD were read."""
+    mean = mean_node_load(problem)
+    ids = instance.tasks.ids
+    pinned = ", ".join(f"{ids[a]} with {ids[b]}" for a, b in best.pairs[:5]) or "no pair"
+    share = f" ({100 * accepted / mean:.3g} % of the mean node load)" if mean > 0 else ""
+    notes = [
+        f"maxPL {best.part_load:g} % of the mean node load: {best.num_units} units of several key "
+        f"groups; {pinned} pinned; {len(rounds)} rounds",
+        f"maxLD {accepted:.6g} points{share}: load distance {best.distance:.6g}",
+    ]
+    if best.distance > accepted:
+        notes.append("maxLD is not met even by single key groups")
+    return notes
+
+
+METHOD = Method(
+    name="albic",
+    family="rebalancing",
+    kind="heuristic",
+    objective="imc_gain",
+    run=run,
+    summary="ALBIC: collocated key groups move together, one more pair a round, MILP for balance",
+    source="Madsen, Zhou, Cao 2016, section 4.3.2, steps 1 to 4",
+    needs=("tasks", "nodes", "traffic", "current_placement"),
+    honours=BALANCE_MILP.honours,
+    options=(
+        Option(
+            "score_factor",
+            "float",
+            1.5,
+            "sF: a pair counts when it carries more than sF times the sender's average",
+            minimum=0.0,
+        ),
+        Option(
+            "max_load_distance",
+            "float",
+            10.0,
+            "maxLD in units of the first resource; the instance's own limit counts too",
+            minimum=0.0,
+        ),
+        Option(
+            "max_part_load",
+            "float",
+            25.0,
+            "maxPL to begin with: most load of a unit, in percent of the mean node load",
+            minimum=0.0,
+        ),
+        Option(
+            "part_load_step",
+            "float",
+            5.0,
+            "what maxPL is lowered by while maxLD is not met, in the same percent",
+            minimum=0.1,
+        ),
+        Option("pairs_per_round", "int", 1, "pairs to pin; the paper pins one", minimum=0),
+    ),
+    solvers=BALANCE_MILP.solvers,
+    default_solver=BALANCE_MILP.default_solver,
+    promises_feasibility=True,
+)
+
+
+_ = replace
