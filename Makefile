@@ -74,7 +74,10 @@ docs-check: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@mkdir -p build/bench
-	$(BIN)/python -m experiments.benchmarks -o build/bench
+	@set -e; for file in $$(grep -l '__main__' experiments/benchmarks/*.py); do \
+	name=$$(basename $$file .py); echo "benchmark $$name"; \
+	$(BIN)/python -m experiments.benchmarks.$$name > build/bench/$$name.md; \
+	cat build/bench/$$name.md; done
 
 constraints: $(VENV)/.installed-dev
 	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt

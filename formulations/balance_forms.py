@@ -138,6 +138,6 @@ def _check_size(binaries: int, form: str) -> None:
         remedy = "use --option form=moves" if form == "full" else "use --method flux"
         raise InvalidInput(
             Problem(
-                "balance-milp", binaries, f"binaries, more than {MAX_BINARIES}, are too many", remedy
+                "balance-milp", binaries, f"binaries are more than {MAX_BINARIES}", remedy
             )
         )

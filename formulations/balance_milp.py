@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "distance": ("load_distance", "min"),
     "left": ("load_on_leaving_nodes", "min"),
-    "sides": ("tightened_sides", "max"),
+    "sides": ("sum_of_sides", "min"),
     "weighted": ("weighted", "min"),
 }
 
@@ -79,7 +79,7 @@ def impossible(instance: Instance, problem: BalanceProblem) -> list[Violation]:
 
 
 def _starts(problem: BalanceProblem, request: Request) -> tuple[list[Ints], list[str], bool]:
-    """Return staying and the start asked for, notes, and whether that start enters leaving nodes."""
+    """Return the starts, notes, and whether the one asked for enters leaving nodes."""
     starts = [problem.home]
     if request.warm_start is None:
         return starts, [], False

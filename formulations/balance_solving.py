@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from formulations.balance_forms import build_full, build_moves
 from formulations.balance_model import Aim
+from optim.bounds.touch import touch_bound
 from optim.errors import SolverError
 from optim.local_search.balance_problem import lexicographically_less, ordered
 from optim.solvers import solve_linear
@@ -31,6 +32,15 @@ CAP = 1e-7
 
 #: A solver and our own count may differ by this much (relative above 1) before it is an error.
 AGREE = 1e-5
+
+#: Work granted to the levels after the load distance when no time limit is set: these break ties,
+#: their proofs may take longer than the rest together, and a count repeats where a clock does not.
+TIE_WORK: Mapping[str, Mapping[str, Any]] = {
+    "cbc": {"maxNodes": 1000},
+    "highs": {"mip_max_nodes": 1000},
+    "scip": {"limits/nodes": 1000},
+    "cp-sat": {"max_deterministic_time": 5.0},
+}
 
 #: Share of the remaining time for each level but the last.
 TIME_SHARE = 0.8
@@ -136,7 +146,7 @@ def solve_balance(
     problem: BalanceProblem,
     settings: Settings,
     starts: Sequence[Ints] = (),
-    min_distance: float = 0.0,
+    min_distance: float | None = None,
 ) -> BalanceAnswer:
     """Solve ALBIC's MILP, lexicographically or weighted.
 
@@ -148,19 +158,20 @@ def solve_balance(
         Placements to begin from; those that are not feasible are passed over. The answer is never
         worse than the best of them.
     min_distance
-        A proven lower bound of the load distance.
+        A proven lower bound of the load distance; the touch bound if not given.
 
     Raises
     ------
     SolverError
         A solver's claim does not survive our own count.
     """
+    least = touch_bound(problem) if min_distance is None else min_distance
     answer = BalanceAnswer()
     for start in starts:
         if problem.is_feasible(start):
             _take(problem, settings, start, answer)
     for goal in settings.goals(problem):
-        level = _solve_level(problem, settings, goal, answer, min_distance)
+        level = _solve_level(problem, settings, goal, answer, least)
         answer.levels.append(level)
         if answer.placement is None or level.termination in ("interrupted", "error"):
             break
@@ -186,7 +197,7 @@ def value_of(levels: Levels, goal: Goal, weights: tuple[float, float] = (1.0, 0.
     if goal == "left":
         return levels.left
     if goal == "sides":
-        return -levels.tightened
+        return levels.over + levels.under
     return weights[0] * levels.distance - weights[1] * levels.tightened
 
 
@@ -203,8 +214,10 @@ def _solve_level(
     if answer.placement is not None:
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
         if value - known <= _tolerance(settings, goal):
-            return LevelAnswer(goal, value, min(known, value), "optimal")
+            near = value - known <= OPTIMAL_POINTS
+            return LevelAnswer(goal, value, min(known, value), "optimal" if near else "gap_reached")
     solution, built = _run(problem, settings, aim, answer)
+    solution = _in_our_terms(solution, aim, built)
     _check_claims(problem, settings, goal, solution, built, answer)
     first = not answer.levels
     if first:
@@ -255,10 +268,8 @@ def _known_bound(
         return 0.0
     if goal == "sides" and answer.placement is not None:
         # one of both sides is the load distance itself, the other is at least 0
-        distance = problem.levels(answer.placement).distance
         proven = [level.bound for level in answer.levels if level.goal == "distance"]
-        least = distance if not proven or proven[0] is None else proven[0]
-        return least - 2.0 * distance
+        return 0.0 if not proven or proven[0] is None else proven[0]
     return -math.inf
 
 
@@ -288,7 +299,7 @@ def _run(
         seed=settings.seed,
         threads=settings.threads,
         warm_start=start,
-        options=settings.options,
+        options=_native(settings, aim.goal, bool(answer.levels)),
         progress=settings.progress if aim.goal == "distance" else None,
     )
     answer.build_seconds += built_at - begun + solution.build_seconds
@@ -297,6 +308,28 @@ def _run(
     if solution.message and solution.message not in answer.notes:
         answer.notes.append(solution.message)
     return solution, built
+
+
+def _in_our_terms(
+    solution: LinearSolution, aim: Aim, built: BalanceModel
+) -> LinearSolution:
+    """Tell the third level as the sum of both sides, which does not depend on d.
+
+    Its model minimises −(d_u + d_l) with d ≤ D, where d_u ≤ d − over and d_l ≤ d − under. Adding
+    2·D gives an upper estimate of over + under for a solution, and its minimum is that of the sum.
+    """
+    if aim.goal != "sides":
+        return solution
+    shift = 2.0 * float(built.model.freeze().upper[built.sides.start])
+    objective = None if solution.objective is None else solution.objective + shift
+    bound = None if solution.bound is None else solution.bound + shift
+    return replace(solution, objective=objective, bound=bound)
+
+
+def _native(settings: Settings, goal: Goal, later: bool) -> dict[str, Any]:
+    """Return native options: a later level without a time limit gets a limited amount of work."""
+    limited = settings.deadline is None and later and goal != "distance"
+    return {**(TIE_WORK[settings.solver] if limited else {}), **settings.options}
 
 
 def _check_claims(

@@ -66,6 +66,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     outcome.times = {"build": built, "compile": compiled}
     outcome.trace = recorder.trace
     outcome.notes.append(_size_note(groups, classes))
+    outcome.notes += [f"proof: {', '.join(standing.stages)}"] if standing.stages else []
     if outcome.termination is Termination.INFEASIBLE:
         outcome.reasons = why_nothing_fits(instance, standing.unplaced)
     if standing.counts is not None:
@@ -111,7 +112,7 @@ def _outcome(standing: Standing, request: Request, interrupted: bool) -> Outcome
         wide = standing.bound - standing.value > OPTIMAL * max(1.0, abs(standing.bound))
         termination = Termination.GAP_REACHED if wide else Termination.OPTIMAL
     else:
-        termination = Termination.TIME_LIMIT if clock.over() else Termination.ITERATION_LIMIT
+        termination = Termination.TIME_LIMIT if clock.over() or clock.hurried else Termination.ITERATION_LIMIT
     outcome = Outcome(termination)
     if np.isfinite(standing.bound):
         outcome.bound = standing.bound * clock.scale
@@ -142,7 +143,7 @@ METHOD = Method(
         Option(
             "max_classes",
             "int",
-            400,
+            200,
             "refuse when the tasks fall into more classes of interchangeable tasks",
             minimum=1,
         ),

@@ -10,7 +10,7 @@ groups.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,10 +97,11 @@ def run(instance: Instance, request: Request) -> Outcome:
         why = Termination.INFEASIBLE if proven else Termination.HEURISTIC
         notes = ["no placement within the budget keeps every limit"] if proven else []
         return Outcome(why, notes=[*notes, *solver.notes], times=times)
+    node = best.placement.astype(np.int32)
     return Outcome(
         Termination.HEURISTIC,
-        node=best.placement.astype(np.int32),
-        claimed=imc_gain_of(instance, best.placement),
+        node=node,
+        claimed=imc_gain_of(instance, node),
         notes=[*_told(instance, problem, rounds, best, accepted), *solver.notes],
         times=times,
         solver=solver.name,
@@ -254,6 +255,3 @@ METHOD = Method(
     default_solver=BALANCE_MILP.default_solver,
     promises_feasibility=True,
 )
-
-
-_ = replace

@@ -47,8 +47,10 @@ def run(instance: Instance, request: Request) -> Outcome:
     best_gain = -1.0
     failed: RepairOutcome | None = None
     trace: list[tuple[float, float | None, float | None]] = []
-    for nodes, parts in _cuts(instance, graph, request):
-        mended = _finished(instance, nodes, parts)
+    engine, tries = request.options["engine"], request.options["tries"]
+    preset = request.options["preset"]
+    for start in cuts(instance, request, graph, engine=engine, tries=tries, preset=preset):
+        mended = _finished(instance, start)
         if not mended.complete:
             failed = failed or mended
         else:
@@ -66,31 +68,50 @@ def run(instance: Instance, request: Request) -> Outcome:
     return Outcome(Termination.HEURISTIC, best, claimed=best_gain, trace=trace, times=times)
 
 
-def _cuts(
-    instance: Instance, graph: WeightedGraph, request: Request
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield nodes and, for each task, a position among them; with METIS several different ones."""
+def cuts(
+    instance: Instance,
+    request: Request,
+    graph: WeightedGraph | None = None,
+    *,
+    engine: str = "metis",
+    tries: int = 1,
+    preset: str = "deterministic",
+) -> Iterator[Ints]:
+    """Yield (T,) placements straight from a partitioner; capacities may be exceeded.
+
+    Parameters
+    ----------
+    instance, request
+        What to cut; the request's seed and threads are used.
+    graph
+        The instance's graph where the caller has it.
+    engine, tries, preset
+        As the options of the method.
+
+    Raises
+    ------
+    UnsuitableMethod
+        The engine is not installed.
+    """
     from heuristics.graph_partition.metis import metis_parts
     from heuristics.graph_partition.mtkahypar import mtkahypar_parts
-    from heuristics.graph_partition.weighted_graph import part_nodes
+    from heuristics.graph_partition.weighted_graph import part_nodes, weighted_graph
 
-    options = request.options
-    if options["engine"] == "mtkahypar":
+    graph = graph or weighted_graph(instance)
+    if engine == "mtkahypar":
         nodes = part_nodes(instance, graph)
         fixed = _fixed(instance, nodes)
-        preset = options["preset"]
-        yield (
-            nodes,
-            mtkahypar_parts(graph, nodes, fixed, request.seed, request.threads, preset),
-        )
+        parts = mtkahypar_parts(graph, nodes, fixed, request.seed, request.threads, preset)
+        yield _parts_to_nodes(instance, nodes, parts)
         return
-    tries = max(1, min(options["tries"], _ENTRIES // max(1, len(graph.other))))
+    tries = max(1, min(tries, _ENTRIES // max(1, len(graph.other))))
     for attempt in range(tries):
         nodes = part_nodes(instance, graph, attempt % 3)
         if attempt and len(nodes) == 1:
             return
         shuffle = attempt > 0 or request.seed > 0
-        yield nodes, metis_parts(graph, nodes, request.seed + attempt, shuffle)
+        parts = metis_parts(graph, nodes, request.seed + attempt, shuffle)
+        yield _parts_to_nodes(instance, nodes, parts)
 
 
 def _fixed(instance: Instance, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -104,15 +125,13 @@ def _fixed(instance: Instance, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
     return fixed
 
 
-def _finished(
-    instance: Instance, nodes: NDArray[np.int64], parts: NDArray[np.int64]
-) -> RepairOutcome:
-    """Give parts to nodes, repair, and descend if that brought a complete plan."""
+def _finished(instance: Instance, start: Ints) -> RepairOutcome:
+    """Repair, and descend if that brought a complete plan."""
     from optim.placing.board import board_of
     from optim.placing.descent import descend
     from optim.repair import repair
 
-    mended = repair(instance, _parts_to_nodes(instance, nodes, parts))
+    mended = repair(instance, start)
     if not mended.complete:
         return mended
     board = board_of(instance, mended.node)

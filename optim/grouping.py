@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from optim.placing.room import placing_floor, placing_masks, placing_room, restriction_kinds
+from optim.placing.room import placing_floor, placing_masks, placing_room
 
 if TYPE_CHECKING:
     from optim.instance import Instance
@@ -132,7 +132,7 @@ def task_groups(instance: Instance) -> TaskGroups:
     given partly by a full stream and partly by single pairs is compared part by part.
     """
     load = _rounded(instance.tasks.load)
-    kind, _ = restriction_kinds(instance)
+    kind = _merged_kinds(instance)
     keys = np.column_stack([load.view(np.uint64), kind.astype(np.uint64)])
     rows = _row_hashes(instance)
     alike = _numbered(np.column_stack([keys, rows]))
@@ -166,6 +166,13 @@ def node_classes(instance: Instance) -> NodeClasses:
     return NodeClasses(
         node_class.astype(np.int32), indptr, order, room[first], floor[first], target[:, first]
     )
+
+
+def _merged_kinds(instance: Instance) -> Ints:
+    """(T,) kind of restriction; kinds that leave the same nodes to a task are one."""
+    kind, _, target = placing_masks(instance)
+    _, first, where = np.unique(target, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(first[where.reshape(-1)][kind], dtype=np.int32)
 
 
 def _rounded(values: Floats) -> Floats:

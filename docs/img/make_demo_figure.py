@@ -53,7 +53,7 @@ def draw(cases: list[dict[str, str]], target: Path) -> None:
             )  # fmt: skip
         mean = sum(shares) / len(shares)
         axes.plot([mean, mean], [row - 0.4, row + 0.4], color="#d94801", lw=2, zorder=2)
-        fewer = "" if len(shares) == len(proved) else f" of {len(shares)} plans"
+        fewer = "" if len(shares) == len(proved) else f" ({len(shares)} plans)"
         axes.text(102, row, f"{mean:.1f} %{fewer}", va="center", color="#d94801")
     axes.set_yticks(range(len(METHODS)), list(METHODS.values()))
     axes.invert_yaxis()

@@ -220,6 +220,12 @@ def _can_write(token: str, _: Any) -> list[bool]:
 
 
 def _reason(error: BaseException) -> str:
+    """Return what went wrong: the last line of a worker's traceback, or the first of Java's."""
     java = getattr(error, "java_exception", None)
-    text = str(java if java is not None else error).strip()
-    return "\n".join(text.splitlines()[:3]) or type(error).__name__
+    lines = str(java if java is not None else error).strip().splitlines()
+    if not lines:
+        return type(error).__name__
+    if any(line.startswith("Traceback ") for line in lines):
+        told = [line for line in lines if line.strip() and not line.startswith((" ", "\t"))]
+        return told[-1]
+    return lines[0]

@@ -168,8 +168,8 @@ class ResultFolder:
         write_atomic(self.path / MARKER, text + "\n")
 
     def _remove_torn(self) -> None:
-        """Remove what was being written when an earlier sweep was killed."""
-        for torn in (*self.parts.glob(f"{_TEMPORARY}*"), *self.path.glob(f"{_TEMPORARY}*")):
+        """Remove what an earlier sweep left when it was killed: half-written files, stop files."""
+        for torn in (*self.parts.glob(".*"), *self.path.glob(f"{_TEMPORARY}*")):
             torn.unlink(missing_ok=True)
 
     def part_names(self) -> list[PartName]:

@@ -22,11 +22,14 @@ class Clock:
         Told of values and bounds, multiplied by `scale`.
     scale
         Instance's unit per scaled unit.
+    hurried
+        Something was cut short because of the deadline.
     """
 
     deadline: float | None = None
     recorder: ProgressRecorder | None = None
     scale: float = 1.0
+    hurried: bool = False
 
     def over(self) -> bool:
         """Whether the time is up."""

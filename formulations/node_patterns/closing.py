@@ -55,7 +55,7 @@ class Standing:
     unplaced
         Least number of tasks that find no place, where the relaxation proves infeasibility.
     stages
-        What was done, for the log.
+        How it was closed, in words.
     """
 
     problem: PatternProblem
@@ -144,13 +144,14 @@ def _close_pool(
     if len(pool) > STAGES[0]:
         if problem.num_classes >= MANY_CLASSES and len(pool) <= IN_PROCESS:
             answer = choose(problem, pool, standing.clock, backend, node_limit=SHORT_TRY)
-            standing.stages.append(f"{len(pool)} patterns, few nodes")
+            standing.stages.append(f"short try over {len(pool)} patterns")
             standing.offer(answer.counts)
             standing.prove(max(target, answer.bound))
             if standing.closed:
                 return
         pool, reach, bound = filtered(standing, pool, reach, price, max(target, standing.value))
         standing.prove(max(bound, target))
+        standing.stages.append(f"filtered to {len(pool)} patterns")
     for size in (*STAGES, len(pool)):
         if standing.closed or standing.clock.over():
             return
@@ -162,7 +163,7 @@ def _close_pool(
             goal = float(np.partition(reach, -size - 1)[-size - 1])
         part = pool if whole else pool.only(reach > goal + ROUNDING)
         answer = choose(problem, part, standing.clock, backend, standing.counts)
-        standing.stages.append(f"{len(part)} patterns")
+        standing.stages.append(f"integer program over {len(part)} patterns")
         standing.offer(answer.counts)
         standing.prove(max(goal, answer.bound))
         if whole or answer.stopped:

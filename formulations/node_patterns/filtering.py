@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from formulations.node_patterns.pricing import Pool
     from formulations.node_patterns.problem import Counts, Floats, PatternProblem
 
-FEW = 500
+FEW = 200
 """Patterns that an integer program takes without further filtering."""
 
 MOST_CELLS = 2e7

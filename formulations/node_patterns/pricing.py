@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 RING = 64
 """Improving patterns kept of one pricing."""
 
-NODES_PER_SECOND = 300_000
-"""A cautious guess, for budgets under a deadline."""
+NODES_PER_SECOND = 50_000.0
+"""A cautious guess at first, for budgets under a deadline; measured later."""
+
+_SHARE = 0.5
+_ENOUGH = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +82,24 @@ class Pricer:
         self.problem = problem
         self.clock = clock
         self.node_budget = node_budget
+        self._speed = NODES_PER_SECOND
+        self._allowed = node_budget
         self._planes: dict[tuple[int, bool], NDArray[Any]] = {}
         self._free = np.zeros_like(problem.rate)
 
     def _budget(self) -> int:
         left = self.clock.left()
         if left is None:
-            return self.node_budget
-        return int(min(self.node_budget, max(1.0, left * NODES_PER_SECOND)))
+            self._allowed = self.node_budget
+            return self._allowed
+        affordable = max(1.0, _SHARE * left * self._speed)
+        self._allowed = int(min(self.node_budget, affordable))
+        return self._allowed
+
+    def _measure(self, nodes: int, seconds: float) -> None:
+        self.clock.hurried |= self._allowed < min(nodes, self.node_budget)
+        if nodes > _ENOUGH and seconds > 0:
+            self._speed = nodes / seconds
 
     def _arguments(self, node_class: int, gainless: bool) -> tuple[NDArray[Any], ...]:
         problem = self.problem
@@ -109,10 +123,12 @@ class Pricer:
         rate, most, limit, least, planes = self._arguments(node_class, gainless)
         rows = np.zeros((RING, problem.num_classes), dtype=np.int32)
         values = np.zeros(RING)
-        found, open_bound, _ = search(
+        began = time.perf_counter()
+        found, open_bound, nodes = search(
             rate, price, problem.load, most, limit, least, planes,
             threshold, False, self._budget(), rows, values,
         )  # fmt: skip
+        self._measure(nodes, time.perf_counter() - began)
         kept = min(found, RING)
         highest = max(threshold, open_bound, values[:kept].max(initial=-np.inf))
         return Priced(rows[:kept].astype(np.int64), float(highest), open_bound == -np.inf)
@@ -144,10 +160,12 @@ class Pricer:
         while True:
             rows = np.zeros((size, problem.num_classes), dtype=np.int32)
             values = np.zeros(size)
-            found, open_bound, _ = search(
+            began = time.perf_counter()
+            found, open_bound, nodes = search(
                 rate, price, problem.load, most, limit, least, planes,
                 threshold, True, self._budget(), rows, values,
             )  # fmt: skip
+            self._measure(nodes, time.perf_counter() - began)
             if found <= size:
                 break
             if size >= room:

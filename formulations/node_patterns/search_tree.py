@@ -15,7 +15,14 @@ import numpy as np
 from optim.compiled import helper, kernel
 
 LEVELS = 16
-"""Steps of residual capacity for which the upper planes are tabulated."""
+DEPTHS = 32
+"""Steps of residual capacity, and depths, for which the upper planes are tabulated at most."""
+
+
+@helper
+def _stride(num_classes):  # type: ignore[no-untyped-def]
+    """Every so many depths have a table; those between use the one before, which holds for more."""
+    return (num_classes + DEPTHS - 1) // DEPTHS
 
 
 @helper
@@ -57,18 +64,21 @@ def upper_planes(rate, load, most, limit):  # type: ignore[no-untyped-def]
 
     Returns
     -------
-    planes : (R, G, G, LEVELS + 1) float64
-        ``planes[r, d, h, q]``: bound for class ``h`` when classes ``d..G-1`` are open and at most
-        ``q / LEVELS`` of resource ``r`` is left; half of the exchange (each pair is credited to
-        both its ends).
+    planes : (R, D, G, LEVELS + 1) float64
+        ``planes[r, i, h, q]``: bound for class ``h`` when classes ``d..G-1`` are open, ``d`` the
+        i-th tabulated depth, and at most ``q / LEVELS`` of resource ``r`` is left; half of the
+        exchange (each pair is credited to both its ends).
     """
     num_classes, num_resources = load.shape
-    planes = np.zeros((num_resources, num_classes, num_classes, LEVELS + 1))
+    stride = _stride(num_classes)
+    num_depths = (num_classes + stride - 1) // stride
+    planes = np.zeros((num_resources, num_depths, num_classes, LEVELS + 1))
     scratch = np.zeros(num_classes, dtype=np.bool_)
     profit = np.zeros(num_classes)
     for r in range(num_resources):
         weight = np.ascontiguousarray(load[:, r])
-        for d in range(num_classes):
+        for i in range(num_depths):
+            d = i * stride
             for h in range(d, num_classes):
                 for g in range(num_classes):
                     profit[g] = rate[h, g] if g >= d and g != h else 0.0
@@ -78,7 +88,7 @@ def upper_planes(rate, load, most, limit):  # type: ignore[no-untyped-def]
                     if np.isinf(limit[r]):
                         room = np.inf
                     cross = _fractional_knapsack(profit, weight, most, room, scratch)
-                    planes[r, d, h, q] = 0.5 * (cross + own)
+                    planes[r, i, h, q] = 0.5 * (cross + own)
     return planes
 
 
@@ -87,6 +97,7 @@ def _open_bound(depth, margin, used, load, most, limit, planes, work):  # type: 
     """Upper bound on what classes ``depth..G-1`` can add to a partial pattern."""
     num_classes, num_resources = load.shape
     count = num_classes - depth
+    stride = _stride(num_classes)
     profit = work[0]
     weight = work[1]
     amount = work[2]
@@ -103,7 +114,7 @@ def _open_bound(depth, margin, used, load, most, limit, planes, work):  # type: 
                 q = min(max(q, 0), LEVELS)
                 if load[h, r] > 0.0:
                     fits = min(fits, np.floor(room / load[h, r] + 1e-9))
-            credit = min(credit, planes[r, depth, h, q])
+            credit = min(credit, planes[r, depth // stride, h, q])
         profit[i] = margin[h] + credit
         amount[i] = fits
     best = np.inf

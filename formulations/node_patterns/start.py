@@ -21,8 +21,10 @@ ROUNDS = 24
 
 _SPLITS = 4000.0
 _SHAKES = 4
-_PAIRS = 40_000
-"""Pairs of nodes looked at in all; a count and no time, so that runs repeat."""
+_PAIRS = 40_000.0
+_WORK = 4e8
+"""Pairs of nodes looked at in all, fewer when nodes hold many classes; counts and no times, so that
+runs repeat."""
 
 
 @kernel
@@ -60,22 +62,25 @@ def first_fit(sizes, load, limit, most, owner, order):  # type: ignore[no-untype
 
 
 @helper
-def _gain(y, rate):  # type: ignore[no-untyped-def]
+def _gain(y, rate, listed):  # type: ignore[no-untyped-def]
+    """Traffic inside contents ``y`` between the classes listed."""
     total = 0.0
-    for g in range(len(y)):
+    for i in range(len(listed)):
+        g = listed[i]
         if y[g] != 0:
             total += rate[g, g] * (y[g] * (y[g] - 1) * 0.5)
-            for h in range(g):
-                total += rate[g, h] * (y[g] * y[h])
+            for j in range(i):
+                total += rate[g, listed[j]] * (y[g] * y[listed[j]])
     return total
 
 
 @helper
-def _split(pick, both, first, rate, load, limit, least, most, a, b, best):  # type: ignore[no-untyped-def]
+def _split(pick, listed, both, first, rate, load, limit, least, most, a, b, best):  # type: ignore[no-untyped-def]
     """Redistribute the classes in ``pick`` between nodes of classes ``a`` and ``b``.
 
-    ``first`` and ``best`` are contents of the first node, ``both`` of the two together; ``best`` is
-    set to the best contents found for the first node; returns their gain (of both nodes).
+    ``listed`` are the classes that either node holds, ``first`` and ``best`` contents of the first
+    node, ``both`` of the two together. ``best`` is set to the best contents found for the first
+    node; returns their gain (of both nodes).
     """
     num_classes, num_resources = load.shape
     depth_end = len(pick)
@@ -128,7 +133,7 @@ def _split(pick, both, first, rate, load, limit, least, most, a, b, best):  # ty
                     y[g] = c
                     for h in range(num_classes):
                         other[h] = both[h] - y[h]
-                    gain = _gain(y, rate) + _gain(other, rate)
+                    gain = _gain(y, rate, listed) + _gain(other, rate, listed)
                     if (
                         gain > best_gain
                         and _holds(y, load, limit, least, a)
@@ -192,12 +197,13 @@ def _improve_pair(n, m, counts, rate, load, limit, least, most, owner):  # type:
     for i in range(len(present)):
         splits *= both[present[i]] + 1
         widest = max(widest, both[present[i]])
-    before = _gain(counts[n], rate) + _gain(counts[m], rate)
+    a, b = owner[n], owner[m]
+    before = _gain(counts[n], rate, present) + _gain(counts[m], rate, present)
     margin = 1e-9 * (1.0 + before)
     if splits / (widest + 1) <= _SPLITS:
         gain = _split(
-            present, both, counts[n], rate, load, limit, least, most, owner[n], owner[m], best
-        )
+            present, present, both, counts[n], rate, load, limit, least, most, a, b, best
+        )  # fmt: skip
         if gain > before + margin:
             _take_over(counts, n, m, best, both)
             return True
@@ -209,8 +215,8 @@ def _improve_pair(n, m, counts, rate, load, limit, least, most, owner):  # type:
             pick[0] = present[i]
             pick[1] = present[j]
             gain = _split(
-                pick, both, counts[n], rate, load, limit, least, most, owner[n], owner[m], best
-            )
+                pick, present, both, counts[n], rate, load, limit, least, most, a, b, best
+            )  # fmt: skip
             if gain > before + margin:
                 _take_over(counts, n, m, best, both)
                 before = gain
@@ -245,8 +251,9 @@ def _settle(counts, touched, rate, load, limit, least, most, owner, pairs):  # t
 @helper
 def _total(counts, rate):  # type: ignore[no-untyped-def]
     total = 0.0
+    every = np.arange(counts.shape[1])
     for n in range(len(counts)):
-        total += _gain(counts[n], rate)
+        total += _gain(counts[n], rate, every)
     return total
 
 
@@ -315,9 +322,11 @@ def iterate(counts, rate, load, limit, least, most, owner, draws, budget):  # ty
 def improved(problem: PatternProblem, counts: Counts, seed: int, rounds: int = ROUNDS) -> Counts:
     """Return a feasible allocation after iterated local search."""
     draws = np.random.default_rng(seed).random((rounds, _SHAKES, 6))
+    held = min(problem.num_classes, 2.0 * float(problem.sizes.sum()) / problem.num_nodes)
+    budget = int(min(_PAIRS, max(problem.num_nodes, _WORK / max(1.0, held) ** 4)))
     found, _ = iterate(
         np.ascontiguousarray(counts, dtype=np.int64), problem.rate, problem.load, problem.limit,
-        problem.least, problem.most, problem.class_of_node(), draws, _PAIRS,
+        problem.least, problem.most, problem.class_of_node(), draws, budget,
     )  # fmt: skip
     return np.asarray(found)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.task_allocation.counts import (
+    clear_counts,
     gain_of,
     load_counts,
     may_go,
@@ -15,9 +16,10 @@ from heuristics.task_allocation.counts import (
 )
 from heuristics.task_allocation.pair_split import new_scratch, split_pair
 from heuristics.task_allocation.pattern_greedy import fill_by_patterns
-from heuristics.task_allocation.state import COUNT, GROUP, NODE
-from heuristics.task_allocation.top_down_kernel import SHRINK, WALK_ALL, top_down
 from optim.compiled import helper, kernel
+
+
+LEEWAY = 0.005
 
 
 @kernel
@@ -28,9 +30,6 @@ def search_counts(
     room,
     spare,
     allowed,
-    edge_u,
-    edge_v,
-    orders,
     shares,
     starts,
     rounds,
@@ -38,18 +37,17 @@ def search_counts(
     most_steps,
     least_gain,
     seed,
+    pool,
 ):
     """Construct, re-optimise and kick.
 
-    Every construction (topDown by each of `orders`, patterns by each of `shares`, and each of
-    `starts`) is settled: its node pairs are re-optimised. The best is then kicked.
+    Every construction (patterns by each of `shares`, and each of `starts`) is settled: its node
+    pairs are re-optimised. The best is then kicked.
 
     Parameters
     ----------
     size, load, rate, room, spare, allowed
         As for `heuristics.task_allocation.counts.new_counts`, nothing placed.
-    edge_u, edge_v, orders
-        (E,) group pairs and (K, E) orders of them for topDown.
     shares
         (S,) as `share` of `pattern_greedy.fill_by_patterns`.
     starts
@@ -64,6 +62,9 @@ def search_counts(
         Smallest improvement that counts.
     seed
         Of the kicks.
+    pool
+        (P, G) filled with the contents of nodes of settled placements, as many as there is room
+        for; a row of which the first entry is negative is free.
 
     Returns
     -------
@@ -78,109 +79,60 @@ def search_counts(
     checked = np.zeros((num_nodes, num_nodes), np.int64)  # and a pair was last looked at
     own = _own_traffic(size, rate)
     counts = new_counts(size, load, rate, room, spare, allowed)
-    empty = counts.count.copy()
-    best = counts.count.copy()
-    best_gain, best_index, clock = -1.0, -1, 0
-    for index in range(len(orders) + len(shares) + len(starts)):
-        if index < len(orders):
-            load_counts(counts, empty, size)
-            state = top_down(
-                size, load, room, allowed, edge_u, edge_v, orders[index], SHRINK, WALK_ALL
-            )
-            _load_splits(counts, state)
-            complete = counts.left.sum() == 0
-        elif index < len(orders) + len(shares):
-            load_counts(counts, empty, size)
-            share = shares[index - len(orders)]
-            complete = fill_by_patterns(counts, own, share, most_steps)
-        else:
-            load_counts(counts, starts[index - len(orders) - len(shares)], size)
-            complete = True
-        if not complete or not _floors_kept(counts):
-            continue
+    best = counts.held.copy()
+    best_gain, best_index, clock, pooled = -1.0, -1, 0, 0
+    built = len(shares) + len(starts)
+    for step in range(built + rounds):
         clock += 1
-        changed[:] = clock
+        since = clock
+        if step < len(shares):
+            clear_counts(counts, size)
+            fill_by_patterns(counts, own, shares[step], most_steps)
+        elif step < built:
+            load_counts(counts, starts[step - len(shares)], size)
+        else:
+            if best_index < 0:
+                break
+            if step == built:
+                load_counts(counts, best, size)
+                checked[:] = clock - 1
+            kick(counts, changed, clock, strength)
+        if step < built:
+            if counts.left.sum() > 0 or not _floors_kept(counts):
+                continue
+            changed[:] = clock
         clock = settle(counts, scratch, changed, checked, clock, most_steps, least_gain)
+        pooled = _collect(counts, changed, since, pool, pooled)
         gain = gain_of(counts)
         if gain > best_gain + least_gain:
-            best_gain, best_index = gain, index
-            best[:] = counts.count
-    if best_index >= 0 and rounds > 0:
-        clock += 1
-        changed[:] = clock
-        checked[:] = clock
-        load_counts(counts, best, size)
-        best_gain = _kicked(
-            counts,
-            best,
-            best_gain,
-            scratch,
-            changed,
-            checked,
-            clock,
-            rounds,
-            strength,
-            most_steps,
-            least_gain,
-        )
+            best_gain = gain
+            best_index = step if step < built else best_index
+            best[:] = counts.held
+        elif step >= built and gain < best_gain * (1.0 - LEEWAY * (1.0 - (step - built) / rounds)) - least_gain:
+            clock += 1
+            _restore(counts, best, changed, clock)
     return best_gain, best, best_index
 
 
 @helper
-def _kicked(
-    counts,
-    best,
-    best_gain,
-    scratch,
-    changed,
-    checked,
-    clock,
-    rounds,
-    strength,
-    most_steps,
-    least_gain,
-):
-    """Iterated local search from a settled placement; `best` follows, its gain is returned."""
-    num_nodes = len(changed)
-    for _ in range(rounds):
-        clock += 1
-        kick(counts, changed, clock, strength)
-        clock = settle(counts, scratch, changed, checked, clock, most_steps, least_gain)
-        gain = gain_of(counts)
-        if gain > best_gain + least_gain:
-            best_gain = gain
-            best[:] = counts.count
-        elif gain < best_gain - least_gain:
-            clock += 1
-            for node in range(num_nodes):
-                for group in range(best.shape[1]):
-                    if counts.count[node, group] != best[node, group]:
-                        changed[node] = clock
-            _restore(counts, best, changed, clock)
-    return best_gain
+def _collect(counts, changed, since, pool, pooled):
+    """Copy the contents of nodes that changed since a time into the pool; return its size."""
+    for node in range(len(changed)):
+        if changed[node] >= since and pooled < len(pool) and counts.held[node].sum() > 0:
+            pool[pooled] = counts.held[node]
+            pooled += 1
+    return pooled
 
 
 @helper
 def _restore(counts, table, changed, clock):
-    """Take back what changed since `table`."""
+    """Go back to a placement, noting which nodes change."""
     for node in range(len(changed)):
-        if changed[node] == clock:
-            for group in range(table.shape[1]):
-                number = table[node, group] - counts.count[node, group]
-                if number != 0:
-                    shift(counts, group, node, number)
-
-
-@helper
-def _load_splits(counts, state):
-    """Take over what topDown placed."""
-    for split in range(state.filled[0]):
-        shift(
-            counts,
-            state.splits[split, GROUP],
-            state.splits[split, NODE],
-            state.splits[split, COUNT],
-        )
+        for group in range(table.shape[1]):
+            number = table[node, group] - counts.held[node, group]
+            if number != 0:
+                shift(counts, group, node, number)
+                changed[node] = clock
 
 
 @helper
@@ -206,7 +158,7 @@ def _own_traffic(size, rate):
 @helper
 def settle(counts, scratch, changed, checked, clock, most_steps, least_gain):
     """Re-optimise pairs of nodes until no pair can be bettered; return the clock."""
-    num_nodes = counts.count.shape[0]
+    num_nodes = counts.held.shape[0]
     improved = True
     while improved:
         improved = False
@@ -227,7 +179,7 @@ def settle(counts, scratch, changed, checked, clock, most_steps, least_gain):
 @helper
 def kick(counts, changed, clock, strength):
     """Move random tasks to random nodes, in exchange for a random task where they do not fit."""
-    num_nodes = counts.count.shape[0]
+    num_nodes = counts.held.shape[0]
     done = 0
     for _ in range(20 * strength):
         if done == strength:
@@ -253,13 +205,13 @@ def kick(counts, changed, clock, strength):
 def _random_task(counts, node):
     """Return the group of a random task on a node; -1 if it is empty."""
     total = 0
-    for group in range(counts.count.shape[1]):
-        total += counts.count[node, group]
+    for group in range(counts.held.shape[1]):
+        total += counts.held[node, group]
     if total == 0:
         return -1
     pick = np.random.randint(total)  # noqa: NPY002
-    for group in range(counts.count.shape[1]):
-        pick -= counts.count[node, group]
+    for group in range(counts.held.shape[1]):
+        pick -= counts.held[node, group]
         if pick < 0:
             return group
     return -1

@@ -19,7 +19,7 @@ TINY = 1e-12
 
 
 class Counts(NamedTuple):
-    """Counts a node; `room`, `spare`, `count`, `drawn` and `left` change in place.
+    """Counts a node; `room`, `spare`, `held`, `drawn` and `left` change in place.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Counts(NamedTuple):
         (G, N) where each group may go; shape (0, 0) for everywhere.
     room, spare
         (N, R) what may still come, and what may go before a lower bound breaks.
-    count
+    held
         (N, G) tasks of each group on each node.
     drawn
         (N, G) traffic of one task of a group with all that stands on a node.
@@ -42,7 +42,7 @@ class Counts(NamedTuple):
     allowed: NDArray[np.bool_]
     room: NDArray[np.float64]
     spare: NDArray[np.float64]
-    count: NDArray[np.int64]
+    held: NDArray[np.int64]
     drawn: NDArray[np.float64]
     left: NDArray[np.int64]
 
@@ -88,7 +88,7 @@ def shift(counts, group, node, number):
         counts.rate,
         counts.room,
         counts.spare,
-        counts.count,
+        counts.held,
         counts.drawn,
         group,
         node,
@@ -101,9 +101,9 @@ def shift(counts, group, node, number):
 def gain_of(counts):
     """Traffic within the nodes."""
     total = 0.0
-    for node in range(counts.count.shape[0]):
-        for group in range(counts.count.shape[1]):
-            number = counts.count[node, group]
+    for node in range(counts.held.shape[0]):
+        for group in range(counts.held.shape[1]):
+            number = counts.held[node, group]
             if number > 0:
                 total += number * (counts.drawn[node, group] - counts.rate[group, group])
     return 0.5 * total
@@ -132,15 +132,21 @@ def room_for(counts, group, node, most):
 
 
 @helper
+def clear_counts(counts, size):
+    """Take everything off."""
+    for node in range(counts.held.shape[0]):
+        for group in range(counts.held.shape[1]):
+            if counts.held[node, group] != 0:
+                shift(counts, group, node, -counts.held[node, group])
+        counts.drawn[node] = 0.0  # exactly, whatever rounding has left
+    counts.left[:] = size
+
+
+@helper
 def load_counts(counts, table, size):
     """Set the placement to a (N, G) table; what it does not cover is left."""
-    for node in range(counts.count.shape[0]):
-        for group in range(counts.count.shape[1]):
-            number = table[node, group] - counts.count[node, group]
-            if number != 0:
-                shift(counts, group, node, number)
-    for group in range(len(size)):
-        placed = 0
-        for node in range(counts.count.shape[0]):
-            placed += counts.count[node, group]
-        counts.left[group] = size[group] - placed
+    clear_counts(counts, size)
+    for node in range(counts.held.shape[0]):
+        for group in range(counts.held.shape[1]):
+            if table[node, group] != 0:
+                shift(counts, group, node, table[node, group])

@@ -19,14 +19,14 @@ from optim.compiled import helper
 class Scratch(NamedTuple):
     """Arrays of the search, made once: one entry a depth (group)."""
 
-    groups: np.ndarray  # type: ignore[type-arg]
-    total: np.ndarray  # type: ignore[type-arg]
-    split: np.ndarray  # type: ignore[type-arg]
-    best: np.ndarray  # type: ignore[type-arg]
-    turn: np.ndarray  # type: ignore[type-arg]
-    cut: np.ndarray  # type: ignore[type-arg]
-    used: np.ndarray  # type: ignore[type-arg]
-    rest: np.ndarray  # type: ignore[type-arg]
+    groups: np.ndarray
+    total: np.ndarray
+    split: np.ndarray
+    best: np.ndarray
+    turn: np.ndarray
+    cut: np.ndarray
+    used: np.ndarray
+    rest: np.ndarray
 
 
 @helper
@@ -61,7 +61,7 @@ def split_pair(counts, first, second, scratch, most_steps, least_gain):
     least_gain
         Smallest improvement that counts.
     """
-    current = traffic_between(counts.count, counts.drawn, first, second)
+    current = traffic_between(counts.held, counts.drawn, first, second)
     if current <= least_gain:
         return 0.0
     depth = _prepare(counts, first, second, scratch)
@@ -71,7 +71,7 @@ def split_pair(counts, first, second, scratch, most_steps, least_gain):
         counts.allowed,
         counts.room,
         counts.spare,
-        counts.count,
+        counts.held,
         first,
         second,
         depth,
@@ -90,7 +90,7 @@ def split_pair(counts, first, second, scratch, most_steps, least_gain):
         return 0.0
     for level in range(depth):
         group = scratch.groups[level]
-        change = scratch.best[level] - counts.count[first, group]
+        change = scratch.best[level] - counts.held[first, group]
         if change != 0:
             shift(counts, group, first, change)
             shift(counts, group, second, -change)
@@ -101,8 +101,8 @@ def split_pair(counts, first, second, scratch, most_steps, least_gain):
 def _prepare(counts, first, second, scratch):
     """List the groups both nodes hold, those with most tasks first; sum up their loads."""
     depth = 0
-    for group in range(counts.count.shape[1]):
-        total = counts.count[first, group] + counts.count[second, group]
+    for group in range(counts.held.shape[1]):
+        total = counts.held[first, group] + counts.held[second, group]
         if total > 0:
             level = depth
             while level > 0 and scratch.total[level - 1] < total:

@@ -25,7 +25,7 @@ def fill_by_patterns(counts, own, share, most_steps):
     most_steps
         Patterns looked at a node at most.
     """
-    num_nodes, num_groups = counts.count.shape
+    num_nodes, num_groups = counts.held.shape
     best = np.zeros(num_groups, np.int64)
     taken = np.zeros(num_nodes, np.bool_)
     for _ in range(num_nodes):
@@ -43,7 +43,7 @@ def fill_by_patterns(counts, own, share, most_steps):
 
 @helper
 def _best_pattern(counts, own, share, node, most_steps, best):
-    """Find the pattern of the best score that fits a node, depth-first; return whether one gains."""
+    """Find the pattern of best score that fits a node, depth-first; return whether one gains."""
     num_groups, num_resources = counts.load.shape
     picked = np.zeros(num_groups, np.int64)
     value = np.zeros(num_groups + 1)
@@ -104,10 +104,17 @@ def place_left(counts):
     Ties go to the node with least room.
     """
     complete = True
-    for group in np.argsort(-counts.load[:, 0], kind="mergesort"):
+    done = np.zeros(len(counts.left), np.bool_)
+    for _ in range(len(done)):
+        group = -1
+        for other in range(len(done)):
+            costlier = group < 0 or counts.load[other, 0] > counts.load[group, 0]
+            if costlier and not done[other]:
+                group = other
+        done[group] = True
         while counts.left[group] > 0:
             best = -1
-            for node in range(counts.count.shape[0]):
+            for node in range(counts.held.shape[0]):
                 if room_for(counts, group, node, 1) == 1 and (
                     best < 0
                     or counts.drawn[node, group] > counts.drawn[best, group]

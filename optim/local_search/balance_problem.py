@@ -5,7 +5,6 @@ A *placement* is an int array (T,) of node indices. The budget counts tasks that
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple

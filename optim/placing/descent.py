@@ -115,7 +115,7 @@ def best_swap(board, task, weight, touched, met, least_gain):
                 and fits_instead(board.load, board.room, task, other, node)
                 and fits_instead(board.load, board.room, other, task, source)
             ):
-                change = gain + _drawn(board, other, source, node)
+                change = gain + drawn(board, other, source, node)
                 if change > best:
                     change -= 2.0 * pair_rate(board, task, other)
                     if change > best and may_exchange(board, task, other):
@@ -125,7 +125,7 @@ def best_swap(board, task, weight, touched, met, least_gain):
 
 
 @helper
-def _drawn(board, task, towards, away):
+def drawn(board, task, towards, away):
     """Traffic a task gains by going from one node to another."""
     total = 0.0
     for k in range(board.indptr[task], board.indptr[task + 1]):

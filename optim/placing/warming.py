@@ -11,6 +11,7 @@ import numpy as np
 def warm_up() -> None:
     """Compile the kernels of repair and descent on two tasks, or load them from the cache."""
     from optim.instance import Instance
+    from optim.placing.annealing import anneal
     from optim.placing.board import board_of
     from optim.placing.descent import descend
     from optim.placing.mending import place_rest, relieve
@@ -32,3 +33,4 @@ def warm_up() -> None:
     relieve(board, np.ones(1), True)
     place_rest(board, np.arange(2), np.ones(1), True)
     descend(board, np.arange(2), 1, 1e-9)
+    anneal(board, 1, 1.0, 0.5, 0)

@@ -15,6 +15,7 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, SolverError
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
+from optim.solvers.ortools_version import ortools_version
 from optim.solvers.process import (
     Exit,
     Frames,
@@ -100,9 +101,7 @@ class CpSatBackend:
 
     def version(self) -> str:
         """Version of OR-Tools."""
-        from importlib.metadata import version
-
-        return f"OR-Tools {version('ortools')}"
+        return ortools_version()
 
     def solve(self, task: SolveTask) -> Answer:
         """Scale the model and run CP-SAT on it."""
@@ -111,6 +110,11 @@ class CpSatBackend:
         if task.warm_start is not None and task.warm_start_feasible:
             expected = task.arrays.objective_of(task.warm_start)
         scaled = scale(task.model, task.arrays, expected)
+        empty = np.flatnonzero(scaled.row_lower > scaled.row_upper)
+        if empty.size:
+            name = task.model.row_name(int(empty[0]))
+            message = f"{name}: no whole number lies between its bounds"
+            return Answer(LinearTermination.INFEASIBLE, "empty row", message=message)
         heard = _Heard(task, scaled)
         with scratch_folder() as folder:
             path = folder / "model"
@@ -131,7 +135,8 @@ def common_options(task: SolveTask, fine_grid: bool) -> dict[str, Any]:
     return {
         "random_seed": task.seed,
         "num_workers": task.threads,
-        "relative_gap_limit": task.gap,
+        # the rest of the gap is left to the scaling error
+        "relative_gap_limit": 0.5 * task.gap if fine_grid else task.gap,
         "log_search_progress": True,  # tells what became of the hint
         "log_to_stdout": False,
         # on fine grids one strategy alone often proves nothing: let them take turns

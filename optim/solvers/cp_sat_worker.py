@@ -9,7 +9,7 @@ import time
 from array import array
 from typing import Any
 
-from optim.solvers.worker_kit import Channel, Packed, StopFlag, die_with_parent
+from optim.solvers.worker_kit import Channel, Packed, StopFlag, die_with_parent, leave
 
 
 def main(path: str) -> None:
@@ -47,6 +47,7 @@ def main(path: str) -> None:
         if response.status.name == "MODEL_INVALID"
         else "",
     )
+    leave()
 
 
 def _set(parameters: Any, name: str, value: Any) -> bool:

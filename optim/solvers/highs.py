@@ -6,6 +6,7 @@ import marshal
 import math
 import time
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,10 +96,7 @@ class HighsBackend:
 
     def version(self) -> str:
         """Version of the installed package."""
-        from importlib.metadata import version
-
-        library_path()
-        return version("highsbox")
+        return _package_version()
 
     def solve(self, task: SolveTask) -> Answer:
         """Run HiGHS on the task."""
@@ -121,6 +119,14 @@ class HighsBackend:
         ):  # fmt: skip
             answer.termination = LinearTermination.INTERRUPTED
         return answer
+
+
+@cache
+def _package_version() -> str:
+    from importlib.metadata import version
+
+    library_path()
+    return version("highsbox")
 
 
 def library_path() -> Path:

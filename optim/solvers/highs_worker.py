@@ -11,7 +11,7 @@ import ctypes
 import time
 from typing import Any
 
-from optim.solvers.worker_kit import Channel, Packed, StopFlag, die_with_parent
+from optim.solvers.worker_kit import Channel, Packed, StopFlag, die_with_parent, leave
 
 _LOGGING, _SIMPLEX, _IPM, _SOLUTION, _MIP_LOG, _MIP_STOP = 0, 1, 2, 4, 5, 6
 
@@ -173,3 +173,4 @@ def main(path: str) -> None:
     solver.listen()
     lib.Highs_run(solver.highs)
     solver.send_result()
+    leave()

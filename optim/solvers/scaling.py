@@ -113,7 +113,7 @@ def scale(model: LinearModel, arrays: LinearArrays, expected: float | None = Non
     """
     lower, upper = tightened(arrays)
     _check_bounds(model, lower, upper)
-    exact = exact_steps(arrays, lower, upper)
+    exact = exact_steps(arrays)
     _check_domains(model, lower, upper, exact)
     rounded = np.isnan(exact)
     step = np.where(rounded, _fine_steps(arrays, rounded, expected), exact)
@@ -139,7 +139,7 @@ def _fine_steps(
     coo = arrays.matrix.tocoo()
     hit = rounded[coo.col] & (coo.data != 0)
     count = np.bincount(coo.row[hit], minlength=arrays.num_rows)
-    room = 0.25 * _tolerance(arrays.row_lower, arrays.row_upper)
+    room = 0.05 * _tolerance(arrays.row_lower, arrays.row_upper)
     size = np.full(arrays.num_variables, 1e-3)
     allowed = room[coo.row[hit]] / (count[coo.row[hit]] * np.abs(coo.data[hit]))
     np.minimum.at(size, coo.col[hit], allowed)
@@ -163,7 +163,7 @@ def _factors(smallest: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
     """Yield row factors to try, from small to large: powers of ten, and the smallest entry as 1."""
     ones = np.ones_like(smallest)
     unit = 1.0 / np.where(smallest > 0, smallest, 1.0)
-    for k in range(13):
+    for k in range(19):
         yield 10.0**k * ones
         if k < 4:
             yield 10.0**k * unit
@@ -188,10 +188,12 @@ def _rows(
     used = values != 0
     np.minimum.at(smallest, row[used], np.abs(values[used]))
     smallest[~np.isfinite(smallest)] = 1.0
+    largest = np.zeros(num)
+    np.maximum.at(largest, row, np.abs(values))
     factor, lost = np.ones(num), np.full(num, np.inf)
     for candidate in _factors(smallest):
         error = _lost(candidate, values, reach, row, num)
-        fits = candidate * activity <= MAX_ACTIVITY
+        fits = (candidate * activity <= MAX_ACTIVITY) & (candidate * largest <= MAX_COEFFICIENT)
         better = fits & (lost > _EXACT * tolerance) & (error < lost)
         factor[better], lost[better] = candidate[better], error[better]
     widening = lost + shift

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, SolverError
+from optim.linear_arrays import BOUND_SCALE, TOLERANCE
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
+from optim.solvers.ortools_version import ortools_version
 from optim.solvers.printed import outward
 from optim.solvers.process import Lines, ask_by_signal, python_child, run_child, scratch_folder
 from optim.solvers.wire import mp_model
@@ -48,7 +50,7 @@ STATUS: dict[str, LinearTermination] = {
 
 _STATUS_LINE = re.compile(r"^SCIP Status +: .*\[(.+)\]")
 _DUAL = re.compile(r"^Dual Bound +: ([-+0-9.einf]+)")
-_ROW = re.compile(r"\| *([-+0-9.e]+) *\| *([-+0-9.e]+|--) *\|[^|]*\|[^|]*$")
+_ROW = re.compile(r"\| *([-+0-9.e]+|--) *\| *([-+0-9.e]+|--) *\|[^|]*\|[^|]*$")
 _INFINITE = 1e19
 
 
@@ -78,9 +80,10 @@ class _Log:
             self._row(found.group(1), found.group(2))
 
     def _row(self, dual: str, primal: str) -> None:
-        proven = _finite(outward(dual, self.task.arrays.sense), None)
-        if proven is not None:
-            self.bound = proven
+        proven = None
+        if dual != "--":
+            proven = _finite(outward(dual, self.task.arrays.sense), None)
+            self.bound = self.bound if proven is None else proven
         incumbent = None if primal == "--" else _finite(float(primal), None)
         self.task.recorder.note(incumbent, proven)
 
@@ -94,9 +97,7 @@ class ScipBackend:
 
     def version(self) -> str:
         """Version of OR-Tools, which SCIP came with."""
-        from importlib.metadata import version
-
-        return f"OR-Tools {version('ortools')}"
+        return ortools_version()
 
     def solve(self, task: SolveTask) -> Answer:
         """Run SCIP on the task."""
@@ -123,13 +124,21 @@ def parameters(task: SolveTask) -> str:
         "limits/gap": task.gap,
         "limits/absgap": task.abs_gap,
         "randomization/randomseedshift": task.seed,
-        # SCIP's tolerance is relative to the row's bound, ours all but absolute
-        "numerics/feastol": 1e-9,
-        "numerics/dualfeastol": 1e-9,
+        "numerics/feastol": _feasibility_tolerance(task),
         "misc/catchctrlc": "TRUE",
     }
     merged = {**common, **task.options}
     return "\n".join(f"{name} = {_text(value)}" for name, value in merged.items())
+
+
+def _feasibility_tolerance(task: SolveTask) -> float:
+    """SCIP's tolerance, relative to each row's bound, such that it keeps ours, which is absolute.
+
+    Not tighter than needed: below 1e-7 SCIP tightens open-ended integers step by step for minutes.
+    """
+    bounds = np.concatenate([task.arrays.row_lower, task.arrays.row_upper])
+    largest = np.abs(bounds[np.isfinite(bounds)]).max(initial=1.0)
+    return float(TOLERANCE / min(largest, 1.0 / BOUND_SCALE))
 
 
 def _text(value: Any) -> str:

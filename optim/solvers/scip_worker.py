@@ -11,9 +11,10 @@ import marshal
 import os
 import signal
 import time
+from array import array
 from typing import Any
 
-from optim.solvers.worker_kit import die_with_parent, write_file
+from optim.solvers.worker_kit import die_with_parent, leave, write_file
 
 _LINE_BUFFERED = 1
 
@@ -46,17 +47,19 @@ def main(folder: str, deadline: str, parameters: str) -> None:
     if deadline != "None":
         solver.set_time_limit_in_seconds(max(0.0, float(deadline) - time.monotonic()))
     print("handed over", flush=True)
+    # SCIP listens by itself while it solves; afterwards the result must get out
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     solver.solve(model)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # too late to stop, the result is being written
-    write_file(f"{folder}/result", marshal.dumps(_result(solver)))
+    write_file(f"{folder}/result", marshal.dumps(_result(solver, model.num_variables())))
+    leave()
 
 
-def _result(solver: Any) -> dict[str, Any]:
+def _result(solver: Any, count: int) -> dict[str, Any]:
     found = bool(solver.has_solution())
     return {
         "status": solver.status().name,
         "message": solver.status_string(),
         "objective": solver.objective_value() if found else None,
-        # the values come as an array; its bytes do not need numpy here
-        "x": solver.variable_values().tobytes() if found else None,
+        # one by one: as an array they would need an import of numpy
+        "x": array("d", map(solver.variable_value, range(count))).tobytes() if found else None,
     }

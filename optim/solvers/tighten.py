@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.solvers.inprocess import solve_lp
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import coo_array
@@ -13,17 +15,17 @@ if TYPE_CHECKING:
     from optim.linear_arrays import LinearArrays
 
 _ROUNDS = 4
+_MAX_PROGRAMS = 50
 _ROOM = 1e-6  # derived bounds are kept a little wide: they come from floating-point sums
-
-Bounds = "tuple[NDArray[np.float64], NDArray[np.float64]]"
 
 
 def tightened(arrays: LinearArrays) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return bounds that some optimal solution keeps, finite wherever that can be shown.
 
-    Two arguments are used: a row bounds a variable when all its other variables are bounded
-    (every feasible solution keeps this), and a variable that only costs needs to go no further
-    than the most demanding of its rows (some optimal solution keeps this).
+    Three arguments are used: a row bounds a variable when all its other variables are bounded
+    (every feasible solution keeps this), a variable that only costs needs to go no further than the
+    most demanding of its rows (some optimal solution keeps this), and the linear relaxation bounds
+    a variable (asked for a few variables only).
     """
     lower, upper = arrays.lower.copy(), arrays.upper.copy()
     if np.isfinite(lower).all() and np.isfinite(upper).all():
@@ -35,9 +37,28 @@ def tightened(arrays: LinearArrays) -> tuple[NDArray[np.float64], NDArray[np.flo
         _by_need(arrays, coo, lower, upper)
         if int(np.isfinite(lower).sum() + np.isfinite(upper).sum()) == before:
             break
+    _by_linear_program(arrays, lower, upper)
     whole = arrays.integrality
     lower[whole], upper[whole] = np.ceil(lower[whole]), np.floor(upper[whole])
     return lower, upper
+
+
+def _by_linear_program(
+    arrays: LinearArrays, lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> None:
+    """Minimise and maximise the few variables still without bounds over the relaxation."""
+    missing = np.flatnonzero(~(np.isfinite(lower) & np.isfinite(upper)))
+    if missing.size > _MAX_PROGRAMS:
+        return
+    for j in missing.tolist():
+        for bounds, sign in ((lower, 1.0), (upper, -1.0)):
+            if np.isfinite(bounds[j]):
+                continue
+            cost = np.zeros(arrays.num_variables)
+            cost[j] = sign
+            answer = solve_lp(cost, arrays.matrix, arrays.row_lower, arrays.row_upper, lower, upper)
+            if answer.objective is not None:
+                bounds[j] = sign * answer.objective - sign * _ROOM * max(1.0, abs(answer.objective))
 
 
 def _others(coo: coo_array, least: NDArray[np.float64], num_rows: int) -> NDArray[np.float64]:

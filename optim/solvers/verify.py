@@ -190,10 +190,11 @@ def _termination(
         raise SolverError(
             f"{solver} claims {answer.native_status!r} for {task.model.name!r} without a solution"
         )
-    if answer.scaling_error > 0.5 * OPTIMAL_GAP:
+    if answer.scaling_error > 0.0:
+        gap = relative_gap(objective, bound)
         answer.message += (
-            "optimal for the model scaled to integers; scaling may cost up to "
-            f"{answer.scaling_error:.2g} of the objective, use highs for a proof"
+            "optimal for the model scaled to integers, which leaves a gap of "
+            f"{'unknown size' if gap is None else f'{gap:.2g}'}; use highs for a proof"
         )
         return LinearTermination.GAP_REACHED
     return _closed_without_proof(task, answer, objective, bound, solver)

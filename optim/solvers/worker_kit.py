@@ -102,6 +102,13 @@ def die_with_parent() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
 
 
+def leave() -> None:
+    """End the process without tearing down a hundred megabytes of libraries."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 def write_file(path: str, content: bytes) -> None:
     """Write a file and give it its name only when it is whole."""
     part = f"{path}.part"

@@ -2,7 +2,8 @@
 
 A console block whose command starts with ``$ streamplace`` is run, page by page in one folder, so
 that a later command finds what an earlier one wrote. ``...`` in the output stands for anything,
-as in doctest: times and versions differ from run to run.
+as in doctest: times and versions differ from run to run. Sweeps and reports take minutes and have
+tests of their own; here only their dry runs are run.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ def examples_of(page: Path) -> list[Example]:
     for block in BLOCK.findall(page.read_text(encoding="utf-8")):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = part.partition("\n")
-            if command.startswith("streamplace "):
+            slow = re.match(r"streamplace (sweep|report) ", command) and "--dry-run" not in command
+            if command.startswith("streamplace ") and not slow:
                 found.append(Example(command, output.strip("\n")))
     return found
 

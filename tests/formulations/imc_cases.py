@@ -91,6 +91,7 @@ def _tasks(
 ) -> list[dict[str, Any]]:
     entries = []
     restrict, placed = rng.random() < 0.3, rng.random() < 0.3
+    staying = [node["id"] for node in nodes if not node.get("leaving")]
     for task in tasks:
         entry: dict[str, Any] = {"id": task}
         if restrict and rng.random() < 0.4:
@@ -98,7 +99,7 @@ def _tasks(
             pick = sorted(rng.choice(len(nodes), count, replace=False).tolist())
             entry["allowed"] = [nodes[n]["id"] for n in pick]
         if placed:
-            entry["node"] = nodes[int(rng.integers(len(nodes)))]["id"]
+            entry["node"] = staying[int(rng.integers(len(staying)))]
         if len(entry) > 1:
             entries.append(entry)
     return entries
@@ -110,6 +111,13 @@ def _traffic(rng: np.random.Generator, tasks: list[str]) -> list[list[Any]]:
         u, v = rng.choice(len(tasks), 2, replace=False)
         pairs[(tasks[u], tasks[v])] = float(rng.integers(1, 9))
     return [[u, v, rate] for (u, v), rate in sorted(pairs.items())]
+
+
+def places(made: Instance, t: int) -> np.ndarray:
+    """Return the staying nodes a task may use, or all of its nodes when none of them stays."""
+    allowed = made.allowed_mask(t)
+    staying = allowed & made.open_nodes
+    return staying if staying.any() else allowed
 
 
 def random_instance(seed: int, **sizes: int) -> Instance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -146,7 +147,7 @@ def test_monotone_in_the_budget() -> None:
             problem = random_problem(seed, max_moves=budget)
             answer = solve_balance(problem, Settings(), [problem.home])
             values.append(answer.levels[0].value or 0.0)
-        assert all(b <= a + 1e-3 for a, b in zip(values, values[1:], strict=False))
+        assert all(b <= a + 1e-3 for a, b in pairwise(values))
 
 
 def test_rounds_empty_the_leaving_nodes() -> None:
@@ -156,7 +157,7 @@ def test_rounds_empty_the_leaving_nodes() -> None:
     leaving = np.array([True, True, False, False, False])
     load = rng.integers(2, 6, 20).astype(float)
     whole = make_problem(load, home, 5, leaving=leaving)
-    answer = solve_balance(whole, Settings(gap=0.05), [home])
+    answer = solve_balance(whole, Settings(gap=1.0), [home])
     assert answer.placement is not None
     assert whole.levels(answer.placement).left == 0.0
     for _ in range(20):

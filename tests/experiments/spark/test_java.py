@@ -137,7 +137,7 @@ def test_the_shim_can_be_made_by_many_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(make, range(40)))
     assert set(made) == {(made[0][0], 0)}
-    assert os.listdir(made[0][0] / "bin") == ["java"]
+    assert [p.name for p in (made[0][0] / "bin").iterdir()] == ["java"]
 
 
 def test_a_broken_shim_is_mended(tmp_path: Path) -> None:

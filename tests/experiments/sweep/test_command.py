@@ -35,9 +35,7 @@ def call(*words: object) -> int:
     return command.run(parser.parse_args([str(word) for word in words]))
 
 
-def test_a_dry_run_counts_and_does_nothing(
-    toml: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_counts_and_does_nothing(toml: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(toml, "--dry-run") == 0
     out, err = capsys.readouterr()
     assert out.startswith("t: 8 runs\nmethods   (2): top-down, storm-even\n")

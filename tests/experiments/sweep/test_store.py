@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -47,18 +46,19 @@ def test_a_failed_write_leaves_nothing(
     monkeypatch.setattr(pq, "write_table", full)
     with pytest.raises(OSError, match="no space"):
         write_part(folder.parts, [make_row()])
-    assert os.listdir(folder.parts) == []
+    assert not list(folder.parts.iterdir())
 
 
 def test_torn_files_are_passed_over_and_removed(folder: ResultFolder) -> None:
     write_part(folder.parts, [make_row()])
     torn = folder.parts / ".unfinished-0123"
     torn.write_bytes(b"PAR1 half")
+    (folder.parts / ".stop-0123").touch()
     (folder.path / ".unfinished-45").write_bytes(b"")
     (folder.parts / "stranger.parquet").write_bytes(b"not ours")
     assert len(rows_in(folder)) == 1
     with folder.writing("t"):
-        assert not torn.exists()
+        assert not list(folder.parts.glob(".*"))
         assert not (folder.path / ".unfinished-45").exists()
     assert (folder.parts / "stranger.parquet").exists()
 
@@ -161,7 +161,7 @@ def test_folders_that_are_something_else(tmp_path: Path) -> None:
     home.mkdir()
     (home / "letter.txt").write_text("dear")
     refuse(home, "holds no sweep.json")
-    assert os.listdir(home) == ["letter.txt"]
+    assert [p.name for p in home.iterdir()] == ["letter.txt"]
     for content in ("{", "[]", '{"format": "other/1", "name": "t"}', '{"name": "t"}'):
         (home / "sweep.json").write_text(content)
         refuse(home, "is not of the format")

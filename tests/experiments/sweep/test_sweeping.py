@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -15,10 +13,13 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from experiments.spark.session import SparkFailed
 from experiments.sweep import read_rows, read_rows_pandas, run_sweep
+from experiments.sweep.planning import plan_runs
 from experiments.sweep.progress import Silent, SweepProgress
 from experiments.sweep.row import spark_schema
 from experiments.sweep.spec import Spec
+from experiments.sweep.spreading import Spreader
 from experiments.sweep.store import ResultFolder, write_part
 from optim import Instance
 from optim.errors import InvalidInput
@@ -222,7 +223,7 @@ def test_an_interruption_keeps_finished_runs_and_ends_the_others(
     rows = read_rows_pandas(base / "out")
     assert 0 < len(rows) < 100
     assert set(rows["outcome"]) == {"ok"}
-    assert os.listdir(base / "out" / "parts") == []
+    assert not list((base / "out" / "parts").iterdir())
 
 
 @pytest.mark.usefixtures("spark")
@@ -234,16 +235,26 @@ def test_nothing_is_made_when_the_input_is_wrong(make_spec: Make, base: Path) ->
     (base / "full" / "file").touch()
     with pytest.raises(InvalidInput, match="no result folder"):
         sweep(make_spec({"method": ["good"]}), base / "full")
-    assert os.listdir(base / "full") == ["file"]
+    assert [p.name for p in (base / "full").iterdir()] == ["file"]
 
 
-def test_a_wrong_master_is_refused_before_anything_starts(make_spec: Make, base: Path) -> None:
-    from experiments.sweep import sweeping
+@pytest.mark.usefixtures("spark")
+def test_a_sweep_under_way_keeps_another_one_out(make_spec: Make, base: Path) -> None:
+    spec = make_spec({"method": ["good"]})
+    with (
+        ResultFolder(base / "out").writing("t"),
+        pytest.raises(InvalidInput, match="being written by another sweep"),
+    ):
+        sweep(spec, base / "out")
 
-    threads = threading.active_count()
-    with pytest.raises(InvalidInput, match="no Spark master"):
-        from experiments.spark.session import check_master
 
-        check_master("localhost")
-    assert threading.active_count() == threads
-    assert sweeping.DEFAULT_MASTER == "local[*]"
+def test_a_worker_that_cannot_store_rows_ends_the_sweep_and_says_why(
+    make_spec: Make, base: Path, spark: SparkSession
+) -> None:
+    folder = ResultFolder(base / "out")
+    runs = plan_runs(make_spec({"method": ["good"]}), fakes.NAME).runs
+    with folder.writing("t"):
+        spreader = Spreader(spark, folder, "t", fakes.NAME)
+        folder.parts.rmdir()
+        with pytest.raises(SparkFailed, match=r"FileNotFoundError: .*No such file.*unfinished"):
+            spreader.run(runs, [1.0], lambda moment: None)

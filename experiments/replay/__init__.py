@@ -1,0 +1,1 @@
+"""Replay: an adaptation policy over recorded or synthetic periods, before anyone trusts it."""

@@ -1,0 +1,194 @@
+"""The nodes of a replay: those of the recording, copies added since, some of them leaving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from optim.instance import Instance
+    from optim.tables import Floats, LinkTable, NodeTable, TaskTable
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Which nodes there are.
+
+    Attributes
+    ----------
+    ids
+        Names of the nodes.
+    base
+        For each the node of the recording it is, or is a copy of.
+    leaving
+        Whether it is marked for removal.
+    added
+        How many nodes were added so far, those dropped again included: names are never used twice.
+    """
+
+    ids: tuple[str, ...]
+    base: tuple[int, ...]
+    leaving: tuple[bool, ...]
+    added: int = 0
+
+    @classmethod
+    def of(cls, instance: Instance) -> Cluster:
+        """Return the nodes of the first period."""
+        leaving = tuple(bool(flag) for flag in instance.nodes.leaving)
+        return cls(instance.nodes.ids, tuple(range(instance.num_nodes)), leaving)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def num_staying(self) -> int:
+        """Nodes that are not marked."""
+        return len(self.ids) - sum(self.leaving)
+
+    def grown(self, count: int, template: int) -> Cluster:
+        """Return the cluster with `count` copies of a node of the recording.
+
+        Parameters
+        ----------
+        count
+            How many.
+        template
+            Index of that node in the recording.
+        """
+        names: list[str] = []
+        number = self.added
+        while len(names) < count:
+            number += 1
+            name = f"added-{number}"
+            if name not in self.ids:
+                names.append(name)
+        return Cluster(
+            (*self.ids, *names),
+            (*self.base, *[template] * count),
+            (*self.leaving, *[False] * count),
+            number,
+        )
+
+    def marked(self, nodes: Iterable[int], leaving: bool = True) -> Cluster:
+        """Return the cluster with nodes marked for removal, or recalled."""
+        flags = list(self.leaving)
+        for node in nodes:
+            flags[node] = leaving
+        return replace(self, leaving=tuple(flags))
+
+    def without(self, dropped: NDArray[np.bool_]) -> tuple[Cluster, NDArray[np.int64]]:
+        """Return the cluster without some nodes, and (N,) the new index of each old one (or -1)."""
+        keep = np.flatnonzero(~dropped).tolist()
+        new = np.full(len(self.ids), -1, dtype=np.int64)
+        new[keep] = np.arange(len(keep))
+        left = replace(
+            self,
+            ids=tuple(self.ids[i] for i in keep),
+            base=tuple(self.base[i] for i in keep),
+            leaving=tuple(self.leaving[i] for i in keep),
+        )
+        return left, new
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a state file holds."""
+        return {
+            "ids": list(self.ids),
+            "base": list(self.base),
+            "leaving": list(self.leaving),
+            "added": self.added,
+        }
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> Cluster:
+        """Read it back."""
+        return cls(
+            tuple(value["ids"]), tuple(value["base"]), tuple(value["leaving"]), value["added"]
+        )
+
+
+def on_cluster(
+    period: Instance, cluster: Cluster, load: Floats, node: NDArray[np.int64], limits: Any
+) -> Instance:
+    """Return a period's instance on the nodes there are now.
+
+    Added nodes are like the one they are copies of: its capacity and background of the period, and
+    a key group allowed there is allowed on them. Links keep the nodes they list.
+
+    Parameters
+    ----------
+    period
+        As recorded.
+    cluster
+        The nodes.
+    load
+        (T, R) measured loads.
+    node
+        (T,) current place, index in the cluster.
+    limits
+        Budgets of the replay, an `optim.tables.Limits`.
+    """
+    base = np.array(cluster.base, dtype=np.int64)
+    return replace(
+        period,
+        nodes=_nodes(period.nodes, cluster, base),
+        tasks=_tasks(period.tasks, base, load, node),
+        links=_links(period.links, cluster, base),
+        limits=limits,
+    )
+
+
+def _nodes(table: NodeTable, cluster: Cluster, base: NDArray[np.int64]) -> NodeTable:
+    return replace(
+        table,
+        ids=cluster.ids,
+        capacity=table.capacity[base],
+        min_load=table.min_load[base],
+        background=table.background[base],
+        weight=table.weight[base],
+        slots=table.slots[base],
+        slot_capacity=table.slot_capacity[base],
+        rack=table.rack[base],
+        leaving=np.array(cluster.leaving, dtype=np.bool_),
+        labels={i: table.labels[b] for i, b in enumerate(cluster.base) if b in table.labels},
+    )
+
+
+def _tasks(
+    table: TaskTable, base: NDArray[np.int64], load: Floats, node: NDArray[np.int64]
+) -> TaskTable:
+    rows = []
+    for row in range(len(table.restricted)):
+        start, stop = table.allowed_indptr[row : row + 2]
+        rows.append(np.flatnonzero(np.isin(base, table.allowed_indices[start:stop])))
+    counts = [len(row) for row in rows]
+    return replace(
+        table,
+        load=load.copy(),
+        node=node.astype(np.int32),
+        slot=np.full(len(node), -1, dtype=np.int32),
+        allowed_indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        allowed_indices=np.concatenate([np.zeros(0, np.int32), *rows]).astype(np.int32),
+    )
+
+
+def _links(table: LinkTable, cluster: Cluster, base: NDArray[np.int64]) -> LinkTable:
+    if not len(table.ids):
+        return table
+    own = [i for i, name in enumerate(cluster.ids) if not name.startswith("added-")]
+    index = {int(base[i]): i for i in own}
+    members, indptr = [], [0]
+    for link in range(len(table.ids)):
+        listed = table.node_indices[table.node_indptr[link] : table.node_indptr[link + 1]]
+        members += [index[int(n)] for n in listed if int(n) in index]
+        indptr.append(len(members))
+    return replace(
+        table,
+        node_indptr=np.array(indptr, dtype=np.int32),
+        node_indices=np.array(members, dtype=np.int32),
+    )

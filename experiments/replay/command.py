@@ -1,0 +1,169 @@
+"""``streamplace replay``: an adaptation policy over recorded or synthetic load."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli.arguments import add_json, amount, assignment, count, seconds, whole
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from experiments.replay.replaying import Replayed, ReplayOptions
+    from optim.instance import Instance
+
+EXAMPLES = """\
+examples:
+  streamplace replay periods/ -o build/replay --policy albic --policy flux --policy static
+  streamplace replay --day -o build/day --policy albic:pairs_per_round=3 --policy potc \\
+    --scaling utilisation --serialise 0.1 --deserialise 0.1
+  streamplace replay --day --day-option nodes=10 --day-option periods=24 -o build/small
+
+The same command takes an interrupted replay up again; further policies may be added to it.
+docs/replay.md describes policies, scaling rules, costs and columns."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "instance",
+        metavar="INSTANCE",
+        nargs="*",
+        help="the periods in order: files, or folders of them",
+    )
+    parser.add_argument("--day", action="store_true", help="make a synthetic day instead")
+    _add_pairs(parser, "--day-option", "a parameter of the day, such as nodes=20 or periods=96")
+    parser.add_argument("-o", "--output", metavar="DIR", required=True, help="result folder")
+    parser.add_argument(
+        "--policy",
+        metavar="P",
+        action="append",
+        default=[],
+        help="a method, static or potc, with options as albic:score_factor=2,time_limit=5; may be "
+        "given again (default: albic, flux, static)",
+    )
+    parser.add_argument(
+        "--periods", metavar="N", type=count, help="replay only the first N periods"
+    )
+    budget = parser.add_argument_group("budget a period, in place of the recording's")
+    budget.add_argument("--max-migrations", metavar="N", type=whole)
+    budget.add_argument("--max-migration-cost", metavar="C", type=amount)
+    costs = parser.add_argument_group("costs, in units of the first resource")
+    for name, text in (
+        ("--serialise", "load per unit of rate on the node that sends it to another"),
+        ("--deserialise", "load per unit of rate on the node that receives it"),
+        ("--migration-load", "load per unit of migration cost on both nodes of a move"),
+    ):
+        costs.add_argument(name, metavar="F", type=amount, default=0.0, help=f"{text}; default 0")
+    parser.add_argument(
+        "--scaling",
+        metavar="RULE",
+        default="none",
+        help="none (default), utilisation, or module:factory of your own",
+    )
+    _add_pairs(parser, "--scaling-option", "a parameter of the rule, such as upper=0.8")
+    parser.add_argument(
+        "--time-limit", metavar="S", type=seconds, help="seconds for each plan; default none"
+    )
+    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
+    add_json(parser)
+
+
+def _add_pairs(parser: argparse.ArgumentParser, name: str, text: str) -> None:
+    parser.add_argument(
+        name,
+        metavar="K=V",
+        type=assignment,
+        action="append",
+        default=[],
+        help=f"{text}; may be given again",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Replay, and tell one line a policy.
+
+    Raises
+    ------
+    StreamplaceError
+        As `experiments.replay.replaying.run_replay`.
+    """
+    from experiments.replay.replaying import run_replay
+
+    periods, names = _periods(args)
+    options = _options(args)
+    quiet = bool(getattr(args, "quiet", False))
+    try:
+        done = run_replay(periods, args.output, options, quiet=quiet, names=names)
+    except KeyboardInterrupt:
+        sys.stderr.write(
+            f"\ninterrupted: finished periods are kept in {args.output}; the same command goes on "
+            "from there\n"
+        )
+        return int(ExitCode.INTERRUPTED)
+    _print(done, args.json)
+    return int(ExitCode.OK)
+
+
+def _periods(args: argparse.Namespace) -> tuple[list[Instance], list[str]]:
+    from experiments.replay.day import day_periods
+    from experiments.replay.periods import find_files, load_periods
+    from optim.errors import InvalidInput, Problem
+
+    if args.day == bool(args.instance):
+        reason = "stands beside --day" if args.day else "is missing"
+        raise InvalidInput(
+            Problem("INSTANCE", None, reason, "name files or folders, or take --day")
+        )
+    if args.day:
+        periods = day_periods(args.seed, **dict(args.day_option))
+        names = [period.name for period in periods]
+    elif args.day_option:
+        name, value = args.day_option[0]
+        raise InvalidInput(Problem(f"--day-option {name}", value, "is of no use without --day"))
+    else:
+        periods = load_periods(args.instance)
+        names = [str(file) for file in find_files(args.instance)]
+    most = args.periods or len(periods)
+    return periods[:most], names[:most]
+
+
+def _options(args: argparse.Namespace) -> ReplayOptions:
+    from experiments.replay.deployment import CostModel
+    from experiments.replay.replaying import DEFAULT_POLICIES, ReplayOptions
+    from experiments.replay.scaling import ScalingChoice
+
+    return ReplayOptions(
+        policies=tuple(args.policy) or DEFAULT_POLICIES,
+        costs=CostModel(args.serialise, args.deserialise, args.migration_load),
+        scaling=ScalingChoice(args.scaling, dict(args.scaling_option)),
+        max_migrations=args.max_migrations,
+        max_migration_cost=args.max_migration_cost,
+        time_limit=args.time_limit,
+        seed=args.seed,
+    )
+
+
+def _print(done: Replayed, as_json: bool) -> None:
+    if as_json:
+        content: dict[str, Any] = {
+            "path": str(done.path),
+            "policies": [vars(summary) for summary in done.summaries],
+            "rows": list(done.rows),
+        }
+        sys.stdout.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+        return
+    from experiments.cli.console import answer_console, plain_table
+    from experiments.replay.summary import HEADINGS, cells
+
+    console = answer_console()
+    # a table that is read on a terminal stands upright: one column a policy
+    names = [summary.policy for summary in done.summaries]
+    table = plain_table(["", *names], right=names)
+    for line in zip(HEADINGS[1:], *(cells(s)[1:] for s in done.summaries), strict=True):
+        table.add_row(*line)
+    console.print(table)
+    sys.stdout.write(f"rows, table and picture: {done.path}\n")

@@ -1,0 +1,115 @@
+"""The periods of a replay: instances with the same key groups on the same nodes, in order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optim.errors import InvalidInput, Problem
+from optim.instance import Instance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_SUFFIXES = (".json", ".json.gz")
+_SHOWN = 5
+
+
+def find_files(paths: Iterable[str | Path]) -> list[Path]:
+    """Return the instance files of files and folders; a folder's by name, numbers in order.
+
+    Raises
+    ------
+    InvalidInput
+        A path does not exist, or a folder holds no instance.
+    """
+    found: list[Path] = []
+    for given in paths:
+        path = Path(given)
+        if path.is_dir():
+            inside = [p for p in path.iterdir() if p.name.endswith(_SUFFIXES) and p.is_file()]
+            if not inside:
+                raise InvalidInput(Problem(str(path), None, "holds no .json or .json.gz file"))
+            found += sorted(inside, key=_natural)
+        elif path.exists():
+            found.append(path)
+        else:
+            raise InvalidInput(Problem(str(path), None, "no such file or folder"))
+    return found
+
+
+def load_periods(paths: Iterable[str | Path]) -> list[Instance]:
+    """Read and check the periods.
+
+    Raises
+    ------
+    InvalidInput
+        A file cannot be taken, or the periods do not belong together.
+    """
+    files = find_files(paths)
+    periods = [Instance.load(file) for file in files]
+    check_periods(periods, [str(file) for file in files])
+    return periods
+
+
+def check_periods(periods: Sequence[Instance], names: Sequence[str]) -> None:
+    """Refuse periods that do not belong together.
+
+    All need the key groups, nodes and resources of the first, in the same order; the first needs
+    the placement the replay starts from. Later placements are not read: the policy decides them.
+
+    Raises
+    ------
+    InvalidInput
+        With every problem.
+    """
+    if not periods:
+        raise InvalidInput(
+            Problem("INSTANCE", None, "no periods were given", "name files or folders, or --day")
+        )
+    first = periods[0]
+    problems = []
+    if not first.has_current:
+        problems.append(
+            Problem(
+                f"{names[0]}: tasks[].node",
+                None,
+                "is missing: a replay starts from the placement of its first period",
+                "give each task its node there, for example from a plan of `streamplace solve`",
+            )
+        )
+    for period, name in zip(periods[1:], names[1:], strict=True):
+        for what, mine, theirs in (
+            ("tasks", period.tasks.ids, first.tasks.ids),
+            ("nodes", period.nodes.ids, first.nodes.ids),
+            ("resources", period.resources, first.resources),
+        ):
+            if mine != theirs:
+                problems.append(_unlike(name, what, mine, theirs, names[0]))
+    if problems:
+        raise InvalidInput(problems[:20])
+
+
+def _unlike(
+    name: str, what: str, mine: Sequence[str], theirs: Sequence[str], first: str
+) -> Problem:
+    missing = [item for item in theirs if item not in set(mine)]
+    extra = [item for item in mine if item not in set(theirs)]
+    told = []
+    if missing:
+        told.append(f"lacks {_few(missing)}")
+    if extra:
+        told.append(f"has {_few(extra)} besides")
+    reason = " and ".join(told) or "stand in another order"
+    return Problem(f"{name}: {what}", None, f"{reason}, unlike {first}", "make them the same")
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    parts = re.split(r"(\d+)", path.name)
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]

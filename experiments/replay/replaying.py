@@ -1,0 +1,182 @@
+"""`run_replay`: every policy over all periods, into a folder that can be taken up again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.replay.deployment import CostModel
+from experiments.replay.framework import Setting, check_policy, first_state, step
+from experiments.replay.periods import check_periods
+from experiments.replay.policies import read_policy
+from experiments.replay.progress import Teller
+from experiments.replay.rows import write_rows
+from experiments.replay.scaling import ScalingChoice
+from experiments.replay.store import Progressed, ReplayFolder
+from experiments.replay.summary import PolicySummary, markdown, summarise
+from optim.errors import InvalidInput, Problem
+from optim.files import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from experiments.replay.policies import Policy
+    from optim.instance import Instance
+
+DEFAULT_POLICIES = ("albic", "flux", "static")
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """What a replay is run with.
+
+    Attributes
+    ----------
+    policies
+        As `experiments.replay.policies.read_policy` takes them.
+    costs
+        Of serialisation and migration.
+    scaling
+        The rule of scaling decisions.
+    max_migrations, max_migration_cost
+        Budgets a period; ``None`` keeps those of the periods.
+    time_limit
+        Seconds a plan; ``None`` for none, which alone repeats exactly.
+    seed
+        Of everything random.
+    """
+
+    policies: tuple[str, ...] = DEFAULT_POLICIES
+    costs: CostModel = field(default_factory=CostModel)
+    scaling: ScalingChoice = field(default_factory=ScalingChoice)
+    max_migrations: int | None = None
+    max_migration_cost: float | None = None
+    time_limit: float | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay came to: its folder, a summary and the rows of each policy."""
+
+    path: Path
+    summaries: tuple[PolicySummary, ...]
+    rows: tuple[dict[str, Any], ...]
+
+
+def run_replay(
+    periods: Sequence[Instance],
+    output: str | Path,
+    options: ReplayOptions | None = None,
+    *,
+    quiet: bool = True,
+    names: Sequence[str] | None = None,
+) -> Replayed:
+    """Replay every policy over the periods; interrupted, the same call goes on.
+
+    Parameters
+    ----------
+    periods
+        In order.
+    output
+        Folder for rows, table and picture: new, empty, or that of the same replay. Further policies
+        may be added to it.
+    options
+        What to run and how.
+    quiet
+        Show no progress.
+    names
+        What the periods are called in errors; their own names if not given.
+
+    Raises
+    ------
+    InvalidInput
+        The periods do not belong together, a policy or rule cannot be used, or the folder is
+        another replay's; nothing was started.
+    KeyboardInterrupt
+        Interrupted; finished periods are stored.
+    """
+    options = options or ReplayOptions()
+    check_periods(periods, names or [period.name for period in periods])
+    rule = options.scaling.make()
+    setting = Setting(
+        periods,
+        options.costs,
+        rule,
+        options.seed,
+        options.max_migrations,
+        options.max_migration_cost,
+    )
+    policies = _read_policies(setting, options)
+    folder = ReplayFolder(Path(output))
+    folder.open(_record(periods, options))
+    known = {name: folder.load(name) for name in policies}
+    total = len(policies) * len(periods)
+    tell = Teller(total, sum(len(p.rows) for p in known.values()), quiet)
+    for name, policy in policies.items():
+        _run_policy(setting, name, policy, folder, known[name], tell)
+    return _finish(folder, known, len(periods))
+
+
+def _read_policies(setting: Setting, options: ReplayOptions) -> dict[str, Policy]:
+    if len(set(options.policies)) < len(options.policies):
+        twice = next(p for p in options.policies if options.policies.count(p) > 1)
+        raise InvalidInput(Problem("--policy", twice, "stands twice", "name it once"))
+    policies = {
+        text: read_policy(text, options.seed, options.time_limit) for text in options.policies
+    }
+    for policy in policies.values():
+        check_policy(setting, policy)
+    return policies
+
+
+def _record(periods: Sequence[Instance], options: ReplayOptions) -> dict[str, Any]:
+    """Return everything that decides on the rows but the policies."""
+    return {
+        "periods": [{"name": p.name, "sha256": p.sha256} for p in periods],
+        "costs": asdict(options.costs),
+        "scaling": {
+            "name": options.scaling.name,
+            "parameters": dict(options.scaling.parameters),
+        },
+        "max_migrations": options.max_migrations,
+        "max_migration_cost": options.max_migration_cost,
+        "time_limit": options.time_limit,
+        "seed": options.seed,
+    }
+
+
+def _run_policy(
+    setting: Setting,
+    name: str,
+    policy: Policy,
+    folder: ReplayFolder,
+    progressed: Progressed,
+    tell: Callable[[str, dict[str, Any]], None],
+) -> None:
+    """Do the periods of a policy that are not stored yet."""
+    state = progressed.state or first_state(setting, policy)
+    for number in range(len(progressed.rows), len(setting.periods)):
+        began = time.perf_counter()
+        row, state = step(setting, policy, number, state)
+        progressed.rows.append({"policy": name, **row})
+        progressed.seconds.append(time.perf_counter() - began)
+        progressed.state = state
+        folder.save(name, progressed)
+        tell(name, row)
+
+
+def _finish(folder: ReplayFolder, known: dict[str, Progressed], periods: int) -> Replayed:
+    """Write rows, table and picture of the policies of this call."""
+    from experiments.replay.plot import draw
+
+    rows = tuple(row for progressed in known.values() for row in progressed.rows)
+    summaries = tuple(summarise(name, p.rows, p.seconds) for name, p in known.items())
+    write_rows(folder.path, rows)
+    write_atomic(folder.path / "summary.md", markdown(summaries))
+    title = f"{periods} periods from {rows[0]['name']}"
+    drawing = draw({name: p.rows for name, p in known.items()}, title)
+    write_atomic(folder.path / "replay.svg", drawing)
+    return Replayed(folder.path, summaries, rows)

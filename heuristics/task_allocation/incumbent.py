@@ -1,0 +1,89 @@
+"""The best placement of a running search, with its trace, its clock and its stopping."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.progress import ProgressRecorder
+from optim.referee import evaluate_indices, imc_gain_of
+from optim.registry import Outcome
+from optim.results import Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from optim.instance import Instance
+    from optim.registry import Request
+    from optim.tables import Ints
+
+
+class Incumbent:
+    """Keeps the best feasible placement seen; the only way results leave a search.
+
+    Parameters
+    ----------
+    instance, request
+        What is searched, and what was asked for.
+    """
+
+    def __init__(self, instance: Instance, request: Request) -> None:
+        self.instance = instance
+        self.request = request
+        self.node: Ints | None = None
+        self.gain = -np.inf
+        self.partial: Ints | None = None
+        self.notes: list[str] = []
+        self.times: dict[str, float] = {"compile": 0.0}
+        self.interrupted = False
+        self.recorder = ProgressRecorder("max", request.progress, request.started)
+
+    def compiled(self, seconds: float) -> None:
+        """Take the compilation of kernels out of the clock."""
+        self.times["compile"] += seconds
+        self.request = replace(self.request, started=self.request.started + seconds)
+        if self.node is None:
+            self.recorder = ProgressRecorder("max", self.request.progress, self.request.started)
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the time limit has passed."""
+        return self.request.remaining() == 0.0
+
+    def offer(self, node: Ints) -> bool:
+        """Take a placement if it is feasible and better; return whether it was taken."""
+        gain = imc_gain_of(self.instance, node)
+        if gain <= self.gain or not evaluate_indices(self.instance, node).feasible:
+            return False
+        self.node, self.gain = np.array(node, dtype=np.int32), gain
+        self.recorder.note(incumbent=gain, phase="search")
+        return True
+
+    def given_starts(self) -> Iterator[Ints]:
+        """Yield the warm start and the current placement, feasible or not."""
+        if self.request.warm_start is not None:
+            yield np.asarray(self.request.warm_start, dtype=np.int32)
+        if self.instance.has_current:
+            yield self.instance.tasks.node
+
+    def outcome(self) -> Outcome:
+        """Return what the search found."""
+        self.recorder.finish()
+        if self.interrupted:
+            stopped = Termination.INTERRUPTED
+        elif self.out_of_time:
+            stopped = Termination.TIME_LIMIT
+        else:
+            stopped = Termination.ITERATION_LIMIT
+        found = self.node is not None
+        return Outcome(
+            stopped,
+            self.node if found else self.partial,
+            claimed=float(self.gain) if found else None,
+            notes=self.notes,
+            warm_start_accepted=None if self.request.warm_start is None else found,
+            trace=self.recorder.trace,
+            times=self.times,
+        )

@@ -1,0 +1,1 @@
+"""Tests of formulations.node_patterns."""

@@ -1,0 +1,192 @@
+"""Time limits hold, incumbents survive, warm starts are kept; no assertion closer than 5 s."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from optim.linear_arrays import TOLERANCE
+from optim.solvers import SOLVERS, process, solve_linear
+from tests.optim.solvers.models import balance, hard, knapsacks
+
+if TYPE_CHECKING:
+    from optim.progress import Progress
+
+SLACK = 5.0
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_time_limit_holds_and_is_told_from_optimality(solver: str) -> None:
+    model = hard()
+    began = time.perf_counter()
+    seen: list[Progress] = []
+    solution = solve_linear(model, solver, time_limit=2.0, progress=seen.append)
+    assert time.perf_counter() - began < 2.0 + SLACK
+    # the trap: a solver that was stopped may call its incumbent optimal
+    assert solution.termination == "time_limit"
+    assert solution.bound is not None
+    assert seen
+    assert solution.trace
+    if solution.x is not None:
+        assert model.violation(solution.x) <= TOLERANCE
+        assert solution.objective is not None
+        assert solution.bound > solution.objective
+        assert solution.trace[-1][1:] == (solution.objective, solution.bound)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_no_time_at_all_gives_the_warm_start(solver: str) -> None:
+    model = knapsacks(12, 3)
+    solution = solve_linear(model, solver, time_limit=0.0, warm_start=np.zeros(12))
+    assert solution.termination == "time_limit"
+    assert solution.objective == 100.0
+    assert solution.bound is None
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_feasible_warm_start_is_accepted(solver: str) -> None:
+    model = hard()
+    start = np.zeros(model.num_variables)
+    solution = solve_linear(model, solver, time_limit=2.0, warm_start=start)
+    assert solution.warm_start_accepted is True
+    assert solution.objective is not None
+    assert solution.objective >= 100.0
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_warm_start_of_a_mixed_model_is_accepted(solver: str) -> None:
+    model = balance(4, 40)
+    x = np.zeros((40, 4))
+    x[:, 0] = 1.0
+    d = model.freeze()
+    load = d.matrix.toarray()[40, : 4 * 40 : 4]
+    start = np.append(x.ravel(), load.sum() * 0.75)
+    assert model.violation(start) <= TOLERANCE
+    solution = solve_linear(model, solver, time_limit=2.0, warm_start=start)
+    assert solution.warm_start_accepted is True
+    assert solution.objective is not None
+    assert solution.objective <= start[-1]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_infeasible_warm_start_is_told_and_harmless(solver: str) -> None:
+    model = knapsacks(30, 5)
+    with_hint = solve_linear(model, solver, time_limit=60, warm_start=np.ones(30))
+    without = solve_linear(model, solver, time_limit=60)
+    assert with_hint.warm_start_accepted is False
+    assert without.warm_start_accepted is None
+    assert with_hint.objective == without.objective
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_answer_is_never_worse_than_the_warm_start(solver: str) -> None:
+    model = hard()
+    best = solve_linear(model, "highs", time_limit=3.0)
+    assert best.x is not None
+    solution = solve_linear(model, solver, time_limit=0.7, warm_start=best.x)
+    assert solution.objective is not None
+    assert best.objective is not None
+    assert solution.objective >= best.objective
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_process_that_hangs_is_killed(solver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
+    command = [sys.executable, "-c", deaf]
+    module = {"cp-sat": "cp_sat"}.get(solver, solver)
+    starter = "guarded_command" if solver == "cbc" else "python_child"
+    monkeypatch.setattr(f"optim.solvers.{module}.{starter}", lambda *_: command)
+    began = time.perf_counter()
+    start = np.zeros(12)
+    solution = solve_linear(knapsacks(12, 3), solver, time_limit=0.5, warm_start=start)
+    assert time.perf_counter() - began < 0.5 + SLACK
+    assert solution.killed
+    assert solution.termination == "time_limit"
+    assert solution.objective == 100.0
+    assert solution.bound is None
+
+
+def test_kill_keeps_what_was_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # the solver is not asked to stop and has a later limit of its own, so only the kill ends it
+    monkeypatch.setattr(process, "ASK_AFTER", 1e9)
+    solution = solve_linear(hard(), "highs", time_limit=2.0, options={"time_limit": 1e9})
+    assert solution.killed
+    assert solution.objective is not None
+    assert solution.objective > 100.0
+    assert solution.bound is not None
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_interrupt_in_a_callback_returns_the_incumbent(solver: str) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.incumbent is not None:
+            raise KeyboardInterrupt
+
+    solution = solve_linear(hard(), solver, time_limit=60, progress=interrupt)
+    assert solution.termination == "interrupted"
+    assert solution.objective is not None
+    assert solution.seconds < 30
+
+
+INTERRUPTED = """
+import sys
+sys.path.insert(0, {root!r})
+from optim.solvers import solve_linear
+from tests.optim.solvers.models import hard
+def show(progress):
+    if progress.incumbent is not None:
+        print("incumbent", flush=True)
+s = solve_linear(hard(), {solver!r}, time_limit=120, progress=show)
+print("END", s.termination, s.objective, s.bound, flush=True)
+"""
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_ctrl_c_returns_the_incumbent(solver: str) -> None:
+    script = textwrap.dedent(INTERRUPTED).format(root=str(REPOSITORY), solver=solver)
+    child = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, process_group=0
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "incumbent\n"
+        os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to the whole group
+        rest = child.stdout.read()
+        assert child.wait(60) == 0
+    finally:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+    end = rest.strip().splitlines()[-1].split()
+    assert end[:2] == ["END", "interrupted"]
+    assert 100.0 < float(end[2]) < float(end[3])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_solver_dies_with_its_parent(solver: str) -> None:
+    psutil = pytest.importorskip("psutil")
+    script = textwrap.dedent(INTERRUPTED).format(root=str(REPOSITORY), solver=solver)
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "incumbent\n"
+        below = psutil.Process(child.pid).children(recursive=True)
+        assert below
+    finally:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+    _, alive = psutil.wait_procs(below, timeout=20)
+    assert not alive

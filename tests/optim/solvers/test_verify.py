@@ -1,0 +1,165 @@
+"""Claims of solvers that do not hold are errors which name solver, claim and measured figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from optim.errors import SolverError
+from optim.linear_model import LinearModel
+from optim.solvers import LinearTermination, SolverCapabilities, backends, solve_linear
+from optim.solvers.interface import Answer
+
+if TYPE_CHECKING:
+    from optim.solvers.interface import SolveTask
+
+OPTIMAL, TIME = LinearTermination.OPTIMAL, LinearTermination.TIME_LIMIT
+
+
+class Liar:
+    """A back end that answers what it is told to."""
+
+    capabilities = SolverCapabilities("liar", "Liar", "nowhere")
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+
+    def version(self) -> str:
+        return "0"
+
+    def solve(self, task: SolveTask) -> Answer:
+        return self.answers.pop(0)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
+    """Let every solver name stand for a `Liar` with the given answers."""
+
+    def prepare(*answers: Answer) -> None:
+        liar = Liar(*answers)
+        monkeypatch.setattr(backends, "load", lambda name: liar)
+        monkeypatch.setattr("optim.solvers.solve.load", lambda name: liar)
+
+    return prepare
+
+
+def pair(sense: str = "max") -> LinearModel:
+    """Return two binaries of value 3 and 2, of which one may be taken."""
+    model = LinearModel("pair", "max" if sense == "max" else "min")
+    x = model.add_variables("x", 2, upper=1.0, integer=True, objective=[3.0, 2.0])
+    model.add_rows("one", -np.inf, 1.0, [0, 0], x.indices, 1.0)
+    return model
+
+
+def answer(termination: LinearTermination, x: list[float] | None, bound: float | None) -> Answer:
+    return Answer(termination, "CLAIMED", None if x is None else np.array(x), bound=bound)
+
+
+def test_true_claim_is_taken(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(OPTIMAL, [1.0 - 1e-8, 1e-9], 3.0))
+    solution = solve_linear(pair(), "liar")
+    assert solution.termination == "optimal"
+    assert solution.x is not None
+    assert solution.x.tolist() == [1.0, 0.0]
+    assert (solution.objective, solution.bound) == (3.0, 3.0)
+
+
+def test_violated_solution_called_optimal_is_an_error(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(OPTIMAL, [1.0, 1.0], 5.0))
+    with pytest.raises(SolverError, match=r"liar 0.*'CLAIMED'.*'pair'.*one\[0\] by 1"):
+        solve_linear(pair(), "liar")
+
+
+def test_fractional_solution_called_optimal_is_an_error(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(OPTIMAL, [0.6, 0.6], 3.0))
+    with pytest.raises(SolverError, match="whole integers"):
+        solve_linear(pair(), "liar")
+
+
+def test_violated_incumbent_after_a_timeout_is_dropped(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(TIME, [1.0, 1.0], 5.0))
+    solution = solve_linear(pair(), "liar")
+    assert solution.termination == "time_limit"
+    assert solution.x is None
+    assert solution.bound == 5.0
+    assert "one[0]" in solution.message
+
+
+def test_solution_worse_than_its_bound_is_not_optimal(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(OPTIMAL, [0.0, 1.0], 3.0))
+    with pytest.raises(SolverError, match=r"objective is 2 and the bound 3"):
+        solve_linear(pair(), "liar")
+
+
+def test_bound_beaten_by_a_solution_is_an_error(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(TIME, [1.0, 0.0], 2.5))
+    with pytest.raises(SolverError, match=r"bound 2.5.*verified solution has 3"):
+        solve_linear(pair(), "liar")
+
+
+def test_bound_beaten_by_the_warm_start_is_an_error(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(OPTIMAL, [0.0, 1.0], 2.0))
+    with pytest.raises(SolverError, match=r"bound 2"):
+        solve_linear(pair(), "liar", warm_start=[1.0, 0.0])
+
+
+def test_infeasible_with_a_feasible_start_in_hand_is_an_error(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(LinearTermination.INFEASIBLE, None, None))
+    with pytest.raises(SolverError, match=r"claims 'pair' is infeasible.*objective 3"):
+        solve_linear(pair(), "liar", warm_start=[1.0, 0.0])
+
+
+def test_optimal_without_a_solution_is_an_error(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(OPTIMAL, None, 3.0))
+    with pytest.raises(SolverError, match="without a solution"):
+        solve_linear(pair(), "liar")
+
+
+def test_bound_that_rounding_put_past_the_objective_becomes_it(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(OPTIMAL, [1.0, 0.0], 3.0 - 1e-7))
+    assert solve_linear(pair(), "liar").bound == 3.0
+
+
+def test_a_closed_gap_is_optimal_whatever_the_status(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(TIME, [1.0, 0.0], 3.0))
+    assert solve_linear(pair(), "liar").termination == "optimal"
+
+
+def test_infinite_bounds_are_unknown(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(TIME, [1.0, 0.0], float("inf")))
+    assert solve_linear(pair(), "liar").bound is None
+
+
+def test_worse_than_the_warm_start_is_replaced_by_it(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(TIME, [0.0, 1.0], 5.0))
+    solution = solve_linear(pair(), "liar", warm_start=[1.0, 0.0])
+    assert solution.objective == 3.0
+    assert "warm start" in solution.message
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (answer(OPTIMAL, [0.0, 0.0], 0.0), "unbounded"),
+        (answer(LinearTermination.INFEASIBLE, None, None), "infeasible"),
+        (answer(TIME, None, None), "time_limit"),
+    ],
+)
+def test_infeasible_or_unbounded_is_resolved(told, second: Answer, expected: str) -> None:  # type: ignore[no-untyped-def]
+    told(answer(LinearTermination.INFEASIBLE_OR_UNBOUNDED, None, None), second)
+    assert solve_linear(pair(), "liar").termination == expected
+
+
+def test_continuous_variables_follow_rounded_integers(told) -> None:  # type: ignore[no-untyped-def]
+    # y = 1000 x: a solver that leaves x at 1 - 1e-6 has y at 999.999, which rounding breaks
+    model = LinearModel("follow", "max")
+    x = model.add_variables("x", 1, upper=1.0, integer=True, objective=1.0)
+    y = model.add_variables("y", 1, upper=2000.0)
+    model.add_rows("link", 0.0, 0.0, [0, 0], [x.start, y.start], [1000.0, -1.0])
+    told(answer(OPTIMAL, [1.0 - 1e-6, 999.999], 1.0))
+    solution = solve_linear(model, "liar")
+    assert solution.termination == "optimal"
+    assert solution.x is not None
+    assert solution.x.tolist() == [1.0, 1000.0]
