@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from formulations.balance_cuts import add_touch_rows
 from formulations.balance_model import (
     Aim,
     BalanceModel,
@@ -76,6 +77,7 @@ def build_moves(
     y = model.add_variables("y", len(task), upper=1.0, integer=True)
     placing = Placing(y.indices, task, node, from_home=True)
     _add_move_once(model, problem, placing)
+    add_touch_rows(model, problem, placing, aim.max_distance)
     return _finish(problem, model, placing, aim)
 
 

@@ -7,13 +7,17 @@ is left on them, then tighten both sides of d.
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.balance_instance import balance_problem
 from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
+from optim.bounds.touch import touch_bound
 from optim.evaluation import Violation
+from optim.local_search.balance_search import search_balance, warm_up
 from optim.registry import Method, Option, Outcome
 from optim.results import Level, Termination
 
@@ -32,6 +36,9 @@ _NAMES = {
 
 _SHOWN = 20
 
+#: Levels that the search before the solver may fail at, one after the other.
+SEARCH_TRIES = 100
+
 
 def run(instance: Instance, request: Request) -> Outcome:
     """Rebalance an instance; the method's entry point.
@@ -48,10 +55,19 @@ def run(instance: Instance, request: Request) -> Outcome:
     reasons = impossible(instance, problem)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
+    begun = time.perf_counter()
+    warm_up()
+    compiled = time.perf_counter() - begun
+    request = replace(request, started=request.started + compiled)
     starts, notes, restricted = _starts(problem, request)
     settings = _settings(request)
-    answer = solve_balance(problem, settings, starts)
+    least = touch_bound(problem)
+    found = search_balance(problem, tuple(starts), request.seed, least, SEARCH_TRIES)
+    if found is not None:
+        starts.append(found)
+    answer = solve_balance(problem, settings, starts, least)
     outcome = _outcome(problem, answer, settings)
+    outcome.times["compile"] = compiled
     outcome.notes[:0] = notes
     if restricted or options["drain"] == "hard":
         outcome.bound_of = "restricted"

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from formulations.balance_forms import build_full, build_moves
+from formulations.balance_forms import MAX_BINARIES, build_full, build_moves
 from formulations.balance_model import Aim
 from optim.bounds.touch import touch_bound
 from optim.errors import SolverError
@@ -41,6 +41,9 @@ TIE_WORK: Mapping[str, Mapping[str, Any]] = {
     "scip": {"limits/nodes": 1000},
     "cp-sat": {"max_deterministic_time": 5.0},
 }
+
+#: Beyond this size both sides are tightened by the search alone: a third level is not worth hours.
+MAX_TIE_BINARIES = 10_000
 
 #: Share of the remaining time for each level but the last.
 TIME_SHARE = 0.8
@@ -216,7 +219,18 @@ def _solve_level(
         if value - known <= _tolerance(settings, goal):
             near = value - known <= OPTIMAL_POINTS
             return LevelAnswer(goal, value, min(known, value), "optimal" if near else "gap_reached")
-    solution, built = _run(problem, settings, aim, answer)
+    if answer.placement is not None and _too_large(problem, settings, goal):
+        value = value_of(problem.levels(answer.placement), goal, settings.weights)
+        bound = min(known, value) if known > -math.inf else None
+        return LevelAnswer(goal, value, bound, "iteration_limit")
+    pruned = _pruned(problem, settings, goal, answer)
+    if pruned is not None:
+        known, cut = max(known, 0.0), pruned.cut
+        if pruned.moves is None:
+            known = max(known, cut)
+            value = value_of(problem.levels(answer.placement), goal)
+            return LevelAnswer(goal, value, min(known, value), "optimal")
+    solution, built = _run(problem, settings, aim, answer, pruned)
     solution = _in_our_terms(solution, aim, built)
     _check_claims(problem, settings, goal, solution, built, answer)
     first = not answer.levels
@@ -236,6 +250,14 @@ def _solve_level(
         bound = known if bound is None else max(known, bound)
     bound = None if bound is None else min(bound, value)
     return LevelAnswer(goal, value, bound, _why(settings, goal, value, bound, solution))
+
+
+def _too_large(problem: BalanceProblem, settings: Settings, goal: Goal) -> bool:
+    """Whether a level's model is left unsolved: the plan at hand and its bound stand."""
+    binaries = problem.num_tasks * problem.num_nodes
+    if goal == "sides":
+        return binaries > MAX_TIE_BINARIES
+    return binaries > MAX_BINARIES and settings.form == "moves"
 
 
 def _aim(

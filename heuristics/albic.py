@@ -250,6 +250,13 @@ METHOD = Method(
             minimum=0.1,
         ),
         Option("pairs_per_round", "int", 1, "pairs to pin; the paper pins one", minimum=0),
+        Option(
+            "balance_gap",
+            "float",
+            0.25,
+            "load distance the MILP may leave unproven, units of the first resource",
+            minimum=0.0,
+        ),
     ),
     solvers=BALANCE_MILP.solvers,
     default_solver=BALANCE_MILP.default_solver,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.balance_instance import balance_problem
-from optim.local_search.balance_problem import margin
+from optim.local_search.balance_problem import margin, writable
 from optim.registry import Method, Option, Outcome
 from optim.results import Termination
 
@@ -47,19 +47,19 @@ def flux_placement(problem: BalanceProblem, max_passes: int = 1_000_000) -> tupl
     tasks, cost = problem.num_tasks, problem.max_cost
     floor = np.where(problem.leaving[:, None], -math.inf, problem.floor)
     placement, passes = flux(
-        problem.load,
-        problem.cost,
-        problem.home,
-        problem.weight,
+        writable(problem.load),
+        writable(problem.cost),
+        writable(problem.home),
+        writable(problem.weight),
         share,
-        problem.leaving,
-        problem.base_load,
-        problem.usage,
+        writable(problem.leaving),
+        writable(problem.base_load),
+        writable(problem.usage),
         problem.headroom + margin(problem.headroom) - problem.base_usage,
         problem.base_usage - floor,
-        problem.row_of,
-        problem.allowed_indptr,
-        problem.allowed_nodes,
+        writable(problem.row_of),
+        writable(problem.allowed_indptr),
+        writable(problem.allowed_nodes),
         tasks if problem.max_moves is None else min(problem.max_moves, tasks),
         math.inf if cost is None else cost + float(margin(cost)),
         max_passes,

@@ -16,8 +16,9 @@ from formulations.balance_instance import balance_problem
 from formulations.balance_milp import METHOD as BALANCE_MILP
 from formulations.balance_milp import impossible
 from formulations.balance_solving import OPTIMAL_POINTS, Settings, solve_balance
-from heuristics.flux import flux_placement, warm_up
+from optim.bounds.touch import touch_bound
 from optim.local_search.balance_problem import margin, tolerated
+from optim.local_search.balance_search import search_balance, warm_up
 from optim.registry import Method, Outcome
 from optim.results import Termination
 
@@ -92,8 +93,10 @@ def run(instance: Instance, request: Request) -> Outcome:
         progress=request.progress,
         started=request.started,
     )
-    starts = [np.asarray(flux_placement(after)[0], dtype=np.int64), emptied]
-    answer = solve_balance(after, settings, starts)
+    bound = touch_bound(after)
+    found = search_balance(after, seed=request.seed, target=bound)
+    starts = [emptied] if found is None else [found, emptied]
+    answer = solve_balance(after, settings, starts, bound)
     moved, left = problem.moves(emptied), int(problem.leaving[emptied].sum())
     notes = [f"{moved} key groups taken off leaving nodes first, {left} still there"]
     times = {"compile": compiled, "build": answer.build_seconds, "solve": answer.solve_seconds}

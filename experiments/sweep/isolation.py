@@ -251,9 +251,9 @@ class _Child:
             os.ftruncate(self._output.fileno(), 0)
 
     def end(self) -> None:
-        """Let the guardian kill everything, and wait until it has."""
+        """Let the guardian kill everything, and wait until it has; one that hangs is killed."""
         self._close_lifeline()
-        os.waitpid(self._guardian, 0)
+        processes.reap(self._guardian)
         os.close(self._status)
         self._socket.close()
         self._output.close()

@@ -145,6 +145,17 @@ def kill_descendants() -> None:
         time.sleep(0.001)
 
 
+def reap(child: int, seconds: float = 2 * _KILL_SECONDS) -> None:
+    """Wait until a child has ended; after `seconds` it is killed."""
+    deadline = time.monotonic() + seconds
+    while not os.waitpid(child, os.WNOHANG)[0]:
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return
+        time.sleep(0.001)
+
+
 def wait_for_exit(pid: int, lifeline: int) -> int | None:
     """Wait until the child `pid` ends, or until the other end of `lifeline` is closed.
 

@@ -10,11 +10,12 @@ proves ``UB ≤ target``; targets fall from the bound to the best value known, e
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.node_patterns.filtering import filtered
+from formulations.node_patterns.filtering import Survivors, filtering
 from formulations.node_patterns.integer import IN_PROCESS, choose
 from formulations.node_patterns.problem import ROUNDING
 from formulations.node_patterns.start import feasible
@@ -32,9 +33,13 @@ MOST_COUNTS = 40_000_000
 STAGES = (500, 2_000, 8_000, 32_000, 128_000)
 """Sizes of the integer programs tried in turn."""
 
-MANY_CLASSES = 10
 SHORT_TRY = 300
-"""With many classes the integer program is tight: a short try comes before the functionals."""
+SHORT_PATTERNS = 800
+SHRUNK = 0.8
+MANY_CLASSES = 10
+"""Branch-and-bound nodes and patterns of a short try of the integer program between the passes of
+the filter; how far the pool must have shrunk since the last; with many classes the program is
+tight, and takes more patterns."""
 
 NEGATIVE = 1e-3
 """A bound further below 0 than this proves that there is no allocation."""
@@ -140,31 +145,54 @@ def _close_pool(
     standing: Standing, pool: Pool, reach: Floats, price: Floats, target: float, backend: Backend
 ) -> None:
     """Prove the best allocation above a target, from patterns that contain all better ones."""
-    problem = standing.problem
-    if len(pool) > STAGES[0]:
-        if problem.num_classes >= MANY_CLASSES and len(pool) <= IN_PROCESS:
-            answer = choose(problem, pool, standing.clock, backend, node_limit=SHORT_TRY)
-            standing.stages.append(f"short try over {len(pool)} patterns")
-            standing.offer(answer.counts)
-            standing.prove(max(target, answer.bound))
-            if standing.closed:
-                return
-        pool, reach, bound = filtered(standing, pool, reach, price, max(target, standing.value))
-        standing.prove(max(bound, target))
-        standing.stages.append(f"filtered to {len(pool)} patterns")
+    survivors = Survivors(standing, pool, reach, target)
+    if len(survivors.pool) > STAGES[0]:
+        _filter(survivors, price, backend)
     for size in (*STAGES, len(pool)):
         if standing.closed or standing.clock.over():
             return
-        goal = max(target, standing.value)
-        keep = reach > goal + ROUNDING
-        pool, reach = pool.only(keep), reach[keep]
-        whole = len(pool) <= size or len(pool) <= STAGES[0]
-        if not whole:
-            goal = float(np.partition(reach, -size - 1)[-size - 1])
-        part = pool if whole else pool.only(reach > goal + ROUNDING)
-        answer = choose(problem, part, standing.clock, backend, standing.counts)
-        standing.stages.append(f"integer program over {len(part)} patterns")
-        standing.offer(answer.counts)
-        standing.prove(max(goal, answer.bound))
-        if whole or answer.stopped:
+        done, whole = _stage(survivors, backend, size)
+        if whole or not done:
             return
+
+
+def _stage(
+    survivors: Survivors, backend: Backend, size: int, node_limit: int | None = None
+) -> tuple[bool, bool]:
+    """Solve the integer program over the patterns of greatest reach.
+
+    Returns whether it came to its end, and whether those were all patterns.
+    """
+    standing = survivors.standing
+    survivors.cut()
+    pool, reach, goal = survivors.pool, survivors.reach, survivors.goal
+    whole = len(pool) <= size
+    if not whole:
+        goal = float(np.partition(reach, -size - 1)[-size - 1])
+    part = pool if whole else pool.only(reach > goal + ROUNDING)
+    answer = choose(
+        standing.problem, part, standing.clock, backend, standing.counts, node_limit=node_limit
+    )
+    kind = "integer program" if node_limit is None else "short try"
+    standing.stages.append(f"{kind} over {len(part)} patterns")
+    standing.offer(answer.counts)
+    standing.prove(max(goal, answer.bound))
+    survivors.cut()
+    return not answer.stopped, whole
+
+
+def _filter(survivors: Survivors, price: Floats, backend: Backend) -> None:
+    """Filter pass by pass, with a short try of the integer program where that may do."""
+    standing = survivors.standing
+    many = standing.problem.num_classes >= MANY_CLASSES
+    most = IN_PROCESS if many else SHORT_PATTERNS
+    tried = np.inf
+    for passed in chain((False,), filtering(survivors, price)):
+        if passed:
+            standing.prove(max(survivors.bound, survivors.target))
+            standing.stages.append(f"filtered to {len(survivors.pool)} patterns")
+        if standing.closed or survivors.few:
+            return
+        if len(survivors.pool) <= min(10 * most, SHRUNK * tried):
+            tried = len(survivors.pool)
+            _stage(survivors, backend, most, SHORT_TRY)

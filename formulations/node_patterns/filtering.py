@@ -28,7 +28,9 @@ FEW = 200
 """Patterns that an integer program takes without further filtering."""
 
 MOST_CELLS = 2e7
-MOST_WORK = 1.5e9
+LIGHT_WORK, HEAVY_WORK = 3e7, 1.5e9
+"""Inner steps of one evaluation of a functional: some milliseconds, some seconds."""
+
 MOST_STATES = 4000
 HALVING = ((1000, 1), (12, 5), (3, 25))
 """Functionals kept and subgradient steps of each round."""
@@ -36,69 +38,80 @@ HALVING = ((1000, 1), (12, 5), (3, 25))
 _SPLITS = 16
 
 
-class _Survivors:
-    """A pool with its reach, cut down by one bound after another."""
+class Survivors:
+    """A pool with the reach of each pattern, cut down by one bound after another.
+
+    Attributes
+    ----------
+    pool, reach
+        Patterns that contain every allocation better than the target, and their reach.
+    target
+        What is to be beaten, beside the value in hand.
+    bound
+        Bound on every allocation better than the target (the target when nothing survives).
+    """
 
     def __init__(self, standing: Standing, pool: Pool, reach: Floats, target: float) -> None:
         self.standing, self.pool, self.reach, self.target = standing, pool, reach, target
         self.bound = float(reach.max(initial=-np.inf))
+        self.cut()
 
     @property
     def goal(self) -> float:
+        """The larger of the target and the value in hand."""
         return max(self.target, self.standing.value)
 
     @property
     def few(self) -> bool:
-        return len(self.pool) <= FEW or self.standing.clock.over()
+        """Whether there is no need to filter, or no time."""
+        return len(self.pool) <= FEW or self.standing.closed or self.standing.clock.over()
 
-    def functional(self, weights: Counts) -> Functional | None:
+    def cut(self) -> None:
+        """Drop the patterns that cannot beat the goal any more."""
+        keep = self.reach > self.goal + ROUNDING
+        self.pool, self.reach = self.pool.only(keep), self.reach[keep]
+        if len(self.pool) == 0:
+            self.bound = self.goal
+
+    def functional(self, weights: Counts, most_work: float) -> Functional | None:
         """Set up a functional on the survivors, or ``None`` if its table would be too large."""
         problem = self.standing.problem
         totals = weights @ problem.sizes + 1
         if float(problem.num_nodes + 1) * float(totals[0]) * float(totals[1]) > MOST_CELLS:
             return None
         made = Functional(problem, self.pool, weights)
-        return made if made.work <= MOST_WORK else None
+        return made if made.work <= most_work else None
 
     def take(self, found: FunctionalBound) -> None:
-        """Keep the patterns that can still beat the goal."""
+        """Let a bound on the survivors count."""
         self.bound = min(self.bound, max(found.bound, self.goal))
         self.reach = np.minimum(self.reach, found.reach)
-        keep = self.reach > self.goal + ROUNDING
-        self.pool, self.reach = self.pool.only(keep), self.reach[keep]
-        if len(self.pool) == 0:
-            self.bound = self.goal
+        self.cut()
 
 
-def filtered(
-    standing: Standing, pool: Pool, reach: Floats, price: Floats, target: float
-) -> tuple[Pool, Floats, float]:
-    """Filter the patterns of allocations better than a target.
+def filtering(survivors: Survivors, price: Floats) -> Iterator[bool]:
+    """Filter in passes: one functional, cheap pairs of two, dear pairs; yields after each.
 
     Parameters
     ----------
-    pool, reach
-        Patterns that contain every allocation better than the target, and their reach.
+    survivors
+        Changed in place.
     price
         (G,) prices to begin with.
-
-    Returns
-    -------
-    tuple
-        Surviving pool, reach, and a bound on every allocation better than the target (the target
-        itself when nothing survives).
     """
-    survivors = _Survivors(standing, pool, reach, target)
-    weights = whole_weights(standing.problem, MOST_STATES)
+    problem = survivors.standing.problem
+    weights = whole_weights(problem, MOST_STATES)
     singles = [np.stack([np.zeros_like(w), w]) for w in weights]
-    price, best = _pass(survivors, singles, price)
-    if not survivors.few:
-        _pass(survivors, list(_splits(standing.problem, best)), price)
-    return survivors.pool, survivors.reach, survivors.bound
+    price, best = _pass(survivors, singles, price, HEAVY_WORK)
+    yield True
+    splits = list(_splits(problem, best))
+    for most_work in (LIGHT_WORK, HEAVY_WORK):
+        price, _ = _pass(survivors, splits, price, most_work)
+        yield True
 
 
 def _pass(
-    survivors: _Survivors, candidates: list[Counts], price: Floats
+    survivors: Survivors, candidates: list[Counts], price: Floats, most_work: float
 ) -> tuple[Floats, list[Counts]]:
     """Sharpen the bounds of many functionals a little, of the best few more.
 
@@ -109,7 +122,9 @@ def _pass(
     for kept, steps in HALVING:
         tried = []
         for _, i, at in merit[:kept]:
-            functional = None if survivors.few else survivors.functional(candidates[i])
+            functional = None
+            if not survivors.few:
+                functional = survivors.functional(candidates[i], most_work)
             if functional is not None:
                 found = sharpened(functional, at, survivors.goal, steps, clock)
                 survivors.take(found)

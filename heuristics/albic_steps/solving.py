@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from formulations.balance_solving import OPTIMAL_POINTS, Settings, solve_balance
-from heuristics.flux import flux_placement, warm_up
+from formulations.balance_solving import Settings, solve_balance
+from optim.bounds.touch import touch_bound
 from optim.errors import SolverError
-from optim.local_search.balance_problem import margin
+from optim.local_search.balance_search import search_balance, warm_up
 
 if TYPE_CHECKING:
     from heuristics.albic_steps.pinning import Pins
@@ -25,7 +22,7 @@ class UnitSolver:
     Parameters
     ----------
     request
-        Back end, time limit, gap, seed and threads.
+        Back end, time limit, seed, threads and the option ``balance_gap``.
 
     Attributes
     ----------
@@ -73,11 +70,11 @@ class UnitSolver:
         SolverError
             A plan breaks a limit of the single key groups.
         """
-        found = self._solved(units.merged(pins.node_of), _start(units, pins))
+        found = self._solved(units.merged(pins.node_of))
         if found is None and pins.node_of and not self.stopped:
             self.notes.append("the pinned pairs left no solution and were let go")
             pins.pairs.clear()
-            found = self._solved(units.merged(), _start(units, None))
+            found = self._solved(units.merged())
         if found is None:
             return None
         placement = units.spread(found)
@@ -85,17 +82,21 @@ class UnitSolver:
             raise SolverError(f"{self.name}: its plan of units breaks a limit of their key groups")
         return placement
 
-    def _solved(self, problem: BalanceProblem, start: Ints) -> Ints | None:
+    def _solved(self, problem: BalanceProblem) -> Ints | None:
+        """Search, bound, and let the MILP close what is left of the gap."""
         request = self._request
+        bound = touch_bound(problem)
+        found = search_balance(problem, seed=request.seed, target=bound)
         settings = Settings(
             solver=request.solver or "highs",
-            gap=OPTIMAL_POINTS if request.gap is None else request.gap,
+            gap=float(request.options["balance_gap"]),
             deadline=self._deadline,
             seed=request.seed,
             threads=request.threads,
             started=request.started,
         )
-        answer = solve_balance(problem, settings, [start, problem.home])
+        starts = [problem.home] if found is None else [found, problem.home]
+        answer = solve_balance(problem, settings, starts, bound)
         self.build_seconds += answer.build_seconds
         self.solve_seconds += answer.solve_seconds
         self.name = answer.solver or self.name
@@ -107,20 +108,3 @@ class UnitSolver:
 
     def _time_is_up(self, ended: set[str]) -> bool:
         return "interrupted" in ended or self._request.remaining() == 0.0
-
-
-def _start(units: Units, pins: Pins | None) -> Ints:
-    """Return Flux's plan after the pins are carried out: where the MILP begins."""
-    node_of = {} if pins is None else pins.node_of
-    problem = units.merged(node_of)
-    home = problem.home.copy()
-    home[list(node_of)] = list(node_of.values())
-    if problem.max_cost is None:
-        left = None
-    else:
-        spent = float(problem.cost[home != problem.home].sum())
-        left = problem.max_cost + float(margin(problem.max_cost)) - spent
-        if left < 0:
-            return home
-    placement, _ = flux_placement(replace(problem, home=home, max_cost=left))
-    return np.asarray(placement, dtype=np.int64)

@@ -19,9 +19,6 @@ from heuristics.task_allocation.pattern_greedy import fill_by_patterns
 from optim.compiled import helper, kernel
 
 
-LEEWAY = 0.005
-
-
 @kernel
 def search_counts(
     size,
@@ -55,7 +52,7 @@ def search_counts(
     rounds
         Kicks to try.
     strength
-        Tasks that a kick moves.
+        A kick moves this many tasks, the next ones two, three and four times as many, and so on.
     most_steps
         Branches tried when two nodes are re-optimised, or a pattern is built.
     least_gain
@@ -96,7 +93,7 @@ def search_counts(
             if step == built:
                 load_counts(counts, best, size)
                 checked[:] = clock - 1
-            kick(counts, changed, clock, strength)
+            kick(counts, changed, clock, strength * (1 + (step - built) % 4))
         if step < built:
             if counts.left.sum() > 0 or not _floors_kept(counts):
                 continue
@@ -108,7 +105,7 @@ def search_counts(
             best_gain = gain
             best_index = step if step < built else best_index
             best[:] = counts.held
-        elif step >= built and gain < best_gain * (1.0 - LEEWAY * (1.0 - (step - built) / rounds)) - least_gain:
+        elif step >= built and gain < best_gain - least_gain:
             clock += 1
             _restore(counts, best, changed, clock)
     return best_gain, best, best_index

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 PROPOSALS = 400
 """Proposals a task at effort 1, within `FEWEST` and `MOST`."""
 
-FEWEST, MOST = 200_000, 60_000_000
+FEWEST, MOST = 1_000_000, 60_000_000
 CHUNK = 250_000
 HOT, COLD = 0.45, 0.12
 """First and last temperature in units of the rates' weighted mean, tuned on random, community and
 geometric graphs of 10,000 tasks."""
+
+MANY = 5000
+"""Up to this many tasks several cuts are made and the best is annealed."""
 
 _PASSES = 50
 _SAFETY = 0.8
@@ -73,7 +76,8 @@ def _starts(instance: Instance, incumbent: Incumbent) -> Iterator[Ints]:
     if chosen == "packing" or pairs > MAX_PAIRS:
         yield first_fit_decreasing(instance)
         return
-    yield from cuts(instance, incumbent.request, engine=chosen, tries=1)
+    tries = 3 if instance.num_tasks <= MANY else 1
+    yield from cuts(instance, incumbent.request, engine=chosen, tries=tries)
 
 
 def _anneal(instance: Instance, incumbent: Incumbent, board: Board) -> None:

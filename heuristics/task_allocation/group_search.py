@@ -31,8 +31,12 @@ CHUNK = 50
 SHARES = (0.0, 0.25)
 """Scores of the pattern constructions: plain traffic, and traffic that stays with its tasks."""
 
-STRENGTH = 3
-STEPS = 2000
+STRENGTH = 2
+"""Tasks that the smallest kick moves."""
+
+STEPS = 5000
+"""Branches tried at most when two nodes are re-optimised or a pattern is built."""
+
 _POOL = 20_000
 
 

@@ -78,9 +78,12 @@ class Incumbent:
         else:
             stopped = Termination.ITERATION_LIMIT
         found = self.node is not None
+        node = self.node
+        if not found and self.partial is not None and self.partial.min(initial=0) < 0:
+            node = self.partial  # to name the tasks that found no place
         return Outcome(
             stopped,
-            self.node if found else self.partial,
+            node,
             claimed=float(self.gain) if found else None,
             notes=self.notes,
             warm_start_accepted=None if self.request.warm_start is None else found,

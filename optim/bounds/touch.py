@@ -133,16 +133,11 @@ class Needs:
     def least_moves(self, excess: Floats, lack: Floats) -> tuple[int, bool]:
         """Return a lower bound on the number of moves, and whether any number suffices."""
         over = np.flatnonzero(excess > 0)
+        leave, position = self.leaving_counts(over, excess)
+        arrive = self.arriving_counts(lack[lack > 0])
+        if (position > self._bounds[over + 1]).any() or (arrive >= len(self._largest)).any():
+            return 0, False
         begin = self._bounds[over]
-        goal = self._before[begin] + excess[over]
-        # position of the key group that completes the sum, in the order (node, load descending)
-        position = np.searchsorted(self._before, goal - self._allowance, side="left")
-        leave = position - begin
-        if (position > self._bounds[over + 1]).any():
-            return 0, False
-        arrive = np.searchsorted(self._largest, lack[lack > 0] - self._allowance, side="left")
-        if len(arrive) and arrive.max() >= len(self._largest):
-            return 0, False
         total_leave = int(leave.sum())
         missing = float(lack.sum()) - float((self._before[position] - self._before[begin]).sum())
         extra = 0
@@ -153,6 +148,20 @@ class Needs:
             if extra > len(rest):
                 return 0, False
         return max(total_leave + extra, int(arrive.sum())), True
+
+    def leaving_counts(self, over: Ints, excess: Floats) -> tuple[Ints, Ints]:
+        """Return how many key groups must leave each of some nodes, and where their list then is.
+
+        Nodes whose key groups do not suffice get a position beyond their list.
+        """
+        begin = self._bounds[over]
+        goal = self._before[begin] + excess[over] - self._allowance
+        position = np.searchsorted(self._before, goal, side="left")
+        return position - begin, position
+
+    def arriving_counts(self, lack: Floats) -> Ints:
+        """Return how many key groups must arrive for each lack; too many where none suffice."""
+        return np.searchsorted(self._largest, lack - self._allowance, side="left")
 
     def least_cost(self, excess: Floats, lack: Floats) -> float:
         """Return a lower bound on the cost: fractional covers, per node and in all."""

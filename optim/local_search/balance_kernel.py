@@ -29,8 +29,6 @@ from optim.local_search.balance_state import (
     worst,
 )
 
-_UNMENDED = 1e9
-
 
 @kernel
 def search(
@@ -72,7 +70,7 @@ def search(
         restore(fixed, state, start)
     restore(fixed, state, best_place)
     step, failed, level = 0.3, 0, 0
-    while level < levels and best > target and failed < tries:
+    while level < levels and best > target * (1.0 + 1e-6) + 1e-9 and failed < tries:
         level += 1
         goal = max(target, best * (1.0 - step))
         if failed > 1:
@@ -123,19 +121,16 @@ def mend_all(fixed, state, goal, partners, one, two):
         takers = order[~fixed.leaving[order]]
         hot, mended, turn = 0, 0, 0
         for at in range(n - 1, -1, -1):
-            i = order[at]
-            for side in range(2):
+            for side in range(2):  # from the highest down and from the lowest up in turn
                 i = order[at] if side == 0 else order[n - 1 - at]
                 over = state.deviation[i] > 0.0
                 if over != (side == 0) or breach_of(fixed, i, state.deviation[i]) <= goal:
                     continue
                 hot += 1
-                if mend(fixed, state, i, goal, takers if over else order, over, partners, turn,
-                        one, two):  # fmt: skip
+                ranked = takers if over else order
+                if mend(fixed, state, i, goal, ranked, over, partners, turn, one, two):
                     mended += 1
                 turn += 1
-            if state.deviation[order[at]] <= goal and state.deviation[order[n - 1 - at]] >= -goal:
-                continue
         if hot == 0:
             return True
         if mended == 0:
@@ -150,10 +145,8 @@ def mend(fixed, state, i, goal, ranked, over, partners, turn, one, two):
     count_i = gather(state, i, one)
     best_score, best_k, best_l, best_j = 1e300, NOBODY, NOBODY, -1
     for attempt in range(min(2 * partners, n)):
-        if attempt < partners:
-            rank = (attempt + turn % 3) % n
-        else:
-            rank = next_random(state, n)
+        near = attempt < partners
+        rank = (attempt + turn % 3) % n if near else next_random(state, n)
         j = ranked[rank] if over else ranked[n - 1 - rank]
         if j == i:
             continue
@@ -176,13 +169,14 @@ def mend(fixed, state, i, goal, ranked, over, partners, turn, one, two):
 def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit):
     """Return the best score below `limit` of moving k from i to j and l from j to i, and both.
 
-    Node i must come nearer to its share and j may not leave the goal (or, above it already, not get
-    worse). A mended node scores by what the change takes from the budget, one that still is above the
-    goal by the improvement per migration.
+    Node i must come nearer to its share, and j may not leave the goal (or, above it already, not
+    get worse). The score is what both lie less above the goal, per migration or cost it takes;
+    changes that take none, or give some back, count as a quarter of one.
     """
     dev_i, dev_j = state.deviation[i], state.deviation[j]
     now_i = breach_of(fixed, i, dev_i)
-    allowed_j = max(goal, breach_of(fixed, j, dev_j))
+    now_j = breach_of(fixed, j, dev_j)
+    allowed_j = max(goal, now_j)
     best_k, best_l = NOBODY, NOBODY
     for a in range(-1, count_i):
         k = NOBODY if a < 0 else one[a]
@@ -212,10 +206,8 @@ def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit):
             if cost > 0.0 and cost > state.budget[COST]:
                 continue
             effort = cost / fixed.typical_cost if fixed.has_cost else float(change)
-            if after_i <= goal:
-                score = effort + 0.5 * max(after_i, after_j) / (goal + 1e-12)
-            else:
-                score = _UNMENDED - (now_i - after_i) / (1.0 + max(0.0, effort)) / now_i
+            gain = now_i - max(after_i, goal) + max(now_j - goal, 0.0) - max(after_j - goal, 0.0)
+            score = -gain / (0.25 + max(0.0, effort)) + 0.05 * max(after_i, after_j)
             if score >= limit:
                 continue
             if other != NOBODY and not may_be(fixed, other, i):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,11 @@ def margin(bound: ArrayLike) -> Floats:
     value = np.asarray(bound, dtype=np.float64)
     finite = np.where(np.isfinite(value), np.abs(value), 0.0)
     return RELATIVE * np.maximum(1.0, finite)
+
+
+def writable(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array, copied if read-only: a kernel is compiled for each kind of array."""
+    return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
 
 
 class Levels(NamedTuple):

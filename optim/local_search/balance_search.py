@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.local_search.balance_problem import margin
+from optim.local_search.balance_problem import margin, writable
 
 if TYPE_CHECKING:
     from optim.local_search.balance_problem import BalanceProblem, Floats, Ints
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 #: Levels that one search may try, and how many may fail in a row.
 LEVELS, TRIES, PARTNERS = 2_000, 40, 6
+
+#: Up to this many key groups everything is tried; beyond it, what is worth its time.
+SMALL = 3_000
 
 #: First levels aimed at, as a part of the way from the bound to where the start lies.
 FIRST_GOALS = np.array([0.0, 0.003, 0.01, 0.02, 0.04, 0.08, 0.16, 0.3])
@@ -46,7 +49,9 @@ def search_balance(
         return problem.home
     fixed = fixed_part(problem)
     home = _forced_away(problem)
-    candidates = [home, _water(problem, fixed, home), *starts]
+    candidates = [home, *starts]
+    if problem.has_leaving or problem.num_tasks <= SMALL:
+        candidates.insert(1, _water(problem, fixed, home))
     best: Ints | None = None
     for number, start in enumerate(candidates):
         found = _searched(problem, fixed, start, seed * 8 + number + 1, target, tries)
@@ -64,16 +69,16 @@ def fixed_part(problem: BalanceProblem) -> Fixed:
 
     positive = problem.cost[problem.cost > 0]
     return Fixed(
-        problem.load,
-        problem.cost,
-        problem.home,
-        problem.share,
-        problem.leaving,
-        problem.usage,
-        problem.row_of,
-        problem.must_move,
-        problem.allowed_indptr,
-        problem.allowed_nodes,
+        writable(problem.load),
+        writable(problem.cost),
+        writable(problem.home),
+        writable(problem.share),
+        writable(problem.leaving),
+        writable(problem.usage),
+        writable(problem.row_of),
+        writable(problem.must_move),
+        writable(problem.allowed_indptr),
+        writable(problem.allowed_nodes),
         problem.into_leaving,
         problem.max_cost is not None,
         float(np.median(positive)) if len(positive) else 1.0,
@@ -94,6 +99,7 @@ def changing_part(
         limit = problem.max_cost + float(margin(problem.max_cost))
         budget[1] = limit - problem.moving_cost(placement)
     room = problem.headroom + margin(problem.headroom) - used
+    placement = writable(placement)
     return (placement, problem.node_load(placement) - problem.share, room, used - floor, budget)
 
 
@@ -121,8 +127,6 @@ def _forced_away(problem: BalanceProblem) -> Ints:
 def _water(problem: BalanceProblem, fixed: Fixed, start: Ints) -> Ints:
     from optim.local_search.balance_kernel import water_fill
 
-    if problem.num_tasks * problem.num_nodes > 20_000_000 and not problem.has_leaving:
-        return start
     placement: Ints = water_fill(fixed, *changing_part(problem, start))
     return placement
 
@@ -136,7 +140,8 @@ def _searched(
     most = int(np.bincount(start, minlength=problem.num_nodes).max()) + 64
     now = problem.levels(start).distance
     # the bound itself lies a rounding below what can be reached
-    goals = target + (now - target) * FIRST_GOALS + 1e-8 * max(1.0, target)
+    first = FIRST_GOALS if problem.num_tasks <= SMALL else FIRST_GOALS[:0]
+    goals = target + (now - target) * first + 1e-8 * max(1.0, target)
     placement: Ints
     placement, _ = search(
         fixed, *changing_part(problem, start), seed, goals, LEVELS, tries, PARTNERS, target, most

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from optim.solvers.interface import (
     SolveTask,
 )
 from optim.solvers.trivial import solve_trivial
-from optim.solvers.verify import verified
+from optim.solvers.verify import rounded_vector, verified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Absolute gap below which a solver need not go on, unless told otherwise.
 ABSOLUTE_GAP = 1e-9
+
+_OPEN = (LinearTermination.TIME_LIMIT, LinearTermination.ITERATION_LIMIT)
 
 
 def solve_linear(
@@ -95,8 +98,6 @@ def solve_linear(
     recorder = ProgressRecorder(model.sense, progress, started)
     arrays = model.freeze()
     start, feasible = _checked_start(model, warm_start)
-    if start is not None and feasible:
-        recorder.note(incumbent=arrays.objective_of(start))
     task = SolveTask(
         model=model, arrays=arrays, started=started, time_limit=time_limit,
         gap=OPTIMAL_GAP if gap is None else gap,
@@ -109,8 +110,14 @@ def solve_linear(
     if answer is None:
         require(solver)
         answer = _ask(backend, task)
-    solution = verified(task, answer, f"{solver} {backend.version()}", frozen_seconds)
-    recorder.finish()
+    name = f"{solver} {backend.version()}"
+    try:
+        solution = verified(task, answer, name, frozen_seconds)
+        recorder.finish()
+    except KeyboardInterrupt:  # checking is short: do it again, and say so
+        if answer.termination in _OPEN:
+            answer.termination = LinearTermination.INTERRUPTED
+        solution = verified(task, answer, name, frozen_seconds)
     return solution
 
 
@@ -120,6 +127,8 @@ def _ask(backend: Backend, task: SolveTask) -> Answer:
     if remaining is not None and remaining <= 0.0:
         return Answer(LinearTermination.TIME_LIMIT, "not started", message="no time was left")
     try:
+        if task.warm_start is not None and task.warm_start_feasible:
+            task.recorder.note(incumbent=task.arrays.objective_of(task.warm_start))
         answer = backend.solve(task)
         if answer.termination is LinearTermination.INFEASIBLE_OR_UNBOUNDED:
             answer.termination = _which(backend, task)
@@ -130,14 +139,12 @@ def _ask(backend: Backend, task: SolveTask) -> Answer:
 
 def _which(backend: Backend, task: SolveTask) -> LinearTermination:
     """Infeasible or unbounded? Feasible without an objective means unbounded."""
-    from dataclasses import replace
-
     if task.warm_start_feasible:
         return LinearTermination.UNBOUNDED
     arrays = replace(task.arrays, cost=np.zeros_like(task.arrays.cost), offset=0.0)
     silent = ProgressRecorder(task.model.sense, None, task.started)
     answer = backend.solve(replace(task, arrays=arrays, recorder=silent))
-    if answer.x is not None:
+    if answer.x is not None and task.model.violation(rounded_vector(task, answer.x)) <= TOLERANCE:
         return LinearTermination.UNBOUNDED
     return answer.termination
 

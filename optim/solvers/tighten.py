@@ -109,42 +109,30 @@ def _by_need(
     lower: NDArray[np.float64],
     upper: NDArray[np.float64],
 ) -> None:
-    """Bound variables that cost something in one direction and only help rows in it."""
+    """Bound variables that gain nothing by going further than their rows can ever need.
+
+    If growing does not pay, a value above the need of all rows that growing helps can be lowered
+    to that need: these rows stay satisfied whatever their other variables do, the other rows and
+    the objective do not get worse. The same downwards.
+    """
     cost = arrays.cost if arrays.sense == "min" else -arrays.cost
     least, most = _extremes(coo, lower, upper)
-    has_upper = np.isfinite(arrays.row_upper)[coo.row]
-    has_lower = np.isfinite(arrays.row_lower)[coo.row]
-    positive, negative = coo.data > 0, coo.data < 0
-    hurt_by_up = _any(coo, (positive & has_upper) | (negative & has_lower), len(cost))
-    hurt_by_down = _any(coo, (positive & has_lower) | (negative & has_upper), len(cost))
-    # the value at which a row is satisfied whatever its other variables do
-    most_others = -_others(coo, -most, arrays.num_rows)
-    least_others = _others(coo, least, arrays.num_rows)
     with np.errstate(divide="ignore", invalid="ignore"):
-        satisfied = np.where(
-            has_lower,
-            (arrays.row_lower[coo.row] - least_others) / coo.data,
-            (arrays.row_upper[coo.row] - most_others) / coo.data,
-        )
-    satisfied = np.where(np.isnan(satisfied), np.inf, satisfied)
-    need_up = np.full(len(cost), -np.inf)
-    np.maximum.at(need_up, coo.col, np.where(coo.data != 0, satisfied, -np.inf))
-    upward = ~hurt_by_up & (cost >= 0) & np.isposinf(upper) & np.isfinite(lower)
-    found = upward & (need_up < np.inf)
-    upper[found] = np.maximum(lower[found], _wider(need_up[found], +1.0))
-    need_down = np.full(len(cost), np.inf)
-    np.minimum.at(need_down, coo.col, np.where(coo.data != 0, _negated(satisfied), np.inf))
-    downward = ~hurt_by_down & (cost <= 0) & np.isneginf(lower) & np.isfinite(upper)
-    found = downward & (need_down > -np.inf)
-    lower[found] = np.minimum(upper[found], _wider(need_down[found], -1.0))
-
-
-def _negated(satisfied: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(np.isposinf(satisfied), -np.inf, satisfied)
-
-
-def _any(coo: coo_array, flags: NDArray[np.bool_], num: int) -> NDArray[np.bool_]:
-    return np.bincount(coo.col, flags, num) > 0
+        above_lower = (arrays.row_lower[coo.row] - _others(coo, least, arrays.num_rows)) / coo.data
+        below_upper = (arrays.row_upper[coo.row] + _others(coo, -most, arrays.num_rows)) / coo.data
+    has_lower = np.isfinite(arrays.row_lower)[coo.row]
+    has_upper = np.isfinite(arrays.row_upper)[coo.row]
+    for sign, bounds, start in ((1.0, upper, lower), (-1.0, lower, upper)):
+        along = sign * coo.data
+        need = np.full(len(cost), -np.inf)
+        helped = (along > 0) & has_lower
+        np.maximum.at(need, coo.col[helped], sign * above_lower[helped])
+        helped = (along < 0) & has_upper
+        np.maximum.at(need, coo.col[helped], sign * below_upper[helped])
+        found = (sign * cost >= 0) & np.isinf(bounds) & np.isfinite(start) & (need < np.inf)
+        far = np.maximum(sign * start[found], need[found])
+        far = np.where(arrays.integrality[found], np.ceil(far - 1e-9), far)
+        bounds[found] = _wider(sign * far, sign)
 
 
 def _wider(value: NDArray[np.float64], sign: float) -> NDArray[np.float64]:

@@ -302,7 +302,9 @@ def test_max_part_load_is_lowered_until_the_load_distance_holds() -> None:
     made = case("0000", [(0, 1, 9.0), (1, 2, 1.0), (2, 3, 9.0)], nodes=2)
     problem = balance_problem(made)
     given = options(max_load_distance=0.5, max_part_load=250.0, part_load_step=100.0)
-    rounds = plan_rounds(made, problem, UnitSolver(Request(solver="highs")), given, 0)
+    rounds = plan_rounds(
+        made, problem, UnitSolver(Request(solver="highs", options=given)), given, 0
+    )
     # 250 % of the mean load 2 is 5: nothing moves, distance 2; 150 % is 3: two halves
     assert [(r.part_load, r.num_units, r.distance) for r in rounds] == [
         (250.0, 1, 2.0),
@@ -317,7 +319,9 @@ def test_at_zero_it_is_the_pure_milp() -> None:
     made = case("0000", [(0, 1, 9.0), (2, 3, 9.0)], [1, 2, 3, 4.0], nodes=2)
     given = options(max_load_distance=0.1, max_part_load=0.0)
     problem = balance_problem(made)
-    rounds = plan_rounds(made, problem, UnitSolver(Request(solver="highs")), given, 0)
+    rounds = plan_rounds(
+        made, problem, UnitSolver(Request(solver="highs", options=given)), given, 0
+    )
     assert [(r.part_load, r.num_units, r.pairs, r.distance) for r in rounds] == [(0.0, 0, (), 0.0)]
 
 
@@ -325,7 +329,9 @@ def test_at_most_five_repetitions_by_default() -> None:
     made = case("0001", [(0, 3, 1.0)], [5, 5, 5, 1.0], max_migrations=1)
     problem = balance_problem(made)
     given = options(max_load_distance=0.1)
-    rounds = plan_rounds(made, problem, UnitSolver(Request(solver="highs")), given, 0)
+    rounds = plan_rounds(
+        made, problem, UnitSolver(Request(solver="highs", options=given)), given, 0
+    )
     assert [r.part_load for r in rounds] == [25.0, 20.0, 15.0, 10.0, 5.0, 0.0]
 
 
@@ -394,7 +400,7 @@ def test_units_of_the_last_round_are_not_torn(seed: int) -> None:
     together = problem.home[pairs.source] == problem.home[pairs.target]
     stuck = problem.must_move[pairs.source] | problem.must_move[pairs.target]
     sets = merge_pairs(pairs.where(together & ~stuck), made.num_tasks)
-    solver = UnitSolver(Request(solver="highs"))
+    solver = UnitSolver(Request(solver="highs", options=given))
     last = plan_rounds(made, problem, solver, given, 0)[-1]
     if last.placement is None or last.part_load != 200.0:
         return

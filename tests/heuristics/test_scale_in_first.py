@@ -39,6 +39,11 @@ def test_the_budget_goes_to_the_scale_in_first() -> None:
     assert (more.node[2:7] == 2).sum() == 1
 
 
+def test_a_scale_in_larger_than_the_budget_stops_there() -> None:
+    made = case("00012", loads=[3, 2, 1, 1, 1], leaving=(0,), max_migrations=2)
+    assert spread_evenly(balance_problem(made)).tolist() == [1, 2, 0, 1, 2]
+
+
 def test_a_budget_by_cost_and_one_that_is_too_small() -> None:
     state = [5.0, 2.0, 1.0, 1.0]
     made = case("0012", loads=[4, 3, 1, 1], state=state, leaving=(0,), max_migration_cost=3.0)

@@ -67,6 +67,12 @@ def test_a_solver_that_a_method_cannot_use_is_left_out_and_told(
     assert plan.notes == ("balance-milp does not run on cp-sat: 1 combinations left out",)
 
 
+def test_warm_starts_multiply_only_methods_that_take_one(make_spec: Make) -> None:
+    spec = make_spec({"method": ["top-down", "balance-milp"], "warm_start": ["none", "flux"]})
+    found = [(r.method, r.settings.warm_start) for r in plan_runs(spec).runs]
+    assert found == [("top-down", None), ("balance-milp", None), ("balance-milp", "flux")]
+
+
 def test_options_of_the_matrix_reach_only_methods_that_have_them(make_spec: Make) -> None:
     spec = make_spec(
         {"method": ["storm-even", "top-down"], "option": {"priority": ["imc", "significance"]}}

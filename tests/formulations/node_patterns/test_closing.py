@@ -31,11 +31,12 @@ def take_way(patch: pytest.MonkeyPatch, way: str) -> None:
     if way != "table":
         patch.setattr(count_table, "MOST_CELLS", 0)
     if way in ("filters", "stages"):
+        patch.setattr(closing, "SHORT_PATTERNS", 0)
         patch.setattr(closing, "STAGES", (3, 6, 12, 24))
         patch.setattr(filtering, "FEW", 3)
         patch.setattr(solving, "constructed", lambda problem: None)
     if way == "stages":
-        patch.setattr(closing, "filtered", lambda s, pool, reach, p, t: (pool, reach, np.inf))
+        patch.setattr(closing, "filtering", lambda survivors, price: ())
     if way == "memory":
         patch.setattr(closing, "MOST_COUNTS", 60)
 

@@ -58,8 +58,8 @@ def test_random_models_under_cp_sat_are_right_as_far_as_they_go(seed: int) -> No
         assert sign * solution.objective >= sign * optimum - 1e-6 * max(1.0, abs(optimum))
 
 
-@pytest.mark.parametrize("seed", [98, 499, 579, 943, 1004])
-def test_models_that_cbc_gets_wrong_with_preprocessing(seed: int) -> None:
+@pytest.mark.parametrize("seed", [98, 499, 579, 943, 1004, 2173])
+def test_models_that_cbc_gets_wrong_with_probing(seed: int) -> None:
     model = random_model(np.random.default_rng(seed))
     assert_proven(solve_linear(model, "cbc", time_limit=60), model, brute_force(model))
 

@@ -1,0 +1,107 @@
+"""Leave out moves that no better placement can make, by reduced costs of the budget.
+
+For a target distance below the best known one, the LP relaxation gives the least budget any
+placement within the target spends. A move whose reduced cost lifts that above the budget is in no
+such placement, so the model without it has the same bound up to the target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import vstack
+
+from formulations.balance_forms import build_moves, candidate_moves
+from formulations.balance_model import Aim
+
+if TYPE_CHECKING:
+    from formulations.balance_model import BalanceModel
+    from optim.local_search.balance_problem import BalanceProblem, Floats, Ints
+
+#: LP relaxations beyond this size take longer than they save.
+MAX_BINARIES = 100_000
+
+#: An LP optimum is trusted up to this part of the budget.
+TRUST = 1e-5
+
+
+class Pruned(NamedTuple):
+    """Moves that are left, and whether the target is refuted altogether."""
+
+    task: Ints
+    node: Ints
+    refuted: bool
+
+
+def prune_moves(problem: BalanceProblem, target: float, known: Ints) -> Pruned | None:
+    """Return the moves a placement with load distance ≤ `target` can make; ``None`` if not tried.
+
+    Parameters
+    ----------
+    problem
+        With a budget; without one nothing can be left out.
+    target
+        Load distance to stay within, below that of `known`.
+    known
+        A placement whose moves are kept in any case.
+    """
+    if problem.num_tasks * problem.num_nodes > MAX_BINARIES or target <= 0.0:
+        return None
+    task, node = candidate_moves(problem)
+    keep = np.ones(len(task), dtype=np.bool_)
+    for budget, price in _budgets(problem):
+        least = _least_spending(problem, target, price, (task, node))
+        if least is None:
+            return None
+        value, reduced = least
+        allowed = budget + TRUST * max(1.0, budget)
+        if value > allowed:
+            return Pruned(task[:0], node[:0], refuted=True)
+        keep &= value + reduced <= allowed
+    keep |= known[task] == node
+    return Pruned(task[keep], node[keep], refuted=False)
+
+
+def _budgets(problem: BalanceProblem) -> list[tuple[float, Floats]]:
+    """Return each budget with what a key group takes of it."""
+    found = []
+    if problem.max_moves is not None:
+        found.append((float(problem.max_moves), np.ones(problem.num_tasks)))
+    if problem.max_cost is not None:
+        found.append((problem.max_cost, problem.cost))
+    return found
+
+
+def _least_spending(
+    problem: BalanceProblem, target: float, price: Floats, moves: tuple[Ints, Ints]
+) -> tuple[float, Floats] | None:
+    """Return the LP's least spending within the target, and the reduced cost of each move.
+
+    An infeasible LP spends infinitely much. ``None`` when the LP was not solved.
+    """
+    free = replace(problem, max_moves=None, max_cost=None)
+    built = build_moves(free, Aim(max_distance=target), moves)
+    result = _relaxed(built, price)
+    if result.status == 2:
+        return np.inf, np.zeros(len(moves[0]))
+    if result.status != 0:
+        return None
+    return float(result.fun), np.asarray(result.lower.marginals)[built.placing.column]
+
+
+def _relaxed(built: BalanceModel, price: Floats) -> Any:
+    """Minimise the spending over the LP relaxation of a model."""
+    arrays = built.model.freeze()
+    above, below = np.isfinite(arrays.row_upper), np.isfinite(arrays.row_lower)
+    cost = np.zeros(arrays.num_variables)
+    cost[built.placing.column] = price[built.placing.task]
+    return linprog(
+        cost,
+        A_ub=vstack([arrays.matrix[above], -arrays.matrix[below]]).tocsr(),
+        b_ub=np.concatenate([arrays.row_upper[above], -arrays.row_lower[below]]),
+        bounds=np.column_stack([arrays.lower, arrays.upper]),
+        method="highs",
+    )

@@ -1,0 +1,45 @@
+"""Nodes that come and go, and a period's instance on them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from experiments.replay.cluster import Cluster, on_cluster
+from optim.instance import Instance
+from tests.heuristics.rebalancing_cases import case
+
+
+def test_names_are_never_used_twice() -> None:
+    cluster = Cluster.of(case("01")).grown(2, 0)
+    assert cluster.ids == ("n0", "n1", "added-1", "added-2")
+    smaller, new = cluster.without(np.array([False, True, False, True]))
+    assert smaller.ids == ("n0", "added-1")
+    assert new.tolist() == [0, -1, 1, -1]
+    assert smaller.grown(1, 1).ids == ("n0", "added-1", "added-3")
+    assert smaller.grown(1, 1).base == (0, 0, 1)
+
+
+def test_marking_and_recalling() -> None:
+    cluster = Cluster.of(case("012", leaving=(2,))).marked([0])
+    assert (cluster.leaving, cluster.num_staying) == ((True, False, True), 1)
+    assert cluster.marked([2], leaving=False).leaving == (True, False, False)
+    assert Cluster.from_dict(cluster.to_dict()) == cluster
+
+
+def test_added_nodes_are_like_their_template() -> None:
+    value = case("0112", allowed={0: [0, 1], 3: [2]}).to_dict()
+    value["nodes"][1] |= {"capacity": {"cpu": 7.0}, "background": {"cpu": 2.0}, "weight": 3.0}
+    value["links"] = [{"id": "up", "nodes": ["n0", "n1"], "capacity": 5.0}]
+    period = Instance.from_dict(value)
+    cluster, _ = Cluster.of(period).grown(1, 1).without(np.array([True, False, False, False]))
+    made = on_cluster(period, cluster, period.tasks.load * 2, np.array([2, 0, 0, 1]), period.limits)
+    assert made.nodes.ids == ("n1", "n2", "added-1")
+    assert made.nodes.capacity[:, 0].tolist() == [7.0, np.inf, 7.0]
+    assert made.nodes.weight.tolist() == [3.0, 1.0, 3.0]
+    assert made.tasks.load[:, 0].tolist() == [2.0] * 4
+    # k0 was allowed on n0 and n1: now on n1 and its copy
+    assert made.allowed_mask(0).tolist() == [True, False, True]
+    assert made.allowed_mask(3).tolist() == [False, True, False]
+    assert made.links.node_indices.tolist() == [0]
+    # what is derived from the tables is derived anew, and can be written and read
+    assert Instance.from_json(made.to_json()).sha256 == made.sha256

@@ -1,0 +1,172 @@
+"""Algorithm 1, step by step, with policies that do as they are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.replay.deployment import CostModel, Deployment
+from experiments.replay.framework import Setting, first_state, step
+from experiments.replay.policies import Planned, Potc, Static, read_policy
+from experiments.replay.scaling import NoScaling, ScalingDecision, ScalingView
+from optim.errors import InvalidInput
+from optim.instance import Instance
+from tests.experiments.replay.cases import recording
+
+
+class Told(Static):
+    """Deploys what it is told, in turn, and keeps what it was shown."""
+
+    def __init__(self, plans: list[list[int]]) -> None:
+        object.__setattr__(self, "scales", True)
+        object.__setattr__(self, "plans", plans)
+        object.__setattr__(self, "shown", [])
+
+    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
+        self.shown.append(instance)  # type: ignore[attr-defined]
+        return Planned(Deployment.whole(self.plans.pop(0)), "told")  # type: ignore[attr-defined]
+
+
+@dataclass
+class ToldRule:
+    """Decides as told, once a call."""
+
+    decisions: list[ScalingDecision]
+    shown: list[ScalingView] = field(default_factory=list)
+
+    def __call__(self, view: ScalingView) -> ScalingDecision:
+        self.shown.append(view)
+        return self.decisions.pop(0)
+
+
+def told(*plans: list[int]) -> Any:
+    return Told(list(plans))
+
+
+def play(setting: Setting, policy: Any) -> tuple[list[dict[str, Any]], Any]:
+    state, rows = first_state(setting, policy), []
+    for number in range(len(setting.periods)):
+        row, state = step(setting, policy, number, state)
+        rows.append(row)
+    return rows, state
+
+
+def test_planned_on_one_period_scored_on_it_and_the_next() -> None:
+    periods = recording("001", [[3, 1, 2], [1, 5, 2], [9, 9, 9]])
+    rows, _ = play(
+        Setting(periods, CostModel(), NoScaling()), told([0, 1, 1], [1, 0, 1], [1, 0, 1])
+    )
+    assert [r["load_distance_before"] for r in rows] == [1.0, 3.0, 4.5]
+    assert [r["load_distance"] for r in rows] == [0.0, 1.0, 4.5]
+    assert [r["load_distance_next"] for r in rows] == [3.0, 4.5, None]
+    assert [r["migrations"] for r in rows] == [1, 2, 0]
+    assert [r["load_index"] for r in rows] == [1.0, pytest.approx(8 / 6), 4.5]
+
+
+def test_the_plan_sees_serialisation_and_the_score_counts_it_anew() -> None:
+    periods = recording("01", [[2, 2]], traffic=[(0, 1, 4.0)])
+    setting = Setting(periods, CostModel(0.5, 0.25), NoScaling())
+    policy = told([0, 0])
+    rows, _ = play(setting, policy)
+    assert policy.shown[0].tasks.load[:, 0].tolist() == [4.0, 3.0]
+    assert rows[0]["total_load"] == 4.0
+    assert rows[0]["load_index"] == pytest.approx(4 / 7)
+    assert rows[0]["collocation_factor"] == 1.0
+
+
+def test_moves_cost_both_nodes_in_their_period() -> None:
+    periods = recording("01", [[2, 2], [2, 2]], state=[3.0, 1.0])
+    setting = Setting(periods, CostModel(migration=0.1), NoScaling())
+    rows, _ = play(setting, told([1, 1], [1, 1]))
+    assert [r["migration_cost"] for r in rows] == [3.0, 0.0]
+    assert [r["total_load"] for r in rows] == [pytest.approx(4.6), 4.0]
+
+
+def test_a_decision_is_made_on_planned_loads_and_planned_for_again() -> None:
+    periods = recording("001", [[3, 1, 2], [3, 1, 2]])
+    rule = ToldRule([ScalingDecision(add=1), ScalingDecision()])
+    policy = told([0, 1, 1], [0, 1, 2], [0, 1, 2])
+    rows, state = play(Setting(periods, CostModel(), rule), policy)
+    assert rule.shown[0].load.tolist() == [3.0, 3.0]  # not the 4 and 2 that run
+    assert [i.num_nodes for i in policy.shown] == [2, 3, 3]
+    assert [(r["nodes"], r["added"]) for r in rows] == [(3, 1), (3, 0)]
+    assert rule.shown[1].since_change == 1
+    assert state.cluster.ids == ("n0", "n1", "added-1")
+
+
+def test_marked_nodes_are_dropped_when_they_are_empty() -> None:
+    periods = recording("0012", [[1, 1, 1, 1]] * 4)
+    rule = ToldRule([ScalingDecision(mark=(2,)), *[ScalingDecision()] * 3])
+    policy = told([0, 0, 1, 1], [0, 0, 1, 2], [0, 0, 1, 1], [0, 0, 1, 1], [0, 1, 0, 1])
+    rows, state = play(Setting(periods, CostModel(), rule), policy)
+    # planned without the mark; again with it: not yet emptied; emptied in period 1; then gone
+    assert [r["nodes"] for r in rows] == [3, 3, 2, 2]
+    assert [r["leaving"] for r in rows] == [1, 1, 0, 0]
+    assert [r["dropped"] for r in rows] == [0, 0, 1, 0]
+    assert state.cluster.ids == ("n0", "n1")
+    assert rows[3]["migrations"] == 2
+
+
+def test_without_a_plan_what_runs_goes_on() -> None:
+    periods = recording("001", [[3, 1, 2]], allowed={0: [1]}, max_migrations=0)
+    rows, state = play(Setting(periods, CostModel(), NoScaling()), read_policy("balance-milp", 0))
+    assert not rows[0]["planned"]
+    assert rows[0]["termination"] == "infeasible"
+    assert "may not stay" in rows[0]["note"]
+    assert state.deployment.node.tolist() == [0, 0, 1]
+
+
+def test_budgets_of_the_replay_replace_those_of_the_recording() -> None:
+    periods = recording("000", [[1, 1, 1]], nodes=3, max_migrations=0)
+    flux = read_policy("flux", 0)
+    for budget, moves in ((None, 0), (1, 1), (2, 2)):
+        rows, _ = play(Setting(periods, CostModel(), NoScaling(), max_migrations=budget), flux)
+        assert (rows[0]["migrations"], rows[0]["over_budget"]) == (moves, False)
+
+
+def test_potc_follows_the_loads_at_once() -> None:
+    periods = recording("0" * 60, [[1.0] * 60, [3.0] * 30 + [1.0] * 30], nodes=4)
+    rows, state = play(Setting(periods, CostModel(), NoScaling()), Potc(merge=0.0))
+    assert max(r["load_distance"] for r in rows) < 0.5
+    assert rows[0]["load_distance_next"] == pytest.approx(rows[1]["load_distance"])
+    assert [r["migrations"] for r in rows] == [0, 0]
+    assert not state.deployment.is_whole
+
+
+def test_potc_rehashes_when_nodes_change() -> None:
+    periods = recording("0123" * 10, [[1.0] * 40] * 3)
+    rule = ToldRule([ScalingDecision(mark=(1,)), ScalingDecision(add=1), ScalingDecision()])
+    rows, state = play(Setting(periods, CostModel(), rule), Potc())
+    assert [r["nodes"] for r in rows] == [4, 4, 4]
+    assert rows[0]["migrations"] > 0
+    assert rows[1]["dropped"] == 1
+    assert "added-1" in state.cluster.ids
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nothing", "is no policy"),
+        ("flux:passes", "is not of the form option=value"),
+        ("flux:passs=1", "is no option"),
+        ("flux:passes=-1", "is out of range"),
+        ("flux:solver=highs", "names a solver it cannot use"),
+        ("balance-milp:solver=gurobi", "names a solver it cannot use"),
+        ("static:a=1", "is no option of it"),
+        ("potc:merge=-1", "is out of range"),
+        ("balance-milp:time_limit=0", "is out of range"),
+    ],
+)
+def test_wrong_policies_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_policy(text, 0)
+
+
+def test_policies_take_options_of_the_solve_and_of_the_method() -> None:
+    policy: Any = read_policy("balance-milp:form=full,solver=cbc,gap=0.5", 0, 7.0)
+    assert policy.solve == {"solver": "cbc", "time_limit": 7.0, "gap": 0.5}
+    assert policy.options["form"] == "full"
+    assert np.isclose(read_policy("potc:merge=0.3", 4).merge, 0.3)  # type: ignore[attr-defined]

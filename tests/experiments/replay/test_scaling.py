@@ -1,0 +1,104 @@
+"""Scaling decisions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.replay.scaling import (
+    NoScaling,
+    ScalingChoice,
+    ScalingDecision,
+    ScalingView,
+    UtilisationThreshold,
+)
+from optim.errors import InvalidInput
+
+
+def view(load: list[float], leaving: tuple[int, ...] = (), **given: Any) -> ScalingView:
+    count = len(load)
+    flags = np.array([i in leaving for i in range(count)])
+    fields: dict[str, Any] = {
+        "period": 9,
+        "since_change": 99,
+        "load": np.array(load),
+        "capacity": np.full(count, 100.0),
+        "leaving": flags,
+        "may_leave": np.ones(count, dtype=bool),
+        "load_distance": 1.0,
+        "template_capacity": 100.0,
+    }
+    return ScalingView(**{**fields, **given})
+
+
+RULE = UtilisationThreshold(upper=0.8, lower=0.5, target=0.65)
+
+
+def test_between_the_thresholds_nothing_changes() -> None:
+    assert not RULE(view([50, 80]))
+    assert not RULE(view([80, 80]))
+    assert not NoScaling()(view([500, 500]))
+
+
+def test_above_the_upper_one_nodes_are_added_to_reach_the_target() -> None:
+    # 270 of 300 is 0.9; 270 / 0.65 = 415.4 needs two more nodes
+    assert RULE(view([90, 90, 90])) == ScalingDecision(add=2)
+    assert UtilisationThreshold(max_nodes=4)(view([90, 90, 90])) == ScalingDecision(add=1)
+
+
+def test_marked_nodes_are_recalled_before_others_are_added() -> None:
+    # their load counts, their capacity does not
+    assert RULE(view([90, 90, 90, 10], leaving=(3,))) == ScalingDecision(add=1, recall=(3,))
+
+
+def test_below_the_lower_one_the_least_loaded_are_marked() -> None:
+    # 120 of 400: two nodes at 0.6 are within the target, one is not
+    assert RULE(view([40, 20, 25, 35])) == ScalingDecision(mark=(1, 2))
+    assert UtilisationThreshold(min_nodes=3)(view([40, 20, 25, 35])) == ScalingDecision(mark=(1,))
+
+
+def test_what_keeps_nodes_from_being_marked() -> None:
+    low = [40.0, 20, 25, 35]
+    bound = np.array([True, False, True, True])
+    assert RULE(view(low, may_leave=bound)) == ScalingDecision(mark=(2, 3))
+    assert not RULE(view(low, since_change=2))
+    assert RULE(view(low, since_change=3))
+    careful = UtilisationThreshold(max_load_distance=5.0)
+    assert careful(view(low))
+    assert not careful(view(low, load_distance=5.1))
+    assert not RULE(view([10.0]))
+
+
+def test_capacity_is_needed_or_given() -> None:
+    boundless = view([90, 90], capacity=np.full(2, math.inf), template_capacity=math.inf)
+    with pytest.raises(InvalidInput, match=r"nodes\[\]\.capacity"):
+        RULE(boundless)
+    assert UtilisationThreshold(full_load=100.0)(boundless).add == 1
+
+
+def test_rules_by_name() -> None:
+    assert ScalingChoice().make() == NoScaling()
+    made = ScalingChoice("utilisation", {"upper": "0.9", "min_nodes": "3"}).make()
+    assert made == UtilisationThreshold(upper=0.9, min_nodes=3)
+    own = ScalingChoice("experiments.replay.scaling:UtilisationThreshold", {"upper": 0.7})
+    assert own.make() == UtilisationThreshold(upper=0.7)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("none", {"upper": "1"}, "takes no parameters"),
+        ("utilisation", {"uper": "1"}, "parameters of utilisation are"),
+        ("utilisation", {"upper": "x"}, "is no number"),
+        ("utilisation", {"target": "0.4"}, "must lie above lower"),
+        ("magic", {}, "is no scaling rule"),
+        ("experiments.replay.scaling:Nothing", {}, "is no scaling rule"),
+        ("experiments.replay.scaling:NoScaling", {"a": "1"}, "unexpected keyword"),
+    ],
+)
+def test_wrong_rules_are_refused(name: str, parameters: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        ScalingChoice(name, parameters).make()
