@@ -71,6 +71,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     outcome.notes[:0] = notes
     if restricted or options["drain"] == "hard":
         outcome.bound_of = "restricted"
+    outcome.own_order = options["drain"] == "hard" or options["objective"] == "weighted"
     if request.warm_start is not None and outcome.warm_start_accepted is None:
         outcome.warm_start_accepted = problem.is_feasible(request.warm_start.astype(np.int64))
     return outcome
@@ -132,7 +133,7 @@ def _outcome(problem: BalanceProblem, answer: BalanceAnswer, settings: Settings)
     outcome = Outcome(
         Termination(_termination(answer, main)),
         node=answer.placement,
-        bound=_distance_bound(main, settings),
+        bound=_distance_bound(problem, main, settings),
         levels=tuple(_level(level) for level in answer.levels),
         notes=answer.notes,
         warm_start_accepted=answer.start_accepted,
@@ -156,11 +157,15 @@ def _termination(answer: BalanceAnswer, main: LevelAnswer) -> str:
     return "interrupted" if "interrupted" in stopped else main.termination
 
 
-def _distance_bound(main: LevelAnswer, settings: Settings) -> float | None:
+def _distance_bound(
+    problem: BalanceProblem, main: LevelAnswer, settings: Settings
+) -> float | None:
     """Return the bound on d: of a weighted one, w1·d ≥ w1·d − w2·(d_u + d_l) ≥ bound."""
-    if main.bound is None or main.goal == "distance":
-        return main.bound
-    return max(0.0, main.bound / settings.weights[0])
+    if main.bound is None:
+        return None
+    bound = main.bound if main.goal == "distance" else main.bound / settings.weights[0]
+    # the same loads added in another order may give a rounding less
+    return max(0.0, bound - problem.same)
 
 
 def _level(level: LevelAnswer) -> Level:

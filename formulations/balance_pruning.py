@@ -98,9 +98,11 @@ def _relaxed(built: BalanceModel, price: Floats) -> Any:
     above, below = np.isfinite(arrays.row_upper), np.isfinite(arrays.row_lower)
     cost = np.zeros(arrays.num_variables)
     cost[built.placing.column] = price[built.placing.task]
-    return linprog(
+    rows: Any = vstack([arrays.matrix[above], -arrays.matrix[below]]).tocsr()
+    solve: Any = linprog  # the stubs know no arrays of bounds
+    return solve(
         cost,
-        A_ub=vstack([arrays.matrix[above], -arrays.matrix[below]]).tocsr(),
+        A_ub=rows,
         b_ub=np.concatenate([arrays.row_upper[above], -arrays.row_lower[below]]),
         bounds=np.column_stack([arrays.lower, arrays.upper]),
         method="highs",

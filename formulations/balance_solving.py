@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from formulations.balance_forms import MAX_BINARIES, build_full, build_moves
 from formulations.balance_model import Aim
+from formulations.balance_pruning import prune_moves
+from formulations.balance_settings import OPTIMAL_POINTS, BalanceAnswer, LevelAnswer, Settings
 from optim.bounds.touch import touch_bound
 from optim.errors import SolverError
 from optim.local_search.balance_problem import lexicographically_less, ordered
 from optim.solvers import solve_linear
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from formulations.balance_forms import Form
     from formulations.balance_model import BalanceModel, Goal
+    from formulations.balance_pruning import Pruned
     from optim.local_search.balance_problem import BalanceProblem, Ints, Levels
-    from optim.progress import Progress
     from optim.solvers import LinearSolution
-
-#: A load distance counts as proven optimal within this many points.
-OPTIMAL_POINTS = 1e-3
 
 #: What a later level grants an earlier one: solvers work to about this; plans that use it are
 #: dropped again.
@@ -47,102 +45,6 @@ MAX_TIE_BINARIES = 10_000
 
 #: Share of the remaining time for each level but the last.
 TIME_SHARE = 0.8
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to solve.
-
-    Attributes
-    ----------
-    solver
-        Back end.
-    form
-        ``moves`` or ``full``.
-    objective
-        ``lexicographic``, or ``weighted``: w1·d − w2·(d_u + d_l) in one solve.
-    weights
-        (w1, w2).
-    drain
-        ``soft``: load left on leaving nodes comes after the load distance. ``hard``: before it.
-    gap
-        Absolute gap in points at which a level may stop.
-    deadline
-        ``time.perf_counter()`` value; ``None`` for no limit.
-    seed, threads, options
-        Handed to the solver.
-    progress
-        Told of the load distance and its bound.
-    started
-        ``time.perf_counter()`` value from which the trace counts.
-    """
-
-    solver: str = "highs"
-    form: Form = "moves"
-    objective: Literal["lexicographic", "weighted"] = "lexicographic"
-    weights: tuple[float, float] = (1e4, 1.0)
-    drain: Literal["soft", "hard"] = "soft"
-    gap: float = OPTIMAL_POINTS
-    deadline: float | None = None
-    seed: int = 0
-    threads: int = 1
-    options: Mapping[str, Any] = field(default_factory=dict)
-    progress: Callable[[Progress], None] | None = None
-    started: float = field(default_factory=time.perf_counter)
-
-    def remaining(self) -> float | None:
-        """Seconds left, never negative; ``None`` without a limit."""
-        if self.deadline is None:
-            return None
-        return max(0.0, self.deadline - time.perf_counter())
-
-    def goals(self, problem: BalanceProblem) -> list[Goal]:
-        """Levels in the order in which they are solved."""
-        if self.objective == "weighted":
-            return ["weighted"]
-        left: list[Goal] = ["left"] if problem.has_leaving else []
-        if self.drain == "hard":
-            return [*left, "distance", "sides"]
-        return ["distance", *left, "sides"]
-
-
-@dataclass
-class LevelAnswer:
-    """What is known of one level: the value reached, what is proven, and why it stopped.
-
-    `value` and `bound` are in the units of the goal, always minimised.
-    """
-
-    goal: Goal
-    value: float | None
-    bound: float | None
-    termination: str
-
-
-@dataclass
-class BalanceAnswer:
-    """What `solve_balance` found.
-
-    Attributes
-    ----------
-    placement
-        Best one, ``None`` if there is none.
-    levels
-        One answer for each level that was solved, in order.
-    start_accepted
-        Whether the solver took the start it was given at the first level.
-    notes, trace, build_seconds, solve_seconds, solver
-        For the result.
-    """
-
-    placement: Ints | None = None
-    levels: list[LevelAnswer] = field(default_factory=list)
-    start_accepted: bool | None = None
-    notes: list[str] = field(default_factory=list)
-    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
-    build_seconds: float = 0.0
-    solve_seconds: float = 0.0
-    solver: str | None = None
 
 
 def solve_balance(
@@ -217,19 +119,16 @@ def _solve_level(
     if answer.placement is not None:
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
         if value - known <= _tolerance(settings, goal):
-            near = value - known <= OPTIMAL_POINTS
-            return LevelAnswer(goal, value, min(known, value), "optimal" if near else "gap_reached")
+            return LevelAnswer(goal, value, min(known, value), _proven(settings, value - known))
     if answer.placement is not None and _too_large(problem, settings, goal):
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
         bound = min(known, value) if known > -math.inf else None
         return LevelAnswer(goal, value, bound, "iteration_limit")
-    pruned = _pruned(problem, settings, goal, answer)
-    if pruned is not None:
-        known, cut = max(known, 0.0), pruned.cut
-        if pruned.moves is None:
-            known = max(known, cut)
-            value = value_of(problem.levels(answer.placement), goal)
-            return LevelAnswer(goal, value, min(known, value), "optimal")
+    target, pruned = _prune(problem, settings, goal, answer)
+    if pruned is not None and pruned.refuted:
+        value = value_of(problem.levels(answer.placement), goal)  # type: ignore[arg-type]
+        known = max(known, target)
+        return LevelAnswer(goal, value, known, _proven(settings, value - known))
     solution, built = _run(problem, settings, aim, answer, pruned)
     solution = _in_our_terms(solution, aim, built)
     _check_claims(problem, settings, goal, solution, built, answer)
@@ -246,10 +145,29 @@ def _solve_level(
         return LevelAnswer(goal, None, solution.bound, str(solution.termination))
     value = value_of(problem.levels(answer.placement), goal, settings.weights)
     bound = solution.bound
+    if pruned is not None and bound is not None:
+        bound = min(bound, target)
     if known > -math.inf:
         bound = known if bound is None else max(known, bound)
     bound = None if bound is None else min(bound, value)
     return LevelAnswer(goal, value, bound, _why(settings, goal, value, bound, solution))
+
+
+def _proven(settings: Settings, gap: float) -> str:
+    """Name the end of a level that a known bound closes."""
+    return "optimal" if gap <= OPTIMAL_POINTS else "gap_reached"
+
+
+def _prune(
+    problem: BalanceProblem, settings: Settings, goal: Goal, answer: BalanceAnswer
+) -> tuple[float, Pruned | None]:
+    """Leave out moves that cannot better the known load distance by nine tenths of the gap."""
+    if goal != "distance" or settings.form != "moves" or answer.placement is None:
+        return 0.0, None
+    if answer.levels:  # drain=hard: the cap on what is left on leaving nodes is not in that LP
+        return 0.0, None
+    target = problem.levels(answer.placement).distance - 0.9 * settings.gap
+    return target, prune_moves(problem, target, answer.placement)
 
 
 def _too_large(problem: BalanceProblem, settings: Settings, goal: Goal) -> bool:
@@ -303,11 +221,19 @@ def _tolerance(settings: Settings, goal: Goal) -> float:
 
 
 def _run(
-    problem: BalanceProblem, settings: Settings, aim: Aim, answer: BalanceAnswer
+    problem: BalanceProblem,
+    settings: Settings,
+    aim: Aim,
+    answer: BalanceAnswer,
+    pruned: Pruned | None,
 ) -> tuple[LinearSolution, BalanceModel]:
     """Build and solve one level's model, the best placement so far as its start."""
     begun = time.perf_counter()
-    built = build_full(problem, aim) if settings.form == "full" else build_moves(problem, aim)
+    if settings.form == "full":
+        built = build_full(problem, aim)
+    else:
+        moves = None if pruned is None else (pruned.task, pruned.node)
+        built = build_moves(problem, aim, moves)
     start = None if answer.placement is None else built.write(answer.placement)
     built.model.freeze()
     built_at = time.perf_counter()

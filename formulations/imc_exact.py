@@ -112,7 +112,9 @@ def _outcome(standing: Standing, request: Request, interrupted: bool) -> Outcome
         wide = standing.bound - standing.value > OPTIMAL * max(1.0, abs(standing.bound))
         termination = Termination.GAP_REACHED if wide else Termination.OPTIMAL
     else:
-        termination = Termination.TIME_LIMIT if clock.over() or clock.hurried else Termination.ITERATION_LIMIT
+        termination = (
+            Termination.TIME_LIMIT if clock.over() or clock.hurried else Termination.ITERATION_LIMIT
+        )
     outcome = Outcome(termination)
     if np.isfinite(standing.bound):
         outcome.bound = standing.bound * clock.scale

@@ -253,8 +253,8 @@ METHOD = Method(
         Option(
             "balance_gap",
             "float",
-            0.25,
-            "load distance the MILP may leave unproven, units of the first resource",
+            1.0,
+            "points of load distance within which the MILP need not go on proving",
             minimum=0.0,
         ),
     ),

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from heuristics.task_allocation.options import RELAXATIONS
 from optim.registry import Method, Outcome, Request
 from optim.results import Termination
 
@@ -44,7 +45,9 @@ def run(instance: Instance, request: Request) -> Outcome:
     place_pairs(tiny_job())
     compiling = time.perf_counter() - began
     began = time.perf_counter()
-    job = grouped_job(instance)
+    job = grouped_job(
+        instance, margin=request.options["margin"], normalise=request.options["normalise"]
+    )
     building = time.perf_counter() - began
     node = place_pairs(job)
     return Outcome(Termination.HEURISTIC, node, times={"compile": compiling, "build": building})
@@ -60,4 +63,5 @@ METHOD = Method(
     source="Chatzistergiou and Viglas, CIKM 2014, section 3.1",
     needs=("tasks", "nodes", "traffic"),
     honours=frozenset({"capacity", "allowed", "leaving"}),
+    options=RELAXATIONS,
 )

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from heuristics.task_allocation.options import RELAXATIONS
 from optim.registry import Method, Option, Outcome, Request
 from optim.results import Termination
 
@@ -79,7 +80,9 @@ def run(instance: Instance, request: Request) -> Outcome:
 
     compiling = warm_up()
     began = time.perf_counter()
-    job = grouped_job(instance)
+    job = grouped_job(
+        instance, margin=request.options["margin"], normalise=request.options["normalise"]
+    )
     building = time.perf_counter() - began
     options = request.options
     node = place_pairs(job, options["priority"], options["pair_order"], request.seed)
@@ -111,5 +114,6 @@ METHOD = Method(
             "order of the task pairs within a group pair",
             choices=PAIR_ORDERS,
         ),
+        *RELAXATIONS,
     ),
 )

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heuristics.task_allocation.options import RELAXATIONS
 from optim.registry import Method, Option, Outcome, Request
 from optim.results import Termination
 
@@ -85,7 +86,9 @@ def run(instance: Instance, request: Request) -> Outcome:
 
     compiling = warm_up()
     began = time.perf_counter()
-    job = grouped_job(instance)
+    job = grouped_job(
+        instance, margin=request.options["margin"], normalise=request.options["normalise"]
+    )
     building = time.perf_counter() - began
     options = request.options
     node = place_groups(job, options["priority"], options["k_rule"], options["host_walk"])
@@ -125,5 +128,6 @@ METHOD = Method(
             "beside which hosts of a placed group its partner goes: all by gain, or the best",
             choices=HOST_WALKS,
         ),
+        *RELAXATIONS,
     ),
 )

@@ -119,9 +119,11 @@ def _plan_in_hand(
             raise RefereeRefused(f"{method.name} returned a plan that breaks rules: {broken}")
     if method.kind == "heuristic":
         return node, evaluation
+    if outcome.own_order:
+        return node, evaluation
     for name, other in _alternatives(instance, start):
         found = evaluate_indices(instance, other)
-        if not found.feasible:
+        if not found.feasible or not _could_return(instance, objective, other):
             continue
         if outcome.termination is Termination.INFEASIBLE:
             raise SolverError(
@@ -137,6 +139,17 @@ def _plan_in_hand(
             outcome.slot, outcome.claimed = None, None
             node, evaluation = other.astype(np.int32), found
     return node, evaluation
+
+
+def _could_return(instance: Instance, objective: Objective, node: Ints) -> bool:
+    """Whether a placement is one that methods of this objective look for at all.
+
+    Methods that place for traffic empty the leaving nodes; only load distance weighs what is left
+    there, so for the others a placement that uses a leaving node is no alternative.
+    """
+    if objective.name == "load_distance" or not instance.nodes.leaving.any():
+        return True
+    return not bool(instance.nodes.leaving[node].any())
 
 
 def _alternatives(instance: Instance, start: Start | None) -> list[tuple[str, Ints]]:

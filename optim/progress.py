@@ -144,7 +144,11 @@ class ProgressRecorder:
     def _call(self, now: float) -> None:
         assert self._callback is not None
         self._told = (self.incumbent, self.bound)
-        self._callback(Progress(now, self.incumbent, self.bound, self.phase))
+        try:
+            self._callback(Progress(now, self.incumbent, self.bound, self.phase))
+        except KeyboardInterrupt:
+            self._callback = None  # asked to stop once is enough
+            raise
 
     def _record(self, now: float, better_incumbent: bool) -> None:
         point = TracePoint(now, self.incumbent, self.bound)

@@ -170,6 +170,9 @@ class Outcome:
         Whether the solver took the start; ``None`` when unknown or there was none.
     reasons
         Why the instance is infeasible.
+    own_order
+        An option ranks plans by more than the objective, so that staying or the start must not
+        replace the plan by the objective alone.
     """
 
     termination: Termination
@@ -186,6 +189,7 @@ class Outcome:
     times: dict[str, float] = field(default_factory=dict)
     solver: str | None = None
     reasons: tuple[Violation, ...] = ()
+    own_order: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from optim.tables import Ints
 
 PROPOSALS = 400
-"""Proposals a task at effort 1, within `FEWEST` and `MOST`."""
+"""Proposals a task at effort 1, within `FEWEST` (for small graphs `MOST_A_TASK`) and `MOST`."""
 
-FEWEST, MOST = 1_000_000, 60_000_000
+MOST_A_TASK = 10_000
+FEWEST, MOST = 1_000_000, 30_000_000
 CHUNK = 250_000
 HOT, COLD = 0.45, 0.12
 """First and last temperature in units of the rates' weighted mean, tuned on random, community and
@@ -85,7 +86,8 @@ def _anneal(instance: Instance, incumbent: Incumbent, board: Board) -> None:
     from optim.placing.annealing import anneal
 
     effort = incumbent.request.options["effort"]
-    planned = round(effort * min(max(PROPOSALS * instance.num_tasks, FEWEST), MOST))
+    least = min(FEWEST, MOST_A_TASK * instance.num_tasks)
+    planned = round(effort * min(max(PROPOSALS * instance.num_tasks, least), MOST))
     unit = _unit(instance)
     if planned == 0 or unit <= 0.0:
         return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from heuristics.task_allocation.relaxations import even_kinds, normalised_room
 from optim.placing.room import placing_room, restriction_kinds
 
 if TYPE_CHECKING:
@@ -124,25 +125,37 @@ def stable_descending(key: Floats) -> NDArray[np.int64]:
     return np.argsort(-scaled, kind="stable")
 
 
-def grouped_job(instance: Instance) -> GroupedJob:
+def grouped_job(instance: Instance, *, margin: float = 0.0, normalise: bool = False) -> GroupedJob:
     """Derive groups, group traffic and room from an instance.
 
     A group is an operator; where an operator's tasks differ in load or in allowed nodes, each kind
     of them is a group of its own. A task without an operator is a group of one.
+
+    Parameters
+    ----------
+    instance
+        What is to be placed.
+    margin
+        Loads of tasks of one group may differ by this share; the greatest counts for all
+        (`heuristics.task_allocation.relaxations.even_kinds`).
+    normalise
+        Take nodes as whole multiples of the weakest.
     """
-    group, size = _group_of_tasks(instance)
+    loads = instance.tasks.load if margin == 0 else _evened(instance, margin)
+    group, size = _group_of_tasks(instance, loads)
     members = np.argsort(group, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(size)])
     first = members[indptr[:-1]]
     nodes = np.flatnonzero(instance.open_nodes)
+    room = placing_room(instance)[nodes]
     edge_u, edge_v, edge_rate = _group_traffic(instance, group, len(size))
     return GroupedJob(
         size=size,
-        load=np.ascontiguousarray(instance.tasks.load[first]),
+        load=np.ascontiguousarray(loads[first]),
         member_indptr=indptr,
         members=members,
         nodes=nodes,
-        room=np.ascontiguousarray(placing_room(instance)[nodes]),
+        room=np.ascontiguousarray(normalised_room(room) if normalise else room),
         allowed=_allowed(instance, first, nodes),
         edge_u=edge_u,
         edge_v=edge_v,
@@ -150,7 +163,19 @@ def grouped_job(instance: Instance) -> GroupedJob:
     )
 
 
-def _group_of_tasks(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _evened(instance: Instance, margin: float) -> Floats:
+    """(T, R) loads, within each operator raised to the greatest of nearly equal ones."""
+    loads = np.array(instance.tasks.load)
+    for operator in range(instance.num_operators):
+        tasks = instance.tasks_of(operator)
+        kind, largest = even_kinds(loads[tasks], margin)
+        loads[tasks] = largest[kind]
+    return loads
+
+
+def _group_of_tasks(
+    instance: Instance, loads: Floats
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(T,) group of each task, numbered by first task; (G,) sizes."""
     tasks = instance.tasks
     operator = tasks.operator.astype(np.int64)
@@ -158,7 +183,7 @@ def _group_of_tasks(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.i
     operator[alone] = instance.num_operators + np.flatnonzero(alone)
     columns: list[Any] = [operator, restriction_kinds(instance)[0]]
     for resource in range(instance.num_resources):
-        columns.append(np.unique(tasks.load[:, resource], return_inverse=True)[1])
+        columns.append(np.unique(loads[:, resource], return_inverse=True)[1])
     kinds, kind = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     first = np.full(len(kinds), instance.num_tasks)
     np.minimum.at(first, kind, np.arange(instance.num_tasks))

@@ -60,7 +60,12 @@ def task_level(size, load, room, allowed, edge_u, edge_v, order, pair_order, see
                 switched = False
                 _collocate(state, u, v, first, second, node_of, last)
             elif node_of[first] != node_of[second]:
-                _fuse(state, room, node_of, node_of[first], node_of[second])
+                smaller, larger = node_of[first], node_of[second]
+                if room[smaller, 0] >= room[larger, 0]:
+                    smaller, larger = larger, smaller
+                # tested here first, for it fails nearly always and calls cost more than it does
+                if state.used[smaller, 0] <= state.room[larger, 0]:
+                    _fuse(state, node_of, smaller, larger)
     return _with_single_tasks(state, start, node_of)
 
 
@@ -122,14 +127,12 @@ def _collocate(state, u, v, first, second, node_of, node):
 
 
 @helper
-def _fuse(state, initial, node_of, node_m, node_n):
-    """Empty the node of smaller initial capacity into the other (Algorithm 1, lines 17 to 23)."""
-    if initial[node_m, 0] >= initial[node_n, 0]:
-        node_m, node_n = node_n, node_m
-    if empty_into(state, node_m, node_n):
+def _fuse(state, node_of, smaller, larger):
+    """Empty a node into the other if all fits there (Algorithm 1, lines 20 to 23)."""
+    if empty_into(state, smaller, larger):
         for task in range(len(node_of)):
-            if node_of[task] == node_m:
-                node_of[task] = node_n
+            if node_of[task] == smaller:
+                node_of[task] = larger
 
 
 @helper

@@ -1,8 +1,9 @@
 """Compiled search for a small load distance within a budget of migrations.
 
 Great deluge by thresholds: nodes above a level are mended one after the other by the best move or
-swap with a partner that stays below it; when none is left above, the level falls. A level that cannot
-be reached is tried again from the best placement, shaken by random changes that keep the level.
+swap with a partner that stays below it; when none is left above, the level falls. A level that
+cannot be reached is tried again from the best placement, some of whose migrants are sent home, or
+shaken by random changes that keep the level.
 """
 
 # mypy: allow-untyped-defs
@@ -143,6 +144,11 @@ def mend(fixed, state, i, goal, ranked, over, partners, turn, one, two):
     """Make the best change between node i and some partners; return whether there was one."""
     n = len(ranked)
     count_i = gather(state, i, one)
+    largest = 0.0
+    for a in range(count_i):
+        largest = max(largest, fixed.load[one[a]])
+    # far from the goal a swap is never worth its two migrations: moves alone are tried
+    far = breach_of(fixed, i, state.deviation[i]) - goal > 2.0 * largest and over
     best_score, best_k, best_l, best_j = 1e300, NOBODY, NOBODY, -1
     for attempt in range(min(2 * partners, n)):
         near = attempt < partners
@@ -152,7 +158,7 @@ def mend(fixed, state, i, goal, ranked, over, partners, turn, one, two):
             continue
         count_j = gather(state, j, two)
         score, k, other = best_exchange(
-            fixed, state, i, j, goal, one, count_i, two, count_j, best_score
+            fixed, state, i, j, goal, one, count_i, two, count_j, best_score, far
         )
         if score < best_score:
             best_score, best_k, best_l, best_j = score, k, other, j
@@ -166,7 +172,7 @@ def mend(fixed, state, i, goal, ranked, over, partners, turn, one, two):
 
 
 @helper
-def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit):
+def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit, far):
     """Return the best score below `limit` of moving k from i to j and l from j to i, and both.
 
     Node i must come nearer to its share, and j may not leave the goal (or, above it already, not
@@ -187,7 +193,7 @@ def best_exchange(fixed, state, i, j, goal, one, count_i, two, count_j, limit):
             load_k = fixed.load[k]
             change_k = away(fixed, k, j) - away(fixed, k, i)
             cost_k = change_k * fixed.cost[k]
-        for b in range(-1, count_j):
+        for b in range(-1, 0 if far and k != NOBODY else count_j):
             other = NOBODY if b < 0 else two[b]
             shift = load_k if other == NOBODY else load_k - fixed.load[other]
             after_i = breach_of(fixed, i, dev_i - shift)

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 LEVELS, TRIES, PARTNERS = 2_000, 40, 6
 
 #: Up to this many key groups everything is tried; beyond it, what is worth its time.
-SMALL = 3_000
+SMALL, LARGE = 3_000, 50_000
+
+#: Key groups of a node that are looked at in large problems: all pairs of two nodes' would be many.
+LOOK_AT = 25
 
 #: First levels aimed at, as a part of the way from the bound to where the start lies.
 FIRST_GOALS = np.array([0.0, 0.003, 0.01, 0.02, 0.04, 0.08, 0.16, 0.3])
@@ -137,14 +140,17 @@ def _searched(
     """Search from a start; then drain leaving nodes as far as the reached distance allows."""
     from optim.local_search.balance_kernel import drain, search
 
+    large = problem.num_tasks > LARGE
     most = int(np.bincount(start, minlength=problem.num_nodes).max()) + 64
     now = problem.levels(start).distance
     # the bound itself lies a rounding below what can be reached
     first = FIRST_GOALS if problem.num_tasks <= SMALL else FIRST_GOALS[:0]
     goals = target + (now - target) * first + 1e-8 * max(1.0, target)
+    look_at = LOOK_AT if large else most
+    tries = min(tries, 3) if large else tries
     placement: Ints
     placement, _ = search(
-        fixed, *changing_part(problem, start), seed, goals, LEVELS, tries, PARTNERS, target, most
+        fixed, *changing_part(problem, start), seed, goals, LEVELS, tries, PARTNERS, target, look_at
     )
     if problem.has_leaving:
         reached = problem.levels(placement).distance

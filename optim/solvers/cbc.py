@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 #: (`_LOG_STATUS`).
 STATUS: tuple[tuple[str, LinearTermination], ...] = (
     ("Optimal", LinearTermination.OPTIMAL),
+    ("Optimal (within gap", LinearTermination.GAP_REACHED),
     ("Infeasible", LinearTermination.INFEASIBLE),
     ("Integer infeasible", LinearTermination.INFEASIBLE),
     ("Unbounded", LinearTermination.UNBOUNDED),
@@ -66,12 +67,13 @@ _LOG_STATUS: tuple[tuple[str, LinearTermination], ...] = (
     ("Linear relaxation unbounded", LinearTermination.UNBOUNDED),
 )
 
+_CLOSED = (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED)
+
 _NUMBER = r"([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)"
 _BEST_POSSIBLE = re.compile(rf"^Cbc00(?:10|05)I .*best possible {_NUMBER}")
 _RELAXATION = re.compile(rf"^Continuous objective value is {_NUMBER}")
 _INCUMBENT = re.compile(rf"^Cbc00\d\dI Integer solution of {_NUMBER}")
 _EXIT_GAP = re.compile(rf"Exiting as integer gap of {_NUMBER}")
-_COMPLETED = re.compile(rf"Search completed - best objective {_NUMBER}")
 _UNKNOWN = re.compile(r"No match for (\S+)")
 _HUGE = 1e45
 
@@ -85,14 +87,14 @@ _MARGIN = 0.5
 
 @dataclass
 class _Log:
-    """What CBC's log has told so far; values are those of the minimisation without constant."""
+    """What CBC's log has told so far; values are those of the minimisation."""
 
     task: SolveTask
     sign: float
     tail: list[str] = field(default_factory=list)
     bound: float | None = None
     exit_gap: float | None = None
-    completed: bool = False
+    incumbent: bool = False
     status: LinearTermination | None = None
     accepted: bool | None = None
     refused: str | None = None
@@ -115,19 +117,17 @@ class _Log:
         self._numbers(line)
 
     def _numbers(self, line: str) -> None:
-        offset = self.task.arrays.offset
         for pattern, digits in ((_BEST_POSSIBLE, 8), (_RELAXATION, 6)):
             found = pattern.search(line)
             proven = outward_trimmed(found.group(1), "min", digits) if found else -_HUGE
             if abs(proven) < _HUGE and (self.bound is None or proven > self.bound):
                 self.bound = proven
-                self.task.recorder.note(bound=self.sign * proven + offset)
+                self.task.recorder.note(bound=self.sign * proven)
         if found := _INCUMBENT.search(line):
-            self.task.recorder.note(incumbent=self.sign * float(found.group(1)) + offset)
+            self.incumbent = True
+            self.task.recorder.note(incumbent=self.sign * float(found.group(1)))
         if found := _EXIT_GAP.search(line):
             self.exit_gap = float(found.group(1))
-        if _COMPLETED.search(line):
-            self.completed = True
 
 
 class CbcBackend:
@@ -234,7 +234,7 @@ def _answer(task: SolveTask, log: _Log, folder: Path, end: Exit) -> Answer:
         x = _vector(task, folder / "solution.bin", native)
     answer = Answer(termination, native, x, warm_start_accepted=log.accepted)
     answer.claimed = None if x is None else task.arrays.objective_of(x)
-    answer.bound = _bound(task, log, answer)
+    answer.bound = _bound(log, answer)
     return answer
 
 
@@ -245,9 +245,11 @@ def _without_files(task: SolveTask, log: _Log, end: Exit) -> Answer:
         raise SolverError(
             f"cbc: the process ended with code {end.returncode} on {task.model.name!r}: {last}"
         )
-    stop = LinearTermination.INTERRUPTED if end.interrupted else LinearTermination.TIME_LIMIT
+    stop = end.reason(LinearTermination.TIME_LIMIT)
     answer = Answer(stop, "killed", warm_start_accepted=log.accepted)
-    answer.bound = _in_model_sense(task, log, log.bound)
+    if log.accepted or log.incumbent:
+        answer.add("CBC had to be killed, which loses its incumbent")
+    answer.bound = _bound(log, answer)
     return answer
 
 
@@ -256,11 +258,7 @@ def _termination(native: str, log: _Log, end: Exit) -> LinearTermination:
     for words, termination in STATUS:
         if native.startswith(words):
             written = termination
-    if end.interrupted and written is not LinearTermination.INFEASIBLE and not log.completed:
-        return LinearTermination.INTERRUPTED
-    if log.status is not None:
-        return log.status
-    return written
+    return end.reason(written if log.status is None else log.status)
 
 
 def _vector(task: SolveTask, path: Path, native: str) -> NDArray[np.float64] | None:
@@ -269,29 +267,24 @@ def _vector(task: SolveTask, path: Path, native: str) -> NDArray[np.float64] | N
         return None
     data = path.read_bytes()
     rows, columns, _ = struct.unpack_from("<iid", data)
-    if columns != task.arrays.num_variables or len(data) < 16 + 8 * (2 * rows + columns):
+    expected = task.arrays.num_variables
+    if columns - expected not in (0, 1) or len(data) < 16 + 8 * (2 * rows + columns):
         raise SolverError(f"cbc: solution file of {columns} columns, {len(data)} bytes")
-    values = np.frombuffer(data, count=columns, offset=16 + 16 * rows)
-    x = np.empty(columns)
+    values = np.frombuffer(data, count=expected, offset=16 + 16 * rows)
+    x = np.empty(expected)
     x[column_order(task.arrays)] = values
     return x
 
 
-def _bound(task: SolveTask, log: _Log, answer: Answer) -> float | None:
+def _bound(log: _Log, answer: Answer) -> float | None:
     """Bound in the model's sense: the objective itself when the search was completed."""
-    closed = answer.termination is LinearTermination.OPTIMAL and answer.claimed is not None
-    if not closed:
-        return _in_model_sense(task, log, log.bound)
-    assert answer.claimed is not None
-    if log.exit_gap is None:
-        return answer.claimed
-    lowest = log.sign * (answer.claimed - task.arrays.offset) - log.exit_gap * (1 + 1e-4)
-    best = lowest if log.bound is None else max(lowest, log.bound)
-    return _in_model_sense(task, log, best)
-
-
-def _in_model_sense(task: SolveTask, log: _Log, value: float | None) -> float | None:
-    return None if value is None else log.sign * value + task.arrays.offset
+    proven = log.bound
+    if answer.termination in _CLOSED and answer.claimed is not None:
+        if log.exit_gap is None:
+            return answer.claimed
+        lowest = log.sign * answer.claimed - log.exit_gap * (1 + 1e-4)
+        proven = lowest if proven is None else max(lowest, proven)
+    return None if proven is None else log.sign * proven
 
 
 BACKEND = CbcBackend()

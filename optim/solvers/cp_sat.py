@@ -190,8 +190,8 @@ def _answer(heard: _Heard, end: Exit) -> Answer:
 
 def _limit(task: SolveTask, end: Exit) -> LinearTermination:
     """Which limit stopped it; without a time limit it can only be a native one."""
-    if end.interrupted:
-        return LinearTermination.INTERRUPTED
+    if end.interrupted or end.killed:
+        return end.reason(LinearTermination.TIME_LIMIT)
     remaining = task.remaining()
     if remaining is None or remaining > 0.5:
         return LinearTermination.ITERATION_LIMIT

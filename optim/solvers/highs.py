@@ -114,10 +114,7 @@ class HighsBackend:
         answer = _answer(task, heard)
         answer.handover_seconds = (heard.handed_over or time.perf_counter()) - before
         answer.killed = end.killed
-        if end.interrupted and answer.termination not in (
-            LinearTermination.OPTIMAL, LinearTermination.INFEASIBLE, LinearTermination.UNBOUNDED,
-        ):  # fmt: skip
-            answer.termination = LinearTermination.INTERRUPTED
+        answer.termination = end.reason(answer.termination)
         return answer
 
 

@@ -162,6 +162,10 @@ class Answer:
     killed: bool = False
     message: str = ""
 
+    def add(self, message: str) -> None:
+        """Add to the message."""
+        self.message = f"{self.message}; {message}" if self.message else message
+
 
 @dataclass(frozen=True)
 class LinearSolution:

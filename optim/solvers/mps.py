@@ -23,10 +23,10 @@ def kept_rows(arrays: LinearArrays) -> NDArray[np.intp]:
 
 
 def mps_text(arrays: LinearArrays, name: str = "model") -> str:
-    """Write the model as a minimisation without its constant.
+    """Write the model as a minimisation.
 
     Columns are named ``C<column>``, rows ``R<row>``. A maximisation is written with its costs
-    negated, the constant is left out: readers disagree on both.
+    negated, the constant as a last column ``ONE`` fixed to 1: readers disagree on both.
     """
     rows = kept_rows(arrays)
     lines = [f"NAME {name} FREE", "ROWS", " N obj"]
@@ -67,6 +67,8 @@ def _column_lines(arrays: LinearArrays) -> list[str]:
         parts.append([" M1 'MARKER' 'INTORG'"])
         parts.append(_entries(arrays, cost, order[num_continuous:]))
         parts.append([" M2 'MARKER' 'INTEND'"])
+    if arrays.offset:
+        parts.append([f" ONE obj {arrays.offset if arrays.sense == 'min' else -arrays.offset!r}"])
     return [line for part in parts for line in part]
 
 
@@ -114,4 +116,6 @@ def _bound_lines(arrays: LinearArrays) -> list[str]:
             lines.append(f" UP B C{j} {high!r}")
         elif low != -infinite:
             lines.append(f" PL B C{j}")
+    if arrays.offset:
+        lines.append(" FX B ONE 1.0")
     return lines

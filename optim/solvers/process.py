@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.solvers.interface import LinearTermination
 from optim.solvers.worker_kit import HEADER
 
 if TYPE_CHECKING:
@@ -30,8 +31,16 @@ if TYPE_CHECKING:
 ASK_AFTER = 0.1
 KILL_AFTER = 0.9
 
-#: Seconds between a Ctrl-C and the kill.
-INTERRUPT_GRACE = 2.0
+#: Seconds between a Ctrl-C and the kill; a second Ctrl-C kills at once.
+INTERRUPT_GRACE = 5.0
+
+_FINAL = (
+    LinearTermination.OPTIMAL,
+    LinearTermination.GAP_REACHED,
+    LinearTermination.INFEASIBLE,
+    LinearTermination.UNBOUNDED,
+    LinearTermination.INFEASIBLE_OR_UNBOUNDED,
+)
 
 _POLL = 0.1
 
@@ -60,6 +69,14 @@ class Exit:
     killed: bool
     interrupted: bool
     stderr: str
+
+    def reason(self, told: LinearTermination) -> LinearTermination:
+        """Return why it stopped, given what it told: only the user interrupts, we end its time."""
+        if told in _FINAL:
+            return told
+        if self.interrupted:
+            return LinearTermination.INTERRUPTED
+        return LinearTermination.TIME_LIMIT if told is LinearTermination.INTERRUPTED else told
 
 
 @contextlib.contextmanager

@@ -107,7 +107,7 @@ class ScipBackend:
             (folder / "model.pb").write_bytes(mp_model(task.arrays, task.warm_start))
             argv = python_child(
                 "optim.solvers.scip_worker", "main", str(folder),
-                repr(task.deadline()), parameters(task),
+                repr(None if "limits/time" in task.options else task.deadline()), parameters(task),
             )  # fmt: skip
             end = run_child(
                 argv, Lines(log.line), seconds=task.remaining(), folder=folder, ask=ask_by_signal
@@ -153,12 +153,7 @@ def _answer(task: SolveTask, log: _Log, folder: Path, end: Exit) -> Answer:
     if result["status"] in ("INVALID_SOLVER_PARAMETERS", "MODEL_INVALID", "NOT_SOLVED"):
         _raise_refusal(task, result, end)
     native = log.status or result["status"]
-    termination = STATUS.get(native, LinearTermination.ERROR)
-    if end.interrupted and termination is LinearTermination.TIME_LIMIT:
-        termination = LinearTermination.INTERRUPTED
-    asked = termination is LinearTermination.INTERRUPTED and not end.interrupted
-    if asked:  # we asked it to stop because its time was up
-        termination = LinearTermination.TIME_LIMIT
+    termination = end.reason(STATUS.get(native, LinearTermination.ERROR))
     x = None if result["x"] is None else np.frombuffer(result["x"])
     return Answer(
         termination, native, x, result["objective"], log.bound, warm_start_accepted=log.accepted
@@ -172,7 +167,7 @@ def _without_result(task: SolveTask, log: _Log, end: Exit) -> Answer:
         raise SolverError(
             f"scip: the process ended with code {end.returncode} on {task.model.name!r}: {last}"
         )
-    stop = LinearTermination.INTERRUPTED if end.interrupted else LinearTermination.TIME_LIMIT
+    stop = end.reason(LinearTermination.TIME_LIMIT)
     return Answer(stop, "killed", bound=log.bound, warm_start_accepted=log.accepted)
 
 

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 #: How far a claimed objective or bound may lie on the wrong side of ours, relative.
 CLAIM_TOLERANCE = 2e-6
 
+#: Differences above this, relative to max(1, |objective|), are no matter of tolerances.
+MATERIAL = 1e-5
+
+#: Long enough: with all integers fixed nearly nothing is left to solve.
+_POLISH_SECONDS = 10.0
+
 _NOTHING = (LinearTermination.INFEASIBLE, LinearTermination.UNBOUNDED)
 _CLOSED = (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED)
 
@@ -43,16 +49,16 @@ def verified(task: SolveTask, answer: Answer, solver: str, frozen_seconds: float
     objective = None if x is None else task.arrays.objective_of(x)
     bound = _checked_bound(task, answer, objective, solver)
     termination = _termination(task, answer, objective, bound, solver)
+    if termination is LinearTermination.ERROR and x is None:
+        raise SolverError(f"{solver} gave up {task.model.name!r} with {answer.native_status!r}")
     task.recorder.settle(objective, bound)
-    message = answer.message
     if kept_start and answer.termination is not LinearTermination.OPTIMAL:
-        message = f"{message}; " if message else ""
-        message += "the warm start is returned, the solver found nothing better"
+        answer.add("the warm start is returned, the solver found nothing better")
     return LinearSolution(
         termination=termination, x=x, objective=objective, bound=bound,
         warm_start_accepted=None if task.warm_start is None else answer.warm_start_accepted,
         trace=task.recorder.trace, solver=solver, seconds=time.perf_counter() - task.started,
-        build_seconds=frozen_seconds + answer.handover_seconds, message=message,
+        build_seconds=frozen_seconds + answer.handover_seconds, message=answer.message,
         native_status=answer.native_status, scaling_error=answer.scaling_error,
         killed=answer.killed,
     )  # fmt: skip
@@ -94,7 +100,7 @@ def _accepted_vector(task: SolveTask, answer: Answer, solver: str) -> NDArray[np
             f"({violation:.3g} at {where} as returned; allowed {TOLERANCE:g}); "
             "try another solver or tighter native tolerances"
         )
-    answer.message += f"an incumbent was dropped: it violates {where_after} by {after:.3g}"
+    answer.add(f"an incumbent was dropped: it violates {where_after} by {after:.3g}")
     return None
 
 
@@ -121,8 +127,9 @@ def _polished(task: SolveTask, rounded: NDArray[np.float64]) -> NDArray[np.float
     upper = np.where(arrays.integrality, rounded, arrays.upper)
     sign = 1.0 if arrays.sense == "min" else -1.0
     answer = solve_lp(
-        sign * arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, lower, upper
-    )
+        sign * arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, lower, upper,
+        time_limit=_POLISH_SECONDS,
+    )  # fmt: skip
     if answer.x is None:
         return None
     x = rounded_vector(task, answer.x)
@@ -192,7 +199,7 @@ def _termination(
         )
     if answer.scaling_error > 0.0:
         gap = relative_gap(objective, bound)
-        answer.message += (
+        answer.add(
             "optimal for the model scaled to integers, which leaves a gap of "
             f"{'unknown size' if gap is None else f'{gap:.2g}'}; use highs for a proof"
         )
@@ -203,8 +210,13 @@ def _termination(
 def _closed_without_proof(
     task: SolveTask, answer: Answer, objective: float, bound: float | None, solver: str
 ) -> LinearTermination:
-    """A claim of optimality whose figures do not close the gap: an error unless options asked."""
-    if task.options:  # a native gap or limit may have ended it earlier
+    """A claim of optimality whose figures do not close the gap: an error unless it is a close call.
+
+    Solvers measure gaps in their own ways, near an objective of 0 above all; a native gap or limit
+    may have ended the search; and a gap that was reached is no claim of optimality.
+    """
+    close = bound is not None and abs(objective - bound) <= MATERIAL * max(1.0, abs(objective))
+    if task.options or close or answer.termination is LinearTermination.GAP_REACHED:
         return LinearTermination.GAP_REACHED
     shown = "none" if bound is None else f"{bound:.9g}"
     raise SolverError(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from formulations.node_patterns import count_table
+from formulations.node_patterns import count_table, solving
 from optim import Instance, Plan, evaluate, solve
 from optim.errors import UnsuitableMethod
 from tests.formulations.imc_cases import random_document, random_instance, seeds
@@ -225,3 +225,15 @@ def test_real_queries_are_proved(query: int, level: int, examples: Any) -> None:
         node["capacity"]["cpu"] = total / (level / 100) / len(document["nodes"])
     result = solve(Instance.from_dict(document), "imc-exact")
     assert result.termination in ("optimal", "infeasible")
+
+
+def test_interrupted_it_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(solving, "generate", interrupt)
+    result = solve(four_groups(8, 1.1), "imc-exact")
+    assert result.termination == "interrupted"
+    assert result.feasible
+    assert result.bound is not None
+    assert result.bound >= 8.1517 - 1e-6

@@ -219,4 +219,6 @@ def test_declares_itself() -> None:
         "priority": "significance",
         "k_rule": "shrink",
         "host_walk": "all",
+        "margin": 0.0,
+        "normalise": False,
     }

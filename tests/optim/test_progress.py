@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from optim.progress import Progress, ProgressRecorder
 
 
@@ -42,6 +44,18 @@ def test_callback_is_called_at_a_limited_rate_and_at_the_end() -> None:
     recorder.finish()
     assert [call.incumbent for call in calls] == [100.0, 1.0]
     assert calls[-1].phase == "solve"
+
+
+def test_a_callback_that_interrupts_is_not_called_again() -> None:
+    def interrupt(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    recorder = ProgressRecorder("min", interrupt, interval=0.0)
+    with pytest.raises(KeyboardInterrupt):
+        recorder.note(incumbent=2.0)
+    recorder.note(incumbent=1.0)
+    recorder.finish()
+    assert recorder.incumbent == 1.0
 
 
 def test_bounds_that_crowd_share_an_entry_incumbents_do_not() -> None:

@@ -215,3 +215,26 @@ def test_arguments_are_checked_together(fake: Maker) -> None:
         solve(instance(), "topdown")
     with pytest.raises(InvalidInput, match="is no limit"):
         solve(instance(), "fake", ignore=["gravity"])
+
+
+def test_staying_on_leaving_nodes_is_no_alternative_to_emptying_them(fake: Maker) -> None:
+    # n2 leaves and n1 alone is too small: staying keeps every rule, but nothing empties n2
+    where = {"a/0": "n1", "a/1": "n2", "b/0": "n1", "b/1": "n2"}
+    made = instance(
+        nodes=[{"id": "n1", "capacity": {"cpu": 8}}, {"id": "n2", "leaving": True}],
+        tasks=[{"id": t, "node": n} for t, n in where.items()],
+    )
+    fake(Outcome(Termination.INFEASIBLE))
+    assert solve(made, "fake").termination == "infeasible"
+    fake(Outcome(Termination.INFEASIBLE), objective="load_distance")
+    with pytest.raises(SolverError, match="staying is a feasible plan"):
+        solve(made, "fake")
+
+
+def test_an_order_of_its_own_is_respected(fake: Maker) -> None:
+    current = [
+        {"id": t, "node": n}
+        for t, n in (("a/0", "n1"), ("a/1", "n1"), ("b/0", "n1"), ("b/1", "n2"))
+    ]
+    fake(placed(0, 0, 1, 1, termination=Termination.TIME_LIMIT, own_order=True))
+    assert len(solve(instance(tasks=current), "fake").moves) == 1

@@ -19,7 +19,7 @@ from tests.optim.solvers.models import balance, random_model
 
 
 def parsed(data: bytes):  # type: ignore[no-untyped-def]
-    from ortools.linear_solver import linear_solver_pb2
+    import ortools.linear_solver.linear_solver_pb2 as linear_solver_pb2
 
     return linear_solver_pb2.MPModelProto.FromString(data)
 
@@ -75,6 +75,10 @@ def test_mps_holds_the_model(tmp_path_factory: pytest.TempPathFactory, seed: int
         assert helper.var_upper_bound(k) == arrays.upper[j]
         assert helper.var_is_integral(k) == arrays.integrality[j]
         assert helper.var_objective_coefficient(k) == sign * arrays.cost[j]
+    if arrays.offset:
+        last = arrays.num_variables
+        assert helper.var_lower_bound(last) == helper.var_upper_bound(last) == 1.0
+        assert helper.var_objective_coefficient(last) == sign * arrays.offset
     kept = np.flatnonzero(np.isfinite(arrays.row_lower) | np.isfinite(arrays.row_upper))
     assert helper.num_constraints() == len(kept)
     for k, i in enumerate(kept.tolist()):

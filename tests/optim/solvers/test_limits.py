@@ -116,6 +116,29 @@ def test_process_that_hangs_is_killed(solver: str, monkeypatch: pytest.MonkeyPat
     assert solution.bound is None
 
 
+@pytest.mark.parametrize(
+    ("solver", "endless"),
+    [
+        ("highs", {"time_limit": 1e9}),
+        ("scip", {"limits/time": 1e9}),
+        ("cbc", {"seconds": 1e9}),
+        ("cp-sat", {"max_time_in_seconds": 1e9}),
+    ],
+)
+def test_being_asked_to_stop_is_a_time_limit_and_keeps_the_incumbent(
+    solver: str, endless: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "KILL_AFTER", 60.0)
+    began = time.perf_counter()
+    solution = solve_linear(hard(), solver, time_limit=2.0, options=endless)
+    assert time.perf_counter() - began < 30.0
+    assert solution.termination == "time_limit"
+    assert not solution.killed
+    assert solution.objective is not None
+    assert solution.bound is not None
+    assert solution.bound > solution.objective
+
+
 def test_kill_keeps_what_was_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     # the solver is not asked to stop and has a later limit of its own, so only the kill ends it
     monkeypatch.setattr(process, "ASK_AFTER", 1e9)
@@ -174,10 +197,16 @@ def test_ctrl_c_returns_the_incumbent(solver: str) -> None:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_solver_dies_with_its_parent(solver: str) -> None:
+def test_solver_dies_with_its_parent(solver: str, tmp_path: Path) -> None:
     psutil = pytest.importorskip("psutil")
     script = textwrap.dedent(INTERRUPTED).format(root=str(REPOSITORY), solver=solver)
-    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    # a killed parent leaves its scratch folder behind
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "incumbent\n"

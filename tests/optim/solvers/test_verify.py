@@ -117,6 +117,14 @@ def test_optimal_without_a_solution_is_an_error(told) -> None:  # type: ignore[n
         solve_linear(pair(), "liar")
 
 
+def test_giving_up_without_a_solution_is_an_error(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(LinearTermination.ERROR, None, None), answer(LinearTermination.ERROR, [1, 0], None))
+    with pytest.raises(SolverError, match="gave up 'pair' with 'CLAIMED'"):
+        solve_linear(pair(), "liar")
+    solution = solve_linear(pair(), "liar")
+    assert (solution.termination, solution.objective) == ("error", 3.0)
+
+
 def test_bound_that_rounding_put_past_the_objective_becomes_it(told) -> None:  # type: ignore[no-untyped-def]
     told(answer(OPTIMAL, [1.0, 0.0], 3.0 - 1e-7))
     assert solve_linear(pair(), "liar").bound == 3.0

@@ -1,0 +1,48 @@
+"""``streamplace generate``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from experiments.generators import command, generate, kind_names
+from optim.errors import InvalidInput
+from optim.instance import Instance
+
+
+def run(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return command.run(parser.parse_args(words))
+
+
+def test_writes_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("random_graphs", "--seed", "5", "--option", "nodes=9") == 0
+    printed = capsys.readouterr().out
+    assert Instance.from_json(printed).sha256 == generate("random_graphs", 5, nodes=9).sha256
+
+
+def test_writes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "job.json.gz"
+    assert run("figure2", "-o", str(target)) == 0
+    assert Instance.load(target).name.startswith("figure2")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "50 tasks" in captured.err
+
+
+def test_lists_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    text = capsys.readouterr().out
+    assert all(f"{name}: " in text for name in kind_names())
+    assert run("--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in listed] == list(kind_names())
+
+
+def test_options_without_a_kind_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="KIND is missing"):
+        run("--option", "nodes=3")

@@ -1,0 +1,168 @@
+"""Generators: repeatable, within what they state, refusing what makes no sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.generators import generate, get_kind, kind_names
+from optim.errors import InvalidInput
+from optim.first_fit import first_fit_decreasing, packings
+from optim.instance import Instance
+
+SMALL = {
+    "sparse_random": {"tasks": 60, "nodes": 5},
+    "community": {"tasks": 60, "nodes": 5},
+    "geometric": {"tasks": 60, "nodes": 5},
+}
+
+
+@pytest.mark.parametrize("kind", kind_names())
+def test_same_seed_same_bytes(kind: str) -> None:
+    parameters = SMALL.get(kind, {})
+    first, again = (generate(kind, seed=3, **parameters) for _ in range(2))
+    assert first.to_json() == again.to_json()
+    assert first.name
+    assert first.origin
+    assert Instance.from_json(first.to_json()).sha256 == first.sha256
+    other = generate(kind, seed=4, **parameters)
+    assert (other.total_traffic == first.total_traffic) == (
+        kind in ("pipeline", "figure2", "twitter", "bargain")
+    )
+
+
+@pytest.mark.parametrize("kind", kind_names())
+def test_texts_are_read_as_the_parameters_types(kind: str) -> None:
+    parameters = {k: str(v) for k, v in SMALL.get(kind, {}).items()}
+    assert generate(kind, **parameters).to_json() == generate(kind, **SMALL.get(kind, {})).to_json()
+
+
+def test_random_graphs_are_as_the_paper_says() -> None:
+    groups, fan_outs = [], []
+    for seed in range(300):
+        made = generate("random_graphs", seed=seed)
+        groups.append(made.num_operators)
+        assert made.num_tasks == 17
+        assert made.num_nodes == 8
+        assert made.total_load[0] == pytest.approx(500)
+        share = made.operators.group_load[:, 0] / made.operators.num_tasks
+        assert share == pytest.approx(500 / 17)
+        for stream in made.streams:
+            assert stream.source < stream.target
+            assert 5 <= stream.rate <= 20
+        out = np.bincount([s.source for s in made.streams], minlength=made.num_operators)
+        assert out[:-1].min() >= 1
+        fan_outs += out[: made.num_operators - 3].tolist()  # enough later groups to choose from
+    assert np.bincount(groups)[3:].min() > 30
+    assert max(groups) == 7
+    shares = np.bincount(fan_outs, minlength=4)[1:] / len(fan_outs)
+    assert shares == pytest.approx([0.70, 0.25, 0.05], abs=0.05)
+
+
+@pytest.mark.parametrize("costs", ["noisy", "ranked"])
+def test_unequal_costs_are_redrawn_until_they_fit(costs: str) -> None:
+    for seed in range(20):
+        made = generate("random_graphs", seed=seed, costs=costs, capacity=80)
+        assert made.total_load[0] == pytest.approx(500)
+        assert any((packed >= 0).all() for packed in packings(made))
+        if costs == "ranked":
+            order = np.argsort(made.operators.num_tasks, kind="stable")
+            assert (np.diff(made.operators.group_load[order, 0]) >= 0).all()
+
+
+def test_a_job_that_never_fits_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"capacity.*1000 draws"):
+        generate("random_graphs", capacity=20, costs="noisy")
+
+
+def test_pipeline() -> None:
+    made = generate("pipeline", groups=3, tasks="4,5,6", costs="8,10,12", rates="1,2", nodes=3)
+    assert made.operators.num_tasks.tolist() == [4, 5, 6]
+    assert made.operators.group_load[:, 0].tolist() == [8, 10, 12]
+    assert [s.rate for s in made.streams] == [1, 2]
+    assert made.nodes.capacity[:, 0] == pytest.approx(11)
+    assert generate("pipeline", capacity=7).nodes.capacity[0, 0] == 7
+
+
+def test_figure_2() -> None:
+    made = generate("figure2")
+    assert made.operators.num_tasks.tolist() == [10, 20, 10, 10]
+    assert made.headroom[:, 0].tolist() == [40] * 4
+
+
+@pytest.mark.parametrize(("kind", "total"), [("twitter", 143), ("bargain", 790)])
+def test_jobs_sum_to_the_papers_totals(kind: str, total: float) -> None:
+    assert generate(kind).total_traffic == pytest.approx(total)
+    assert generate(kind, input_rate=0.5).total_traffic == pytest.approx(total / 2)
+    assert (first_fit_decreasing(generate(kind)) >= 0).all()
+
+
+def test_task_graphs_have_the_stated_shape() -> None:
+    for kind in ("sparse_random", "community", "geometric"):
+        made = generate(kind, seed=1, tasks=3000, nodes=30, resources=2, unequal=0.5)
+        degree = 2 * made.pairs.num_pairs / made.num_tasks
+        assert degree == pytest.approx(8, rel=0.1)
+        assert (made.traffic.source < made.traffic.target).all()
+        room = made.nodes.capacity.sum(axis=0) / made.total_load
+        assert room == pytest.approx(1.05, rel=1e-3)
+        assert made.nodes.capacity[:, 0].max() > 1.5 * made.nodes.capacity[:, 0].min()
+
+
+def test_communities_attract() -> None:
+    from heuristics.partition import METHOD
+    from optim.referee import imc_gain_of
+    from optim.registry import Request
+
+    gain = {}
+    for kind in ("community", "sparse_random"):
+        made = generate(kind, tasks=800, nodes=16, slack=1.3)
+        node = METHOD.run(made, Request(options=METHOD.read_options({}))).node
+        assert node is not None
+        gain[kind] = imc_gain_of(made, node) / made.total_traffic
+    assert gain["community"] > gain["sparse_random"] + 0.15
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "message"),
+    [
+        ("pipelin", {}, "did you mean pipeline"),
+        ("pipeline", {"nodez": 3}, "nodez is no parameter of pipeline"),
+        ("pipeline", {"nodes": "x"}, "nodes: 'x' is no whole number"),
+        ("pipeline", {"tasks": "1,2"}, "has 2 numbers, not 4"),
+        ("pipeline", {"costs": "a"}, "is not a list of numbers"),
+        ("pipeline", {"costs": "-1"}, "above 0"),
+        ("pipeline", {"tasks": "1.5"}, "whole numbers"),
+        ("random_graphs", {"least_groups": 9}, "above most_groups"),
+        ("random_graphs", {"most_groups": 18}, "above tasks"),
+        ("random_graphs", {"fan_out_1": 0.9}, "exceed 1"),
+        ("community", {"least_load": 11}, "above most_load"),
+        ("geometric", {"tasks": 10**12}, "out of range"),
+        ("sparse_random", {"tasks": 10**6, "degree": 1000}, "40 million"),
+    ],
+)
+def test_what_is_refused(kind: str, parameters: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        generate(kind, **parameters)
+
+
+def test_bad_seeds_are_refused() -> None:
+    for seed in (-1, True, 2**31):
+        with pytest.raises(InvalidInput, match="seed"):
+            generate("figure2", seed=seed)
+
+
+def test_kinds_describe_themselves() -> None:
+    for name in kind_names():
+        kind = get_kind(name)
+        assert kind.name == name
+        assert kind.summary
+        assert len({option.name for option in kind.parameters}) == len(kind.parameters)
+
+
+@pytest.mark.slow
+def test_a_million_tasks(tmp_path: Path) -> None:
+    made = generate("geometric", tasks=1_000_000, nodes=1000)
+    assert made.num_tasks == 1_000_000
+    assert made.headroom.min() > 0
