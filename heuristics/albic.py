@@ -95,11 +95,12 @@ def run(instance: Instance, request: Request) -> Outcome:
     if best is None or best.placement is None:
         proven = rounds[-1].proven_infeasible and rounds[-1].part_load == 0
         why = Termination.INFEASIBLE if proven else Termination.HEURISTIC
+        why = Termination.INTERRUPTED if solver.interrupted else why
         notes = ["no placement within the budget keeps every limit"] if proven else []
         return Outcome(why, notes=[*notes, *solver.notes], times=times)
     node = best.placement.astype(np.int32)
     return Outcome(
-        Termination.HEURISTIC,
+        Termination.INTERRUPTED if solver.interrupted else Termination.HEURISTIC,
         node=node,
         claimed=imc_gain_of(instance, node),
         notes=[*_told(instance, problem, rounds, best, accepted), *solver.notes],

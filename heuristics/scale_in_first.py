@@ -100,13 +100,15 @@ def run(instance: Instance, request: Request) -> Outcome:
     moved, left = problem.moves(emptied), int(problem.leaving[emptied].sum())
     notes = [f"{moved} key groups taken off leaving nodes first, {left} still there"]
     times = {"compile": compiled, "build": answer.build_seconds, "solve": answer.solve_seconds}
+    interrupted = any(level.termination == "interrupted" for level in answer.levels)
+    why = Termination.INTERRUPTED if interrupted else Termination.HEURISTIC
     if answer.placement is None:
         notes.append(
             "no balance keeps every limit after scaling in; balance-milp does both at once"
         )
-        return Outcome(Termination.HEURISTIC, notes=[*notes, *answer.notes], times=times)
+        return Outcome(why, notes=[*notes, *answer.notes], times=times)
     return Outcome(
-        Termination.HEURISTIC,
+        why,
         node=answer.placement.astype(np.int32),
         claimed=problem.levels(answer.placement).distance,
         notes=[*notes, *answer.notes],

@@ -29,6 +29,9 @@ _njit: Any = numba.njit
 helper = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """For functions that only other compiled functions call: no way in from Python or C is compiled."""
 
+inlined = _njit(inline="always", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""For tiny helpers in hot loops: a call that is not inlined counts references to every array."""
+
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls; the machine code is kept on disk where possible."""

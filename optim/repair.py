@@ -123,7 +123,7 @@ def _has_budget(instance: Instance) -> bool:
 def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
     """Relieve, place what is left, fill lower bounds, and go home as far as the budget asks."""
     from optim.placing.board import board_of
-    from optim.placing.mending import fill_floors
+    from optim.placing.filling import fill_floors
 
     board = board_of(instance, _usable(instance, node))
     board.budget[:] = np.inf  # spent freely first, and restored by going home
@@ -143,7 +143,8 @@ def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
 def _from_current(instance: Instance, wished: Ints) -> Ints:
     """Mend the current placement within the budget, then adopt the best of the wished one."""
     from optim.placing.board import board_of
-    from optim.placing.mending import adopt, fill_floors
+    from optim.placing.filling import fill_floors
+    from optim.placing.homing import adopt
 
     here = np.where(instance.tasks.node >= 0, instance.tasks.node, wished).astype(np.int32)
     board = board_of(instance, _usable(instance, here))
@@ -163,7 +164,8 @@ def _usable(instance: Instance, node: Ints) -> Ints:
 
 
 def _relieve_and_place(instance: Instance, board: Board) -> None:
-    from optim.placing.mending import place_rest, relieve
+    from optim.placing.finishing import place_rest
+    from optim.placing.relieving import relieve
 
     scale = _scale(instance)
     relieve(board, scale, True)
@@ -179,7 +181,7 @@ def _relieve_and_place(instance: Instance, board: Board) -> None:
 
 def _keep_budget(board: Board) -> None:
     """Send the migrants home whose return costs least, until the budget is kept or none can go."""
-    from optim.placing.mending import go_home, homing_loss
+    from optim.placing.homing import go_home, homing_loss
 
     for _ in range(_PASSES):
         if (board.budget >= 0).all():

@@ -35,8 +35,10 @@ COMMANDS = (
     Command("methods", "experiments.cli.methods", "the methods, what they need and honour"),
     Command("schema", "experiments.cli.schema", "the JSON Schema of the instance format"),
     Command("versions", "experiments.cli.versions", "streamplace, Python, solvers, libraries"),
+    Command("generate", "experiments.generators.command", "make an instance of a stated kind"),
     Command("sweep", "experiments.sweep.command", "run a matrix of runs on Spark"),
     Command("report", "experiments.report.command", "gaps, times and profiles of a sweep"),
+    Command("replay", "experiments.replay.command", "an adaptation policy over changing load"),
 )
 
 DESCRIPTION = (

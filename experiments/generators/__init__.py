@@ -22,6 +22,9 @@ _MODULES = {
     "sparse_random": "task_graphs",
     "community": "task_graphs",
     "geometric": "task_graphs",
+    "cluster": "rebalancing",
+    "scale_in": "rebalancing",
+    "joint": "rebalancing",
 }
 
 

@@ -32,8 +32,8 @@ class UnitSolver:
         What a reader of the result should know.
     name
         Name and version of the back end that ran last; ``None`` while none was needed.
-    stopped
-        Whether time is up or the user interrupted: no further round.
+    stopped, interrupted
+        Whether time is up or the user interrupted: no further round; whether it was the user.
     proven_infeasible
         Whether the last model was shown to have no solution.
     """
@@ -47,6 +47,7 @@ class UnitSolver:
         self.notes: list[str] = []
         self.name: str | None = None
         self.stopped = False
+        self.interrupted = False
         self.proven_infeasible = False
 
     @classmethod
@@ -102,9 +103,7 @@ class UnitSolver:
         self.name = answer.solver or self.name
         self.notes += [note for note in answer.notes if note not in self.notes]
         ended = {level.termination for level in answer.levels}
-        self.stopped |= bool({"interrupted", "time_limit"} & ended) and self._time_is_up(ended)
+        self.interrupted |= "interrupted" in ended
+        self.stopped |= self.interrupted or request.remaining() == 0.0
         self.proven_infeasible = answer.placement is None and "infeasible" in ended
         return answer.placement
-
-    def _time_is_up(self, ended: set[str]) -> bool:
-        return "interrupted" in ended or self._request.remaining() == 0.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.compiled import helper, kernel
+from optim.compiled import helper, inlined, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,19 +94,16 @@ def new_state(size, load, room, allowed):
     )
 
 
-@helper
+@inlined
 def fits(load, allowed, room, first, num_first, second, num_second, node):
     """Whether so many tasks of two groups fit `node` together, on every resource."""
-    if allowed.shape[0] > 0:
-        if not allowed[first, node]:
-            return False
-        if num_second > 0 and not allowed[second, node]:
-            return False
+    enough = allowed.shape[0] == 0 or (
+        allowed[first, node] and (num_second == 0 or allowed[second, node])
+    )
     for resource in range(room.shape[1]):
         demand = num_first * load[first, resource] + num_second * load[second, resource]
-        if demand > room[node, resource]:
-            return False
-    return True
+        enough = enough and demand <= room[node, resource]
+    return enough
 
 
 @helper

@@ -47,6 +47,8 @@ def task_level(size, load, room, allowed, edge_u, edge_v, order, pair_order, see
     start = np.zeros(len(size) + 1, np.int64)
     start[1:] = np.cumsum(size)
     node_of = np.full(start[-1], NONE, np.int64)
+    # the state's arrays by name: passing the state itself costs more than what is done with it
+    free, used, close = state.room, state.used, state.close
     last = NONE
     for edge in order:
         u, v = edge_u[edge], edge_v[edge]
@@ -55,17 +57,23 @@ def task_level(size, load, room, allowed, edge_u, edge_v, order, pair_order, see
         for k in range(size[u] * size[v]):
             i, j = _pair(k, size[u], size[v], pair_order, turn)
             first, second = start[u] + i, start[v] + j
-            if node_of[first] == NONE or node_of[second] == NONE:
-                last = _pick_node(state, u, v, node_of[first], node_of[second], switched, last)
-                switched = False
-                _collocate(state, u, v, first, second, node_of, last)
-            elif node_of[first] != node_of[second]:
-                smaller, larger = node_of[first], node_of[second]
-                if room[smaller, 0] >= room[larger, 0]:
-                    smaller, larger = larger, smaller
-                # tested here first, for it fails nearly always and calls cost more than it does
-                if state.used[smaller, 0] <= state.room[larger, 0]:
-                    _fuse(state, node_of, smaller, larger)
+            node_u, node_v = node_of[first], node_of[second]
+            if node_u != NONE and node_v != NONE:
+                if room[node_u, 0] >= room[node_v, 0]:
+                    node_u, node_v = node_v, node_u
+                if node_u != node_v and used[node_u, 0] <= free[node_v, 0]:
+                    _fuse(state, node_of, node_u, node_v)
+                continue
+            if node_u != NONE or node_v != NONE:
+                last = max(node_u, node_v)
+            elif switched or last == NONE or not fits(load, allowed, free, u, 1, v, 1, last):
+                last = top_node(load, allowed, free, close, u, 1, v, 1)
+            switched = False
+            num_u, num_v = int(node_u == NONE), int(node_v == NONE)
+            group, other, more = (u, v, num_v) if num_u else (v, u, 0)
+            if last != NONE and fits(load, allowed, free, group, 1, other, more, last):
+                _put_unplaced(state, u, v, first, second, node_of, last)
+            # else it is broken up: what is unplaced joins the single tasks
     return _with_single_tasks(state, start, node_of)
 
 
@@ -93,35 +101,12 @@ def _pair(k, rows, columns, pair_order, turn):
 
 
 @helper
-def _pick_node(state, u, v, node_u, node_v, switched, last):
-    """Choose where to try the pair (Algorithm 2); -1 when it fits no node whole."""
-    if node_u != NONE:
-        return node_u
-    if node_v != NONE:
-        return node_v
-    if (
-        not switched
-        and last != NONE
-        and fits(state.load, state.allowed, state.room, u, 1, v, 1, last)
-    ):
-        return last
-    return top_node(state.load, state.allowed, state.room, state.close, u, 1, v, 1)
-
-
-@helper
-def _collocate(state, u, v, first, second, node_of, node):
-    """Put what is unplaced of a task pair on a node if it fits (Algorithm 1, lines 9 to 13)."""
-    if node == NONE:
-        return
-    num_first, num_second = int(node_of[first] == NONE), int(node_of[second] == NONE)
-    group, other = (u, v) if num_first else (v, u)
-    more = num_second if num_first else 0
-    if not fits(state.load, state.allowed, state.room, group, 1, other, more, node):
-        return  # broken up: both join the single tasks
-    if num_first:
+def _put_unplaced(state, u, v, first, second, node_of, node):
+    """Put what is unplaced of a task pair on a node (Algorithm 1, lines 12 and 13)."""
+    if node_of[first] == NONE:
         place(state, u, node, 1)
         node_of[first] = node
-    if num_second:
+    if node_of[second] == NONE:
         place(state, v, node, 1)
         node_of[second] = node
 
@@ -178,7 +163,10 @@ def naive(size, load, room, allowed, edge_u, edge_v, order):
                         continue  # broken up: its tasks are allocated last
                     current = position
                     node = nodes[position]
-                _collocate(state, u, v, first, second, node_of, node)
+                num_u, num_v = int(node_of[first] == NONE), int(node_of[second] == NONE)
+                group, other, more = (u, v, num_v) if num_u else (v, u, 0)
+                if fits(load, allowed, state.room, group, 1, other, more, node):
+                    _put_unplaced(state, u, v, first, second, node_of, node)
     for group in range(len(size)):
         for task in range(start[group], start[group + 1]):
             if node_of[task] == NONE:

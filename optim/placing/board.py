@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from optim.compiled import helper
+from optim.compiled import helper, inlined
 from optim.placing.room import placing_floor, placing_masks, placing_room
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _chain(board: Board, placed: NDArray[np.int64], at: NDArray[np.int64]) -> No
     board.first[board.node[starts]] = starts
 
 
-@helper
+@inlined
 def fits(load, room, task, node):
     """Whether a task fits what room a node has, on every resource."""
     enough = True
@@ -185,7 +185,7 @@ def fits(load, room, task, node):
     return enough
 
 
-@helper
+@inlined
 def fits_instead(load, room, task, leaver, node):
     """Whether a task fits a node once `leaver` has left it."""
     enough = True

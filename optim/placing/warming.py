@@ -14,7 +14,8 @@ def warm_up() -> None:
     from optim.placing.annealing import anneal
     from optim.placing.board import board_of
     from optim.placing.descent import descend
-    from optim.placing.mending import place_rest, relieve
+    from optim.placing.finishing import place_rest
+    from optim.placing.relieving import relieve
     from optim.repair import repair
 
     instance = Instance.from_dict(

@@ -170,3 +170,19 @@ def test_policies_take_options_of_the_solve_and_of_the_method() -> None:
     assert policy.solve == {"solver": "cbc", "time_limit": 7.0, "gap": 0.5}
     assert policy.options["form"] == "full"
     assert np.isclose(read_policy("potc:merge=0.3", 4).merge, 0.3)  # type: ignore[attr-defined]
+
+
+def test_albic_climbs_where_flux_does_not() -> None:
+    # four one-to-one pairs, all apart; every pair together is worth less serialisation
+    pairs = [(i, 4 + i, 8.0) for i in range(4)]
+    given: dict[str, Any] = {"traffic": pairs, "operators": "aaaabbbb", "max_migrations": 3}
+    periods = recording("01231230", [[5.0] * 8] * 6, **given)
+    setting = Setting(periods, CostModel(0.1, 0.1), NoScaling())
+    climbed, _ = play(setting, read_policy("albic:max_part_load=150", 0))
+    reached = [row["collocation_factor"] for row in climbed]
+    assert reached == sorted(reached)
+    assert reached[-1] == 1.0
+    assert climbed[-1]["load_index"] == pytest.approx(40 / 46.4)
+    assert max(row["migrations"] for row in climbed) <= 3
+    flux, _ = play(setting, read_policy("flux", 0))
+    assert flux[-1]["collocation_factor"] == 0.0
