@@ -183,7 +183,7 @@ class TestFiles:
             Instance.load(tmp_path)
 
     def test_missing(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidInput, match="no such file"):
+        with pytest.raises(InvalidInput, match="does not exist"):
             Instance.load(tmp_path / "x.json")
 
     def test_larger_than_read(self, tmp_path: Path) -> None:

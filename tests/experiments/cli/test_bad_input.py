@@ -156,7 +156,7 @@ def test_a_directory(streamplace: Run, tmp_path: Path) -> None:
 
 def test_a_missing_file(streamplace: Run, tmp_path: Path) -> None:
     done = streamplace("solve", "nowhere.json")
-    assert_refused(done, tmp_path, ["nowhere.json", "no such file"], set())
+    assert_refused(done, tmp_path, ["nowhere.json", "does not exist"], set())
 
 
 def test_no_permission(

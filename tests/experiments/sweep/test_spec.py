@@ -191,7 +191,7 @@ def test_files_that_are_no_toml(tmp_path: Path, content: bytes, reason: str) -> 
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="no such file"):
+    with pytest.raises(InvalidInput, match="does not exist"):
         load_spec(tmp_path / "none.toml")
     with pytest.raises(InvalidInput, match="is a directory"):
         load_spec(tmp_path)
