@@ -51,7 +51,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     preset = request.options["preset"]
     for start in cuts(instance, request, graph, engine=engine, tries=tries, preset=preset):
         mended = _finished(instance, start)
-        if not mended.complete:
+        if not mended.restored:
             failed = failed or mended
         else:
             gain = imc_gain_of(instance, mended.node)
@@ -132,7 +132,7 @@ def _finished(instance: Instance, start: Ints) -> RepairOutcome:
     from optim.repair import repair
 
     mended = repair(instance, start)
-    if not mended.complete:
+    if not mended.restored:
         return mended
     board = board_of(instance, mended.node)
     least_gain = 1e-9 * instance.total_traffic / max(1, instance.num_tasks) + 1e-300

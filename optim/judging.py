@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _CLAIM_RELATIVE = 1e-6
 _CLAIM_ABSOLUTE = 1e-5
+_ALWAYS = {"placed", "slot_capacity", "one_topology_a_slot", "workers"}
 
 
 def judge(
@@ -114,8 +115,9 @@ def _plan_in_hand(
         node = outcome.node.astype(np.int32)
         evaluation = evaluate_indices(instance, node, outcome.slot)
         _check_claim(method, outcome, objective, evaluation)
-        if not evaluation.feasible and method.promises_feasibility and not repaired:
-            broken = "; ".join(str(v) for v in evaluation.violations[:5])
+        promised = [v for v in evaluation.violations if v.rule in method.honours | _ALWAYS]
+        if promised and method.promises_feasibility and not repaired:
+            broken = "; ".join(str(v) for v in promised[:5])
             raise RefereeRefused(f"{method.name} returned a plan that breaks rules: {broken}")
     if method.kind == "heuristic":
         return node, evaluation

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 _THOROUGH = 50_000_000
 """Tasks × nodes up to which one task may be moved to make room for another."""
 _PASSES = 20
-_MENDED = {"placed", "allowed", "capacity", "min_load", "max_migrations", "max_migration_cost"}
+MENDED = frozenset(
+    {"placed", "allowed", "capacity", "min_load", "max_migrations", "max_migration_cost"}
+)
 """Rules that repair restores; a placement that breaks only others is returned as it is."""
 
 
@@ -46,6 +48,8 @@ class RepairOutcome:
     complete
         Whether the result keeps every rule of the instance (slots apart, which repair does not
         decide).
+    restored
+        Whether it keeps every rule that repair restores (`MENDED`).
     notes
         What was done, and what is still broken.
     """
@@ -53,6 +57,7 @@ class RepairOutcome:
     node: Ints
     changes: int
     complete: bool
+    restored: bool
     notes: list[str]
 
 
@@ -77,10 +82,9 @@ def repair(instance: Instance, node_idx: Ints) -> RepairOutcome:
     best: tuple[tuple[int, int], Ints, str] | None = None
     for note, node in _attempts(instance, given):
         broken = evaluate_indices(instance, node).violations
-        if not broken:
-            return _outcome(given, node, True, note, [])
-        if not {violation.rule for violation in broken} & _MENDED:
-            return _outcome(given, node, False, note, sorted({v.rule for v in broken}))
+        rules = sorted({violation.rule for violation in broken})
+        if not MENDED.intersection(rules):
+            return _outcome(given, node, note, rules)
         unplaced = int((node < 0).sum())
         key = (len(broken) - unplaced, unplaced)
         if best is None or key < best[0]:
@@ -88,17 +92,15 @@ def repair(instance: Instance, node_idx: Ints) -> RepairOutcome:
     assert best is not None
     _, node, note = best
     rules = sorted({violation.rule for violation in evaluate_indices(instance, node).violations})
-    return _outcome(given, node, False, note, rules)
+    return _outcome(given, node, note, rules)
 
 
-def _outcome(
-    given: Ints, node: Ints, complete: bool, note: str, broken: list[str]
-) -> RepairOutcome:
+def _outcome(given: Ints, node: Ints, note: str, broken: list[str]) -> RepairOutcome:
     changes = int((given != node).sum())
     notes = [f"repair: {note}, {changes} tasks placed or moved"] if changes else []
     if broken:
         notes.append(f"repair could not restore: {', '.join(broken)}")
-    return RepairOutcome(node, changes, complete, notes)
+    return RepairOutcome(node, changes, not broken, not MENDED.intersection(broken), notes)
 
 
 def _attempts(instance: Instance, given: Ints) -> Iterator[tuple[str, Ints]]:

@@ -53,7 +53,7 @@ def search_tasks(instance: Instance, incumbent: Incumbent) -> None:
 def _take(instance: Instance, incumbent: Incumbent, node: Ints) -> None:
     """Repair a start if it needs that, descend from it, and offer both."""
     mended = repair(instance, node)
-    if not mended.complete:
+    if not mended.restored:
         if incumbent.node is None:
             incumbent.partial = mended.node
             incumbent.notes = mended.notes

@@ -154,14 +154,13 @@ def _search(
 def _starts(instance: Instance, incumbent: Incumbent) -> list[Ints]:
     """Return the feasible ones of: what was given, staying, topDown by both priorities."""
     from heuristics.top_down import place_groups
-    from optim.referee import evaluate_indices
 
     job = grouped_job(instance)
     placed = [place_groups(job, priority) for priority in ("significance", "imc")]
     incumbent.partial = placed[0]
     found = []
     for node in [*incumbent.given_starts(), *placed]:
-        if node.min(initial=0) >= 0 and evaluate_indices(instance, node).feasible:
+        if incumbent.acceptable(node) is not None:
             incumbent.offer(node)
             found.append(node)
     return found
@@ -180,7 +179,7 @@ def _repaired(instance: Instance, incumbent: Incumbent) -> Ints | None:
         candidates.append(incumbent.partial)
     for node in candidates:
         mended = repair(instance, node)
-        if mended.complete:
+        if mended.restored:
             incumbent.offer(mended.node)
             return mended.node
         incumbent.partial = mended.node

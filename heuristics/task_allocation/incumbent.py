@@ -10,6 +10,7 @@ import numpy as np
 from optim.progress import ProgressRecorder
 from optim.referee import evaluate_indices, imc_gain_of
 from optim.registry import Outcome
+from optim.repair import MENDED
 from optim.results import Termination
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Incumbent:
         self.request = request
         self.node: Ints | None = None
         self.gain = -np.inf
+        self.keeps_all = False
         self.partial: Ints | None = None
         self.notes: list[str] = []
         self.times: dict[str, float] = {"compile": 0.0}
@@ -52,12 +54,24 @@ class Incumbent:
         """Whether the time limit has passed."""
         return self.request.remaining() == 0.0
 
+    def acceptable(self, node: Ints) -> bool | None:
+        """Return whether a placement keeps all rules; ``None`` if it breaks one the search honours.
+
+        Limits the search does not know (links, say) are there when the user lets repair finish the
+        plan: a placement that keeps them goes before one that does not.
+        """
+        broken = {v.rule for v in evaluate_indices(self.instance, node).violations}
+        return None if broken & MENDED else not broken
+
     def offer(self, node: Ints) -> bool:
-        """Take a placement if it is feasible and better; return whether it was taken."""
+        """Take a placement if it may be and is better; return whether it was taken."""
         gain = imc_gain_of(self.instance, node)
-        if gain <= self.gain or not evaluate_indices(self.instance, node).feasible:
+        if gain <= self.gain and self.keeps_all:
             return False
-        self.node, self.gain = np.array(node, dtype=np.int32), gain
+        keeps_all = self.acceptable(node)
+        if keeps_all is None or (keeps_all, gain) <= (self.keeps_all, self.gain):
+            return False
+        self.node, self.gain, self.keeps_all = np.array(node, dtype=np.int32), gain, keeps_all
         self.recorder.note(incumbent=gain, phase="search")
         return True
 

@@ -150,3 +150,13 @@ def test_interruption_returns_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -
     assert outcome.termination == Termination.INTERRUPTED
     assert outcome.node is not None
     assert evaluate_indices(made, outcome.node).feasible
+
+
+def test_limits_it_does_not_know_do_not_hide_a_plan() -> None:
+    made = generate("community", tasks=100, nodes=5)
+    nodes = [node["id"] for node in made.to_dict()["nodes"]]
+    tight = made.replace(links=[{"id": f"up-{n}", "nodes": [n], "capacity": 1e-3} for n in nodes])
+    outcome = search(tight)
+    assert outcome.node is not None
+    broken = {v.rule for v in evaluate_indices(tight, outcome.node).violations}
+    assert broken == {"links"}

@@ -124,6 +124,12 @@ def test_host_walk_all_or_best() -> None:
     assert literal.counts(made, placed(made, host_walk="best"))[2] == [1, 0, 1]
 
 
+def test_hosts_with_more_of_the_partner_come_first() -> None:
+    # v1 and v2: two of each on n0, one of each on n1, which has more room
+    made = job([(3, 3), (3, 3), (1, 1)], [(1, 2, 9), (2, 3, 1)], [5, 5])
+    assert literal.counts(made, placed(made)) == [[2, 1], [2, 1], [1, 0]]
+
+
 def test_fusion_empties_the_smaller_node() -> None:
     # ⟨v1,v2⟩ stands on n0, ⟨v3,v4⟩ on n1; ⟨v2,v3⟩ comes last and everything fits on n0
     made = job([(1, 2), (1, 2), (1, 2), (1, 2)], [(1, 2, 9), (3, 4, 8), (2, 3, 1)], [10, 9])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optim.compiled import kernel
 from optim.instance import Instance
 from optim.placing.board import Board, board_of, connection, pair_rate, put, take
 from optim.placing.room import placing_floor, placing_room
@@ -14,7 +14,7 @@ from optim.referee import imc_gain_of, moved_tasks, node_loads
 from tests.optim.placing.cases import placements, problems
 
 
-@kernel
+@numba.njit
 def put_or_take(board, task, node):  # type: ignore[no-untyped-def]
     if board.node[task] >= 0:
         take(board, task)
@@ -22,12 +22,12 @@ def put_or_take(board, task, node):  # type: ignore[no-untyped-def]
         put(board, task, node)
 
 
-@kernel
+@numba.njit
 def traffic_of(board, task, node):  # type: ignore[no-untyped-def]
     return connection(board, task, node)
 
 
-@kernel
+@numba.njit
 def rate_of(board, task, other):  # type: ignore[no-untyped-def]
     return pair_rate(board, task, other)
 
