@@ -129,15 +129,7 @@ def _solve_level(
         value = value_of(problem.levels(answer.placement), goal)  # type: ignore[arg-type]
         known = max(known, target)
         return LevelAnswer(goal, value, known, _proven(settings, value - known))
-    try:
-        solution, built = _run(problem, settings, aim, answer, pruned)
-    except SolverError as error:
-        if not answer.levels or answer.placement is None:
-            raise
-        # the load distance stands; only its tie-break is lost, and the user is told why
-        answer.notes.append(f"level {goal} left as it was: {error}")
-        reached = value_of(problem.levels(answer.placement), goal, settings.weights)
-        return LevelAnswer(goal, reached, known if known > -math.inf else None, "error")
+    solution, built = _run(problem, settings, aim, answer, pruned)
     solution = _in_our_terms(solution, aim, built)
     _check_claims(problem, settings, goal, solution, built, answer)
     first = not answer.levels
