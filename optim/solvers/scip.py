@@ -155,9 +155,24 @@ def _answer(task: SolveTask, log: _Log, folder: Path, end: Exit) -> Answer:
     native = log.status or result["status"]
     termination = end.reason(STATUS.get(native, LinearTermination.ERROR))
     x = None if result["x"] is None else np.frombuffer(result["x"])
+    bound = log.bound
+    if bound is None and termination is LinearTermination.GAP_REACHED:
+        bound = _implied_bound(task, result["objective"])
     return Answer(
-        termination, native, x, result["objective"], log.bound, warm_start_accepted=log.accepted
+        termination, native, x, result["objective"], bound, warm_start_accepted=log.accepted
     )
+
+
+def _implied_bound(task: SolveTask, objective: float | None) -> float | None:
+    """Return the weakest bound with which the gap limit is reached.
+
+    SCIP prints no dual bound where presolving alone reaches the limit.
+    """
+    if objective is None:
+        return None
+    limits = {"limits/gap": task.gap, "limits/absgap": task.abs_gap, **task.options}
+    gap = max(float(limits["limits/absgap"]), float(limits["limits/gap"]) * abs(objective))
+    return objective - gap if task.arrays.sense == "min" else objective + gap
 
 
 def _without_result(task: SolveTask, log: _Log, end: Exit) -> Answer:

@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from formulations.balance_forms import build_moves
+from formulations.balance_model import Aim
 from optim.errors import SolverError
 from optim.linear_model import LinearModel
 from optim.solvers import cbc, solve_linear
 from optim.solvers.inprocess import solve_small_milp
+from tests.formulations.balance_cases import varied_problem
 from tests.optim.solvers.models import balance, brute_force, hard, knapsacks
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -165,3 +168,30 @@ def test_balance_model_equals_brute_force(solver: str) -> None:
 def test_small_milp_in_this_process_agrees() -> None:
     model = knapsacks(15, 3)
     assert solve_small_milp(model).objective == brute_force(model)
+
+
+@pytest.mark.parametrize("seed", [17, 26, 40, 114, 129])
+def test_models_that_cp_sat_gets_wrong_with_inclusion_presolve(seed: int) -> None:
+    """OR-Tools 9.15 calls wrong optima proven here, or the model infeasible (its issue 5293)."""
+    problem = varied_problem(seed)
+    roof = problem.levels(problem.home).distance
+    for goal in ("distance", "sides"):
+        model = build_moves(problem, Aim(goal, max_distance=roof)).model
+        right = solve_linear(model, "highs")
+        mine = solve_linear(model, "cp-sat")
+        assert mine.termination in ("optimal", "gap_reached")
+        assert mine.objective == pytest.approx(right.objective, abs=1e-5)
+        assert mine.bound == pytest.approx(right.objective, abs=1e-4)
+
+
+def test_a_gap_reached_in_scips_presolving_has_a_bound() -> None:
+    """SCIP then prints no dual bound; the gap limit that it claims implies one."""
+    problem = varied_problem(118)
+    best = np.array([4, 3, 3, 4, 0, 4])
+    built = build_moves(problem, Aim("left", max_distance=2.5 + 1e-6))
+    solution = solve_linear(
+        built.model, "scip", abs_gap=1e-3, warm_start=built.write(best), seed=0
+    )
+    assert solution.objective == pytest.approx(4.5)
+    assert solution.bound is not None
+    assert 4.499 <= solution.bound <= 4.5
