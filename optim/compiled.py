@@ -20,11 +20,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numba
+from numba.core import event
+
+from optim import compilation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _njit: Any = numba.njit
+
+
+class _Teller(event.Listener):  # type: ignore[misc]
+    """Passes numba's own event on; it does not fire for what is loaded from the cache."""
+
+    def on_start(self, event: object) -> None:
+        compilation.tell()
+
+    def on_end(self, event: object) -> None:
+        pass
+
+
+event.register("numba:compile", _Teller())
 
 helper = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """For functions that only other compiled functions call: no way in from Python or C is compiled."""

@@ -109,6 +109,7 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     from experiments.cli.tables import size_line, unit_of
     from optim import solve
     from optim.choosing import choose_method
+    from optim.compilation import listening
     from optim.objectives import OBJECTIVES
     from optim.registry import get_method
 
@@ -123,21 +124,29 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     objective = OBJECTIVES[method.objective]
     unit = unit_of(instance, objective.unit)
     line = None if args.quiet else ProgressLine(objective.name, unit, objective.absolute_gap)
+    said = []
+
+    def compiling() -> None:
+        if not said:
+            talk.print("compiling kernels for the first use (kept on disk; not in the time limit)")
+        said.append(True)
+
     try:
-        return solve(
-            instance,
-            args.method,
-            solver=args.solver,
-            time_limit=args.time_limit,
-            gap=args.gap,
-            seed=args.seed,
-            threads=args.threads,
-            warm_start=args.warm_start,
-            repair=args.repair,
-            ignore=args.ignore,
-            progress=line,
-            **options,
-        )
+        with listening(compiling):
+            return solve(
+                instance,
+                args.method,
+                solver=args.solver,
+                time_limit=args.time_limit,
+                gap=args.gap,
+                seed=args.seed,
+                threads=args.threads,
+                warm_start=args.warm_start,
+                repair=args.repair,
+                ignore=args.ignore,
+                progress=line,
+                **options,
+            )
     finally:
         if line is not None:
             line.close()

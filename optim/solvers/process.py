@@ -6,6 +6,7 @@ import contextlib
 import marshal
 import os
 import selectors
+import shutil
 import signal
 import struct
 import subprocess
@@ -81,9 +82,16 @@ class Exit:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a folder for model and solution files that is removed afterwards."""
-    with tempfile.TemporaryDirectory(prefix="streamplace-", ignore_cleanup_errors=True) as name:
-        yield Path(name)
+    """Yield a folder for model and solution files that is removed afterwards.
+
+    Without `tempfile.TemporaryDirectory`: its finalizer would also run in a forked process that
+    ends meanwhile, and take this one's files away.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="streamplace-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pack(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:

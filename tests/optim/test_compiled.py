@@ -1,4 +1,4 @@
-"""The kernel decorator: cached on disk, and renewed when a helper in another file changes."""
+"""The kernel decorator: cached on disk, renewed when a helper changes, and compiling is told."""
 
 from __future__ import annotations
 
@@ -23,8 +23,12 @@ def run(x):
     return step(x) * 10
 """
 CALL = """
+from optim.compilation import listening
 from kernels_of_test import run
-print(run(1), sum(run.stats.cache_hits.values()))
+heard = []
+with listening(lambda: heard.append(1)):
+    value = run(1)
+print(value, sum(run.stats.cache_hits.values()), bool(heard))
 """
 
 
@@ -41,7 +45,7 @@ def test_cache_is_used_and_renewed_with_the_helpers(tmp_path: Path, repository: 
     helpers, kernels = tmp_path / "helpers_of_test.py", tmp_path / "kernels_of_test.py"
     helpers.write_text(HELPERS.format(1))
     kernels.write_text(KERNELS)
-    assert call(tmp_path, repository) == ["20", "0"]
-    assert call(tmp_path, repository) == ["20", "1"]
+    assert call(tmp_path, repository) == ["20", "0", "True"]
+    assert call(tmp_path, repository) == ["20", "1", "False"]
     helpers.write_text(HELPERS.format(2))
-    assert call(tmp_path, repository) == ["30", "0"]
+    assert call(tmp_path, repository) == ["30", "0", "True"]
