@@ -8,12 +8,11 @@ Source: Chatzistergiou and Viglas, CIKM 2014, section 3.1, doi:10.1145/2661829.2
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from heuristics.task_allocation.grouped_run import run_on_groups
 from heuristics.task_allocation.options import RELAXATIONS
 from optim.registry import Method, Outcome, Request
-from optim.results import Termination
 
 if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
@@ -39,18 +38,7 @@ def place_pairs(job: GroupedJob) -> Ints:
 
 def run(instance: Instance, request: Request) -> Outcome:
     """Place an instance's tasks."""
-    from heuristics.task_allocation.groups import grouped_job, tiny_job
-
-    began = time.perf_counter()
-    place_pairs(tiny_job())
-    compiling = time.perf_counter() - began
-    began = time.perf_counter()
-    job = grouped_job(
-        instance, margin=request.options["margin"], normalise=request.options["normalise"]
-    )
-    building = time.perf_counter() - began
-    node = place_pairs(job)
-    return Outcome(Termination.HEURISTIC, node, times={"compile": compiling, "build": building})
+    return run_on_groups(instance, request, place_pairs)
 
 
 METHOD = Method(

@@ -10,12 +10,11 @@ Source: Chatzistergiou and Viglas, CIKM 2014, section 3.2, doi:10.1145/2661829.2
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from heuristics.task_allocation.grouped_run import run_on_groups
 from heuristics.task_allocation.options import RELAXATIONS
 from optim.registry import Method, Option, Outcome, Request
-from optim.results import Termination
 
 if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
@@ -65,28 +64,14 @@ def place_pairs(
     return job.to_tasks(placed)
 
 
-def warm_up() -> float:
-    """Compile the kernel, or load it from the cache, on a tiny job; return the seconds it took."""
-    from heuristics.task_allocation.groups import tiny_job
-
-    began = time.perf_counter()
-    place_pairs(tiny_job())
-    return time.perf_counter() - began
-
-
 def run(instance: Instance, request: Request) -> Outcome:
     """Place an instance's tasks."""
-    from heuristics.task_allocation.groups import grouped_job
-
-    compiling = warm_up()
-    began = time.perf_counter()
-    job = grouped_job(
-        instance, margin=request.options["margin"], normalise=request.options["normalise"]
-    )
-    building = time.perf_counter() - began
     options = request.options
-    node = place_pairs(job, options["priority"], options["pair_order"], request.seed)
-    return Outcome(Termination.HEURISTIC, node, times={"compile": compiling, "build": building})
+
+    def place(job: GroupedJob) -> Ints:
+        return place_pairs(job, options["priority"], options["pair_order"], request.seed)
+
+    return run_on_groups(instance, request, place)
 
 
 METHOD = Method(

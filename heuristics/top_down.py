@@ -12,14 +12,13 @@ processing over clusters", CIKM 2014, sections 3.2 and 4, doi:10.1145/2661829.26
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from heuristics.task_allocation.grouped_run import run_on_groups
 from heuristics.task_allocation.options import RELAXATIONS
 from optim.registry import Method, Option, Outcome, Request
-from optim.results import Termination
 
 if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
@@ -71,28 +70,14 @@ def place_groups(
     return job.spread(splits[:, GROUP], splits[:, NODE], splits[:, COUNT])
 
 
-def warm_up() -> float:
-    """Compile the kernel, or load it from the cache, on a tiny job; return the seconds it took."""
-    from heuristics.task_allocation.groups import tiny_job
-
-    began = time.perf_counter()
-    place_groups(tiny_job())
-    return time.perf_counter() - began
-
-
 def run(instance: Instance, request: Request) -> Outcome:
     """Place an instance's tasks; see the module's page for the readings behind the options."""
-    from heuristics.task_allocation.groups import grouped_job
-
-    compiling = warm_up()
-    began = time.perf_counter()
-    job = grouped_job(
-        instance, margin=request.options["margin"], normalise=request.options["normalise"]
-    )
-    building = time.perf_counter() - began
     options = request.options
-    node = place_groups(job, options["priority"], options["k_rule"], options["host_walk"])
-    return Outcome(Termination.HEURISTIC, node, times={"compile": compiling, "build": building})
+
+    def place(job: GroupedJob) -> Ints:
+        return place_groups(job, options["priority"], options["k_rule"], options["host_walk"])
+
+    return run_on_groups(instance, request, place)
 
 
 METHOD = Method(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _njit: Any = numba.njit
 
 
-class _Teller(event.Listener):  # type: ignore[misc]
+class _Teller(event.Listener):
     """Passes numba's own event on; it does not fire for what is loaded from the cache."""
 
     def on_start(self, event: object) -> None:

@@ -124,7 +124,7 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     objective = OBJECTIVES[method.objective]
     unit = unit_of(instance, objective.unit)
     line = None if args.quiet else ProgressLine(objective.name, unit, objective.absolute_gap)
-    said = []
+    said: list[bool] = []
 
     def compiling() -> None:
         if not said:

@@ -219,9 +219,10 @@ def warm_up() -> float:
 
 @cache
 def _warm_up_once() -> None:
-    from heuristics import top_down
+    from heuristics.task_allocation.groups import tiny_job
+    from heuristics.top_down import place_groups
 
-    top_down.warm_up()
+    place_groups(tiny_job())
     problem = CountProblem(
         size=np.ones(2, dtype=np.int64),
         load=np.ones((2, 1)),

@@ -1,0 +1,40 @@
+"""The frame of the three published allocators: compile, group, place, report the times."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from optim.registry import Outcome, Request
+from optim.results import Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from heuristics.task_allocation.groups import GroupedJob
+    from optim.instance import Instance
+    from optim.tables import Ints
+
+
+def run_on_groups(
+    instance: Instance, request: Request, place: Callable[[GroupedJob], Ints]
+) -> Outcome:
+    """Place an instance's tasks with an allocator of grouped jobs.
+
+    Parameters
+    ----------
+    instance, request
+        As a method gets them; the options ``margin`` and ``normalise`` are read here.
+    place
+        Returns the (T,) node of each task, -1 where it found none.
+    """
+    from heuristics.task_allocation.groups import grouped_job, tiny_job
+
+    began = time.perf_counter()
+    place(tiny_job())  # compiles the kernel, or loads it
+    compiled = time.perf_counter()
+    job = grouped_job(
+        instance, margin=request.options["margin"], normalise=request.options["normalise"]
+    )
+    times = {"compile": compiled - began, "build": time.perf_counter() - compiled}
+    return Outcome(Termination.HEURISTIC, place(job), times=times)
