@@ -36,9 +36,15 @@ COMMANDS = (
     Command("schema", "experiments.cli.schema", "the JSON Schema of the instance format"),
     Command("versions", "experiments.cli.versions", "streamplace, Python, solvers, libraries"),
     Command("generate", "experiments.generators.command", "make an instance of a stated kind"),
+    Command(
+        "import", "experiments.interchange.import_command", "an instance from a running system"
+    ),
+    Command("export", "experiments.interchange.export_command", "a plan as a system's own files"),
     Command("sweep", "experiments.sweep.command", "run a matrix of runs on Spark"),
     Command("report", "experiments.report.command", "gaps, times and profiles of a sweep"),
+    Command("trace", "experiments.traces.command", "recorded events to instances, on Spark"),
     Command("replay", "experiments.replay.command", "an adaptation policy over changing load"),
+    Command("paper", "experiments.papers.command", "make the figures of the papers again"),
 )
 
 DESCRIPTION = (

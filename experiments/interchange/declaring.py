@@ -1,0 +1,104 @@
+"""What an importer and an exporter declare of themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from experiments.interchange.ledger import Ledger
+    from experiments.interchange.placing import Places
+    from optim.instance import Instance
+    from optim.registry import Option
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an importer is asked for: sources, typed options, seconds a web answer may take."""
+
+    sources: tuple[str, ...]
+    options: Mapping[str, Any]
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A way from a foreign format to an instance.
+
+    Attributes
+    ----------
+    name, summary, sources
+        Its name, one line, and what it reads.
+    options
+        Typed, with defaults.
+    read
+        Makes the document of an instance.
+    """
+
+    name: str
+    summary: str
+    sources: str
+    options: tuple[Option, ...]
+    read: Callable[[Request, Ledger], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Exporter:
+    """A way from a plan to a foreign format.
+
+    Attributes
+    ----------
+    name, summary
+        Its name and one line.
+    options
+        Typed, with defaults.
+    write
+        Gives the texts to write: the ending after the chosen file's stem to its content; the
+        empty ending is the file itself.
+    needs_plan
+        Whether there is anything to write without a plan.
+    read_back
+        Reads where tasks are out of a file that `write` made; ``None`` where nothing says so.
+    """
+
+    name: str
+    summary: str
+    options: tuple[Option, ...]
+    write: Callable[[Instance, Places, Mapping[str, Any], Ledger], dict[str, str]]
+    needs_plan: bool = True
+    read_back: Callable[[str, Instance], Places] | None = None
+
+
+def typed_options(
+    owner: str, options: Sequence[Option], given: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    """Read options as their types, defaults filled in.
+
+    Raises
+    ------
+    InvalidInput
+        Unknown options, options given twice, or values that do not do, all at once.
+    """
+    known = {option.name: option for option in options}
+    typed = {name: option.default for name, option in known.items()}
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for name, value in given:
+        if name not in known:
+            remedy = f"options: {', '.join(known)}" if known else "it has none"
+            problems.append(Problem(f"--option {name}", value, f"is no option of {owner}", remedy))
+        elif name in seen:
+            problems.append(Problem(f"--option {name}", value, "is given twice", "keep one"))
+        else:
+            seen.add(name)
+            try:
+                typed[name] = known[name].read(value)
+            except InvalidInput as error:
+                problems += error.problems
+    if problems:
+        raise InvalidInput(problems)
+    return typed

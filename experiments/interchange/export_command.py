@@ -1,0 +1,118 @@
+"""``streamplace export``: a plan as the files that a foreign system takes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from experiments.cli.arguments import add_json, assignment
+
+if TYPE_CHECKING:
+    import argparse
+
+EXAMPLES = """\
+examples:
+  streamplace export                                  the formats and their options
+  streamplace export kafka kafka.json plan.json -o reassignment.json
+      writes reassignment.json and reassignment.rollback.json
+  streamplace export storm cluster.json plan.json -o placement.json
+  streamplace export metis-graph cluster.json -o cluster.graph
+  streamplace export moves cluster.json plan.json
+
+docs/import-export.md describes the formats and how they are applied."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "format", metavar="FORMAT", nargs="?", help="leave it out to list the formats"
+    )
+    parser.add_argument(
+        "instance",
+        metavar="INSTANCE",
+        nargs="?",
+        help=".json or .json.gz file, or - for standard input",
+    )
+    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan file for that instance")
+    parser.add_argument("-o", "--output", metavar="FILE", help="standard output if left out")
+    parser.add_argument(
+        "--option",
+        metavar="K=V",
+        type=assignment,
+        action="append",
+        default=[],
+        help="an option of the format; may be given again",
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Export and write, or list the formats.
+
+    Raises
+    ------
+    InvalidInput
+        As `experiments.interchange.exporting.export_plan`.
+    """
+    from experiments.cli.inputs import load_instance
+    from experiments.interchange.exporters import get_exporter
+    from experiments.interchange.exporting import export_plan
+    from experiments.interchange.import_command import tell
+    from optim.errors import InvalidInput, Problem
+    from optim.plan import Plan
+
+    if args.format is None:
+        list_formats(args.json)
+        return 0
+    get_exporter(args.format)
+    if args.instance is None:
+        raise InvalidInput(Problem("INSTANCE", None, "is missing", "name an instance file"))
+    if args.json and not args.output:
+        raise InvalidInput(
+            Problem("--json", None, "needs -o: standard output takes one document", "add -o FILE")
+        )
+    instance = load_instance(args.instance)
+    plan = None if args.plan is None else Plan.load(args.plan)
+    done = export_plan(args.format, instance, plan, args.option)
+    if not args.output:
+        sys.stdout.write(done.texts[""])
+        written = []
+    else:
+        written = [str(path) for path in done.save(args.output)]
+    if args.json:
+        content = {
+            "files": written,
+            "readings": done.ledger.readings,
+            "warnings": done.ledger.warnings,
+        }
+        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+    if not args.quiet:
+        tell(done.ledger)
+        if not args.output and len(done.texts) > 1:
+            sys.stderr.write("warning: further files are written only with -o\n")
+        for path in written:
+            sys.stderr.write(f"{path}\n")
+    return 0
+
+
+def list_formats(as_json: bool) -> None:
+    """Print the formats and their options."""
+    from experiments.interchange.exporters import exporter_names, get_exporter
+    from experiments.interchange.listing import option_lines
+
+    exporters = [get_exporter(name) for name in exporter_names()]
+    if as_json:
+        content = [
+            {
+                "name": e.name,
+                "summary": e.summary,
+                "needs_plan": e.needs_plan,
+                "options": [{**vars(o), "choices": list(o.choices)} for o in e.options],
+            }
+            for e in exporters
+        ]
+        sys.stdout.write(json.dumps(content, indent=1) + "\n")
+        return
+    blocks = ["\n".join([f"{e.name}: {e.summary}", *option_lines(e.options)]) for e in exporters]
+    sys.stdout.write("\n\n".join(blocks) + "\n")

@@ -1,0 +1,63 @@
+"""CSV: every task with its operator, node and slot, and where it is now."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from experiments.interchange.declaring import Exporter
+from experiments.interchange.reading_tables import places_of_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from experiments.interchange.ledger import Ledger
+    from experiments.interchange.placing import Places
+    from optim.instance import Instance
+
+HEADINGS = ("task", "operator", "node", "slot", "current_node", "moves")
+
+
+def write(
+    instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
+) -> dict[str, str]:
+    """Return the table, one row a task in the instance's order."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(HEADINGS)
+    tasks, nodes, operators = instance.tasks, instance.nodes.ids, instance.operators.ids
+    for t, name in enumerate(tasks.ids):
+        now, then = int(tasks.node[t]), int(places.node[t])
+        slot = -1 if places.slot is None else int(places.slot[t])
+        table.writerow(
+            [
+                name,
+                operators[tasks.operator[t]] if tasks.operator[t] >= 0 else "",
+                nodes[then],
+                slot if slot >= 0 else "",
+                nodes[now] if now >= 0 else "",
+                "yes" if now >= 0 and now != then else "no" if now >= 0 else "",
+            ]
+        )
+    return {"": text.getvalue()}
+
+
+def read_back(text: str, instance: Instance) -> Places:
+    """Read the table again.
+
+    Raises
+    ------
+    InvalidInput
+        Columns are missing, or a row names what the instance does not have.
+    """
+    return places_of_table(text, instance, "node", whole=True)
+
+
+EXPORTER = Exporter(
+    name="csv",
+    summary="all tasks with node and slot, and where they are now, as CSV",
+    options=(),
+    write=write,
+    read_back=read_back,
+)

@@ -1,0 +1,61 @@
+"""Plain moves: the tasks that change node, with where from, where to, and what it costs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.interchange.declaring import Exporter
+from experiments.interchange.reading_tables import places_of_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from experiments.interchange.ledger import Ledger
+    from experiments.interchange.placing import Places
+    from optim.instance import Instance
+
+HEADINGS = ("task", "from", "to", "cost")
+
+
+def write(
+    instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
+) -> dict[str, str]:
+    """Return the moves in the instance's order, as CSV; ``from`` is empty where it is unknown."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(HEADINGS)
+    nodes, tasks = instance.nodes.ids, instance.tasks
+    moved = np.flatnonzero(places.node != tasks.node).tolist()
+    for t in moved:
+        source = nodes[tasks.node[t]] if tasks.node[t] >= 0 else ""
+        cost = f"{tasks.migration_cost[t]:.10g}"
+        table.writerow([tasks.ids[t], source, nodes[places.node[t]], cost])
+    if places.slot is not None:
+        same = (places.node == tasks.node) & (places.slot != tasks.slot) & (tasks.slot >= 0)
+        if same.any():
+            ledger.warn(f"{int(same.sum())} tasks change their slot within a node: not listed")
+    return {"": text.getvalue()}
+
+
+def read_back(text: str, instance: Instance) -> Places:
+    """Read moves again; tasks that they do not name stay.
+
+    Raises
+    ------
+    InvalidInput
+        Columns are missing, or a row names what the instance does not have.
+    """
+    return places_of_table(text, instance, "to", whole=False)
+
+
+EXPORTER = Exporter(
+    name="moves",
+    summary="only the tasks that move: task, from, to, cost, as CSV",
+    options=(),
+    write=write,
+    read_back=read_back,
+)

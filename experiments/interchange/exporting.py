@@ -1,0 +1,78 @@
+"""Export: from a plan to the files a foreign system takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.interchange.declaring import typed_options
+from experiments.interchange.exporters import get_exporter
+from experiments.interchange.ledger import Ledger
+from experiments.interchange.placing import Places, places_of_plan
+from optim.errors import InvalidInput, Problem
+from optim.files import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optim.instance import Instance
+    from optim.plan import Plan
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The texts by the ending their file gets, and the ledger of their making."""
+
+    texts: dict[str, str]
+    ledger: Ledger
+
+    def save(self, path: str | Path) -> list[Path]:
+        """Write all files; those with an ending of their own stand beside the first.
+
+        Raises
+        ------
+        InvalidInput
+            A file cannot be written.
+        """
+        chosen = Path(path)
+        stem = chosen.name.removesuffix(".json")
+        written = []
+        for ending, text in self.texts.items():
+            target = chosen if not ending else chosen.with_name(stem + ending)
+            write_atomic(target, text)
+            written.append(target)
+        return written
+
+
+def export_plan(
+    format_name: str,
+    instance: Instance,
+    plan: Plan | None,
+    options: Sequence[tuple[str, str]] = (),
+) -> Exported:
+    """Make a foreign system's files of a plan.
+
+    Parameters
+    ----------
+    format_name
+        One of `exporter_names`.
+    plan
+        For this instance; ``None`` only where the format needs none.
+    options
+        Those of the format, as texts.
+
+    Raises
+    ------
+    InvalidInput
+        The plan does not fit the instance or the format, by name.
+    """
+    exporter = get_exporter(format_name)
+    typed = typed_options(exporter.name, exporter.options, options)
+    if exporter.needs_plan and plan is None:
+        raise InvalidInput(Problem("PLAN", None, "is missing", f"{exporter.name} writes a plan"))
+    places = Places(instance.tasks.node) if plan is None else places_of_plan(instance, plan)
+    ledger = Ledger()
+    texts = exporter.write(instance, places, typed, ledger)
+    ledger.check()
+    return Exported(texts, ledger)

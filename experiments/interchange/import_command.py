@@ -1,0 +1,158 @@
+"""``streamplace import``: an instance from a running system, its saved state, or a graph file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from experiments.cli.arguments import add_json, assignment, seconds
+
+if TYPE_CHECKING:
+    import argparse
+
+    from experiments.interchange.importing import Imported
+    from experiments.interchange.ledger import Ledger
+
+EXAMPLES = """\
+examples:
+  streamplace import                                         the formats and their options
+  streamplace import storm http://localhost:8080 -o cluster.json
+  streamplace import flink saved/ --option job=orders -o cluster.json
+  streamplace import cruise-control load.json partition_load.json capacity.json -o kafka.json
+  streamplace import zerotune query.graph.gz -o query.json
+  streamplace import cruise-control load.json partition_load.json \\
+    --placement reassignment.json -o after.json
+
+docs/import-export.md says what is read, what is inferred, and the limits of each format."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "format", metavar="FORMAT", nargs="?", help="leave it out to list the formats"
+    )
+    parser.add_argument(
+        "sources", metavar="SOURCE", nargs="*", help="files, folders of them, or an address"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="INSTANCE", help=".json or .json.gz; standard output if left out"
+    )
+    parser.add_argument(
+        "--option",
+        metavar="K=V",
+        type=assignment,
+        action="append",
+        default=[],
+        help="an option of the format; may be given again",
+    )
+    parser.add_argument(
+        "--placement",
+        metavar="FILE",
+        help="where tasks are now, in place of what the sources say: a plan, or an exported file",
+    )
+    parser.add_argument("--name", metavar="NAME", help="of the instance")
+    parser.add_argument(
+        "--timeout",
+        metavar="S",
+        type=seconds,
+        default=10.0,
+        help="seconds an answer over the net may take; default 10",
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import and write, or list the formats.
+
+    Raises
+    ------
+    InvalidInput
+        As `experiments.interchange.importing.import_instance`.
+    """
+    from experiments.interchange.importing import import_instance
+    from optim.errors import InvalidInput, Problem
+
+    if args.format is None:
+        list_formats(args.json)
+        return 0
+    if not args.sources:
+        from experiments.interchange.importers import get_importer
+
+        sources = get_importer(args.format).sources
+        raise InvalidInput(Problem("SOURCE", None, "is missing", f"it takes {sources}"))
+    if args.json and not args.output:
+        raise InvalidInput(
+            Problem("--json", None, "needs -o: standard output takes one document", "add -o FILE")
+        )
+    done = import_instance(
+        args.format,
+        args.sources,
+        args.option,
+        placement=args.placement,
+        name=args.name,
+        timeout=args.timeout,
+    )
+    if args.output:
+        done.instance.save(args.output)
+    else:
+        sys.stdout.write(done.instance.to_json())
+    if args.json:
+        _print_json(done, args.output)
+    if not args.quiet:
+        tell(done.ledger)
+        where = args.output or "standard output"
+        sys.stderr.write(f"{where}: {done.instance!r}\n")
+    return 0
+
+
+def list_formats(as_json: bool) -> None:
+    """Print the formats with what they read and their options."""
+    from experiments.interchange.importers import get_importer, importer_names
+
+    importers = [get_importer(name) for name in importer_names()]
+    if as_json:
+        content = [
+            {
+                "name": i.name,
+                "summary": i.summary,
+                "sources": i.sources,
+                "options": [{**vars(o), "choices": list(o.choices)} for o in i.options],
+            }
+            for i in importers
+        ]
+        sys.stdout.write(json.dumps(content, indent=1) + "\n")
+        return
+    from experiments.interchange.listing import option_lines
+
+    blocks = [
+        "\n".join([f"{i.name}: {i.summary}", f"  reads {i.sources}", *option_lines(i.options)])
+        for i in importers
+    ]
+    sys.stdout.write("\n\n".join(blocks) + "\n")
+
+
+def tell(ledger: Ledger) -> None:
+    """Tell on standard error what was noticed."""
+    from experiments.cli.problems import printable
+
+    for text in ledger.readings:
+        sys.stderr.write(f"reading: {printable(text)}\n")
+    for text in ledger.warnings:
+        sys.stderr.write(f"warning: {printable(text)}\n")
+    if ledger.ignored:
+        sys.stderr.write(printable(ledger.ignored_text()) + "\n")
+
+
+def _print_json(done: Imported, output: str) -> None:
+    content = {
+        "instance": output,
+        "name": done.instance.name,
+        "sha256": done.instance.sha256,
+        "tasks": done.instance.num_tasks,
+        "nodes": done.instance.num_nodes,
+        "readings": done.ledger.readings,
+        "warnings": done.ledger.warnings,
+        "ignored_fields": dict(sorted(done.ledger.ignored.items())),
+    }
+    sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")

@@ -1,0 +1,224 @@
+"""Cruise Control: brokers as nodes, partitions as tasks; what moves is the leader's replica."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from experiments.interchange.declaring import Importer, Request
+from experiments.interchange.importers.cruise_control_reading import (
+    RESOURCES,
+    Broker,
+    Partition,
+    add_led_load,
+    read_assignment,
+    read_brokers,
+    read_capacities,
+    read_partitions,
+)
+from experiments.interchange.sources import Document, files_of, read_documents
+from experiments.interchange.web import WebClient, is_url
+from optim.document import INSTANCE_FORMAT
+from optim.registry import Option
+
+if TYPE_CHECKING:
+    from experiments.interchange.ledger import Ledger
+
+_PREFIX = "kafkacruisecontrol"
+MOST_ALLOWED = 40_000_000
+"""Entries of all lists of allowed brokers together."""
+
+OPTIONS = (
+    Option("rack_aware", "bool", False, "keep a leader out of the racks that hold another replica"),
+    Option(
+        "balance", "str", "cpu", "the resource that is balanced, listed first", choices=RESOURCES
+    ),
+)
+
+
+def read(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Make the document of an instance out of broker and partition loads.
+
+    Raises
+    ------
+    InvalidInput
+        A needed document or field is missing, by path.
+    """
+    if any(is_url(source) for source in request.sources):
+        documents = _download(request)
+    else:
+        documents = read_documents(files_of(request.sources, (".json", ".json.gz")))
+    brokers: dict[int, Broker] = {}
+    partitions: dict[tuple[str, int], Partition] = {}
+    later = []
+    for document in documents:
+        value = document.value
+        if not isinstance(value, dict):
+            ledger.problem(document.name, value, "is not an object", "expected a response as JSON")
+        elif "brokers" in value and "records" not in value:
+            read_brokers(value, document.name, ledger, brokers)
+        elif "records" in value:
+            read_partitions(value, document.name, ledger, partitions)
+        elif "progress" in value:
+            reason = "is no result yet: Cruise Control is still computing it"
+            ledger.problem(f"{document.name}.progress", None, reason, "ask again in a while")
+        elif "brokerCapacities" in value or "partitions" in value:
+            later.append(document)
+        else:
+            ledger.warn(f"{document.name} is no document that is known, and is left out")
+    ledger.check()
+    for document in later:
+        if "brokerCapacities" in document.value:
+            read_capacities(document.value, document.name, ledger, brokers)
+        else:
+            read_assignment(document.value, document.name, ledger, partitions)
+    if not brokers:
+        ledger.problem("SOURCE", None, "holds no load response: there are no nodes", "save /load")
+    if not partitions:
+        remedy = "save /partition_load"
+        ledger.problem("SOURCE", None, "holds no partition_load response", remedy)
+    _check_references(brokers, partitions, ledger)
+    ledger.check()
+    add_led_load(brokers, partitions)
+    return _document(brokers, partitions, request.options, ledger)
+
+
+def _download(request: Request) -> list[Document]:
+    """Get both loads of a running Cruise Control; further sources are files."""
+    addresses = [s for s in request.sources if is_url(s)]
+    from optim.errors import InvalidInput, Problem
+
+    if len(addresses) != 1:
+        raise InvalidInput(Problem("SOURCE", addresses, "holds several addresses", "name one"))
+    base = addresses[0].rstrip("/")
+    client = WebClient(base if base.endswith(_PREFIX) else f"{base}/{_PREFIX}", request.timeout)
+    found = [
+        Document("load", client.get("load", json="true")),
+        Document("partition_load", client.get("partition_load", json="true", entries="2147483647")),
+    ]
+    files = [s for s in request.sources if not is_url(s)]
+    return found + read_documents(files_of(files, (".json", ".json.gz")))
+
+
+def _check_references(
+    brokers: dict[int, Broker], partitions: dict[tuple[str, int], Partition], ledger: Ledger
+) -> None:
+    for partition in partitions.values():
+        unknown = [b for b in partition.replicas if b not in brokers]
+        if unknown and brokers:
+            ledger.problem(
+                f"{partition.path}: {partition.name}",
+                unknown,
+                "are brokers that the load response lacks",
+                "save both responses at one time",
+            )
+        if len(set(partition.replicas)) < len(partition.replicas):
+            ledger.problem(
+                f"{partition.path}: {partition.name}", partition.replicas, "lists a broker twice"
+            )
+
+
+def _document(
+    brokers: dict[int, Broker],
+    partitions: dict[tuple[str, int], Partition],
+    options: Any,
+    ledger: Ledger,
+) -> dict[str, Any]:
+    first = options["balance"]
+    resources = [first, *(r for r in RESOURCES if r != first)]
+    tasks, entries = [], 0
+    alive = [b for b in brokers.values() if not b.dead]
+    for partition in partitions.values():
+        allowed = _allowed(partition, brokers, alive, options["rack_aware"])
+        entries += len(allowed or ())
+        if entries > MOST_ALLOWED:
+            reason = f"partitions × brokers give more than {MOST_ALLOWED} allowed places"
+            ledger.problem("records", len(partitions), reason, "import fewer topics at a time")
+            ledger.check()
+        tasks.append(_task(partition, allowed, resources))
+    topics = sorted({partition.topic for partition in partitions.values()})
+    leaderless = sum(1 for p in partitions.values() if p.leader is None)
+    if leaderless:
+        ledger.warn(f"{leaderless} partitions have no leader: they have no current broker")
+    ledger.reading("only the leader's replica moves, with its whole load and disk space")
+    ledger.reading(
+        "background of a broker is its load without the partitions it leads: followers, the rest"
+    )
+    return {
+        "format": INSTANCE_FORMAT,
+        "name": "cruise-control",
+        "units": {"cpu": "percent", "network_in": "KB/s", "network_out": "KB/s", "disk": "MB"}
+        | {"state": "MB"},
+        "labels": {"system": "kafka"},
+        "resources": resources,
+        "nodes": [_node(b, ledger) for b in brokers.values()],
+        "operators": [{"id": topic} for topic in topics],
+        "tasks": tasks,
+    }
+
+
+def _allowed(
+    partition: Partition, brokers: dict[int, Broker], alive: list[Broker], rack_aware: bool
+) -> list[str] | None:
+    """Return where a leader may go: no broker that holds another replica; ``None`` is anywhere."""
+    others = {b for b in partition.replicas if b != partition.leader}
+    racks = {brokers[b].rack for b in others if rack_aware} - {None}
+    if not others and len(alive) == len(brokers):
+        return None
+    free = [b for b in alive if b.id not in others and b.rack not in racks]
+    if partition.leader is not None and all(b.id != partition.leader for b in free):
+        free.append(brokers[partition.leader])
+    return [str(b.id) for b in free]
+
+
+def _task(partition: Partition, allowed: list[str] | None, resources: list[str]) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": partition.name,
+        "operator": partition.topic,
+        "load": {r: partition.load[r] for r in resources},
+        "state": partition.load["disk"],
+        "labels": {
+            "topic": partition.topic,
+            "partition": str(partition.number),
+            "replicas": ",".join(map(str, partition.replicas)),
+        },
+    }
+    if partition.leader is not None:
+        entry["node"] = str(partition.leader)
+    if allowed:
+        entry["allowed"] = allowed
+    return entry
+
+
+def _node(broker: Broker, ledger: Ledger) -> dict[str, Any]:
+    led = broker.led
+    background = {r: max(0.0, broker.load[r] - led.get(r, 0.0)) for r in RESOURCES}
+    entry: dict[str, Any] = {
+        "id": str(broker.id),
+        "capacity": {r: c for r, c in broker.capacity.items() if c is not None},
+        "background": {r: load for r, load in background.items() if load > 0},
+        "labels": {"host": broker.host} if broker.host else {},
+    }
+    if broker.rack:
+        entry["rack"] = broker.rack
+    if broker.dead:
+        entry["leaving"] = True
+        ledger.warn(f"broker {broker.id} is dead: it is leaving")
+    short = [r for r in RESOURCES if led.get(r, 0.0) > broker.load[r] * 1.05 + 1.0]
+    if short:
+        ledger.warn(
+            f"broker {broker.id} leads more {short[0]} than its own load: saved at two times?"
+        )
+    unbounded = [r for r in RESOURCES if broker.capacity.get(r) is None]
+    if unbounded:
+        ledger.warn(f"no capacity of {', '.join(unbounded)} is told: unbounded on some brokers")
+    return entry
+
+
+IMPORTER = Importer(
+    name="cruise-control",
+    summary="Kafka partitions on brokers, with cpu, network and disk; the leader's replica moves",
+    sources="the address, or as files the JSON of load and partition_load; also a capacity file "
+    "and the current assignment as kafka-reassign-partitions prints it",
+    options=OPTIONS,
+    read=read,
+)

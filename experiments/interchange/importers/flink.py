@@ -1,0 +1,191 @@
+"""Flink: the REST interface's documents, from files or from a running job manager."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from experiments.interchange.declaring import Importer, Request
+from experiments.interchange.importers.flink_building import build_document
+from experiments.interchange.importers.flink_reading import (
+    METRICS,
+    UNUSED,
+    Job,
+    TaskManager,
+    Vertex,
+    read_job,
+    read_metrics,
+    read_plan,
+    read_task_managers,
+    read_vertex,
+)
+from experiments.interchange.record import Record
+from experiments.interchange.sources import Document, files_of, read_documents
+from experiments.interchange.web import WebClient, is_url, quoted
+from optim.registry import Option
+
+if TYPE_CHECKING:
+    from experiments.interchange.ledger import Ledger
+
+_AT_ONCE = 60
+"""Metrics asked for in one request, so that addresses stay short."""
+
+OPTIONS = (
+    Option("job", "str", "", "only the job with this name or id; default all running"),
+    Option(
+        "slots",
+        "str",
+        "auto",
+        "sharing: a slot takes a subtask of every vertex; single: one subtask; auto tells by use",
+        choices=("auto", "sharing", "single"),
+    ),
+)
+
+
+def read(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Make the document of an instance out of jobs and task managers.
+
+    Raises
+    ------
+    InvalidInput
+        A needed document or field is missing, by path.
+    """
+    if any(is_url(source) for source in request.sources):
+        documents = _download(request, ledger)
+    else:
+        documents = read_documents(files_of(request.sources, (".json", ".json.gz")))
+    managers, jobs = _sort(documents, ledger)
+    ledger.check()
+    wanted = request.options["job"]
+    if wanted:
+        jobs = [job for job in jobs if wanted in (job.id, job.name)]
+    if not jobs:
+        what = f"job {wanted!r}" if wanted else "job page (/jobs/ID, with vertices)"
+        ledger.problem("SOURCE", None, f"holds no {what}", "save that page too")
+    if not managers:
+        ledger.problem(
+            "SOURCE", None, "holds no task managers: there are no nodes", "save /taskmanagers too"
+        )
+    for job in jobs:
+        if not job.planned:
+            remedy = f"save /jobs/{job.id}/plan too"
+            ledger.problem(f"{job.path}.plan", None, "is missing: streams are unknown", remedy)
+    ledger.check()
+    return build_document(managers, jobs, request.options["slots"], ledger)
+
+
+def _sort(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
+    managers: list[TaskManager] = []
+    jobs: list[Job] = []
+    plans, vertices, metrics = [], [], []
+    for document in documents:
+        value = document.value
+        if isinstance(value, list):
+            metrics.append(document)
+        elif not isinstance(value, dict):
+            ledger.problem(document.name, value, "is not an object", "expected a REST document")
+        elif "taskmanagers" in value and "subtasks" not in value and "name" not in value:
+            managers += read_task_managers(value, _short(document.name), ledger)
+        elif "vertices" in value:
+            jobs.append(read_job(value, _short(document.name), ledger))
+        elif "subtasks" in value:
+            vertices.append(document)
+        elif "plan" in value:
+            plans.append(document)
+        elif "jobs" not in value:
+            ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
+    seen: set[str] = set()
+    for job in jobs:
+        if job.id in seen:
+            ledger.problem(f"{job.path}.jid", job.id, "stands in two documents", "keep one")
+        seen.add(job.id)
+    for document in plans:
+        read_plan(document.value, _short(document.name), ledger, jobs)
+    for document in vertices:
+        read_vertex(document.value, document.name, ledger, jobs)
+    for document in metrics:
+        _place_metrics(document, jobs, ledger)
+    return managers, jobs
+
+
+def _short(name: str) -> str:
+    return name.rsplit("/", 1)[-1]
+
+
+def _place_metrics(document: Document, jobs: list[Job], ledger: Ledger) -> None:
+    """Give metrics to the vertex, or subtask, that the document's path names."""
+    fitting = [
+        (job, vertex)
+        for job in jobs
+        for vertex in job.vertices.values()
+        if vertex.id in document.name
+    ]
+    if len(fitting) > 1:
+        fitting = [pair for pair in fitting if pair[0].id in document.name]
+    if len(fitting) != 1:
+        ledger.warn(
+            f"{_short(document.name)} holds metrics, but its path names no single vertex: left out"
+        )
+        return
+    index = re.search(r"subtasks?[/_.-](\d{1,9})", document.name)
+    at = int(index[1]) if index else None
+    read_metrics(document.value, _short(document.name), ledger, fitting[0][1], at)
+
+
+def _download(request: Request, ledger: Ledger) -> list[Document]:
+    from optim.errors import InvalidInput, Problem
+
+    if len(request.sources) != 1:
+        raise InvalidInput(
+            Problem("SOURCE", list(request.sources), "one address, or files", "one cluster a run")
+        )
+    client = WebClient(request.sources[0].rstrip("/"), request.timeout)
+    documents = [Document("taskmanagers", client.get("taskmanagers"))]
+    for identity in _running(client.get("jobs/overview"), request.options["job"], ledger):
+        path = f"jobs/{quoted(identity)}"
+        page = client.get(path)
+        documents.append(Document(path, page))
+        if not (isinstance(page, dict) and isinstance(page.get("plan"), dict)):
+            documents.append(Document(f"{path}/plan", client.get(f"{path}/plan")))
+        job = read_job(page, path, type(ledger)())
+        for vertex in job.vertices.values():
+            at = f"{path}/vertices/{quoted(vertex.id)}"
+            documents.append(Document(at, client.get(at)))
+            documents += _metrics(client, at, vertex)
+    return documents
+
+
+def _metrics(client: WebClient, at: str, vertex: Vertex) -> list[Document]:
+    names = [f"{i}.{metric}" for i in range(min(vertex.parallelism, 100_000)) for metric in METRICS]
+    found = []
+    for start in range(0, len(names), _AT_ONCE):
+        asked = ",".join(names[start : start + _AT_ONCE])
+        value = client.maybe(f"{at}/metrics", get=asked)
+        if not isinstance(value, list):
+            break
+        found.append(Document(f"{at}/metrics", value))
+    return found
+
+
+def _running(overview: Any, wanted: str, ledger: Ledger) -> list[str]:
+    page = Record(overview, "jobs/overview", ledger, UNUSED)
+    found = []
+    for entry in page.records("jobs", needed=True):
+        identity, name = entry.text("jid", "id"), entry.maybe_text("name")
+        state = entry.maybe_text("state", "status")
+        _ = entry.raw("last-modification")
+        if wanted in (identity, name) or (not wanted and state in (None, "RUNNING")):
+            found.append(identity)
+    page.close()
+    ledger.check()
+    return found
+
+
+IMPORTER = Importer(
+    name="flink",
+    summary="subtasks of Flink jobs on task managers, with slots and current hosts",
+    sources="the REST address, or its JSON documents as files: taskmanagers, job, plan, vertices, "
+    "metrics",
+    options=OPTIONS,
+    read=read,
+)

@@ -1,0 +1,256 @@
+"""From Flink's tables to the document of an instance.
+
+Slots. A slot takes one subtask of every vertex of a sharing group, so that on a task manager of s
+slots each vertex may have s subtasks: one resource a vertex, load 1 a subtask, says exactly that
+for one sharing group. Without sharing a slot takes one subtask: one resource ``slot``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from experiments.interchange.naming import UniqueNames
+from optim.document import INSTANCE_FORMAT
+
+if TYPE_CHECKING:
+    from experiments.interchange.importers.flink_reading import Job, Subtask, TaskManager, Vertex
+    from experiments.interchange.ledger import Ledger
+
+MOST_SHARED = 60
+"""Vertices for which slot sharing is written as one resource each."""
+_MOST_SUBTASKS = 1_000_000
+_MB = 1e6
+_POINTWISE = {"FORWARD", "RESCALE"}
+
+
+def build_document(
+    managers: list[TaskManager], jobs: list[Job], slots: str, ledger: Ledger
+) -> dict[str, Any]:
+    """Put task managers and jobs together.
+
+    Raises
+    ------
+    InvalidInput
+        Subtasks contradict the parallelism of their vertex.
+    """
+    hosts = _addresses(managers, ledger)
+    names = _names(jobs)
+    placed = {
+        (job.id, vertex.id): _placed(job, vertex, hosts, ledger)
+        for job in jobs
+        for vertex in job.vertices.values()
+    }
+    ledger.check()
+    sharing = _is_sharing(managers, placed, slots, ledger)
+    resources, slot_of = _slot_resources(names, jobs, sharing, ledger)
+    operators: list[dict[str, Any]] = []
+    tasks: list[dict[str, Any]] = []
+    streams: list[dict[str, Any]] = []
+    for job in jobs:
+        for vertex in job.vertices.values():
+            name = names[job.id, vertex.id]
+            role = {} if vertex.inputs else {"role": "source"}
+            operators.append({"id": name, "topology": _topology(job, jobs), **role})
+            for subtask, node in placed[job.id, vertex.id]:
+                load = {"cpu": subtask.busy or 0.0, slot_of[name]: 1.0}
+                entry = {"id": f"{name}/{subtask.index}", "operator": name, "load": load}
+                tasks.append(entry if node is None else {**entry, "node": node})
+        streams += _streams(job, names, ledger)
+    _tell(placed, ledger)
+    return {
+        "format": INSTANCE_FORMAT,
+        "name": ("flink " + " ".join(sorted(job.name for job in jobs)))[:200],
+        "units": {"cpu": "cores", "rate": "MB/s"},
+        "labels": {"system": "flink"},
+        "resources": resources,
+        "nodes": [_node(manager, resources) for manager in managers],
+        "topologies": [{"id": _topology(job, jobs)} for job in jobs],
+        "operators": operators,
+        "tasks": tasks,
+        "streams": streams,
+    }
+
+
+def _topology(job: Job, jobs: list[Job]) -> str:
+    alike = [other for other in jobs if other.name == job.name]
+    return job.name if len(alike) == 1 else f"{job.name} ({job.id[:8]})"
+
+
+def _names(jobs: list[Job]) -> dict[tuple[str, str], str]:
+    """Give each vertex a name that can be read: its own, the job's before it if there are more."""
+    unique = UniqueNames()
+    return {
+        (job.id, vertex.id): unique.take(
+            (f"{_topology(job, jobs)}: " if len(jobs) > 1 else "") + (vertex.name or vertex.id),
+            vertex.id[:8],
+        )
+        for job in jobs
+        for vertex in job.vertices.values()
+    }
+
+
+def _addresses(managers: list[TaskManager], ledger: Ledger) -> dict[str, str]:
+    """Return what a subtask may say of its place to the id of the task manager there."""
+    seen: Counter[str] = Counter(a for m in managers for a in dict.fromkeys(m.addresses))
+    found = {a: m.id for m in managers for a in m.addresses if seen[a] == 1}
+    for manager in managers:
+        if found.get(manager.id) == manager.id:
+            ledger.problem("taskmanagers: id", manager.id, "stands twice")
+        found[manager.id] = manager.id
+    return found
+
+
+def _placed(
+    job: Job, vertex: Vertex, hosts: dict[str, str], ledger: Ledger
+) -> list[tuple[Subtask, str | None]]:
+    from experiments.interchange.importers.flink_reading import Subtask
+
+    path = f"{job.path}: vertex {vertex.id}"
+    if vertex.parallelism > _MOST_SUBTASKS:
+        ledger.problem(f"{path}.parallelism", vertex.parallelism, f"is more than {_MOST_SUBTASKS}")
+        return []
+    beyond = [i for i in vertex.subtasks if i >= vertex.parallelism]
+    if beyond:
+        reason = f"is beyond the parallelism of {vertex.parallelism}"
+        ledger.problem(f"{path}.subtasks", beyond[0], reason, "save all pages at one time")
+    found = []
+    unknown = 0
+    for index in range(vertex.parallelism):
+        subtask = vertex.subtasks.get(index) or Subtask(index, (None, None))
+        node = next((hosts[a] for a in _clues(subtask) if a in hosts), None)
+        unknown += node is None
+        found.append((subtask, node))
+    if unknown:
+        ledger.warn(f"where {unknown} subtasks of {vertex.name or vertex.id} run is not known")
+    return found
+
+
+def _clues(subtask: Subtask) -> list[str]:
+    """Return what a subtask says of its place, surest first: id, host and port, host."""
+    manager, host = subtask.place
+    said = [manager] if manager else []
+    if host:
+        said += [host, host.rsplit(":", 1)[0]]
+    return said
+
+
+def _is_sharing(
+    managers: list[TaskManager],
+    placed: dict[tuple[str, str], list[tuple[Subtask, str | None]]],
+    slots: str,
+    ledger: Ledger,
+) -> bool:
+    if slots != "auto":
+        return slots == "sharing"
+    running = Counter(node for pairs in placed.values() for _, node in pairs if node is not None)
+    room = {m.id: m.slots for m in managers}
+    total = sum(len(pairs) for pairs in placed.values())
+    busy = [m.slots - m.free for m in managers if m.free is not None]
+    single = (
+        len(busy) == len(managers)
+        and sum(busy) == total
+        and all(count <= room[node] for node, count in running.items())
+    )
+    word = "one subtask a slot" if single else "slots are shared by the vertices"
+    ledger.reading(f"{word}, told by {sum(busy)} slots in use and {total} subtasks")
+    return not single
+
+
+def _slot_resources(
+    names: dict[tuple[str, str], str], jobs: list[Job], sharing: bool, ledger: Ledger
+) -> tuple[list[str], dict[str, str]]:
+    """Return the resources, and of each operator the one its subtasks take a slot in."""
+    if not sharing:
+        return ["cpu", "slot"], dict.fromkeys(names.values(), "slot")
+    if len(names) > MOST_SHARED:
+        ledger.reading(
+            f"more than {MOST_SHARED} vertices: of shared slots only the widest are kept apart"
+        )
+    groups = {v.sharing for job in jobs for v in job.vertices.values()}
+    if len(groups) > 1 or len(jobs) > 1:
+        ledger.warn(
+            "several slot sharing groups or jobs: a slot of one is counted as free for the others"
+        )
+    widest = sorted(
+        (
+            (-job.vertices[v].parallelism, names[j, v])
+            for j, v in names
+            for job in jobs
+            if job.id == j
+        )
+    )
+    kept = {name for _, name in widest[:MOST_SHARED]}
+    slot_of = {name: f"slot {name}" if name in kept else "slot others" for name in names.values()}
+    return ["cpu", *dict.fromkeys(slot_of.values())], slot_of
+
+
+def _node(manager: TaskManager, resources: list[str]) -> dict[str, Any]:
+    capacity: dict[str, float] = {
+        r: float(manager.slots) for r in resources[1:] if r != "slot others"
+    }
+    if manager.cores:
+        capacity["cpu"] = manager.cores
+    labels = {"taskHeapMemory": manager.memory} if manager.memory else {}
+    return {"id": manager.id, "capacity": capacity, "labels": labels}
+
+
+def _streams(job: Job, names: dict[tuple[str, str], str], ledger: Ledger) -> list[dict[str, Any]]:
+    """Give each edge of the plan its rate: what the receiver reads, shared by its senders."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for vertex in job.vertices.values():
+        senders = list(dict.fromkeys(sender for sender, _ in vertex.inputs))
+        written = {s: _total(job.vertices[s], "written") for s in senders}
+        read = _total(vertex, "read")
+        if len(senders) > 1:
+            ledger.reading(
+                "what a vertex of several inputs reads is shared by what its senders write"
+            )
+        for sender in senders:
+            if sender == vertex.id:
+                ledger.warn(f"{names[job.id, vertex.id]} reads itself: left out")
+                continue
+            rate = _rate(read, written, sender)
+            strategies = {s for source, s in vertex.inputs if source == sender}
+            pattern = _pattern(job.vertices[sender], vertex, strategies, ledger)
+            entry = {"from": names[job.id, sender], "to": names[job.id, vertex.id]}
+            entry_rate: dict[str, Any] = {"rate": rate / _MB}
+            found[sender, vertex.id] = {**entry, **entry_rate, **pattern}
+    return list(found.values())
+
+
+def _rate(read: float | None, written: dict[str, float | None], sender: str) -> float:
+    known = sum(value or 0.0 for value in written.values())
+    own = written[sender]
+    if read is None:
+        return own or 0.0
+    if len(written) == 1:
+        return read
+    return read * (own or 0.0) / known if known > 0 else read / len(written)
+
+
+def _total(vertex: Vertex, what: str) -> float | None:
+    values = [getattr(s, what) for s in vertex.subtasks.values()]
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _pattern(
+    sender: Vertex, receiver: Vertex, strategies: set[str], ledger: Ledger
+) -> dict[str, str]:
+    if not strategies <= _POINTWISE:
+        if strategies & {"GLOBAL", "CUSTOM"}:
+            ledger.reading("custom partitioning is taken as an even spread over all pairs")
+        return {}
+    if sender.parallelism == receiver.parallelism:
+        return {"pattern": "one_to_one"}
+    return {"pattern": "rescale"}
+
+
+def _tell(placed: dict[tuple[str, str], list[tuple[Subtask, str | None]]], ledger: Ledger) -> None:
+    everyone = [subtask for pairs in placed.values() for subtask, _ in pairs]
+    silent = sum(1 for subtask in everyone if subtask.busy is None)
+    if silent:
+        ledger.warn(f"no busy time for {silent} of {len(everyone)} subtasks: their CPU counts as 0")
+    ledger.reading("a subtask's CPU is the share of time it is busy, in cores")
+    ledger.reading("HASH, REBALANCE and the like are an even spread over all pairs of subtasks")

@@ -1,0 +1,232 @@
+"""Storm: the UI's REST documents, from files or from a running UI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from experiments.interchange.declaring import Importer, Request
+from experiments.interchange.importers.storm_building import build_document
+from experiments.interchange.importers.storm_reading import (
+    Executor,
+    Supervisor,
+    Topology,
+    is_visualization,
+    read_component,
+    read_supervisors,
+    read_topology,
+    read_visualization,
+)
+from experiments.interchange.sources import Document, files_of, read_documents
+from experiments.interchange.web import WebClient, is_url, quoted
+from optim.registry import Option
+
+if TYPE_CHECKING:
+    from experiments.interchange.ledger import Ledger
+
+_MAX_EXECUTORS = 1_000_000
+_PREFIX = "api/v1"
+
+OPTIONS = (
+    Option("topology", "str", "", "only the topology with this name or id; default all active"),
+    Option(
+        "cpu", "str", "measured", "load of a bolt's executor", choices=("measured", "requested")
+    ),
+    Option("window", "str", "600", "window asked for, in seconds or :all-time (addresses only)"),
+    Option(
+        "seconds", "float", None, "what the counts stand for, where no document tells", minimum=1e-3
+    ),
+)
+
+
+def read(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Make the document of an instance out of a cluster's state.
+
+    Raises
+    ------
+    InvalidInput
+        A needed document or field is missing, by path.
+    """
+    if any(is_url(source) for source in request.sources):
+        documents = _download(request, ledger)
+    else:
+        documents = read_documents(files_of(request.sources, (".json", ".json.gz")))
+    supervisors, topologies = _sort(documents, ledger)
+    ledger.check()
+    wanted = request.options["topology"]
+    if wanted:
+        topologies = [t for t in topologies if wanted in (t.id, t.name)]
+    if not topologies:
+        what = f"topology {wanted!r}" if wanted else "topology page (spouts and bolts)"
+        ledger.problem("SOURCE", None, f"holds no {what}", "save /api/v1/topology/ID too")
+    if not supervisors:
+        remedy = "save /api/v1/supervisor/summary too"
+        ledger.problem("SOURCE", None, "holds no supervisor summary: there are no nodes", remedy)
+    for topology in topologies:
+        _complete(topology, request.options["seconds"], ledger)
+    ledger.check()
+    return build_document(supervisors, topologies, request.options["cpu"], ledger)
+
+
+def _sort(
+    documents: list[Document], ledger: Ledger
+) -> tuple[dict[str, Supervisor], list[Topology]]:
+    """Tell the documents apart by what they hold, and read them in the order they need."""
+    supervisors: dict[str, Supervisor] = {}
+    topologies: list[Topology] = []
+    parts, pictures = [], []
+    for document in documents:
+        value = document.value
+        if not isinstance(value, dict):
+            ledger.problem(document.name, value, "is not an object", "expected a page of the UI")
+        elif "spouts" in value and "bolts" in value:
+            topologies.append(read_topology(value, document.name, ledger))
+        elif "executorStats" in value or "componentType" in value:
+            parts.append(document)
+        elif "supervisors" in value and "executorStats" not in value:
+            supervisors.update(read_supervisors(value, document.name, ledger))
+        elif is_visualization(value):
+            pictures.append(document)
+        elif "topologies" not in value:
+            ledger.warn(f"{document.name} is no page of the UI that is known, and is left out")
+    for document in parts:
+        owner = _owner(document, topologies, ledger)
+        if owner is not None:
+            read_component(document.value, document.name, ledger, owner)
+    for document in pictures:
+        owner = _pictured(document, topologies)
+        if owner is None:
+            ledger.warn(f"{document.name} fits no single topology page, and is left out")
+        else:
+            read_visualization(document.value, document.name, ledger, owner)
+    _one_each(topologies, ledger)
+    return supervisors, topologies
+
+
+def _owner(document: Document, topologies: list[Topology], ledger: Ledger) -> Topology | None:
+    identity = document.value.get("topologyId")
+    if identity is None and len(topologies) == 1:
+        return topologies[0]
+    found = [t for t in topologies if t.id == identity]
+    if not found:
+        path = f"{document.name}.topologyId"
+        ledger.problem(path, identity, "is the id of no topology page", "save that page too")
+        return None
+    return found[0]
+
+
+def _pictured(document: Document, topologies: list[Topology]) -> Topology | None:
+    """Return the topology of a visualization, which names components but not its topology.
+
+    The path tells, where it holds the topology's id; else the components do.
+    """
+    by_path = [t for t in topologies if t.id in document.name]
+    if len(by_path) == 1:
+        return by_path[0]
+    names = set(document.value)
+    fitting = [t for t in topologies if names & set(t.components)]
+    whole = [t for t in fitting if set(t.components) <= names]
+    found = whole if len(whole) == 1 else fitting
+    return found[0] if len(found) == 1 else None
+
+
+def _one_each(topologies: list[Topology], ledger: Ledger) -> None:
+    names: dict[str, str] = {}
+    for topology in topologies:
+        if topology.name in names:
+            reason = f"is also the name of the topology in {names[topology.name]}"
+            ledger.problem(f"{topology.path}.name", topology.name, reason, "give one page of each")
+        names[topology.name] = topology.path
+
+
+def _complete(topology: Topology, seconds: float | None, ledger: Ledger) -> None:
+    """Stand in for executors that no component page tells; settle what counts stand for."""
+    topology.seconds = seconds or topology.seconds
+    if not topology.seconds:
+        ledger.problem(
+            f"{topology.path}.window",
+            None,
+            "tells no number of seconds, and uptimeSeconds is missing",
+            "say it: --option seconds=600",
+        )
+    for part in topology.components.values():
+        if part.executors:
+            if part.count != len(part.executors):
+                ledger.warn(
+                    f"{part.name} has {part.count} executors by the topology page and "
+                    f"{len(part.executors)} by its own, which counts"
+                )
+            continue
+        if part.count > _MAX_EXECUTORS:
+            path = f"{topology.path}: {part.name}.executors"
+            ledger.problem(path, part.count, f"is more than {_MAX_EXECUTORS}")
+            continue
+        if part.count:
+            ledger.warn(f"{part.name} has no component page: where its executors run is unknown")
+        part.executors = [Executor(f"#{i}", busy=part.busy) for i in range(part.count)]
+
+
+def _download(request: Request, ledger: Ledger) -> list[Document]:
+    """Get the pages that the import needs of a running UI."""
+    from optim.errors import InvalidInput, Problem
+
+    if len(request.sources) != 1:
+        raise InvalidInput(
+            Problem("SOURCE", list(request.sources), "one address, or files", "one cluster a run")
+        )
+    base = request.sources[0].rstrip("/")
+    client = WebClient(base if base.endswith(_PREFIX) else f"{base}/{_PREFIX}", request.timeout)
+    window = request.options["window"]
+    documents = []
+
+    def add(path: str, value: Any) -> Any:
+        documents.append(Document(path, value))
+        return value
+
+    add("supervisor/summary", client.get("supervisor/summary"))
+    for identity in _listed(client.get("topology/summary"), request.options["topology"], ledger):
+        path = f"topology/{quoted(identity)}"
+        page = add(path, client.get(path, window=window))
+        for name in _component_names(page):
+            part = f"{path}/component/{quoted(name)}"
+            add(part, client.get(part, window=window, sys="0"))
+        picture = client.maybe(f"{path}/visualization", window=window)
+        if picture is not None:
+            add(f"{path}/visualization", picture)
+    return documents
+
+
+def _listed(summary: Any, wanted: str, ledger: Ledger) -> list[str]:
+    from experiments.interchange.importers.storm_reading import UNUSED
+    from experiments.interchange.record import Record
+
+    page = Record(summary, "topology/summary", ledger, UNUSED)
+    found = []
+    for entry in page.records("topologies", needed=True):
+        identity = entry.text("id")
+        name, status = entry.maybe_text("name"), entry.maybe_text("status")
+        if wanted in (identity, name) or (not wanted and status in (None, "ACTIVE")):
+            found.append(identity)
+    page.close()
+    ledger.check()
+    return found
+
+
+def _component_names(page: Any) -> list[str]:
+    names = []
+    for kind, key in (("spouts", "spoutId"), ("bolts", "boltId")):
+        entries = page.get(kind) if isinstance(page, dict) else None
+        for entry in entries if isinstance(entries, list) else []:
+            name = entry.get(key) if isinstance(entry, dict) else None
+            if isinstance(name, str) and 0 < len(name) <= 1000:
+                names.append(name)
+    return names
+
+
+IMPORTER = Importer(
+    name="storm",
+    summary="executors of Storm topologies on supervisors, with slots and current workers",
+    sources="the UI's address, or its JSON pages as files: supervisor summary, topology, "
+    "component, visualization",
+    options=OPTIONS,
+    read=read,
+)

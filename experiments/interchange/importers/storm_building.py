@@ -1,0 +1,225 @@
+"""From Storm's tables to the document of an instance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from experiments.interchange.importers.storm_traffic import Edge, edges_of
+from optim.document import INSTANCE_FORMAT
+
+if TYPE_CHECKING:
+    from experiments.interchange.importers.storm_reading import (
+        Component,
+        Executor,
+        Supervisor,
+        Topology,
+    )
+    from experiments.interchange.ledger import Ledger
+
+FIRST_PORT = 6700
+"""Storm's first worker port where nothing else is configured."""
+PORTS = "ports"
+"""Node label: the worker ports in slot order."""
+MOST_PAIRS = 5_000_000
+_MOST_SLOTS = 10_000
+
+
+def build_document(
+    supervisors: dict[str, Supervisor], topologies: list[Topology], cpu: str, ledger: Ledger
+) -> dict[str, Any]:
+    """Put supervisors and topologies together.
+
+    Raises
+    ------
+    InvalidInput
+        Slots or ports contradict each other.
+    """
+    ports = _ports(supervisors, topologies, ledger)
+    ledger.check()
+    several = len(topologies) > 1
+    operators: list[dict[str, Any]] = []
+    tasks: list[dict[str, Any]] = []
+    streams: list[dict[str, Any]] = []
+    traffic: list[list[Any]] = []
+    for topology in topologies:
+        prefix = f"{topology.name}:" if several else ""
+        for part in topology.components.values():
+            operators.append(_operator(prefix, topology, part))
+            tasks += [_task(prefix, part, e, cpu, ports) for e in part.executors]
+        room = MOST_PAIRS - len(traffic)
+        for edge in edges_of(topology, topology.seconds or 1.0, ledger, max(0, room)):
+            _add_edge(prefix, topology, edge, streams, traffic)
+    _tell_loads(topologies, cpu, ledger)
+    used = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
+    ledger.reading("an executor's CPU is 100 × capacity, in percent of a core")
+    return {
+        "format": INSTANCE_FORMAT,
+        "name": "storm " + " ".join(sorted(t.name for t in topologies))[:200],
+        "units": {"cpu": "percent of a core", "memory": "MB", "rate": "tuples/s"},
+        "labels": {"system": "storm"},
+        "resources": used,
+        "nodes": _nodes(supervisors, topologies, ports, used, ledger),
+        "topologies": [
+            {"id": t.name, **({"workers": t.workers} if t.workers else {})} for t in topologies
+        ],
+        "operators": operators,
+        "tasks": tasks,
+        "streams": streams,
+        "traffic": traffic,
+    }
+
+
+def _operator(prefix: str, topology: Topology, part: Component) -> dict[str, Any]:
+    system = part.name.startswith("__")
+    role = "system" if system else "source" if part.kind == "spout" else "operator"
+    return {"id": prefix + part.name, "topology": topology.name, "role": role}
+
+
+def task_id(prefix: str, component: str, executor: str) -> str:
+    """Return an executor's id: its component and Storm's own range of tasks."""
+    return f"{prefix}{component}{executor}"
+
+
+def _task(
+    prefix: str, part: Component, executor: Executor, cpu: str, ports: dict[str, list[int]]
+) -> dict[str, Any]:
+    load = {"cpu": _cpu_of(part, executor, cpu)}
+    if part.memory:
+        load["memory"] = part.memory
+    entry: dict[str, Any] = {
+        "id": task_id(prefix, part.name, executor.name),
+        "operator": prefix + part.name,
+        "load": load,
+    }
+    if executor.host is not None:
+        entry["node"] = executor.host
+        if executor.port is not None:
+            entry["slot"] = ports[executor.host].index(executor.port)
+    return entry
+
+
+def _cpu_of(part: Component, executor: Executor, cpu: str) -> float:
+    measured = None if executor.busy is None else 100.0 * executor.busy
+    first, second = (
+        (measured, part.cpu_request) if cpu == "measured" else (part.cpu_request, measured)
+    )
+    return first if first is not None else second if second is not None else 0.0
+
+
+def _tell_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
+    silent = [
+        part.name
+        for topology in topologies
+        for part in topology.components.values()
+        for executor in part.executors
+        if executor.busy is None and part.cpu_request is None
+    ]
+    if cpu == "measured":
+        ledger.reading("spouts tell no capacity: their CPU is what they request")
+    if silent:
+        names = ", ".join(sorted(set(silent))[:5])
+        ledger.warn(f"no CPU figure for {len(silent)} executors ({names}): counted as 0")
+
+
+def _add_edge(
+    prefix: str,
+    topology: Topology,
+    edge: Edge,
+    streams: list[dict[str, Any]],
+    traffic: list[list[Any]],
+) -> None:
+    stream = {"from": prefix + edge.source, "to": prefix + edge.target, "rate": edge.rate}
+    streams.append(stream)
+    if edge.even or edge.pairs is None:
+        return
+    senders = topology.components[edge.source].executors
+    receivers = topology.components[edge.target].executors
+    from_ids = [task_id(prefix, edge.source, e.name) for e in senders]
+    to_ids = [task_id(prefix, edge.target, e.name) for e in receivers]
+    traffic += [
+        [from_ids[i], to_ids[j], rate]
+        for i, row in enumerate(edge.pairs.tolist())
+        for j, rate in enumerate(row)
+        if rate > 0
+    ]
+
+
+def _ports(
+    supervisors: dict[str, Supervisor], topologies: list[Topology], ledger: Ledger
+) -> dict[str, list[int]]:
+    """Return the worker ports of each host in slot order: those in use, then likely ones."""
+    used: dict[str, set[int]] = {host: set() for host in supervisors}
+    for topology in topologies:
+        for host, ports in topology.ports.items():
+            used.setdefault(host, set()).update(ports)
+        for part in topology.components.values():
+            for executor in part.executors:
+                if executor.host is None:
+                    continue
+                at = used.setdefault(executor.host, set())
+                if executor.port is not None:
+                    at.add(executor.port)
+    found = {}
+    for host, ports in used.items():
+        supervisor = supervisors.get(host)
+        slots = len(ports) if supervisor is None else supervisor.slots
+        if slots > _MOST_SLOTS:
+            ledger.problem(f"supervisors: {host}.slotsTotal", slots, f"is more than {_MOST_SLOTS}")
+            continue
+        if len(ports) > slots:
+            reason = f"workers run on {len(ports)} ports of {host}, which has {slots} slots"
+            ledger.problem(f"supervisors: {host}.slotsTotal", slots, reason, "save all at one time")
+        found[host] = sorted(ports)
+        likely = FIRST_PORT
+        while len(found[host]) < slots:
+            if likely not in ports:
+                found[host].append(likely)
+                ledger.reading(f"ports of idle slots are unknown: counted up from {FIRST_PORT}")
+            likely += 1
+    return found
+
+
+def _nodes(
+    supervisors: dict[str, Supervisor],
+    topologies: list[Topology],
+    ports: dict[str, list[int]],
+    resources: list[str],
+    ledger: Ledger,
+) -> list[dict[str, Any]]:
+    entries = []
+    for host, supervisor in supervisors.items():
+        offered = {"cpu": supervisor.cpu, "memory": supervisor.memory}
+        entry: dict[str, Any] = {
+            "id": host,
+            "capacity": {r: offered[r] for r in resources if offered[r]},
+            "slots": supervisor.slots,
+            "labels": {PORTS: ",".join(map(str, ports[host]))} if ports[host] else {},
+        }
+        if not supervisor.cpu:
+            ledger.warn(f"{host} tells no totalCpu: its CPU is unbounded")
+        own = sum(t.assigned_cpu.get(host, 0.0) for t in topologies)
+        others = supervisor.used_cpu - own
+        known = any(host in t.assigned_cpu for t in topologies)
+        if known and others > 0.5:
+            entry["background"] = {"cpu": others}
+            ledger.reading("CPU assigned to topologies that are not imported is background")
+        mine = len({p for t in topologies for p in t.ports.get(host, ())})
+        if known and supervisor.slots_used > mine:
+            taken = supervisor.slots_used - mine
+            entry["slots"] = max(mine, supervisor.slots - taken)
+            kept = ports[host][: entry["slots"]]
+            entry["labels"] = {PORTS: ",".join(map(str, kept))} if kept else {}
+            ledger.reading("slots of topologies that are not imported are taken away")
+        entries.append(entry)
+    for host, known_ports in ports.items():
+        if host not in supervisors:
+            ledger.warn(f"executors run on {host}, which the supervisor summary lacks: leaving")
+            entries.append(
+                {
+                    "id": host,
+                    "slots": len(known_ports),
+                    "leaving": True,
+                    "labels": {PORTS: ",".join(map(str, known_ports))} if known_ports else {},
+                }
+            )
+    return entries

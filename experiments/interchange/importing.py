@@ -1,0 +1,80 @@
+"""Import: from a foreign system's state to an instance, with what was noticed on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from experiments.interchange.declaring import Request, typed_options
+from experiments.interchange.importers import get_importer
+from experiments.interchange.ledger import Ledger
+from experiments.interchange.placing import with_places
+from experiments.interchange.web import DEFAULT_TIMEOUT
+from optim.errors import InvalidInput
+from optim.instance import Instance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MAX_ORIGIN = 20_000
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An instance and the ledger of its making."""
+
+    instance: Instance
+    ledger: Ledger
+
+
+def import_instance(
+    format_name: str,
+    sources: Sequence[str],
+    options: Sequence[tuple[str, str]] = (),
+    *,
+    placement: str | None = None,
+    name: str | None = None,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> Imported:
+    """Make an instance.
+
+    Parameters
+    ----------
+    format_name
+        One of `importer_names`.
+    sources
+        Files, folders or an address, as the format takes them.
+    options
+        Those of the format, as texts.
+    placement
+        A file that says where tasks are, in place of what the sources say.
+    name
+        Of the instance, in place of one made from the source.
+    timeout
+        Seconds that an answer over the net may take.
+
+    Raises
+    ------
+    InvalidInput
+        Anything that cannot be taken, by path.
+    """
+    from experiments.interchange.placement_files import read_placement
+
+    importer = get_importer(format_name)
+    typed = typed_options(importer.name, importer.options, options)
+    ledger = Ledger()
+    document = importer.read(Request(tuple(sources), typed, timeout), ledger)
+    ledger.check()
+    if placement is not None:
+        ledger.reading("where tasks are is read from a file of its own")
+    origin = [f"imported by streamplace from {importer.name}", *ledger.readings]
+    document["origin"] = "; ".join(origin)[:_MAX_ORIGIN]
+    if name is not None:
+        document["name"] = name
+    try:
+        instance = Instance.from_dict(document)
+    except InvalidInput as error:
+        raise error.within(f"the instance made from {importer.name}") from None
+    if placement is not None:
+        instance = with_places(instance, read_placement(placement, instance))
+    return Imported(instance, ledger)

@@ -1,0 +1,74 @@
+"""Where tasks are: from a plan, from an instance, or read back out of an exported file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from optim.instance import Instance
+    from optim.plan import Plan
+    from optim.tables import Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """(T,) node index of each task, and (T,) slot index or ``None`` where slots are not decided."""
+
+    node: Ints
+    slot: Ints | None = None
+
+
+def places_of_plan(instance: Instance, plan: Plan) -> Places:
+    """Return where a plan puts the tasks of an instance.
+
+    Raises
+    ------
+    InvalidInput
+        The plan is for another instance, or leaves tasks out.
+    """
+    problems = []
+    if plan.instance_sha256 not in (None, instance.sha256):
+        problems.append(
+            Problem(
+                "instance_sha256",
+                plan.instance_sha256,
+                f"is not the hash of this instance ({instance.sha256[:12]}…)",
+                "export with the instance the plan was made for",
+            )
+        )
+    node = plan.node_indices(instance)
+    lost = np.flatnonzero(node < 0)
+    for t in lost[:20].tolist():
+        name = instance.tasks.ids[t]
+        problems.append(
+            Problem(f"assignment.{name}", plan.assignment.get(name), "is no node of the instance")
+        )
+    extra = sorted(set(plan.assignment) - set(instance.tasks.ids))
+    problems += [
+        Problem(f"assignment.{name}", None, "is no task of the instance") for name in extra[:20]
+    ]
+    if problems:
+        raise InvalidInput(problems)
+    return Places(node, plan.slot_indices(instance))
+
+
+def with_places(instance: Instance, places: Places) -> Instance:
+    """Return the instance with these places as its current placement; -1 leaves a task without."""
+    from optim.instance import Instance
+
+    document = instance.to_dict()
+    entries: dict[str, dict[str, Any]] = {e["id"]: dict(e) for e in document.get("tasks", [])}
+    for t, name in enumerate(instance.tasks.ids):
+        entry = entries.setdefault(name, {"id": name})
+        entry.pop("node", None)
+        entry.pop("slot", None)
+        if places.node[t] >= 0:
+            entry["node"] = instance.nodes.ids[places.node[t]]
+            if places.slot is not None and places.slot[t] >= 0:
+                entry["slot"] = int(places.slot[t])
+    return Instance.from_dict({**document, "tasks": list(entries.values())})

@@ -1,0 +1,73 @@
+"""The papers' experiments: one module a figure or table, found by name.
+
+``task-allocation/fig-4a`` is ``FIGURE`` in `experiments.papers.task_allocation.fig_4a`. How to add
+one stands in `experiments.papers.figure`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from experiments.papers.figure import Figure
+
+__all__ = ["all_figures", "find_figures"]
+
+
+def all_figures() -> list[Figure]:
+    """Return every figure of every paper, in order of their names."""
+    found = [figure for paper in _papers() for figure in _figures_of(paper)]
+    return sorted(found, key=lambda figure: _natural(figure.name))
+
+
+def find_figures(name: str) -> list[Figure]:
+    """Return the figure of a name, or all figures of a paper.
+
+    Parameters
+    ----------
+    name
+        As ``task-allocation/fig-4a``, or ``task-allocation`` for all of that paper.
+
+    Raises
+    ------
+    InvalidInput
+        There is none of that name.
+    """
+    from optim.errors import InvalidInput, Problem
+
+    figures = all_figures()
+    chosen = [f for f in figures if f.name == name or f.paper == name]
+    if not chosen:
+        names = [f.name for f in figures]
+        close = get_close_matches(name, [*names, *(f.paper for f in figures)], 1)
+        remedy = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
+        raise InvalidInput(Problem("NAME", name, "is no figure of a paper", remedy))
+    return chosen
+
+
+def _papers() -> Iterator[str]:
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        if module.ispkg:
+            yield module.name
+
+
+def _figures_of(paper: str) -> Iterator[Figure]:
+    """Give the figures of a paper's package; modules without ``FIGURE`` are its helpers."""
+    package = importlib.import_module(paper)
+    for module in pkgutil.iter_modules(package.__path__, f"{paper}."):
+        figure: Figure | None = getattr(importlib.import_module(module.name), "FIGURE", None)
+        if figure is not None:
+            yield figure
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that puts fig-9 before fig-10."""
+    import re
+
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(p), "") if p.isdigit() else (-1, p) for p in parts]

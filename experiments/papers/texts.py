@@ -1,0 +1,79 @@
+"""A figure's table as CSV and Markdown, and the page that sets it beside the paper's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from experiments.papers.figure import Figure
+
+REDUCED = "reduced run, smaller than the paper's"
+
+
+def to_csv(table: pd.DataFrame) -> str:
+    """Return the table with all digits; unknown values are empty."""
+    return str(table.to_csv(index=False, lineterminator="\n"))
+
+
+def to_markdown(table: pd.DataFrame) -> str:
+    """Return the table for reading: four significant digits, unknown as a dash."""
+    heads = [_escaped(str(name)) for name in table.columns]
+    numeric = [kind.kind in "iuf" for kind in table.dtypes]
+    rule = "".join("---:|" if right else "---|" for right in numeric)
+    lines = [f"| {' | '.join(heads)} |", f"|{rule}"]
+    lines += [f"| {' | '.join(map(_cell, row))} |" for row in table.itertuples(index=False)]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    import pandas as pd
+
+    from experiments.report.formats import significant
+
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, str) and pd.isna(value):
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        whole = abs(value) >= 1e4
+        return f"{value:,.0f}" if whole else significant(value)
+    return _escaped(str(value))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def page(
+    figure: Figure, table: pd.DataFrame, measured: Sequence[str], made: str, reduced: bool
+) -> str:
+    """Return the page: the paper's words, ours, the plot, the table.
+
+    Parameters
+    ----------
+    measured
+        Our figures as sentences.
+    made
+        How it was made: command, versions, size.
+    """
+    parts = [f"# {figure.title}", f"{figure.source}. `{figure.name}`"]
+    if reduced:
+        parts.append(f"**This is a {REDUCED}.**")
+    parts += ["## What the paper says", figure.words, "## What we measure"]
+    if measured:
+        parts.append("\n".join(f"- {sentence}" for sentence in measured))
+    title = f"{figure.title} (reduced)" if reduced else figure.title
+    parts += [f"![{title}](plot.svg)", to_markdown(table).rstrip()]
+    if figure.readings:
+        readings = "\n".join(f"- {reading}" for reading in figure.readings)
+        parts += ["## Readings and differences", readings]
+    if figure.size:
+        parts += ["## Size", figure.size]
+    parts += ["## How it was made", made]
+    return "\n\n".join(parts) + "\n"

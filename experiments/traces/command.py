@@ -1,0 +1,222 @@
+"""``streamplace trace``: recorded events → what every period came to → instances."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli.arguments import add_json, assignment, whole
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from experiments.traces.folder import TraceFolder
+
+EXAMPLES = """\
+examples:
+  streamplace trace experiments/papers/albic_real/real_job_2.toml -o build/job2
+  streamplace trace job.toml --events clicks=/data/clicks/*.csv.zip -o build/clicks
+  streamplace trace build/clicks --instances 17 --placement cola
+  streamplace trace build/clicks --instances all --carry flux
+  streamplace replay build/job2 -o build/replay --policy albic --policy flux
+
+docs/traces.md describes the job description, its expressions and the tables."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "job", metavar="JOB", help="a job description (.toml), or the folder of a finished trace"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", help="folder of the trace; not needed with a finished one"
+    )
+    parser.add_argument(
+        "--events",
+        metavar="NAME=PATH",
+        type=assignment,
+        action="append",
+        default=[],
+        help="a recording in place of the one in the description; may be given again",
+    )
+    spark = parser.add_argument_group("Spark")
+    spark.add_argument(
+        "--master",
+        default="local[*]",
+        help="local[N], local[*] (default), spark://HOST:PORT, yarn, k8s://…",
+    )
+    spark.add_argument(
+        "--spark-config",
+        metavar="K=V",
+        type=assignment,
+        action="append",
+        default=[],
+        help="a setting, such as spark.driver.memory=4g; may be given again",
+    )
+    spark.add_argument(
+        "--scratch",
+        metavar="DIR",
+        help="where zips are unpacked (default: temporary); on a cluster its workers must see it",
+    )
+    made = parser.add_argument_group("instances")
+    made.add_argument(
+        "--instances",
+        metavar="PERIODS",
+        help="write them, as all, 17 or 3-9, into DIR/instances",
+    )
+    made.add_argument(
+        "--placement",
+        metavar="P",
+        help="where key groups are at first: round-robin, worst, or a method (default: as the "
+        "description says)",
+    )
+    made.add_argument(
+        "--carry",
+        metavar="METHOD",
+        help="plan every period by this method; its plan is what the next period begins with",
+    )
+    made.add_argument("--seed", metavar="N", type=whole, default=0, help="of methods; default 0")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Trace, and write instances where they are asked for.
+
+    Raises
+    ------
+    StreamplaceError
+        As `experiments.traces.tracing.run_trace` and `experiments.traces.placing.instances`.
+    """
+    trace = _trace(args)
+    written = _instances(args, trace) if args.instances else []
+    _print(trace, written, args.json)
+    return int(ExitCode.OK)
+
+
+def _trace(args: argparse.Namespace) -> TraceFolder:
+    from experiments.traces.folder import TraceFolder, is_trace
+    from experiments.traces.job import load_job
+    from experiments.traces.placing import check_placement
+    from optim.errors import InvalidInput, Problem
+
+    if args.placement:
+        check_placement(args.placement)
+    if is_trace(args.job):
+        _refuse(args, "is of no use with a finished trace")
+        return TraceFolder.open(args.job)
+    if Path(args.job).is_dir():
+        reason = "is a folder without a trace"
+        raise InvalidInput(Problem("JOB", args.job, reason, "name a job description"))
+    job = load_job(args.job)
+    if args.output is None:
+        raise InvalidInput(Problem("--output", None, "is missing", "add -o DIR"))
+    if args.instances and job.cluster is None:
+        raise InvalidInput(Problem("cluster", None, "is missing", "add [cluster]"), args.job)
+    if job.cluster is not None:
+        check_placement(job.cluster.placement, "cluster.placement")
+    from experiments.traces.tracing import run_trace
+
+    return run_trace(
+        job,
+        args.output,
+        args.master,
+        paths=dict(args.events),
+        scratch=args.scratch,
+        config=dict(args.spark_config),
+        quiet=bool(getattr(args, "quiet", False)),
+    )
+
+
+def _refuse(args: argparse.Namespace, reason: str) -> None:
+    from optim.errors import InvalidInput, Problem
+
+    given = {"--events": args.events, "--output": args.output, "--spark-config": args.spark_config}
+    problems = [Problem(flag, None, reason) for flag, value in given.items() if value]
+    if problems:
+        raise InvalidInput(problems)
+
+
+def _instances(args: argparse.Namespace, trace: TraceFolder) -> list[Path]:
+    from experiments.traces.instances import InstanceMaker, period_range
+    from experiments.traces.placing import instances
+
+    periods = period_range(args.instances, len(trace.manifest.periods))
+    maker = InstanceMaker(trace, 0 if args.carry else periods[0], periods[-1])
+    placement = args.placement or maker.cluster.placement
+    folder = trace.path / "instances"
+    folder.mkdir(exist_ok=True)
+    written = []
+    for instance in instances(maker, periods, placement, args.carry, args.seed):
+        path = folder / f"{instance.name}.json"
+        instance.save(path)
+        written.append(path)
+    return written
+
+
+def _print(trace: TraceFolder, written: list[Path], as_json: bool) -> None:
+    manifest = trace.manifest
+    if as_json:
+        content: dict[str, Any] = {
+            "path": str(trace.path),
+            "periods": len(manifest.periods),
+            "recordings": manifest.recordings,
+            "operators": trace.totals,
+            "rows": {name: trace.count(name) for name in ("loads", "rates", "states")},
+            "instances": [str(path) for path in written],
+        }
+        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+        return
+    from experiments.cli.console import answer_console, plain_table
+    from experiments.cli.numbers import number, percent
+
+    first, last = manifest.periods[0], manifest.periods[-1]
+    lines = [f"{trace.job.name}: {len(manifest.periods)} periods from {first.start} to {last.end}"]
+    lines += [_told(name, counts) for name, counts in manifest.recordings.items()]
+    sys.stdout.write("\n".join(lines) + "\n")
+    headings = ["events", "without key", "cost", "key groups", "largest"]
+    table = plain_table(["operator", *headings], right=headings)
+    for spec in trace.job.operators:
+        total = trace.totals.get(spec.id)
+        used = 0 if total is None else int(total["key_groups"])
+        table.add_row(
+            spec.id,
+            f"{0 if total is None else int(total['events']):,}",
+            f"{_summed(manifest.recordings, 'without_key', spec.id):,}",
+            number(0.0 if total is None else total["cost"]),
+            f"{used} of {spec.key_groups}",
+            percent(None if total is None else total["largest"]),
+        )
+    answer_console().print(table)
+    rows = ", ".join(f"{trace.count(name):,} {name}" for name in ("loads", "rates", "states"))
+    sys.stdout.write(f"rows: {rows}, in {trace.path}\n")
+    if written:
+        more = f" … {written[-1]}" if len(written) > 1 else ""
+        sys.stdout.write(f"instances: {written[0]}{more}\n")
+
+
+def _told(name: str, counts: Mapping[str, Any]) -> str:
+    """Return a line on what became of the events of a recording."""
+    words = {
+        "no_time": "without a time",
+        "outside": "outside the recording",
+        "late_dropped": "late, dropped",
+        "late_moved": "late, counted when they arrived",
+        "late_kept": "late, counted in their period",
+    }
+    parts = [f"{counts[key]:,} {text}" for key, text in words.items() if counts[key]]
+    parts += [
+        f"{table}: {told['doubled']:,} rows dropped whose key stood twice"
+        for table, told in counts["lookups"].items()
+        if told["doubled"]
+    ]
+    rest = sum(counts["without_cost"].values())
+    parts += [f"{rest:,} times without a cost, taken as 0"] if rest else []
+    return f"{name}: {counts['events']:,} events" + "".join(f"; {part}" for part in parts)
+
+
+def _summed(recordings: Any, key: str, operator: str) -> int:
+    return sum(counts[key].get(operator, 0) for counts in recordings.values())

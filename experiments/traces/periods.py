@@ -1,0 +1,156 @@
+"""Statistics periods: fixed lengths, or calendar days and weeks of a time zone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+from zoneinfo import ZoneInfo
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+MAX_PERIODS = 1_000_000
+
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_SECONDS = {
+    "ms": 0.001,
+    "s": 1,
+    "sec": 1,
+    "second": 1,
+    "min": 60,
+    "minute": 60,
+    "h": 3600,
+    "hour": 3600,
+}
+_DAYS = {"d": 1, "day": 1, "w": 7, "week": 7}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MONDAY = 4
+"""Days from 1970-01-01, a Thursday, to the first Monday."""
+
+
+@dataclass(frozen=True)
+class Length:
+    """How long a period is: microseconds, or days of the calendar."""
+
+    micros: int = 0
+    days: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Length:
+        """Read ``15 min``, ``1 h``, ``1 day``, ``1 week`` and the like.
+
+        Raises
+        ------
+        ValueError
+            With the reason.
+        """
+        match = _LENGTH.fullmatch(text.strip())
+        unit = "" if match is None else match[2].lower()
+        unit = unit if unit in ("s", "ms") else unit.removesuffix("s")
+        if match is None or (unit not in _SECONDS and unit not in _DAYS):
+            raise ValueError("is no length")
+        amount = float(match[1])
+        if unit in _DAYS:
+            if not amount.is_integer():
+                raise ValueError("must be whole days or weeks")
+            length = cls(days=int(amount) * _DAYS[unit])
+        else:
+            length = cls(micros=round(amount * _SECONDS[unit] * 1_000_000))
+        if not (length.micros or length.days):
+            raise ValueError("has no length")
+        if length.days > 100_000 or length.micros > 100_000 * 86_400 * 1_000_000:
+            raise ValueError("is absurdly long")
+        return length
+
+
+class Period(NamedTuple):
+    """One statistics period: from `start` to before `end`."""
+
+    number: int
+    start: datetime
+    end: datetime
+
+    @property
+    def seconds(self) -> float:
+        """True length; a calendar day may have 23 or 25 hours."""
+        return (self.end - self.start).total_seconds()
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """Which period a moment falls in.
+
+    Attributes
+    ----------
+    length
+        Of a period.
+    zone
+        Time zone of calendar days.
+    start, end
+        Of the recording; ``None``: from the period of the first event to that of the last.
+    late
+        What becomes of an event that arrives after its period: ``keep``, ``drop`` or ``move`` into
+        the period in which it arrives.
+    lateness
+        Seconds after the end of a period in which its events are still taken.
+    """
+
+    length: Length
+    zone: str = "UTC"
+    start: datetime | None = None
+    end: datetime | None = None
+    late: str = "keep"
+    lateness: float = 0.0
+
+    def bucket(self, moment: Column) -> Column:
+        """Return the number of the period of moments, counted from `origin`."""
+        from pyspark.sql import functions as F
+
+        if self.length.days:
+            local = F.to_date(F.from_utc_timestamp(moment, self.zone))
+            return F.floor((F.unix_date(local) - self.origin) / self.length.days).cast("bigint")
+        length = F.lit(self.length.micros).cast("bigint")
+        micros = F.unix_micros(moment) - F.lit(self.origin).cast("bigint")
+        return ((micros - F.pmod(micros, length)) / length).cast("bigint")
+
+    @property
+    def origin(self) -> int:
+        """Day, or microsecond, since 1970 at which period 0 begins."""
+        if self.length.days:
+            if self.start is not None:
+                return (self.start.astimezone(ZoneInfo(self.zone)).date() - date(1970, 1, 1)).days
+            return _MONDAY if self.length.days % 7 == 0 else 0
+        return 0 if self.start is None else micros_of(self.start)
+
+    def period(self, bucket: int, number: int) -> Period:
+        """Return a period by its bucket; it ends where the recording does, if that comes first.
+
+        Raises
+        ------
+        OverflowError
+            It lies outside the years 1 to 9999.
+        """
+        start, end = self._begin(bucket), self._begin(bucket + 1)
+        if self.end is not None:
+            end = min(end, self.end)
+        return Period(number, start, end)
+
+    def bucket_of(self, moment: datetime) -> int:
+        """Return the bucket of a moment."""
+        if self.length.days:
+            days = (moment.astimezone(ZoneInfo(self.zone)).date() - date(1970, 1, 1)).days
+            return (days - self.origin) // self.length.days
+        return (micros_of(moment) - self.origin) // self.length.micros
+
+    def _begin(self, bucket: int) -> datetime:
+        if self.length.days:
+            day = date(1970, 1, 1) + timedelta(days=self.origin + bucket * self.length.days)
+            return datetime.combine(day, time(), ZoneInfo(self.zone)).astimezone(UTC)
+        return _EPOCH + timedelta(microseconds=self.origin + bucket * self.length.micros)
+
+
+def micros_of(moment: datetime) -> int:
+    """Return the microseconds since 1970."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)

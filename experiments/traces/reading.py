@@ -1,0 +1,253 @@
+"""Read rows with Spark: every column by its declared type, every mismatch by its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from experiments.traces.columns import Translator, as_text, typed
+from experiments.traces.functions import type_of
+from experiments.traces.grammar import ExpressionFault, column_names
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from experiments.traces.job import Expression, Files, Join
+
+BAD = "bad"
+"""Column that tells the first value of a row that is not of its declared type."""
+
+_KINDS = {
+    "string": "text",
+    "boolean": "text",
+    "tinyint": "whole",
+    "smallint": "whole",
+    "int": "whole",
+    "bigint": "whole",
+    "float": "number",
+    "double": "number",
+    "timestamp": "time",
+    "timestamp_ntz": "time",
+    "date": "time",
+}
+_SEPARATOR = "\x1f"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A frame whose columns stand under safe names.
+
+    Attributes
+    ----------
+    frame
+        With a column `BAD` besides.
+    columns
+        Name in the frame by name in expressions.
+    types
+        By name in expressions.
+    files
+        Where they come from.
+    """
+
+    frame: DataFrame
+    columns: Mapping[str, str]
+    types: Mapping[str, str]
+    files: Files
+
+    def translator(self, zone: str) -> Translator:
+        """Return what turns expressions over these rows into columns."""
+        columns = {name: F.col(inner) for name, inner in self.columns.items()}
+        return Translator(columns, self.types, zone, self.files.zone)
+
+    def kind(self, expression: Expression) -> str:
+        """Return the type of an expression over these rows.
+
+        Raises
+        ------
+        InvalidInput
+            It names no column of theirs, or mixes types.
+        """
+        try:
+            return type_of(expression.node, self.types)
+        except ExpressionFault as fault:
+            raise InvalidInput(fault.problem(expression.where, expression.text)) from None
+
+
+def read_rows(
+    session: SparkSession,
+    files: Files,
+    paths: Sequence[str],
+    expressions: Iterable[Expression],
+    prefix: str = "e",
+) -> Rows:
+    """Read the columns that expressions need.
+
+    Parameters
+    ----------
+    session
+        With UTC as its time zone.
+    files, paths
+        From the job description, and as located.
+    expressions
+        What is to be computed; columns of joined tables are left out.
+    prefix
+        Of the safe names.
+
+    Raises
+    ------
+    InvalidInput
+        Spark cannot read the files, or a column is missing, of another type than declared, or of a
+        type that cannot be used.
+    """
+    raw = _open(session, files, paths)
+    names = {field.name: field.dataType.simpleString() for field in raw.schema.fields}
+    wanted = dict.fromkeys(n for e in expressions for n in column_names(e.node))
+    used = [name for name in (*wanted, *files.columns) if name in names]
+    _check_declared(files, names)
+    columns, types, faults = {}, {}, []
+    for number, name in enumerate(dict.fromkeys(used)):
+        kind = _kind(files, name, names[name])
+        inner = f"{prefix}{number}"
+        value, fault = _value(raw[_quoted(name)], names[name], kind, files)
+        columns[name], types[name] = inner, kind
+        raw = raw.withColumn(inner, value)
+        if fault is not None:
+            faults.append(F.when(fault, F.concat(F.lit(name + _SEPARATOR), raw[_quoted(name)])))
+    bad = F.coalesce(*faults) if faults else F.lit(None).cast("string")
+    everything = {name: types.get(name, "text") for name in names}
+    frame = raw.select(*columns.values(), bad.alias(BAD))
+    return Rows(frame, columns, everything, files)
+
+
+def bad_value(files: Files, first: str, count: int) -> InvalidInput:
+    """Return the error for values that are not of their declared type."""
+    name, _, value = first.partition(_SEPARATOR)
+    where = f"{files.where}.columns.{name}"
+    more = f" ({count} rows hold such values)" if count > 1 else ""
+    remedy = "declare another type, or the text that stands for null"
+    return InvalidInput(Problem(where, value, f"is no {files.columns[name]}{more}", remedy))
+
+
+def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, int]:
+    """Look up the columns of a table for every row.
+
+    Rows of the table with the same key become one, the least by its columns in order; rows without
+    key are left out.
+
+    Returns
+    -------
+    tuple
+        The rows with the table's columns as ``name.column``; how many rows the table has; how
+        many of these were dropped for having the key of another.
+
+    Raises
+    ------
+    InvalidInput
+        The keys cannot be computed, or a value of the table is not of its declared type.
+    """
+    mine, theirs = rows.translator(zone), table.translator(zone)
+    left = [as_text(mine(a.node), rows.kind(a)) for a, _ in join.on]
+    right = [as_text(theirs(b.node), table.kind(b)) for _, b in join.on]
+    keys = [f"{join.name}_key{i}" for i in range(len(right))]
+    safe = {name: f"{join.name}_{inner}" for name, inner in table.columns.items()}
+    values = F.struct(*(F.col(table.columns[name]).alias(safe[name]) for name in safe))
+    keyed = table.frame.select(
+        *(column.alias(key) for column, key in zip(right, keys, strict=True)),
+        values.alias("values"),
+        F.lit(1).alias("one"),
+        BAD,
+    )
+    single = keyed.dropna(subset=keys).groupBy(*keys)
+    found = single.agg(F.min("values").alias("values"), F.count("one").alias("count"))
+    # the table is small beside the events: one pass to judge it
+    judged = keyed.agg(F.count("one"), F.count(BAD), F.min(BAD)).first()
+    counted = found.agg(F.sum(F.col("count") - 1)).first()
+    assert judged is not None
+    assert counted is not None
+    if judged[1]:
+        raise bad_value(table.files, judged[2], judged[1])
+    frame = rows.frame.withColumns(dict(zip((f"my_{key}" for key in keys), left, strict=True)))
+    condition = F.lit(True)
+    for key in keys:
+        condition = condition & (frame[f"my_{key}"] == found[key])
+    frame = frame.join(found.select(*keys, "values.*"), condition, "left")
+    columns = {**rows.columns, **{f"{join.name}.{name}": inner for name, inner in safe.items()}}
+    types = {f"{join.name}.{name}": kind for name, kind in table.types.items()}
+    kept = frame.select(*columns.values(), BAD)
+    return Rows(kept, columns, {**rows.types, **types}, rows.files), judged[0], counted[0] or 0
+
+
+def _open(session: SparkSession, files: Files, paths: Sequence[str]) -> DataFrame:
+    reader = session.read.option("mode", "FAILFAST")
+    try:
+        if files.format == "parquet":
+            return session.read.parquet(*paths)
+        if files.format == "jsonl":
+            return reader.option("primitivesAsString", True).json(list(paths))
+        reader = reader.option("header", True).option("enforceSchema", False)
+        reader = reader.option("sep", files.delimiter).option("escape", '"')
+        if files.null is not None:
+            reader = reader.option("nullValue", files.null)
+        frame = reader.csv(list(paths))
+    except PySparkException as error:
+        raise spark_trouble(error, files) from None
+    if not frame.columns:
+        raise InvalidInput(Problem(f"{files.where}.path", files.path, "has no header line"))
+    return frame
+
+
+def spark_trouble(error: PySparkException, files: Files) -> InvalidInput:
+    """Return what Spark says about files it cannot read, in one line."""
+    text = str(error).strip()
+    causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
+    told = (causes[-1].removeprefix("Caused by: ") if causes else text.splitlines()[0])[:300]
+    return InvalidInput(Problem(f"{files.where}.path", files.path, f"cannot be read: {told}"))
+
+
+def _check_declared(files: Files, names: Mapping[str, str]) -> None:
+    problems = []
+    for name in files.columns:
+        if name not in names:
+            close = get_close_matches(name, names, 1)
+            remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)[:300]}"
+            where = f"{files.where}.columns.{name}"
+            problems.append(Problem(where, None, "is no column of the file", remedy))
+    if problems:
+        raise InvalidInput(problems)
+
+
+def _kind(files: Files, name: str, spark: str) -> str:
+    """Return the type of a column; where the file knows types itself, both must agree."""
+    known = "number" if spark.startswith("decimal") else _KINDS.get(spark)
+    where = f"{files.where}.columns.{name}"
+    if known is None:
+        raise InvalidInput(Problem(where, spark, "is a type that cannot be used"))
+    declared = files.columns.get(name)
+    if declared is None or files.format != "parquet" or declared == known:
+        return declared or known
+    if (declared, known) == ("number", "whole"):
+        return declared
+    raise InvalidInput(Problem(where, declared, f"is declared, and the file holds {known}"))
+
+
+def _value(raw: Column, spark: str, kind: str, files: Files) -> tuple[Column, Column | None]:
+    """Return a column as its type, and where that fails (``None``: nowhere)."""
+    if files.format != "parquet":
+        text = F.when(raw != "", raw) if files.format == "csv" else raw
+        value = typed(text, kind, files.zone)
+        return value, (None if kind == "text" else text.isNotNull() & value.isNull())
+    if spark in ("timestamp_ntz", "date"):
+        return F.to_utc_timestamp(raw.cast("timestamp"), files.zone), None
+    to = {"text": "string", "whole": "bigint", "number": "double", "time": "timestamp"}
+    return raw.cast(to[kind]), None
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,198 @@
+"""`run_trace`: recordings and a job description → a folder with what each period came to."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.traces.folder import Manifest, TraceFolder
+from experiments.traces.locating import locate
+from experiments.traces.periods import MAX_PERIODS, Period
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from experiments.traces.job import Job
+    from experiments.traces.preparing import Prepared
+
+MEMORY = "2g"
+"""Heap of a local JVM: cached events that do not fit go to disk."""
+
+
+def run_trace(
+    job: Job,
+    output: str | Path,
+    master: str = "local[*]",
+    *,
+    paths: Mapping[str, str] | None = None,
+    scratch: str | Path | None = None,
+    config: Mapping[str, str] | None = None,
+    quiet: bool = True,
+) -> TraceFolder:
+    """Trace recordings of a job.
+
+    Parameters
+    ----------
+    job
+        Its description.
+    output
+        Folder: new, empty, or of a trace, which is replaced when the new one is whole.
+    master
+        Of Spark.
+    paths
+        Recordings in place of those the description names.
+    scratch
+        Where archives are unpacked; executors must see it. A temporary folder if not given.
+    config
+        Spark settings.
+    quiet
+        Do not tell what is being done.
+
+    Raises
+    ------
+    InvalidInput
+        A file, a column, an expression or a value cannot be taken.
+    SparkFailed
+        Spark gave up.
+    """
+    from experiments.spark.session import spark_session
+
+    folder = TraceFolder.create(output)
+    given = dict(paths or {})
+    unknown = [name for name in given if name not in [e.name for e in job.events]]
+    if unknown:
+        remedy = f"one of {', '.join(e.name for e in job.events)}"
+        raise InvalidInput([Problem("--events", n, "is no recording", remedy) for n in unknown])
+    tell = _Talk(quiet)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="streamplace-trace-") as unpacked:
+        located = _locate(job, given, Path(unpacked))
+        tell("starting Spark")
+        settings = {"spark.driver.memory": MEMORY, **(config or {})}
+        with spark_session(master, "streamplace trace", quick=False, config=settings) as session:
+            return _trace(session.newSession(), job, folder, located, tell)
+
+
+Located = dict[str, dict[str, list[str]]]
+"""By recording: its files under ``""``, those of joined tables under their names."""
+
+
+def _locate(job: Job, given: Mapping[str, str], scratch: Path) -> Located:
+    found: Located = {}
+    problems: list[Problem] = []
+    for events in job.events:
+        wanted = {"": events.files} | {join.name: join.files for join in events.joins}
+        found[events.name] = {}
+        for name, files in wanted.items():
+            path = given.get(events.name) if name == "" else None
+            try:
+                found[events.name][name] = locate(files, job.base, scratch, path)
+            except InvalidInput as error:
+                problems += error.problems
+    if problems:
+        raise InvalidInput(problems, job.source)
+    return found
+
+
+def _trace(
+    session: SparkSession,
+    job: Job,
+    folder: TraceFolder,
+    located: Located,
+    tell: Callable[[str], None],
+) -> TraceFolder:
+    from py4j.protocol import Py4JJavaError
+    from pyspark import StorageLevel
+    from pyspark.errors import PySparkException
+
+    from experiments.traces.preparing import judge, prepare
+    from experiments.traces.reading import spark_trouble
+
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.ansi.enabled", "true")
+    recordings: list[Prepared] = []
+    told: dict[str, Any] = {}
+    started = time.perf_counter()
+    events = job.events[0]
+    try:
+        for events in job.events:
+            tell(f"reading {events.name}")
+            prepared = prepare(session, job, events, dict(located[events.name]))
+            prepared.frame.persist(StorageLevel.MEMORY_AND_DISK)
+            recordings.append(prepared)
+            told[events.name] = judge(job, prepared)
+        periods, first = _periods(job, told)
+        manifest = Manifest.of(job, periods, told)
+        tell(f"{sum(t['events'] for t in told.values()):,} events in {len(periods):,} periods")
+        _write(session, job, folder, recordings, (periods, first), tell)
+        return folder.finish(manifest, seconds=time.perf_counter() - started)
+    except (PySparkException, Py4JJavaError) as error:
+        raise spark_trouble(error, events.files).within(job.source) from error
+    except InvalidInput as error:
+        raise error if error.source else error.within(job.source) from None
+    finally:
+        for prepared in recordings:
+            prepared.frame.unpersist()
+        folder.clean()
+
+
+def _write(
+    session: SparkSession,
+    job: Job,
+    folder: TraceFolder,
+    recordings: Sequence[Prepared],
+    span: tuple[Sequence[Period], int],
+    tell: Callable[[str], None],
+) -> None:
+    from experiments.traces.summing import Summing, lengths_frame
+
+    periods, first = span
+    summing = Summing(job, recordings, first, lengths_frame(session, periods))
+    for name, frame in (
+        ("loads", summing.loads()),
+        ("rates", summing.rates()),
+        ("states", summing.states()),
+    ):
+        if frame is not None:
+            tell(f"summing up {name}")
+            frame.write.parquet(folder.part_uri(name))
+
+
+def _periods(job: Job, told: Mapping[str, Mapping[str, Any]]) -> tuple[list[Period], int]:
+    """Return all periods of the recording, empty ones too, and the bucket of the first."""
+    calendar = job.calendar
+    firsts = [t["first"] for t in told.values() if t["first"] is not None]
+    lasts = [t["last"] for t in told.values() if t["last"] is not None]
+    if not firsts and (calendar.start is None or calendar.end is None):
+        remedy = "look at time, period.start and period.end, and at the file"
+        raise InvalidInput(Problem("events", None, "hold no event that counts", remedy))
+    first = min(firsts) if calendar.start is None else calendar.bucket_of(calendar.start)
+    last = max(lasts) if calendar.end is None else calendar.bucket_of(calendar.end)
+    count = last - first + 1
+    if count > MAX_PERIODS:
+        reason = f"makes {count:,} periods; at most {MAX_PERIODS:,} are taken"
+        remedy = "take longer periods, or bound the recording by start and end"
+        raise InvalidInput(Problem("period.length", None, reason, remedy))
+    try:
+        found = [calendar.period(first + number, number) for number in range(count)]
+    except OverflowError:
+        raise InvalidInput(Problem("period", None, "lies outside the years 1 to 9999")) from None
+    # a recording that ends just where a period does has none after it
+    return [period for period in found if period.end > period.start], first
+
+
+class _Talk:
+    """Tells on standard error what is being done, with the seconds since the start."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet, self._started = quiet, time.perf_counter()
+
+    def __call__(self, text: str) -> None:
+        if not self._quiet:
+            sys.stderr.write(f"{time.perf_counter() - self._started:6.1f} s  {text}\n")
+            sys.stderr.flush()

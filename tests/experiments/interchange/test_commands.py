@@ -1,0 +1,123 @@
+"""``streamplace import`` and ``streamplace export`` as they are typed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.cli.main import main
+from experiments.interchange.exporters import exporter_names, get_exporter
+from experiments.interchange.importers import get_importer, importer_names
+from optim.instance import Instance
+from tests.experiments.interchange import systems
+
+
+def test_formats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"{name}: " in text for name in importer_names())
+    assert main(["export"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"{name}: " in text for name in exporter_names())
+    assert main(["import", "--json"]) == 0
+    assert [e["name"] for e in json.loads(capsys.readouterr().out)] == list(importer_names())
+    assert main(["export", "--json"]) == 0
+    assert [e["name"] for e in json.loads(capsys.readouterr().out)] == list(exporter_names())
+
+
+def test_names_agree() -> None:
+    assert all(get_importer(name).name == name for name in importer_names())
+    assert all(get_exporter(name).name == name for name in exporter_names())
+
+
+def test_import_solve_export_import(
+    saved: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved(systems.cruise_control())
+    instance, plan, out = (str(tmp_path / n) for n in ("k.json", "p.json", "r.json"))
+    assert main(["import", "cruise-control", folder, "-o", instance, "--name", "mine"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "4 tasks" in captured.err
+    assert Instance.load(instance).name == "mine"
+    assert main(["solve", instance, "--method", "balance-search", "-o", plan]) == 0
+    capsys.readouterr()
+    assert main(["export", "kafka", instance, plan, "-o", out, "--json"]) == 0
+    files = json.loads(capsys.readouterr().out)["files"]
+    assert files == [out, str(tmp_path / "r.rollback.json")]
+    after = str(tmp_path / "after.json")
+    words = ["import", "cruise-control", folder, "-o", after, "--placement", out, "--json"]
+    assert main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["tasks"] == 4
+    assert told["readings"]
+    assignment = json.loads(Path(plan).read_text())["assignment"]
+    placed = Instance.load(after)
+    nodes = dict(
+        zip(placed.tasks.ids, (placed.nodes.ids[n] for n in placed.tasks.node), strict=True)
+    )
+    assert nodes == assignment
+
+
+def test_to_standard_output(saved: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["import", "storm", saved(systems.storm()), "-q"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert Instance.from_json(captured.out).num_tasks == 7
+
+
+def test_what_was_ignored_is_told(
+    saved: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = systems.storm()
+    documents["supervisor/summary"]["news"] = 1
+    target = tmp_path / "i.json"
+    assert main(["import", "storm", saved(documents), "-o", str(target)]) == 0
+    captured = capsys.readouterr()
+    assert "ignored 1 unknown field: news ×1" in captured.err
+    assert "reading: " in captured.err
+    assert "imported by streamplace from storm" in Instance.load(target).origin
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["import", "strom", "x"], "did you mean storm?"),
+        (["import", "storm"], "SOURCE is missing"),
+        (["import", "storm", "nowhere"], "nowhere does not exist"),
+        (["import", "storm", "nowhere", "--json"], "--json needs -o"),
+        (["import", "metis", "x", "--option", "part=3"], "is no option of metis"),
+        (["import", "metis", "x", "--option", "parts=0"], "is out of range"),
+        (["import", "metis", "x", "--option", "parts=2", "--option", "parts=3"], "given twice"),
+        (["export", "kafak", "x"], "did you mean kafka?"),
+        (["export", "kafka"], "INSTANCE is missing"),
+        (["export", "kafka", "examples/hand-8-tasks.json"], "PLAN is missing"),
+    ],
+)
+def test_usage_errors(
+    words: list[str],
+    told: str,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(repository)
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_an_empty_folder_and_a_wrong_document(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert main(["import", "flink", str(tmp_path / "empty")]) == 2
+    assert "holds no file" in capsys.readouterr().err
+    (tmp_path / "bad.json").write_text("[}")
+    assert main(["import", "flink", str(tmp_path / "bad.json")]) == 2
+    assert "is not JSON" in capsys.readouterr().err
+    (tmp_path / "bad.json").write_text('{"hello": 1}')
+    assert main(["import", "storm", str(tmp_path / "bad.json")]) == 2
+    assert "no nodes" in capsys.readouterr().err

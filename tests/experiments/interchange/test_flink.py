@@ -1,0 +1,174 @@
+"""Flink: figures computed by hand from the documents of `systems.flink`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from experiments.interchange.importing import import_instance
+from optim import evaluate, solve
+from optim.errors import InvalidInput
+from optim.plan import Plan
+from tests.experiments.interchange import systems
+from tests.experiments.interchange.systems import JOB, MAP, SINK, SOURCE
+
+
+def test_tasks_hosts_and_load(saved: Callable[..., str]) -> None:
+    made = import_instance("flink", [saved(systems.flink())])
+    instance = made.instance
+    assert instance.operators.ids == ("Source: orders", "Map", "Sink")
+    assert instance.operators.num_tasks.tolist() == [2, 4, 4]
+    assert instance.nodes.ids == ("tm-1-container", "tm-2-container")
+    assert instance.nodes.capacity[:, 0].tolist() == [4.0, 4.0]
+    # the host and data port of a subtask name its task manager, which has another id
+    assert [int(n) for n in instance.tasks.node] == [0, 1, 0, 0, 1, 1, 1, 1, 0, 0]
+    busy = dict(zip(instance.tasks.ids, instance.tasks.load[:, 0].tolist(), strict=True))
+    assert busy["Map/0"] == 0.9  # the metric
+    assert busy["Map/1"] == 0.25  # its metric is NaN: the counter over the duration
+    assert not made.ledger.ignored
+
+
+def test_streams(saved: Callable[..., str]) -> None:
+    instance = import_instance("flink", [saved(systems.flink())]).instance
+    by_name = {
+        (instance.operators.ids[s.source], instance.operators.ids[s.target]): s
+        for s in instance.streams
+    }
+    hashed, forward = by_name["Source: orders", "Map"], by_name["Map", "Sink"]
+    assert (hashed.pattern, hashed.rate) == ("full", pytest.approx(4.0))
+    assert (forward.pattern, forward.rate) == ("one_to_one", pytest.approx(2.0))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "parallelism", "pattern"),
+    [
+        ("FORWARD", 4, "one_to_one"),
+        ("FORWARD", 2, "rescale"),
+        ("RESCALE", 3, "rescale"),
+        ("REBALANCE", 4, "full"),
+        ("BROADCAST", 4, "full"),
+        ("SOMETHING_NEW", 4, "full"),
+    ],
+)
+def test_patterns(saved: Callable[..., str], strategy: str, parallelism: int, pattern: str) -> None:
+    documents = systems.flink()
+    plan = documents[f"jobs/{JOB}/plan"]["plan"]["nodes"][2]
+    plan["inputs"][0]["ship_strategy"] = strategy
+    documents[f"jobs/{JOB}"]["vertices"][2]["parallelism"] = parallelism
+    vertex = documents[f"jobs/{JOB}/vertices/{SINK}"]
+    vertex["subtasks"] = vertex["subtasks"][:parallelism]
+    instance = import_instance("flink", [saved(documents)]).instance
+    assert instance.streams[1].pattern == pattern
+
+
+def test_several_inputs_share_what_is_read(saved: Callable[..., str]) -> None:
+    documents = systems.flink()
+    inputs = documents[f"jobs/{JOB}/plan"]["plan"]["nodes"][2]["inputs"]
+    inputs.append({"num": 1, "id": SOURCE, "ship_strategy": "HASH"})
+    instance = import_instance("flink", [saved(documents)]).instance
+    rates = {(s.source, s.target): s.rate for s in instance.streams}
+    # the sink reads 2 MB/s; the map writes 2 MB/s, the source 4 MB/s
+    assert rates[1, 2] == pytest.approx(2 * 2 / 6)
+    assert rates[0, 2] == pytest.approx(2 * 4 / 6)
+
+
+def test_slots_that_are_shared(saved: Callable[..., str]) -> None:
+    instance = import_instance("flink", [saved(systems.flink())]).instance
+    assert instance.resources == ("cpu", "slot Source: orders", "slot Map", "slot Sink")
+    together = dict.fromkeys(instance.tasks.ids, "tm-1-container")
+    assert evaluate(instance, Plan("x", together)).feasible  # 4 slots take all 10 subtasks
+    for vertex in instance.operators.ids[1:]:
+        assert instance.nodes.capacity[0, instance.resources.index(f"slot {vertex}")] == 4
+
+
+def test_slots_of_one_subtask(saved: Callable[..., str]) -> None:
+    documents = systems.flink()
+    for manager in documents["taskmanagers"]["taskmanagers"]:
+        manager |= {"slotsNumber": 6, "freeSlots": 1}
+    instance = import_instance("flink", [saved(documents)]).instance
+    assert instance.resources == ("cpu", "slot")  # 10 subtasks use 10 slots
+    forced = import_instance("flink", [saved(documents)], [("slots", "sharing")]).instance
+    assert "slot Map" in forced.resources
+
+
+def test_newer_documents_name_the_task_manager(saved: Callable[..., str]) -> None:
+    documents = systems.flink(("elsewhere:1", "nowhere:2"))
+    for name in (SOURCE, MAP, SINK):
+        for i, subtask in enumerate(documents[f"jobs/{JOB}/vertices/{name}"]["subtasks"]):
+            subtask["taskmanager-id"] = f"tm-{1 + i % 2}-container"
+            subtask["endpoint"] = subtask.pop("host")
+    instance = import_instance("flink", [saved(documents)]).instance
+    assert instance.tasks.node.tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
+
+
+def test_unknown_hosts_leave_no_current_placement(saved: Callable[..., str]) -> None:
+    documents = systems.flink(("elsewhere:1", "nowhere:2"))
+    made = import_instance("flink", [saved(documents)])
+    assert not made.instance.has_current
+    assert "where 2 subtasks of Source: orders run is not known" in made.ledger.warnings
+
+
+def test_from_an_address(saved: Callable[..., str], serve: Callable[..., str]) -> None:
+    documents = systems.flink()
+    by_file = import_instance("flink", [saved(documents)]).instance
+    by_net = import_instance("flink", [serve(documents)]).instance
+    assert by_net.sha256 == by_file.sha256
+
+
+def test_plan_within_the_job_page(serve: Callable[..., str]) -> None:
+    documents = systems.flink()
+    plan = documents.pop(f"jobs/{JOB}/plan")["plan"]
+    documents[f"jobs/{JOB}"]["plan"] = plan
+    instance = import_instance("flink", [serve(documents)]).instance
+    assert len(instance.streams) == 2
+
+
+def test_the_import_can_be_solved(saved: Callable[..., str]) -> None:
+    instance = import_instance("flink", [saved(systems.flink())]).instance
+    result = solve(instance, "imc-exact")
+    assert result.termination == "optimal"
+    assert result.evaluation is not None
+    # all fit on one task manager of 4 slots and 4 cores: 2·0.5 + 0.9 + 3·0.25 + 4·0.1
+    assert result.evaluation.internode_traffic == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "told"),
+    [
+        (lambda d: d.pop(f"jobs/{JOB}/plan"), "plan is missing"),
+        (lambda d: d.pop("taskmanagers"), "there are no nodes"),
+        (lambda d: d.pop(f"jobs/{JOB}"), "no job page"),
+        (
+            lambda d: d["taskmanagers"]["taskmanagers"][0].pop("slotsNumber"),
+            r"taskmanagers\[0\]\.slotsNumber is missing",
+        ),
+        (lambda d: d["taskmanagers"]["taskmanagers"][1].update(id="tm-1-container"), "twice"),
+        (lambda d: d[f"jobs/{JOB}"]["vertices"][0].pop("parallelism"), "parallelism is missing"),
+        (
+            lambda d: d[f"jobs/{JOB}"]["vertices"][0].update(parallelism=10**14),
+            "is more than 1000000",
+        ),
+        (
+            lambda d: d[f"jobs/{JOB}"]["vertices"][1].update(parallelism=3),
+            "beyond the parallelism of 3",
+        ),
+        (
+            lambda d: d[f"jobs/{JOB}/plan"]["plan"]["nodes"][1]["inputs"][0].update(id="zz"),
+            r"inputs\[0\]\.id: 'zz' is no vertex",
+        ),
+        (lambda d: d[f"jobs/{JOB}/vertices/{MAP}"].update(id="zz"), "is a vertex of no job page"),
+        (
+            lambda d: d[f"jobs/{JOB}/vertices/{MAP}"]["subtasks"][1].update(subtask=0),
+            "stands twice",
+        ),
+    ],
+)
+def test_what_is_needed_and_absent(
+    saved: Callable[..., str], break_it: Callable[[dict[str, Any]], Any], told: str
+) -> None:
+    documents = systems.flink()
+    break_it(documents)
+    with pytest.raises(InvalidInput, match=told):
+        import_instance("flink", [saved(documents)])

@@ -1,0 +1,113 @@
+"""CSV and moves: what stands in them, and that they come back."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.interchange.exporters.csv_table import read_back as read_table
+from experiments.interchange.exporters.moves import read_back as read_moves
+from experiments.interchange.exporting import export_plan
+from experiments.interchange.placement_files import read_placement
+from experiments.interchange.placing import with_places
+from optim import Instance
+from optim.errors import InvalidInput
+from optim.plan import Plan
+
+ODD = ["plain", "with,comma", 'with "quotes"', "line\nbreak", "=1+1", "ünïcode"]
+
+
+def made(now: list[int] | None = None) -> Instance:
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "odd",
+            "nodes": [{"id": "a"}, {"id": "b, c"}],
+            "operators": [{"id": "op", "group": {"tasks": 2, "state": 3}}],
+            "tasks": [
+                {"id": name, "migration_cost": i} | ({"node": ["a", "b, c"][now[i]]} if now else {})
+                for i, name in enumerate(ODD)
+            ]
+            + (
+                [{"id": f"op/{k}", "node": ["a", "b, c"][now[6 + k]]} for k in range(2)]
+                if now
+                else []
+            ),
+        }
+    )
+
+
+SIDES = st.lists(st.integers(0, 1), min_size=8, max_size=8)
+
+
+@given(SIDES, SIDES)
+def test_tables_come_back(now: list[int], then: list[int]) -> None:
+    instance = made(now)
+    order = [instance.tasks.index[t] for t in [*ODD, "op/0", "op/1"]]
+    node = np.empty(8, dtype=int)
+    node[order] = then
+    plan = Plan.from_indices(instance, node)
+    table = export_plan("csv", instance, plan).texts[""]
+    moves = export_plan("moves", instance, plan).texts[""]
+    assert read_table(table, instance).node.tolist() == node.tolist()
+    assert read_moves(moves, instance).node.tolist() == node.tolist()
+    listed = list(csv.DictReader(io.StringIO(moves, newline="")))
+    assert len(listed) == int((node != instance.tasks.node).sum())
+    assert all(row["from"] != row["to"] for row in listed)
+    replaced = with_places(instance, read_table(table, instance))
+    assert replaced.tasks.node.tolist() == node.tolist()
+    assert replaced.replace(tasks=instance.to_dict()["tasks"]).sha256 == instance.sha256
+
+
+def test_the_rows() -> None:
+    instance = made([0, 0, 0, 0, 0, 0, 1, 1])
+    plan = Plan.from_indices(instance, [1] * 8)
+    rows = list(csv.reader(io.StringIO(export_plan("csv", instance, plan).texts[""], newline="")))
+    assert rows[0] == ["task", "operator", "node", "slot", "current_node", "moves"]
+    assert ["op/0", "op", "b, c", "", "b, c", "no"] in rows
+    assert ["with,comma", "", "b, c", "", "a", "yes"] in rows
+    moves = export_plan("moves", instance, plan).texts[""]
+    assert 'plain,a,"b, c",0\n' in moves
+    assert "op/0" not in moves
+
+
+def test_slots_come_back() -> None:
+    instance = made()
+    plan = Plan.from_indices(instance, [0] * 8, [3] * 8)
+    back = read_table(export_plan("csv", instance, plan).texts[""], instance)
+    assert back.slot is not None
+    assert back.slot.tolist() == [3] * 8
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("task,from,to\nnope,a,a\n", "line 2: 'nope' is no task"),
+        ("task,from,to\nplain,a,z\n", "line 2: 'z' is no node"),
+        ("task,from,to\nplain,a,a\nplain,a,a\n", "line 3: 'plain' stands twice"),
+        ("task,node\nplain,a\n", "and 6 more tasks are not in the table"),
+        ("task,place\nplain,a\n", "lacks"),
+        ("hello\n", "is no placement"),
+        ("", "is no placement"),
+        ("{", "is not JSON"),
+        ('{"format": "streamplace.plan/1"}', "instance is missing"),
+    ],
+)
+def test_placements_that_do_not_fit(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "p"
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=told):
+        read_placement(str(path), made())
+
+
+def test_a_plan_is_a_placement(tmp_path: Path) -> None:
+    instance = made()
+    plan = Plan.from_indices(instance, [1] * 8)
+    plan.save(tmp_path / "p.json")
+    assert read_placement(str(tmp_path / "p.json"), instance).node.tolist() == [1] * 8

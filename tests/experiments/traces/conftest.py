@@ -1,0 +1,17 @@
+"""One Spark session for all tests of traces, and jobs small enough to be summed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A quick session; `run_trace` finds it active."""
+    from experiments.spark.session import spark_session
+
+    with spark_session("local[2]", config={"spark.sql.shuffle.partitions": "2"}) as session:
+        yield session
