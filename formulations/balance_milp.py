@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.balance_classes import solve_by_classes
 from formulations.balance_instance import balance_problem
 from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
 from optim.bounds.touch import touch_bound
+from optim.errors import Problem, UnsuitableMethod
 from optim.evaluation import Violation
+from optim.local_search.balance_making import make_problem
 from optim.local_search.balance_search import search_balance, warm_up
 from optim.registry import Method, Option, Outcome
 from optim.results import Level, Termination
@@ -57,6 +60,8 @@ def run(instance: Instance, request: Request) -> Outcome:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
     begun = time.perf_counter()
     warm_up()
+    if options["form"] in ("auto", "classes"):
+        _warm_up_classes()
     compiled = time.perf_counter() - begun
     request = replace(request, started=request.started + compiled)
     starts, notes, restricted = _starts(problem, request)
@@ -65,7 +70,9 @@ def run(instance: Instance, request: Request) -> Outcome:
     found = search_balance(problem, tuple(starts), request.seed, least, SEARCH_TRIES)
     if found is not None:
         starts.append(found)
-    answer = solve_balance(problem, settings, starts, least)
+    answer = _by_classes(problem, settings, options["form"], starts)
+    if answer is None:
+        answer = solve_balance(problem, settings, starts, least)
     outcome = _outcome(problem, answer, settings)
     outcome.times["compile"] = compiled
     outcome.notes[:0] = notes
@@ -75,6 +82,37 @@ def run(instance: Instance, request: Request) -> Outcome:
     if request.warm_start is not None and outcome.warm_start_accepted is None:
         outcome.warm_start_accepted = problem.is_feasible(request.warm_start.astype(np.int64))
     return outcome
+
+
+def _warm_up_classes() -> None:
+    """Compile the programme over counts, or load it from the disk, on a tiny problem."""
+    solve_by_classes(make_problem([1.0, 1.0], [0, 0], 2), Settings())
+
+
+def _by_classes(
+    problem: BalanceProblem, settings: Settings, form: str, starts: list[Ints]
+) -> BalanceAnswer | None:
+    """Solve by counts of equal key groups, where asked for or where that is the smaller form.
+
+    Raises
+    ------
+    UnsuitableMethod
+        The form is asked for and there are too many classes, or it does not know an option.
+    """
+    if form not in ("auto", "classes"):
+        return None
+    answer = solve_by_classes(problem, settings, starts)
+    if answer is None and form == "classes":
+        raise UnsuitableMethod(
+            Problem(
+                "--option form",
+                form,
+                "needs many equal key groups, one kind of budget, objective=lexicographic and "
+                "drain=soft",
+                "use form=moves",
+            )
+        )
+    return answer
 
 
 def impossible(instance: Instance, problem: BalanceProblem) -> list[Violation]:
@@ -114,7 +152,7 @@ def _settings(request: Request) -> Settings:
     options, limit = request.options, request.time_limit
     return Settings(
         solver=request.solver or METHOD.default_solver or "highs",
-        form=options["form"],
+        form="full" if options["form"] == "full" else "moves",
         objective=options["objective"],
         weights=(float(options["w1"]), float(options["w2"])),
         drain=options["drain"],
@@ -209,9 +247,10 @@ METHOD = Method(
         Option(
             "form",
             "str",
-            "moves",
-            "variables for real moves only, or the paper's one for each key group and node",
-            choices=("moves", "full"),
+            "auto",
+            "variables for real moves only, the paper's one for each key group and node, or counts "
+            "of equal key groups without a solver; auto: classes where these are few, else moves",
+            choices=("auto", "classes", "moves", "full"),
         ),
         Option(
             "objective",

@@ -15,10 +15,11 @@ import numpy as np
 from formulations.balance_instance import balance_problem
 from formulations.balance_milp import METHOD as BALANCE_MILP
 from formulations.balance_milp import impossible
-from formulations.balance_solving import OPTIMAL_POINTS, Settings, solve_balance
+from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
 from optim.bounds.touch import touch_bound
 from optim.local_search.balance_problem import margin, tolerated
 from optim.local_search.balance_search import search_balance, warm_up
+from optim.local_search.balance_watch import Watch
 from optim.registry import Method, Outcome
 from optim.results import Termination
 
@@ -94,13 +95,19 @@ def run(instance: Instance, request: Request) -> Outcome:
         started=request.started,
     )
     bound = touch_bound(after)
-    found = search_balance(after, seed=request.seed, target=bound)
+    watch = Watch(settings.deadline)
+    found = search_balance(after, seed=request.seed, target=bound, watch=watch)
     starts = [emptied] if found is None else [found, emptied]
-    answer = solve_balance(after, settings, starts, bound)
+    if watch.interrupted:
+        answer = BalanceAnswer(placement=next(filter(after.is_feasible, starts), None))
+    else:
+        answer = solve_balance(after, settings, starts, bound)
     moved, left = problem.moves(emptied), int(problem.leaving[emptied].sum())
     notes = [f"{moved} key groups taken off leaving nodes first, {left} still there"]
     times = {"compile": compiled, "build": answer.build_seconds, "solve": answer.solve_seconds}
-    interrupted = any(level.termination == "interrupted" for level in answer.levels)
+    interrupted = watch.interrupted or any(
+        level.termination == "interrupted" for level in answer.levels
+    )
     why = Termination.INTERRUPTED if interrupted else Termination.HEURISTIC
     if answer.placement is None:
         notes.append(

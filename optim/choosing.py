@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _EXACT_TASKS = 400
 _EXACT_MOVES = 60_000
+_EXACT_LINKS = 40
 
 
 def choose_method(instance: Instance, time_limit: float | None = None) -> tuple[str, str]:
@@ -33,7 +34,7 @@ def choose_method(instance: Instance, time_limit: float | None = None) -> tuple[
 
 
 def _candidates(instance: Instance, time_limit: float | None) -> list[tuple[str, str]]:
-    if instance.num_tasks == 0:
+    if instance.num_tasks == 0 and instance.models:
         return [("mba+sam", "operators have performance models and the plan makes the threads")]
     limits = instance.limits
     budget = limits.max_migrations is not None or limits.max_migration_cost is not None
@@ -48,6 +49,9 @@ def _candidates(instance: Instance, time_limit: float | None) -> list[tuple[str,
         if size > _EXACT_MOVES and time_limit is None:
             return [("balance-search", f"{why}, large"), ("balance-milp", why)]
         return [("balance-milp", why), ("balance-search", why)]
+    if instance.has_traffic and _links_bind(instance):
+        why = "traffic over links with a capacity"
+        return [("eoa-milp" if instance.num_tasks <= _EXACT_LINKS else "gma", why), ("gma", why)]
     if instance.has_traffic:
         plain = not np.isfinite(instance.links.capacity).any()
         if plain and instance.num_tasks <= _EXACT_TASKS and _few_groups(instance):
@@ -55,6 +59,12 @@ def _candidates(instance: Instance, time_limit: float | None) -> list[tuple[str,
         why = "tasks with traffic"
         return [("imc-search", why), ("partition", why)]
     return [("storm-even", "no traffic and no current placement: spread evenly")]
+
+
+def _links_bind(instance: Instance) -> bool:
+    """Whether links have a capacity, on nodes whose first resource has one too."""
+    links, nodes = instance.links.capacity, instance.nodes.capacity[:, 0]
+    return bool(np.isfinite(links).any()) and bool(np.isfinite(nodes).all())
 
 
 def _few_groups(instance: Instance) -> bool:

@@ -68,14 +68,19 @@ class Evaluation:
         Mean |u − ū| of the first resource over these nodes.
     used_utilisation
         Load over capacity of the first resource, summed over the nodes in use.
+    used_capacity
+        Capacity of the first resource on the nodes in use, as a share of all nodes' capacity.
     node_tasks, node_loads
         Node to number of tasks, and to background + load per resource.
     nodes_used, slots_used
         Nodes and slots that hold a task.
     migrations, migration_cost
         Tasks that leave their current node, and what that costs.
-    supported_rate, slots, extra_slots, price
-        Model-driven plans: rate the threads sustain, slots acquired, those beyond the plan, $/h.
+    supported_rate, capacity_rate, bottleneck
+        Model-driven plans: input rate that the threads sustain under shuffle grouping, and if every
+        slot were sent what it can take (tuples/s); the operator and slot where the former ends.
+    slots, extra_slots, price
+        Model-driven plans: slots acquired, those beyond the allocation, $/h.
     """
 
     feasible: bool
@@ -93,6 +98,7 @@ class Evaluation:
     deviation: dict[str, float] | None = None
     mean_absolute_deviation: float | None = None
     used_utilisation: float | None = None
+    used_capacity: float | None = None
     node_tasks: dict[str, int] | None = None
     node_loads: dict[str, dict[str, float]] | None = None
     nodes_used: int | None = None
@@ -100,6 +106,8 @@ class Evaluation:
     migrations: int | None = None
     migration_cost: float | None = None
     supported_rate: float | None = None
+    capacity_rate: float | None = None
+    bottleneck: str | None = None
     slots: int | None = None
     extra_slots: int | None = None
     price: float | None = None

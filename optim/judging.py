@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.errors import RefereeRefused, SolverError
+from optim.judging_threads import judge_threads
 from optim.measures import moved_tasks
 from optim.objectives import OBJECTIVES, Objective
 from optim.plan import Plan
@@ -53,6 +54,8 @@ def judge(
     RefereeRefused
         The method promises feasible plans and this one is not.
     """
+    if method.family == "model-driven":
+        return judge_threads(instance, relaxed, method, request, outcome, ignored=ignored)
     began = time.perf_counter()
     objective = OBJECTIVES[outcome.objective or method.objective]
     node, evaluation = _plan_in_hand(relaxed, method, outcome, start, objective, repaired)
@@ -76,7 +79,7 @@ def judge(
         method=method.name,
         solver=outcome.solver or request.solver,
         seed=request.seed,
-        termination=_termination(outcome, objective, gap, request.gap),
+        termination=termination_of(outcome, objective, gap, request.gap),
         plan=plan,
         objective=ObjectiveValue(objective.name, value, objective.sense),
         bound=outcome.bound,
@@ -198,7 +201,7 @@ def _check_bound(
         )
 
 
-def _termination(
+def termination_of(
     outcome: Outcome, objective: Objective, gap: float | None, wanted: float | None
 ) -> Termination:
     """``optimal`` is a matter of the gap, not of what a solver calls it."""

@@ -65,8 +65,10 @@ OBJECTIVES = {
         Objective("cpu_deviation", "min", "share"),
         Objective("mean_absolute_deviation", "min", "share"),
         Objective("used_utilisation", "max", "share"),
+        Objective("used_capacity", "min", "share"),
         Objective("nodes_used", "min", "count"),
         Objective("slots_used", "min", "count"),
+        Objective("slots", "min", "count"),
         Objective("price", "min", "price"),
     )
 }

@@ -111,9 +111,9 @@ class Plan:
         Task id to node id.
     slots
         Task id to slot index, where the method decides slots.
-    threads, nodes, planned_slots
-        For model-driven plans: operator id to number of threads, acquired machines, and the slots
-        that the allocation asked for before mapping.
+    threads, nodes, planned_slots, planned_rate
+        For model-driven plans: operator id to number of threads, acquired machines, the slots that
+        the allocation asked for before mapping, and the input rate it is for, tuples/s.
     method, versions
         What made it.
     """
@@ -124,6 +124,7 @@ class Plan:
     threads: Mapping[str, int] | None = None
     nodes: tuple[AcquiredNode, ...] = ()
     planned_slots: int | None = None
+    planned_rate: float | None = None
     method: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     claimed_instance_sha256: str | None = None
@@ -197,6 +198,7 @@ class Plan:
             "threads": None if self.threads is None else dict(self.threads),
             "nodes": [node.model_dump(exclude_none=True) for node in self.nodes] or None,
             "planned_slots": self.planned_slots,
+            "planned_rate": self.planned_rate,
             "versions": dict(self.versions) or None,
         }
         return {key: value for key, value in parts.items() if value is not None}
@@ -234,6 +236,7 @@ class Plan:
             threads=document.threads,
             nodes=tuple(document.nodes),
             planned_slots=document.planned_slots,
+            planned_rate=document.planned_rate,
             method=document.method,
             versions=document.versions,
             claimed_instance_sha256=document.instance_sha256,

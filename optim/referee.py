@@ -65,7 +65,7 @@ def evaluate(instance: Instance, plan: Plan, ignore: Iterable[str] = ()) -> Eval
     if plan.threads is not None:
         from optim.referee_model_driven import evaluate_model_driven
 
-        return evaluate_model_driven(instance, plan)
+        return evaluate_model_driven(instance.without_limits(ignore), plan)
     judged = instance.without_limits(ignore)
     node = plan.node_indices(instance)
     slot = plan.slot_indices(instance)
@@ -172,7 +172,16 @@ def _spread(instance: Instance, share: Floats, counts: Any) -> dict[str, Any]:
         "used_utilisation": (
             float((first[used] * capacity).sum() / capacity.sum()) if capacity.sum() > 0 else None
         ),
+        "used_capacity": _used_capacity(instance, counts > 0),
     }
+
+
+def _used_capacity(instance: Instance, used: Any) -> float | None:
+    """Share of all capacity of the first resource that stands on nodes in use."""
+    capacity = instance.nodes.capacity[:, 0]
+    if not np.isfinite(capacity).all() or capacity.sum() <= 0:
+        return None
+    return float(capacity[used].sum() / capacity.sum())
 
 
 def _slot_figures(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from optim.progress import Progress
     from optim.results import Level, Termination
     from optim.tables import Ints
+    from optim.threads import ThreadPlacement
 
 GROUP = "streamplace.methods"
 Kind = Literal["exact", "heuristic", "search"]
@@ -170,6 +171,8 @@ class Outcome:
         Whether the solver took the start; ``None`` when unknown or there was none.
     reasons
         Why the instance is infeasible.
+    threads
+        What a model-driven method decides instead of `node` and `slot`.
     own_order
         An option ranks plans by more than the objective, so that staying or the start must not
         replace the plan by the objective alone.
@@ -189,6 +192,7 @@ class Outcome:
     times: dict[str, float] = field(default_factory=dict)
     solver: str | None = None
     reasons: tuple[Violation, ...] = ()
+    threads: ThreadPlacement | None = None
     own_order: bool = False
 
 

@@ -94,11 +94,13 @@ def solve(
         repair = True
     chosen = get_method(method)
     request = _request(chosen, solver, time_limit, gap, seed, threads, options, progress)
-    check_suitable(chosen, relaxed, repair=repair)
+    threads = chosen.family == "model-driven"  # their plans hold no tasks to mend
+    check_suitable(chosen, relaxed, repair=repair and not threads)
     start = resolve_start(relaxed, chosen, warm_start, request)
     outcome = _run(chosen, relaxed, request, start)
     repaired = False
-    if repair and outcome.termination is not Termination.INFEASIBLE:
+    threads = chosen.family == "model-driven"  # their plans hold no tasks to mend
+    if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
         repaired = finish(relaxed, outcome)
     outcome.notes[:0] = notes
     outcome.times.setdefault("total", time.perf_counter() - started)

@@ -76,11 +76,35 @@ def _missing_links(instance: Instance) -> str | None:
     return None if instance.links.ids else "the instance has none"
 
 
+def _missing_capacity(instance: Instance) -> str | None:
+    without = np.flatnonzero(~np.isfinite(instance.nodes.capacity[:, 0]))
+    return f"{instance.nodes.ids[without[0]]} has none" if len(without) else None
+
+
 def _missing_models(instance: Instance) -> str | None:
     for name, model in zip(instance.operators.ids, instance.operators.model, strict=True):
         if model is None:
             return f"{name} has none"
     return None if instance.num_operators else "the instance has no operators"
+
+
+def _missing_input_rate(instance: Instance) -> str | None:
+    if not instance.input_rate:
+        return "it is 0" if instance.input_rate == 0 else "the instance has none"
+    without = np.flatnonzero(np.isnan(instance.operators.tuple_rate))
+    return f"that of {instance.operators.ids[without[0]]} does not" if len(without) else None
+
+
+def _missing_whole_slots(instance: Instance) -> str | None:
+    share = instance.limits.max_utilisation
+    for name, value in zip(instance.resources, share.tolist(), strict=True):
+        if value != 1:
+            return f"{name} has {value:g}"
+    return None
+
+
+def _missing_vm_types(instance: Instance) -> str | None:
+    return None if instance.vm_types else "the instance has none"
 
 
 NEEDS = {
@@ -93,7 +117,17 @@ NEEDS = {
     "topologies": ("operators[].topology", _missing_topologies),
     "slots": ("nodes[].slots", _missing_slots),
     "links": ("links", _missing_links),
+    "capacity": ("nodes[].capacity of the first resource", _missing_capacity),
     "models": ("operators[].model", _missing_models),
+    "tuple_rates": (
+        "input_rate, and streams[].selectivity from which all tuple rates follow",
+        _missing_input_rate,
+    ),
+    "vm_types": ("vm_types", _missing_vm_types),
+    "whole_slots": (
+        "limits.max_utilisation left out: models are in percent of a whole slot",
+        _missing_whole_slots,
+    ),
 }
 """What a method may need: words for it, and a test that names what is missing."""
 
@@ -123,7 +157,8 @@ def check_suitable(method: Method, instance: Instance, *, repair: bool = False) 
     """Refuse a method that lacks what it needs, or would not keep a limit that is set.
 
     With `repair`, limits that are not honoured pass: the repair finishes the plan, and the referee
-    has the last word. Capacity is never asked for: a method that overloads by design says so.
+    has the last word. Capacity is never asked for: a method that overloads by design says so; of
+    one that knows no capacity and promises nothing, the round robins, nor is that of links.
 
     Raises
     ------
@@ -148,12 +183,22 @@ def _unmet_needs(method: Method, instance: Instance) -> Iterable[Problem]:
 def _remedy(need: str) -> str:
     if need == "current_placement":
         return "give each task its node, or use a method that places from scratch"
+    if need == "models":
+        return "give every operator a model, a list of measured points under models"
+    if need == "tuple_rates":
+        return "give input_rate above 0, and each stream its selectivity"
+    if need == "whole_slots":
+        return "scale the models' cpu and memory instead, or --ignore max_utilisation"
+    if need == "vm_types":
+        return "list the machines that may be acquired: id, slots, price"
     return "see `streamplace methods` for what each method needs"
 
 
 def _unhonoured(method: Method, limits: Mapping[str, str]) -> Iterable[Problem]:
+    overloads = "capacity" not in method.honours and not method.promises_feasibility
+    passed = {"capacity", "links"} if overloads else {"capacity"}
     for name, words in limits.items():
-        if name not in method.honours and name != "capacity":
+        if name not in method.honours and name not in passed:
             yield Problem(
                 method.name,
                 None,

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List the moves from one placement to another, and the figures before and after."""
+    from experiments.cli.diff_threads import diff_threads, hold_threads
     from experiments.cli.inputs import load_instance
     from optim.errors import InvalidInput, Problem
 
@@ -37,6 +38,9 @@ def run(args: argparse.Namespace) -> int:
             Problem("PLAN", None, f"is given {len(args.plans)} times", "at most two")
         )
     instance = load_instance(args.instance)
+    if len(args.plans) == 2 and hold_threads(args.plans):
+        diff_threads(instance, args.plans, as_json=args.json)
+        return int(ExitCode.OK)
     before, after = _sides(instance, args.plans)
     moves = _moves(instance, before[1], after[1])
     show = _print_json if args.json else _print_text

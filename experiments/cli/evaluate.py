@@ -33,19 +33,22 @@ def run(args: argparse.Namespace) -> int:
     from optim import Plan, evaluate
 
     instance = load_instance(args.instance)
-    evaluation = evaluate(instance, Plan.load(args.plan), args.ignore)
+    plan = Plan.load(args.plan)
+    evaluation = evaluate(instance, plan, args.ignore)
     if args.json:
         print_json(evaluation.to_dict())
     else:
         from experiments.cli.blocks import print_nodes, print_violations
         from experiments.cli.console import answer_console
         from experiments.cli.tables import metric_table, size_line, verdict
+        from experiments.cli.threads_text import print_threads
 
         console = answer_console()
         console.print(size_line(instance), soft_wrap=True)
         console.print()
         console.print(metric_table(instance, [("plan", evaluation)]))
         print_nodes(console, instance, evaluation)
+        print_threads(console, instance, plan, evaluation)
         console.print()
         console.print(verdict(evaluation))
         print_violations(console, evaluation.violations)

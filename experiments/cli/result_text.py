@@ -11,6 +11,7 @@ from experiments.cli.console import name
 from experiments.cli.numbers import duration, number, percent, plural
 from experiments.cli.problems import printable
 from experiments.cli.tables import figure, metric_table, unit_of, verdict
+from experiments.cli.threads_text import print_threads
 from optim.objectives import OBJECTIVES
 from optim.results import Termination
 
@@ -60,6 +61,7 @@ def print_result(
         console.print()
         console.print(metric_table(instance, _columns(instance, result)))
         print_nodes(console, instance, result.evaluation)
+        print_threads(console, instance, result.plan, result.evaluation)
         console.print()
         _print_moves(console, instance, result)
         console.print(verdict(result.evaluation))

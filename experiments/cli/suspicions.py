@@ -28,7 +28,7 @@ def suspicions(instance: Instance) -> list[Problem]:
     list of Problem
         Path, value, reason and what to look at; empty when nothing is odd.
     """
-    checks = (_resources, _nodes, _tasks, _traffic, _current, _limits)
+    checks = (_resources, _nodes, _tasks, _traffic, _current, _limits, _models)
     return [problem for check in checks for problem in check(instance)]
 
 
@@ -123,7 +123,8 @@ def _may_stay(instance: Instance, task: int) -> bool:
 
 def _traffic(instance: Instance) -> Iterator[Problem]:
     rates = np.array([s.rate for s in instance.streams if not s.replaced], dtype=np.float64)
-    if (len(rates) or len(instance.traffic.rate)) and not instance.has_traffic:
+    carries = instance.num_tasks and (len(rates) or len(instance.traffic.rate))
+    if carries and not instance.has_traffic:
         yield Problem("streams", None, "carry nothing: all rates are 0")
     yield from _wide("streams and traffic", None, np.concatenate([rates, instance.traffic.rate]))
 
@@ -153,6 +154,23 @@ def _limits(instance: Instance) -> Iterator[Problem]:
             float(limits.max_utilisation[r]),
             "allows more than the capacity",
         )
+
+
+def _models(instance: Instance) -> Iterator[Problem]:
+    used = set(instance.operators.model)
+    for name, points in instance.models.items():
+        if name not in used:
+            yield Problem(f"models.{name}", None, "is the model of no operator")
+        over = [p.threads for p in points if max(p.cpu, p.memory) > 100]
+        if over:
+            yield Problem(
+                f"models.{name}",
+                None,
+                f"needs more than a slot at {plural(over[0], 'thread')}",
+                "figures are percent of one slot; such thread counts are not used",
+            )
+    if instance.models and not instance.num_tasks and not instance.input_rate:
+        yield Problem("input_rate", instance.input_rate, "is not given: no threads can be planned")
 
 
 def _named(ids: tuple[str, ...], which: np.ndarray | list[int]) -> str:

@@ -44,8 +44,11 @@ METRICS = (
     Metric("slots_used", "slots used", "count"),
     Metric("migrations", "moves", "count"),
     Metric("migration_cost", "migration cost", "state"),
-    Metric("supported_rate", "supported rate", "number", True),
-    Metric("price", "price", "number", False),
+    Metric("slots", "slots acquired", "count", False),
+    Metric("extra_slots", "beyond the allocation", "count", False),
+    Metric("supported_rate", "supported input rate", "rate", True),
+    Metric("capacity_rate", "input rate by capacity", "rate", True),
+    Metric("price", "price", "price", False),
 )
 
 
@@ -81,6 +84,8 @@ def size_line(instance: Instance) -> str:
     tasks = plural(instance.num_tasks, "task")
     if instance.num_operators:
         tasks += f" of {plural(instance.num_operators, 'operator')}"
+    if instance.models and not instance.num_tasks:
+        return printable(f"{instance.name}: {_model_driven_parts(instance)}")
     parts = [f"{tasks} on {plural(instance.num_nodes, 'node')}", "/".join(instance.resources)]
     if instance.has_traffic:
         parts.append(f"traffic {figure(instance, 'rate', instance.total_traffic)}")
@@ -92,6 +97,17 @@ def size_line(instance: Instance) -> str:
     if leaving:
         parts.append(f"{plural(leaving, 'node')} leaving")
     return printable(f"{instance.name}: {', '.join(parts)}")
+
+
+def _model_driven_parts(instance: Instance) -> str:
+    """Say what an instance holds that leaves threads and machines to the plan."""
+    parts = [f"{plural(instance.num_operators, 'operator')} with performance models"]
+    if instance.input_rate is not None:
+        parts.append(f"input {figure(instance, 'rate', instance.input_rate)}")
+    types = ", ".join(f"{vm.id} of {plural(vm.slots, 'slot')}" for vm in instance.vm_types[:6])
+    more = ", …" if len(instance.vm_types) > 6 else ""
+    parts.append(f"machines {types}{more}" if types else "no machine types")
+    return ", ".join(parts)
 
 
 def node_table(instance: Instance, evaluation: Evaluation) -> Table | None:

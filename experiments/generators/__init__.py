@@ -25,6 +25,13 @@ _MODULES = {
     "cluster": "rebalancing",
     "scale_in": "rebalancing",
     "joint": "rebalancing",
+    "micro_dag": "model_driven",
+    "application_dag": "model_driven",
+    "model_dag": "model_driven",
+    "eoa_random": "allocation",
+    "eoa_testbed": "allocation",
+    "storm_reference": "storm",
+    "storm_cluster": "storm",
 }
 
 

@@ -20,6 +20,7 @@ examples:
   streamplace replay periods/ -o build/replay --policy albic --policy flux --policy static
   streamplace replay --day -o build/day --policy albic:pairs_per_round=3 --policy potc \\
     --scaling utilisation --serialise 0.1 --deserialise 0.1
+  streamplace replay build/trace -o build/real --policy albic --policy cola --placement worst
   streamplace replay --day --day-option nodes=10 --day-option periods=24 -o build/small
 
 The same command takes an interrupted replay up again; further policies may be added to it.
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "instance",
         metavar="INSTANCE",
         nargs="*",
-        help="the periods in order: files, or folders of them",
+        help="the periods in order: files, folders of them, or a folder of `streamplace trace`",
     )
     parser.add_argument("--day", action="store_true", help="make a synthetic day instead")
     _add_pairs(parser, "--day-option", "a parameter of the day, such as nodes=20 or periods=96")
@@ -47,6 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--periods", metavar="N", type=count, help="replay only the first N periods"
+    )
+    parser.add_argument(
+        "--placement",
+        metavar="P",
+        help="where a trace's key groups are at first: round-robin, worst, or a method (default: "
+        "as its description says)",
     )
     budget = parser.add_argument_group("budget a period, in place of the recording's")
     budget.add_argument("--max-migrations", metavar="N", type=whole)
@@ -110,7 +117,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _periods(args: argparse.Namespace) -> tuple[list[Instance], list[str]]:
     from experiments.replay.day import day_periods
-    from experiments.replay.periods import find_files, load_periods
+    from experiments.replay.periods import find_files, load_periods, load_trace
+    from experiments.traces.folder import is_trace
     from optim.errors import InvalidInput, Problem
 
     if args.day == bool(args.instance):
@@ -118,13 +126,23 @@ def _periods(args: argparse.Namespace) -> tuple[list[Instance], list[str]]:
         raise InvalidInput(
             Problem("INSTANCE", None, reason, "name files or folders, or take --day")
         )
+    if args.day and args.placement:
+        raise InvalidInput(Problem("--placement", args.placement, "is of use with a trace only"))
     if args.day:
         periods = day_periods(args.seed, **dict(args.day_option))
         names = [period.name for period in periods]
     elif args.day_option:
         name, value = args.day_option[0]
         raise InvalidInput(Problem(f"--day-option {name}", value, "is of no use without --day"))
+    elif any(is_trace(path) for path in args.instance):
+        if len(args.instance) > 1:
+            raise InvalidInput(Problem("INSTANCE", None, "names a trace and more", "name one"))
+        periods = load_trace(args.instance[0], args.placement, seed=args.seed, most=args.periods)
+        names = [period.name for period in periods]
     else:
+        if args.placement:
+            reason = "is of use with a trace only"
+            raise InvalidInput(Problem("--placement", args.placement, reason))
         periods = load_periods(args.instance)
         names = [str(file) for file in find_files(args.instance)]
     most = args.periods or len(periods)

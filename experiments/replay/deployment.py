@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from optim.instance import Instance
@@ -28,11 +30,14 @@ class Deployment:
         (T,) part of a key group's tuples that goes to its first place.
     merge
         (N,) load that merging partial states costs on each node, or ``None`` for none.
+    memory
+        What a policy remembers from one period to the next.
     """
 
     places: Integers
     share: Floats
     merge: Floats | None = None
+    memory: Mapping[str, list[float]] = field(default_factory=dict)
 
     @classmethod
     def whole(cls, node: Any) -> Deployment:
@@ -62,7 +67,7 @@ class Deployment:
             keep = np.flatnonzero(new_index >= 0)
             merge = np.zeros(len(keep))
             merge[new_index[keep]] = self.merge[keep]
-        return Deployment(new_index[self.places], self.share, merge)
+        return Deployment(new_index[self.places], self.share, merge, self.memory)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,40 @@ def load_periods(paths: Iterable[str | Path]) -> list[Instance]:
     return periods
 
 
+def load_trace(
+    path: str | Path, placement: str | None = None, *, seed: int = 0, most: int | None = None
+) -> list[Instance]:
+    """Return the periods of a trace, empty ones too.
+
+    Parameters
+    ----------
+    path
+        Folder that ``streamplace trace`` made.
+    placement
+        Where key groups are at first, as `experiments.traces.placing.place` takes it; as the job
+        description says if not given. Nothing moves later: policies decide that.
+    seed
+        Of a placement by a method.
+    most
+        Only the first so many periods.
+
+    Raises
+    ------
+    InvalidInput
+        The trace cannot be read, says nothing of nodes, or the placement cannot be made.
+    """
+    from experiments.traces.folder import TraceFolder
+    from experiments.traces.instances import InstanceMaker
+    from experiments.traces.placing import instances
+
+    trace = TraceFolder.open(path)
+    count = len(trace.manifest.periods)
+    count = count if most is None else min(most, count)
+    maker = InstanceMaker(trace, 0, count - 1)
+    chosen = placement or maker.cluster.placement
+    return list(instances(maker, range(count), chosen, seed=seed))
+
+
 def check_periods(periods: Sequence[Instance], names: Sequence[str]) -> None:
     """Refuse periods that do not belong together.
 

@@ -1,4 +1,4 @@
-"""Policies: what plans a period. Any registered method, `static`, and `potc`."""
+"""Policies: what plans a period. Any registered method, `static`, `potc`, and `storm-trigger`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from optim.instance import Instance
 
-OWN = ("static", "potc")
+OWN = ("static", "potc", "storm-trigger")
 """Policies that are no registered methods."""
 
 _SOLVE = (
@@ -199,8 +199,8 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
     Parameters
     ----------
     text
-        A method's name, ``static`` or ``potc``. Methods take ``solver``, ``time_limit`` and ``gap``
-        beside their own options.
+        A method's name, ``static``, ``potc`` or ``storm-trigger``. Methods take ``solver``,
+        ``time_limit`` and ``gap`` beside their own options.
     seed
         Of the hash functions of ``potc``.
     time_limit
@@ -225,6 +225,10 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
         return Static()
     if name == "potc":
         return Potc(seed, **_typed(name, _POTC, given))
+    if name == "storm-trigger":
+        from experiments.replay.storm_trigger import read_trigger
+
+        return read_trigger(given, time_limit)
     if name not in method_names():
         known = ", ".join((*OWN, *method_names()))
         raise InvalidInput(Problem("--policy", name, "is no policy", f"one of {known}"))

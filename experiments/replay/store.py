@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,6 +113,7 @@ def _state_dict(state: State) -> dict[str, Any]:
         "second": deployment.places[:, 1].tolist() if split else None,
         "share": deployment.share.tolist() if split else None,
         "merge": None if deployment.merge is None else deployment.merge.tolist(),
+        "memory": dict(deployment.memory),
         "start_load": state.start_load,
         "changed": state.changed,
     }
@@ -126,5 +127,6 @@ def _read_state(value: Mapping[str, Any]) -> State:
     if value["merge"] is not None:
         merge = np.array(value["merge"])
         deployment = Deployment(deployment.places, deployment.share, merge)
+    deployment = replace(deployment, memory=value.get("memory", {}))
     cluster = Cluster.from_dict(value["cluster"])
     return State(cluster, deployment, value["start_load"], value["changed"])

@@ -104,8 +104,8 @@ def instances(
     placement
         At the beginning of the first of them; with `carry`, of the first one of the trace.
     carry
-        A method that plans every period; its plan is what the next one begins with. An empty period,
-        or one without plan, changes nothing. ``None``: nothing is ever moved.
+        A method that plans every period; its plan is what the next one begins with. An empty
+        period, or one without plan, changes nothing. ``None``: nothing is ever moved.
     seed
         Period p plans with seed + p.
     """

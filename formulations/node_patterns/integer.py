@@ -10,6 +10,7 @@ import numpy as np
 from formulations.node_patterns.count_table import affordable, best_choice
 from optim.linear_model import LinearModel
 from optim.solvers import solve_linear
+from optim.solvers.silence import c_stdout_silenced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,13 +123,14 @@ def _in_process(
     options: dict[str, Any] = {"mip_rel_gap": 0.0, "node_limit": node_limit}
     if seconds is not None:
         options["time_limit"] = seconds
-    answer = milp(
-        -arrays.cost,
-        integrality=np.ones(len(arrays.cost), dtype=np.int64),
-        bounds=Bounds(arrays.lower, arrays.upper),
-        constraints=LinearConstraint(arrays.matrix, arrays.row_lower, arrays.row_upper),
-        options=options,  # type: ignore[arg-type]
-    )
+    with c_stdout_silenced():
+        answer = milp(
+            -arrays.cost,
+            integrality=np.ones(len(arrays.cost), dtype=np.int64),
+            bounds=Bounds(arrays.lower, arrays.upper),
+            constraints=LinearConstraint(arrays.matrix, arrays.row_lower, arrays.row_upper),
+            options=options,  # type: ignore[arg-type]
+        )
     if answer.status == 2:
         return None, -np.inf, True
     done = answer.status == 0

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
     from heuristics.graph_partition.weighted_graph import WeightedGraph
 
-PRESETS = {"deterministic": "DETERMINISTIC", "deterministic_quality": "DETERMINISTIC_QUALITY"}
+PRESETS = {
+    "deterministic": "DETERMINISTIC",
+    "deterministic_quality": "DETERMINISTIC_QUALITY",
+    # does not repeat exactly: benchmarks only
+    "highest_quality": "HIGHEST_QUALITY",
+}
 
 
 def _package() -> Any:

@@ -32,16 +32,27 @@ FINEST = 1e-7
 def touch_bound(problem: BalanceProblem) -> float:
     """Return a load distance that no placement within the limits of `problem` falls below.
 
+    The greater of the bound by touched nodes and of the counting bound (`optim.bounds.counting`).
+
     Parameters
     ----------
     problem
         Unit or weighted costs, weights, leaving nodes, background and allowed sets all count;
         capacities are not read, which only weakens the bound.
     """
-    least = lattice_bound(problem)
-    if problem.num_tasks == 0:
-        return problem.levels(problem.home).distance
+    from optim.bounds.counting import counting_bound
+
     top = problem.levels(problem.home).distance
+    least = touched_bound(problem)
+    return least if least >= top else counting_bound(problem, least, top)
+
+
+def touched_bound(problem: BalanceProblem) -> float:
+    """Return the bound by touched nodes alone: weaker, and a matter of a millisecond."""
+    top = problem.levels(problem.home).distance
+    if problem.num_tasks == 0:
+        return top
+    least = lattice_bound(problem)
     if least >= top:
         return least
     needs = Needs(problem)
@@ -93,6 +104,15 @@ def common_unit(load: Floats, decimals: int = 9) -> float | None:
             unit = divisor / 10.0**power
             return unit if divisor > 0 and unit >= FINEST * top else None
     return None
+
+
+def movable_key_groups(problem: BalanceProblem) -> Bools:
+    """(T,) whether a key group may leave its home at all."""
+    movable = np.ones(problem.num_tasks, dtype=np.bool_)
+    for row, task in enumerate(problem.restricted.tolist()):
+        nodes = problem.allowed_nodes[problem.allowed_indptr[row] : problem.allowed_indptr[row + 1]]
+        movable[task] = bool((nodes != problem.home[task]).any())
+    return movable
 
 
 @dataclass(frozen=True)
@@ -197,15 +217,8 @@ class Needs:
     @cached_property
     def _movable(self) -> Ints:
         """Key groups that may leave their home at all, by (node, load descending)."""
-        problem = self.problem
-        movable = np.ones(problem.num_tasks, dtype=np.bool_)
-        for row, task in enumerate(problem.restricted.tolist()):
-            nodes = problem.allowed_nodes[
-                problem.allowed_indptr[row] : problem.allowed_indptr[row + 1]
-            ]
-            movable[task] = bool((nodes != problem.home[task]).any())
-        order = np.lexsort((-problem.load, problem.home))
-        return order[movable[order]]
+        order = np.lexsort((-self.problem.load, self.problem.home))
+        return order[movable_key_groups(self.problem)[order]]
 
     @cached_property
     def _node(self) -> Ints:

@@ -30,26 +30,34 @@ from optim.local_search.balance_state import (
     worst,
 )
 
+#: What a search remembers from slice to slice, by index.
+BEST, STEP, FAILED, LEVEL = 0, 1, 2, 3
+
+#: The first step down, as a part of the best load distance.
+FIRST_STEP = 0.3
+
 
 @kernel
-def search(
-    fixed, start, deviation, room, spare, budget, seed, goals, levels, tries, partners, target,
-    buffer_size,
-):  # fmt: skip
-    """Return the best placement found and the number of levels tried.
+def begin_search(fixed, start, deviation, room, spare, budget, seed):
+    """Return the state of a search that begins from a placement; `seed` is not 0."""
+    return make_state(fixed, start, deviation, room, spare, budget, seed)
+
+
+@kernel
+def lower(
+    fixed, state, start, best_place, memory, goals, levels, tries, partners, target, buffer_size
+):
+    """Aim at some levels from the start, then let it fall; return whether there is more to try.
 
     Parameters
     ----------
-    fixed
-        The problem.
-    start, deviation, room, spare, budget
-        (T,) placement to begin from, and what follows from it: (N,), (N, E), (N, E), (2,).
-    seed
-        Of the random choices, not 0.
+    fixed, state, start, best_place, memory
+        The problem, the state, where the search began, the best placement so far, and what is
+        remembered.
     goals
-        Levels to aim at straight from the start, before the level falls step by step.
+        Levels to aim at straight from the start before all others.
     levels
-        Levels to try at most.
+        Levels to try in this slice.
     tries
         Levels that may fail one after the other.
     partners
@@ -59,21 +67,22 @@ def search(
     buffer_size
         Key groups of a node that are looked at.
     """
-    state = make_state(fixed, start, deviation, room, spare, budget, seed)
     one, two = np.empty(buffer_size, np.int64), np.empty(buffer_size, np.int64)
-    best, best_place = worst(fixed, state), start.copy()
-    for goal in goals:
-        mend_all(fixed, state, goal, partners, one, two)
-        reached = worst(fixed, state)
-        if reached < best:
-            best = reached
-            best_place[:] = state.place
-        restore(fixed, state, start)
-    restore(fixed, state, best_place)
-    step, failed, level = 0.3, 0, 0
-    while level < levels and best > target * (1.0 + 1e-6) + 1e-9 and failed < tries:
-        level += 1
-        goal = max(target, best * (1.0 - step))
+    for at in range(len(goals) + levels):
+        if at < len(goals):
+            restore(fixed, state, start)
+            mend_all(fixed, state, goals[at], partners, one, two)
+            reached = worst(fixed, state)
+            if reached < memory[BEST]:
+                memory[BEST] = reached
+                best_place[:] = state.place
+            restore(fixed, state, best_place)
+            continue
+        best, failed = memory[BEST], int(memory[FAILED])
+        if best <= target * (1.0 + 1e-6) + 1e-9 or failed >= tries:
+            return False
+        memory[LEVEL] += 1
+        goal = max(target, best * (1.0 - memory[STEP]))
         if failed > 1:
             if failed % 4 == 0:
                 shake(fixed, state, best, 1 + len(state.deviation) // 4, one)
@@ -82,14 +91,14 @@ def search(
         mend_all(fixed, state, goal, partners, one, two)
         reached = worst(fixed, state)
         if reached < best * (1.0 - 1e-9):
-            best = reached
+            memory[BEST] = reached
             best_place[:] = state.place
-            failed = 0
+            memory[FAILED] = 0
         else:
             restore(fixed, state, best_place)
-            failed += 1
-            step = max(0.004, step * 0.6)
-    return best_place, level
+            memory[FAILED] += 1
+            memory[STEP] = max(0.004, memory[STEP] * 0.6)
+    return True
 
 
 @helper

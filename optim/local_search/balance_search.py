@@ -1,17 +1,17 @@
-"""Search portfolio for rebalancing: several starts, one compiled search, the best of all."""
+"""Search portfolio for rebalancing: several starts, compiled searches, the best of all."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.local_search.balance_problem import margin, writable
+from optim.local_search.balance_arrays import changing_part, fixed_part
+from optim.local_search.balance_goals import bisect_goals
+from optim.local_search.balance_watch import Watch
 
 if TYPE_CHECKING:
-    from optim.local_search.balance_problem import BalanceProblem, Floats, Ints
-    from optim.local_search.balance_state import Fixed
+    from optim.local_search.balance_problem import BalanceProblem, Ints
 
 #: Levels that one search may try, and how many may fail in a row.
 LEVELS, TRIES, PARTNERS = 2_000, 40, 6
@@ -22,8 +22,106 @@ SMALL, LARGE = 3_000, 50_000
 #: Key groups of a node that are looked at in large problems: all pairs of two nodes' would be many.
 LOOK_AT = 25
 
+#: Key groups times levels between two looks at the clock.
+SLICE = 60_000
+
 #: First levels aimed at, as a part of the way from the bound to where the start lies.
 FIRST_GOALS = np.array([0.0, 0.003, 0.01, 0.02, 0.04, 0.08, 0.16, 0.3])
+
+
+class Portfolio:
+    """The searches on one problem and the best feasible placement that any of them found.
+
+    Parameters
+    ----------
+    problem
+        What to rebalance.
+    seed
+        Of the random choices.
+    target
+        Load distance at which to stop: a proven bound.
+    watch
+        Clock and ear.
+    """
+
+    def __init__(self, problem: BalanceProblem, seed: int, target: float, watch: Watch) -> None:
+        self.problem, self.seed, self.target, self.watch = problem, seed, target, watch
+        self.best: Ints | None = None
+        self._fixed = fixed_part(problem)
+        self._runs = 0
+
+    def take(self, placement: Ints) -> None:
+        """Keep a placement if it is feasible and the best so far."""
+        problem = self.problem
+        if not problem.is_feasible(placement):
+            return
+        levels = problem.levels(placement)
+        if self.best is not None and not problem.is_better(levels, problem.levels(self.best)):
+            return
+        self.best = placement.copy()
+        if self.watch.tell is not None:
+            self.watch.tell(levels.distance)
+
+    def reached(self) -> bool:
+        """Whether the target is met, or time is up."""
+        if self.watch.over():
+            return True
+        if self.best is None or self.problem.has_leaving:
+            return False
+        return self.problem.levels(self.best).distance <= self.target * (1.0 + 1e-9)
+
+    def aim_at_goals(self, start: Ints) -> None:
+        """Bisect on the load distance from a start."""
+        bisect_goals(self.problem, start, self.seed, self.target, self.watch, self.take_drained)
+
+    def fill(self, start: Ints) -> Ints:
+        """Return the placement by water filling."""
+        from optim.local_search.balance_kernel import water_fill
+
+        placement: Ints = water_fill(self._fixed, *changing_part(self.problem, start))
+        self.take(placement)
+        return placement
+
+    def descend(self, start: Ints, tries: int) -> None:
+        """Let the level fall step by step from a start, in slices."""
+        from optim.local_search import balance_kernel as compiled
+
+        problem, fixed = self.problem, self._fixed
+        self._runs += 1
+        seed = self.seed * 8 + self._runs
+        look_at = LOOK_AT
+        if problem.num_tasks <= LARGE:
+            look_at = int(np.bincount(start, minlength=problem.num_nodes).max()) + 64
+        state = compiled.begin_search(fixed, *changing_part(problem, start), seed)
+        start, best = start.astype(np.int64), start.astype(np.int64)
+        now = problem.levels(start).distance
+        memory = np.array([now, compiled.FIRST_STEP, 0.0, 0.0])
+        # the bound itself lies a rounding below what can be reached
+        parts = FIRST_GOALS if problem.num_tasks <= SMALL else FIRST_GOALS[:0]
+        goals = self.target + (now - self.target) * parts + 1e-8 * max(1.0, self.target)
+        levels = max(1, SLICE // problem.num_tasks)
+        left, more = LEVELS, True
+        while more and left > 0 and not self.watch.over():
+            more = compiled.lower(
+                fixed, state, start, best, memory, goals, min(levels, left), tries, PARTNERS,
+                self.target, look_at,
+            )  # fmt: skip
+            left -= levels
+            goals = goals[:0]
+            if self.watch.deadline is not None:
+                self.take(best)
+        self.take_drained(best)
+
+    def take_drained(self, placement: Ints) -> None:
+        """Take a placement, leaving nodes drained as far as its load distance allows."""
+        from optim.local_search.balance_kernel import drain
+
+        problem = self.problem
+        if problem.has_leaving:
+            reached = problem.levels(placement).distance
+            drained = drain(self._fixed, *changing_part(problem, placement), reached)
+            self.take(drained)
+        self.take(placement)
 
 
 def search_balance(
@@ -32,6 +130,7 @@ def search_balance(
     seed: int = 0,
     target: float = 0.0,
     tries: int = TRIES,
+    watch: Watch | None = None,
 ) -> Ints | None:
     """Return the lexicographically best feasible placement found; ``None`` if there is none.
 
@@ -47,73 +146,63 @@ def search_balance(
         Load distance at which to stop: a proven bound.
     tries
         Levels of the search that may fail one after the other.
+    watch
+        Clock and ear. With one, Ctrl-C keeps the best placement so far; without, it is raised.
     """
     if problem.num_tasks == 0:
         return problem.home
-    fixed = fixed_part(problem)
-    home = _forced_away(problem)
-    candidates = [home, *starts]
+    portfolio = Portfolio(problem, seed, target, watch or Watch())
+    try:
+        run_portfolio(portfolio, starts, tries)
+    except KeyboardInterrupt:
+        if watch is None:
+            raise
+        watch.interrupted = True
+    return portfolio.best
+
+
+def run_portfolio(portfolio: Portfolio, starts: tuple[Ints, ...], tries: int) -> None:
+    """Try one start and search after the other, the quickest first."""
+    home = start_at_home(portfolio.problem)
+    for start in (home, *starts):
+        portfolio.take(start)
+    portfolio.aim_at_goals(home)
+    descend_from_all(portfolio, home, starts, tries)
+
+
+def descend_from_all(
+    portfolio: Portfolio, home: Ints, starts: tuple[Ints, ...], tries: int
+) -> None:
+    """Let the level fall from staying, from water filling, from what was given and from the best.
+
+    Not in large problems, where it gains nothing in the time it takes.
+    """
+    problem = portfolio.problem
+    if portfolio.reached() or problem.num_tasks > LARGE:
+        return
+    begun: list[Ints] = [home]
     if problem.has_leaving or problem.num_tasks <= SMALL:
-        candidates.insert(1, _water(problem, fixed, home))
-    best: Ints | None = None
-    for number, start in enumerate(candidates):
-        found = _searched(problem, fixed, start, seed * 8 + number + 1, target, tries)
-        for placement in (start, found):
-            if placement is None or not problem.is_feasible(placement):
-                continue
-            if best is None or problem.is_better(problem.levels(placement), problem.levels(best)):
-                best = placement
-    return best
-
-
-def fixed_part(problem: BalanceProblem) -> Fixed:
-    """Return the arrays that the kernels read."""
-    from optim.local_search.balance_state import Fixed
-
-    positive = problem.cost[problem.cost > 0]
-    return Fixed(
-        writable(problem.load),
-        writable(problem.cost),
-        writable(problem.home),
-        writable(problem.share),
-        writable(problem.leaving),
-        writable(problem.usage),
-        writable(problem.row_of),
-        writable(problem.must_move),
-        writable(problem.allowed_indptr),
-        writable(problem.allowed_nodes),
-        problem.into_leaving,
-        problem.max_cost is not None,
-        float(np.median(positive)) if len(positive) else 1.0,
-    )
-
-
-def changing_part(
-    problem: BalanceProblem, placement: Ints
-) -> tuple[Ints, Floats, Floats, Floats, Floats]:
-    """Return placement, (N,) deviation, (N, E) room and spare, and (2,) budgets left."""
-    used = problem.node_usage(placement)
-    floor = np.where(problem.leaving[:, None], -math.inf, problem.floor)
-    floor = np.where(floor > 0, floor, -math.inf)
-    budget = np.full(2, math.inf)
-    if problem.max_moves is not None:
-        budget[0] = problem.max_moves - problem.moves(placement)
-    if problem.max_cost is not None:
-        limit = problem.max_cost + float(margin(problem.max_cost))
-        budget[1] = limit - problem.moving_cost(placement)
-    room = problem.headroom + margin(problem.headroom) - used
-    placement = writable(placement)
-    return (placement, problem.node_load(placement) - problem.share, room, used - floor, budget)
+        begun.append(portfolio.fill(home))
+    begun += starts
+    if portfolio.best is not None:
+        begun.append(portfolio.best)
+    for start in begun:
+        if portfolio.reached():
+            return
+        portfolio.descend(start, tries)
 
 
 def warm_up() -> None:
-    """Compile the kernels, or load them from the disk, on a tiny problem."""
+    """Compile the kernels of search and bound, or load them from the disk, on a tiny problem."""
+    from optim.bounds.touch import touch_bound
     from optim.local_search.balance_making import make_problem
 
-    search_balance(make_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[False, False, True]))
+    tiny = make_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[False, False, True], max_moves=1)
+    search_balance(tiny)
+    touch_bound(tiny)
 
 
-def _forced_away(problem: BalanceProblem) -> Ints:
+def start_at_home(problem: BalanceProblem) -> Ints:
     """Return home with the key groups that may not stay on their least loaded allowed node."""
     placement = problem.home.copy()
     load = problem.base_load - problem.share
@@ -124,35 +213,4 @@ def _forced_away(problem: BalanceProblem) -> Ints:
             load[placement[task]] -= problem.load[task]
             load[target] += problem.load[task]
             placement[task] = target
-    return placement
-
-
-def _water(problem: BalanceProblem, fixed: Fixed, start: Ints) -> Ints:
-    from optim.local_search.balance_kernel import water_fill
-
-    placement: Ints = water_fill(fixed, *changing_part(problem, start))
-    return placement
-
-
-def _searched(
-    problem: BalanceProblem, fixed: Fixed, start: Ints, seed: int, target: float, tries: int
-) -> Ints:
-    """Search from a start; then drain leaving nodes as far as the reached distance allows."""
-    from optim.local_search.balance_kernel import drain, search
-
-    large = problem.num_tasks > LARGE
-    most = int(np.bincount(start, minlength=problem.num_nodes).max()) + 64
-    now = problem.levels(start).distance
-    # the bound itself lies a rounding below what can be reached
-    first = FIRST_GOALS if problem.num_tasks <= SMALL else FIRST_GOALS[:0]
-    goals = target + (now - target) * first + 1e-8 * max(1.0, target)
-    look_at = LOOK_AT if large else most
-    tries = min(tries, 3) if large else tries
-    placement: Ints
-    placement, _ = search(
-        fixed, *changing_part(problem, start), seed, goals, LEVELS, tries, PARTNERS, target, look_at
-    )
-    if problem.has_leaving:
-        reached = problem.levels(placement).distance
-        placement = drain(fixed, *changing_part(problem, placement), reached)
     return placement

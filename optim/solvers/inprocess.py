@@ -14,6 +14,7 @@ import numpy as np
 from optim.linear_arrays import TOLERANCE, LinearArrays
 from optim.linear_model import LinearModel
 from optim.solvers.interface import LinearTermination
+from optim.solvers.silence import c_stdout_silenced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -134,11 +135,12 @@ def solve_small_milp(
     if time_limit is not None:
         options["time_limit"] = float(time_limit)
     rows: Any = LinearConstraint(arrays.matrix, arrays.row_lower, arrays.row_upper)
-    answer = milp(
-        sign * arrays.cost, integrality=arrays.integrality.astype(np.int64),
-        bounds=Bounds(arrays.lower, arrays.upper), constraints=rows if arrays.num_rows else (),
-        options=options,
-    )  # fmt: skip
+    with c_stdout_silenced():
+        answer = milp(
+            sign * arrays.cost, integrality=arrays.integrality.astype(np.int64),
+            bounds=Bounds(arrays.lower, arrays.upper), constraints=rows if arrays.num_rows else (),
+            options=options,
+        )  # fmt: skip
     termination = STATUS.get(answer.status, LinearTermination.ERROR)
     x = None if answer.x is None else np.where(arrays.integrality, np.round(answer.x), answer.x)
     if x is None or max(part.max(initial=0.0) for part in arrays.violations(x)) > TOLERANCE:

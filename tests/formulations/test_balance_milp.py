@@ -151,3 +151,33 @@ def _value(result: Result) -> float:
 def _plan(result: Result) -> str:
     assert result.plan is not None
     return result.plan.to_json()
+
+
+def test_counts_of_equal_key_groups_prove_what_solvers_do_not(examples: Path) -> None:
+    instance = Instance.load(examples / "capsys-q1.json")
+    counted = solve(instance, "balance-milp")
+    assert counted.termination is Termination.OPTIMAL
+    assert counted.objective is not None
+    solved = solve(instance, "balance-milp", form="moves", time_limit=1)
+    assert solved.objective is not None
+    assert solved.objective.value >= counted.objective.value - 1e-3
+    assert solved.bound is not None
+    assert solved.bound <= counted.objective.value
+
+
+@pytest.mark.parametrize("form", ["classes", "full"])
+def test_forms_give_the_levels_of_the_moves_form(form: str) -> None:
+    for instance in (LEMMA, LEMMA.replace(limits={"max_migrations": 1})):
+        told = [
+            [level.value for level in solve(instance, "balance-milp", form=f).objective_levels]
+            for f in ("moves", form)
+        ]
+        assert told[1] == pytest.approx(told[0], abs=2e-3)
+
+
+def test_too_many_classes_are_refused_by_name() -> None:
+    tasks = loads_at(*((1 + i / 7, "n0") for i in range(60)))
+    many = instance_of([{}, {}, {}], tasks)
+    with pytest.raises(UnsuitableMethod, match=r"form.*form=moves"):
+        solve(many, "balance-milp", form="classes")
+    assert solve(many, "balance-milp", time_limit=1).plan is not None

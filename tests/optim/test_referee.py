@@ -190,7 +190,10 @@ def test_model_driven_plan_is_predicted_from_the_models() -> None:
             ]
         },
         input_rate=100,
-        vm_types=[{"id": "D2", "slots": 2, "price": 0.2}],
+        vm_types=[
+            {"id": "D1", "slots": 1, "price": 0.1},
+            {"id": "D2", "slots": 2, "price": 0.2},
+        ],
     )
     document = {
         "format": "streamplace.plan/1",
@@ -204,10 +207,14 @@ def test_model_driven_plan_is_predicted_from_the_models() -> None:
     found = evaluate(made, Plan.from_dict(document))
     assert found.feasible
     assert found.supported_rate == pytest.approx(22.5)
-    assert found.slot_utilisation["v#0"] == {"cpu": 70.0, "memory": 10.0}
+    assert found.slot_utilisation["v#0"] == pytest.approx({"cpu": 0.7, "memory": 0.1})
     assert (found.slots, found.extra_slots, found.price) == (2, 1, 0.2)
-    crowded = evaluate(made, Plan.from_dict({**document, "slots": {"o/0": 0, "o/1": 0, "o/2": 0}}))
-    assert rules(crowded) == ["slot_capacity"]
+    crowded = {**document, "slots": {"o/0": 0, "o/1": 0, "o/2": 0}}
+    assert evaluate(made, Plan.from_dict(crowded)).feasible  # 110 % of the machine's two cores
+    crowded["nodes"] = [{"id": "v", "vm_type": "D2", "slots": 1}]
+    assert evaluate(made, Plan.from_dict(crowded)).feasible  # the job has all of the machine
+    crowded["nodes"] = [{"id": "v", "vm_type": "D1", "slots": 1}]
+    assert rules(evaluate(made, Plan.from_dict(crowded))) == ["capacity"]
     torn = evaluate(made, Plan.from_dict({**document, "slots": {"o/0": 0, "o/1": 5}}))
     assert rules(torn) == ["slots", "placed"]
 

@@ -21,6 +21,7 @@ from optim import Plan, evaluate
 
 FOLDER = Path(fig_4a.__file__).parent
 SWEEPS = sorted(FOLDER.glob("*.toml"))
+REAL = ("fig_6", "fig_7", "fig_8")
 
 
 @pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
@@ -29,11 +30,13 @@ def test_every_sweep_is_right_at_full_size(path: Path) -> None:
         spec = load(path)
         assert spec.generators[0].seeds == tuple(range(2000))
         return
-    plan = plan_runs(load(path))
+    # the real jobs' sweeps are the same for every number of nodes: two stand for all
+    changes = {"instances.generate.0.nodes": [1, 100]} if path.stem in REAL else None
+    plan = plan_runs(load(path, changes))
     assert plan.notes == ()
 
 
-@pytest.mark.parametrize("stem", ["fig_6", "fig_7", "fig_8"])
+@pytest.mark.parametrize("stem", REAL)
 def test_only_storm_runs_on_fewer_nodes(stem: str) -> None:
     changes = {"instances.generate.0.capacity": [400]}
     runs = plan_runs(load(FOLDER / f"{stem}.toml", changes)).runs

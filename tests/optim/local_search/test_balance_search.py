@@ -12,14 +12,10 @@ from hypothesis import strategies as st
 from formulations.balance_instance import balance_problem
 from optim.bounds.touch import touch_bound
 from optim.instance import Instance
-from optim.local_search.balance_kernel import search
+from optim.local_search.balance_arrays import changing_part, fixed_part
+from optim.local_search.balance_kernel import BEST, FIRST_STEP, begin_search, lower
 from optim.local_search.balance_making import make_problem
-from optim.local_search.balance_search import (
-    PARTNERS,
-    changing_part,
-    fixed_part,
-    search_balance,
-)
+from optim.local_search.balance_search import PARTNERS, search_balance
 from tests.formulations.balance_cases import brute_force, varied_problem
 
 
@@ -42,11 +38,17 @@ def test_every_step_keeps_the_budgets_it_was_given(seed: int) -> None:
     problem = varied_problem(seed, num_tasks=15, num_nodes=5)
     if not problem.is_feasible(problem.home):
         return
+    fixed = fixed_part(problem)
+    state = begin_search(fixed, *changing_part(problem, problem.home), seed + 1)
+    best = problem.home.copy()
+    staying = problem.levels(problem.home).distance
+    memory = np.array([staying, FIRST_STEP, 0.0, 0.0])
     goals = np.array([0.0, 0.5, 2.0])
-    part = changing_part(problem, problem.home)
-    placement, _ = search(fixed_part(problem), *part, seed + 1, goals, 50, 8, PARTNERS, 0.0, 64)
-    assert problem.is_feasible(placement)
-    assert problem.levels(placement).distance <= problem.levels(problem.home).distance + 1e-9
+    start = problem.home.copy()
+    lower(fixed, state, start, best, memory, goals, 50, 8, PARTNERS, 0.0, 64)
+    assert problem.is_feasible(best)
+    assert problem.levels(best).distance <= staying + 1e-9
+    assert memory[BEST] == pytest.approx(problem.levels(best).distance, abs=1e-9)
 
 
 @settings(max_examples=30)

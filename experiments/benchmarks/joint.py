@@ -1,0 +1,93 @@
+"""Collocation under a load-distance cap: `albic`, `joint-search` and `joint-milp` by back end.
+
+Run: ``python -m experiments.benchmarks.joint [FOLDER]``. FOLDER holds the instances
+``joint_20x400_v40_s0_m20`` and ``joint_60x1200_v40_s0_m50``; without it, and for the further seeds,
+the generator makes their like. Load distance at most 1 point, kernels compiled before.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from experiments.benchmarks.table import print_table
+from experiments.generators import generate
+from optim import Instance, solve
+
+SIZES = ((20, 400, 20), (60, 1_200, 50))
+SEEDS = 5
+MILP_SECONDS, MILP_GAP = 120.0, 0.01
+
+
+def instance_of(
+    nodes: int, key_groups: int, budget: int, seed: int, folder: Path | None
+) -> Instance:
+    """Return the study's instance (seed 0, where there is a folder) or one like it."""
+    name = f"joint_{nodes}x{key_groups}_v40_s0_m{budget}.json.gz"
+    if seed == 0 and folder is not None and (folder / name).is_file():
+        return Instance.load(folder / name)
+    return generate(
+        "joint", seed=seed, nodes=nodes, key_groups=key_groups // nodes, operators=2, varies=40,
+        max_migrations=budget, max_load_distance=1.0,
+    )  # fmt: skip
+
+
+def measure(instance: Instance, method: str, label: str, **given: Any) -> list[object]:
+    """Return a row: collocated share, bound, gap, load distance, moves, seconds."""
+    result = solve(instance, method, **given)
+    found = result.evaluation
+    spent = sum(result.times.get(part, 0.0) for part in ("build", "solve"))
+    if found is None or found.collocation_factor is None:
+        return [instance.name, label, "–", "–", "–", "–", "–", spent]
+    bound = None if result.bound is None else 100.0 * result.bound / (found.total_traffic or 1.0)
+    share = 100.0 * found.collocation_factor
+    gap = "–" if result.gap is None else f"{100.0 * result.gap:.2f} %"
+    shown = "–" if bound is None else f"{bound:.2f}"
+    distance = float(found.load_distance or 0.0)
+    return [instance.name, label, f"{share:.2f}", shown, gap, distance, found.migrations, spent]
+
+
+def main() -> None:
+    """Measure and print the tables."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    rows: list[list[object]] = []
+    solve(instance_of(4, 40, 4, 1, None), "joint-search", max_load_distance=5.0)
+    for nodes, key_groups, budget in SIZES:
+        made = instance_of(nodes, key_groups, budget, 0, folder)
+        rows.append(measure(made, "albic", "albic", ignore=("max_load_distance",)))
+        rows.append(measure(made, "joint-search", "joint-search, 2 s", time_limit=2.0))
+        rows.append(measure(made, "joint-search", "joint-search"))
+        gap = MILP_GAP if nodes > 20 else None
+        label = "joint-milp, gap ≤ 1 %" if gap else "joint-milp"
+        rows.append(measure(made, "joint-milp", label, time_limit=MILP_SECONDS, gap=gap))
+    columns = ["instance", "method", "collocated %", "bound %", "gap", "load distance", "moves"]
+    columns.append("s")
+    print_table("Collocation under a load distance of 1 point", columns, rows)
+    medians = []
+    for nodes, key_groups, budget in SIZES:
+        results = [
+            solve(
+                instance_of(nodes, key_groups, budget, seed, None), "joint-search", time_limit=2.0
+            )
+            for seed in range(1, SEEDS + 1)
+        ]
+        shares = [
+            100.0 * (r.evaluation.collocation_factor or 0.0)
+            for r in results
+            if r.evaluation is not None and r.feasible
+        ]
+        gaps = [100.0 * r.gap for r in results if r.gap is not None]
+        medians.append(
+            [
+                f"{nodes} × {key_groups}, {budget} moves", f"{len(shares)} of {SEEDS}",
+                statistics.median(shares or [0.0]), statistics.median(gaps or [0.0]),
+            ]
+        )  # fmt: skip
+    columns = ["size", "seeds with a plan", "collocated % (median)", "gap % (median)"]
+    print_table("joint-search in 2 s, generated instances", columns, medians)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,335 @@
+"""``eoa_random`` and ``eoa_testbed``: instances of the elastic operator allocation problem.
+
+Demand is derived: tuples at the sources, selectivity of the streams, CPU and bytes a tuple. Each
+node has one uplink; racks share one beside that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.generators.kinds import Kind
+from optim.errors import InvalidInput, Problem
+from optim.registry import Option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from optim.instance import Instance
+
+_REDRAWS = 1000
+_INPUT_RATE = 1000.0
+_CAPACITY = 400.0
+_UNITS = {"cpu": "percent of a core", "rate": "bytes/s"}
+
+
+def uplinks(count: int, capacity: float, background: float = 0.0) -> list[dict[str, Any]]:
+    """One link for each of the nodes n0, n1, …"""
+    return [
+        {"id": f"up-n{i}", "nodes": [f"n{i}"], "capacity": capacity, "background": background}
+        for i in range(count)
+    ]
+
+
+def rack_of(node: int, nodes: int, racks: int) -> int:
+    """Rack of a node; racks are contiguous and as equal as they can be."""
+    return node * racks // nodes
+
+
+def rack_links(
+    nodes: int, racks: int, capacity: float, oversubscription: float
+) -> list[dict[str, Any]]:
+    """One link for each rack: its nodes' uplinks together, divided by the oversubscription."""
+    members: list[list[str]] = [[] for _ in range(racks)]
+    for i in range(nodes):
+        members[rack_of(i, nodes, racks)].append(f"n{i}")
+    return [
+        {"id": f"up-r{k}", "nodes": names, "capacity": capacity * len(names) / oversubscription}
+        for k, names in enumerate(members)
+        if names
+    ]
+
+
+def build_random(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
+    """Draw a query; draw again until its CPU can be packed.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing that can be packed was found, or there are more racks than nodes.
+    """
+    from optim.first_fit import packings
+
+    if p["racks"] > p["nodes"]:
+        raise InvalidInput(Problem("racks", p["racks"], f"is above nodes = {p['nodes']}"))
+    if p["background"] >= p["utilisation"]:
+        reason = f"leaves nothing to place at utilisation {p['utilisation']}"
+        raise InvalidInput(Problem("background", p["background"], reason, "lower it"))
+    for _ in range(_REDRAWS):
+        drawn = _draw(rng, name, p)
+        if any((packed >= 0).all() for packed in packings(drawn)):
+            return drawn
+    reason = f"and the other parameters gave nothing that fits in {_REDRAWS} draws"
+    raise InvalidInput(Problem("utilisation", p["utilisation"], reason, "lower it or raise nodes"))
+
+
+def _draw(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
+    from optim.instance import Instance
+
+    nodes, count = p["nodes"], p["operators"]
+    background = _CAPACITY * rng.uniform(0, 2 * p["background"], nodes)
+    streams = _streams(rng, count)
+    rate = _rates(count, streams)
+    weight = rng.uniform(0.4, 1.6, count)
+    demand = p["utilisation"] * _CAPACITY * nodes - background.sum()
+    load = np.maximum(demand, 1.0) * weight / weight.sum()
+    traffic = sum(rate[s["_from"]] * s["selectivity"] * s["tuple_bytes"] for s in streams)
+    # an uplink carries both ends' share of what is between nodes
+    capacity = p["bandwidth"] * 2.0 * traffic / nodes
+    busiest = capacity * rng.uniform(0, 2 * p["link_background"], nodes)
+    links = uplinks(nodes, capacity)
+    for link, busy in zip(links, busiest, strict=True):
+        link["background"] = float(busy)
+    if p["racks"]:
+        links += rack_links(nodes, p["racks"], capacity, p["oversubscription"])
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": name,
+            "origin": "random query for elastic operator allocation",
+            "units": _UNITS,
+            "resources": ["cpu"],
+            "input_rate": _INPUT_RATE,
+            "nodes": [
+                {
+                    "id": f"n{i}",
+                    "capacity": {"cpu": _CAPACITY},
+                    "background": {"cpu": float(background[i])},
+                    **({"rack": f"r{rack_of(i, nodes, p['racks'])}"} if p["racks"] else {}),
+                }
+                for i in range(nodes)
+            ],
+            "links": links,
+            "operators": [
+                {
+                    "id": f"o{i}",
+                    "group": {"tasks": 1},
+                    "cpu_per_tuple": float(load[i] / rate[i]),
+                }
+                for i in range(count)
+            ],
+            "streams": [
+                {key: value for key, value in s.items() if key != "_from"} for s in streams
+            ],
+            "limits": {"max_utilisation": {"cpu": p["cpu_limit"], "links": p["link_limit"]}},
+        }
+    )
+
+
+def _streams(rng: np.random.Generator, count: int) -> list[dict[str, Any]]:
+    """Each operator but the last feeds one to three later ones."""
+    streams = []
+    for source in range(count - 1):
+        later = np.arange(source + 1, count)
+        fan_out = min(int(rng.integers(1, 4)), len(later))
+        for target in np.sort(rng.choice(later, size=fan_out, replace=False)):
+            streams.append(
+                {
+                    "from": f"o{source}",
+                    "to": f"o{target}",
+                    "selectivity": float(rng.uniform(0.3, 1.0) / fan_out),
+                    "tuple_bytes": float(rng.uniform(100, 1000)),
+                    "_from": source,
+                }
+            )
+    return streams
+
+
+def _rates(count: int, streams: list[dict[str, Any]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """(O,) tuples/s that each operator receives, as the format derives them."""
+    rate = np.zeros(count)
+    fed = np.zeros(count, dtype=np.bool_)
+    for stream in streams:  # senders come in order
+        source, target = stream["_from"], int(stream["to"][1:])
+        if not fed[source]:
+            rate[source] = _INPUT_RATE
+        rate[target] += rate[source] * stream["selectivity"]
+        fed[target] = True
+    rate[~fed] = _INPUT_RATE
+    return rate
+
+
+def build_testbed(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
+    """Build the testbed; the seed draws the nodes' background.
+
+    Raises
+    ------
+    InvalidInput
+        More workers run queries than there are.
+    """
+    from optim.instance import Instance
+
+    nodes = p["nodes"]
+    if p["busy_nodes"] > nodes:
+        raise InvalidInput(Problem("busy_nodes", p["busy_nodes"], f"is above nodes = {nodes}"))
+    background = rng.uniform(0.0, 2 * p["background"], nodes)
+    running = _running(p["busy_nodes"])
+    document = {
+        "format": "streamplace.instance/1",
+        "name": name,
+        "origin": (
+            "the testbed of the Elastic Allocator, SOSE 2014, section V: its nodes, slots, queries "
+            "and workloads; costs, sizes and where the running queries stand are chosen"
+        ),
+        "units": _UNITS,
+        "resources": ["cpu"],
+        "input_rate": p["workload"],
+        "nodes": [
+            {
+                "id": f"n{i}",
+                "capacity": {"cpu": _CAPACITY},
+                "background": {"cpu": float(background[i])},
+                "slots": 3,
+            }
+            for i in range(nodes)
+        ],
+        "links": uplinks(nodes, p["uplink"]),
+        "operators": [
+            *({"id": o, "topology": q} for q, o, _, _ in _RUNNING),
+            *(
+                {"id": o, "topology": "top-k", "group": {"tasks": k}, "cpu_per_tuple": cost}
+                for o, k, cost in _TOP_K
+            ),
+        ],
+        "topologies": [{"id": q} for q in ("word-count", "join", "top-k")],
+        "tasks": running,
+        "streams": [
+            *({"from": a, "to": b, "rate": rate} for a, b, rate in _RUNNING_STREAMS),
+            *(
+                {"from": a, "to": b, "selectivity": s, "tuple_bytes": size}
+                for a, b, s, size in _TOP_K_STREAMS
+            ),
+        ],
+        "limits": {"max_utilisation": {"cpu": p["cpu_limit"], "links": p["link_limit"]}},
+    }
+    return Instance.from_dict(document)
+
+
+_RUNNING = (
+    ("word-count", "sentences", 2, 40.0),
+    ("word-count", "split", 4, 160.0),
+    ("word-count", "count", 6, 300.0),
+    ("join", "orders", 2, 40.0),
+    ("join", "payments", 2, 40.0),
+    ("join", "match", 4, 320.0),
+)
+"""Running queries: (query, operator, tasks, percent of a core in all)."""
+
+_RUNNING_STREAMS = (
+    ("sentences", "split", 6e6),
+    ("split", "count", 9e6),
+    ("orders", "match", 5e6),
+    ("payments", "match", 5e6),
+)
+"""Their streams in bytes/s."""
+
+_TOP_K = (
+    ("requests", 2, 0.10),
+    ("parse", 4, 0.30),
+    ("rolling", 6, 0.60),
+    ("rank", 3, 0.25),
+    ("top", 1, 0.05),
+)
+"""Top-K: (operator, tasks, percent of a core for a tuple/s)."""
+
+_TOP_K_STREAMS = (
+    ("requests", "parse", 1.0, 10e3),
+    ("parse", "rolling", 1.0, 4e3),
+    ("rolling", "rank", 0.5, 2e3),
+    ("rank", "top", 0.2, 2e3),
+)
+"""Its streams: (from, to, tuples sent for one received, bytes)."""
+
+
+def _running(busy: int) -> list[dict[str, Any]]:
+    """Word Count in the first slot, Join in the second, dealt out over the busy workers."""
+    tasks = []
+    turn = 0
+    for query, operator, count, cpu in _RUNNING:
+        for i in range(count):
+            node = f"n{turn % busy}"
+            tasks.append(
+                {
+                    "id": f"{operator}/{i}",
+                    "operator": operator,
+                    "load": {"cpu": cpu / count},
+                    "node": node,
+                    "slot": 0 if query == "word-count" else 1,
+                    "allowed": [node],
+                }
+            )
+            turn += 1
+    return tasks
+
+
+_LIMITS = (
+    Option("cpu_limit", "float", 1.0, "D_cpu, share of a node's CPU", minimum=0.01, maximum=1),
+    Option("link_limit", "float", 1.0, "D_bw, share of a link", minimum=0.01, maximum=1),
+)
+
+KINDS = {
+    "eoa_random": Kind(
+        name="eoa_random",
+        summary="Random queries of single operators on nodes with background, uplinks and racks",
+        build=build_random,
+        parameters=(
+            Option("nodes", "int", 10, "number of nodes", minimum=2, maximum=10_000),
+            Option(
+                "operators", "int", 20, "operators, one task each", minimum=2, maximum=100_000
+            ),
+            Option(
+                "utilisation", "float", 0.6, "CPU of all, background included", minimum=0.01,
+                maximum=1,
+            ),
+            Option(
+                "background", "float", 0.1, "mean share of a node's CPU in use before", minimum=0,
+                maximum=0.9,
+            ),
+            Option(
+                "bandwidth", "float", 3.0,
+                "uplinks: multiple of what each would carry if nothing were collocated",
+                minimum=0.01,
+            ),
+            Option(
+                "link_background", "float", 0.1, "mean share of an uplink in use before",
+                minimum=0, maximum=0.5,
+            ),
+            Option("racks", "int", 0, "racks with a shared uplink; 0 for none", minimum=0),
+            Option(
+                "oversubscription", "float", 2.0, "uplinks of a rack's nodes over the rack's",
+                minimum=0.1,
+            ),
+            *_LIMITS,
+        ),
+    ),
+    "eoa_testbed": Kind(
+        name="eoa_testbed",
+        summary="Workers of 4 cores and 3 slots; Word Count and Join run, Top-K is placed",
+        source="Elastic Allocator, SOSE 2014, section V (costs and sizes chosen)",
+        build=build_testbed,
+        parameters=(
+            Option("workload", "float", 600.0, "tuples/s of Top-K", minimum=1e-6, maximum=1e9),
+            Option("nodes", "int", 10, "number of workers", minimum=1, maximum=10_000),
+            Option("busy_nodes", "int", 6, "workers that run queries already", minimum=1),
+            Option(
+                "background", "float", 20.0, "mean of what the system uses, percent of a core",
+                minimum=0, maximum=200,
+            ),
+            Option("uplink", "float", 20e6, "of each worker, bytes/s", minimum=1),
+            *_LIMITS,
+        ),
+    ),
+}  # fmt: skip
+"""Kinds of this module by name."""

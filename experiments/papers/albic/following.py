@@ -1,0 +1,117 @@
+"""What the figures share: periods one after the other, solver traces, and results kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from optim.instance import Instance
+
+Row = dict[str, Any]
+
+#: For the joint optimum in a plan's place.
+SECONDS = 5.0
+
+#: Name in tables, method, and what it is told.
+Policy = tuple[str, str, dict[str, Any]]
+
+
+def kept(folder: Path, key: Mapping[str, Any], make: Callable[[], list[Row]]) -> list[Row]:
+    """Return what was made for a key before, or make it and keep it in the folder."""
+    from optim.files import write_atomic
+
+    text = json.dumps(key, sort_keys=True, default=str)
+    path = folder / "parts" / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
+    if path.is_file():
+        stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return list(stored["rows"])
+    rows = make()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, json.dumps({"key": text, "rows": rows}))
+    return rows
+
+
+def placed(instance: Instance, node: NDArray[np.int32]) -> Instance:
+    """Return the instance with its tasks on other nodes now."""
+    tasks = instance.to_dict()["tasks"]
+    ids = instance.nodes.ids
+    for task, place in zip(tasks, node.tolist(), strict=True):
+        task["node"] = ids[place]
+    return instance.replace(tasks=tasks)
+
+
+def follow(periods: Sequence[Instance], policy: Policy, *, optimum: bool = False) -> list[Row]:
+    """Plan period after period, each from where the last plan left the key groups.
+
+    Parameters
+    ----------
+    periods
+        Loads and traffic; the placement of the first.
+    policy
+        Who plans.
+    optimum
+        Whether to search, for every period, what could be collocated in its place: with the same
+        budget, at the load distance that the plan has.
+
+    Raises
+    ------
+    StreamplaceError
+        There is no plan.
+    """
+    from optim import solve
+    from optim.errors import StreamplaceError
+
+    name, method, given = policy
+    node = periods[0].tasks.node
+    rows = []
+    for number, period in enumerate(periods):
+        now = placed(period, node)
+        result = solve(now, method, seed=number, **given)
+        if result.plan is None or result.evaluation is None:
+            raise StreamplaceError(f"{name} has no plan in period {number} of {period.name}")
+        found = result.evaluation
+        row: Row = {
+            "policy": name,
+            "period": number,
+            "distance": found.load_distance,
+            "collocated": 100.0 * (found.collocation_factor or 0.0),
+            "migrations": found.migrations,
+            "seconds": sum(result.times.get(part, 0.0) for part in ("build", "solve")),
+            "nodes": int((~now.nodes.leaving).sum()),
+        }
+        if optimum:
+            row |= best_instead(now, float(found.load_distance or 0.0), number)
+        rows.append(row)
+        node = result.plan.node_indices(now)
+    return rows
+
+
+def best_instead(instance: Instance, distance: float, seed: int) -> Row:
+    """Return the collocation that `joint-search` finds at a load distance, and its proven bound."""
+    from optim import solve
+
+    result = solve(
+        instance, "joint-search", seed=seed, max_load_distance=distance + 1e-6,
+        ignore=("max_load_distance",), time_limit=SECONDS,
+    )  # fmt: skip
+    total = instance.total_traffic or 1.0
+    found = 0.0 if result.evaluation is None else result.evaluation.collocation_factor or 0.0
+    return {
+        "joint": 100.0 * found,
+        "bound": None if result.bound is None else 100.0 * result.bound / total,
+    }
+
+
+def frame(rows: list[Row]) -> Any:
+    """Return rows as a frame."""
+    import pandas as pd
+
+    return pd.DataFrame(rows)

@@ -1,0 +1,119 @@
+"""One line a method, all plans judged by the same figures of the referee."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from experiments.papers.drawing import draw_bars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from optim.instance import Instance
+
+METHOD, BETWEEN = "method", "traffic between nodes (%)"
+_SHIFT = 0.01
+
+
+def can_run(instance: Instance, result: Mapping[str, Any]) -> bool:
+    """Whether Storm can run a plan: feasible, and every topology gets exactly its workers.
+
+    A plan without slots passes when some numbers of workers on the nodes do it.
+    """
+    import numpy as np
+
+    from formulations.storm_jobs import storm_jobs
+    from formulations.storm_starts import workers_of
+
+    if result["plan"] is None or not result["evaluation"]["feasible"]:
+        return False
+    if result["plan"].get("slots") is not None:
+        return True
+    index = instance.nodes.index
+    assignment = result["plan"]["assignment"]
+    node = np.array([index[assignment[t]] for t in instance.tasks.ids], dtype=np.int64)
+    return workers_of(instance, storm_jobs(instance, "storm-milp"), node) is not None
+
+
+def table_of(
+    instances: Callable[[], Mapping[str, Instance]],
+) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Return the function that makes the table.
+
+    Parameters
+    ----------
+    instances
+        The sweep's, by name; called when the table is made.
+    """
+
+    def table(rows: pd.DataFrame) -> pd.DataFrame:
+        import pandas as pd
+
+        known = instances()
+        lines = []
+        for label in dict.fromkeys(rows["method_label"]):
+            lines.append(_line(str(label), rows[rows["method_label"] == label], known))
+        return pd.DataFrame(lines)
+
+    return table
+
+
+def _line(label: str, rows: pd.DataFrame, known: Mapping[str, Instance]) -> dict[str, Any]:
+    import numpy as np
+
+    results = [json.loads(text) for text in rows["result"]]
+    judged = [r["evaluation"] for r in results if r["plan"] is not None]
+    names = [str(name) for name in rows["instance"]]
+    between = [100.0 * e["internode_traffic"] / e["total_traffic"] for e in judged]
+    slots = [
+        100.0 * e["interslot_traffic"] / e["total_traffic"]
+        for e in judged
+        if e["interslot_traffic"] is not None
+    ]
+    seconds = rows["time_build"].fillna(0.0) + rows["time_solve"].fillna(0.0)
+    runs = [can_run(known[name], r) for name, r in zip(names, results, strict=True)]
+    return {
+        METHOD: label,
+        BETWEEN: _mean(between),
+        "traffic between slots (%)": _mean(slots),
+        "fullest node (%)": _mean([100.0 * e["max_utilisation"] for e in judged]),
+        "deviation of CPU use": _mean([e["deviation"]["cpu"] for e in judged]),
+        "nodes used": _mean([float(e["nodes_used"]) for e in judged]),
+        "feasible (%)": 100.0 * sum(e["feasible"] for e in judged) / len(results),
+        "Storm can run (%)": 100.0 * float(np.mean(runs)),
+        "proven (%)": 100.0 * float((rows["termination"] == "optimal").mean()),
+        "seconds": float(np.exp(np.log(seconds + _SHIFT).mean()) - _SHIFT),
+    }
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else float("nan")
+
+
+def plot(table: pd.DataFrame, axes: Axes) -> None:
+    """Draw traffic between nodes, one bar a method."""
+    draw_bars(axes, table.dropna(subset=[BETWEEN]), METHOD, BETWEEN)
+    axes.set_xlabel(BETWEEN)
+
+
+def measured(table: pd.DataFrame) -> list[str]:
+    """Say who sends least between nodes, and how far Storm's schedulers are from it."""
+    whole = table[table["feasible (%)"] == 100.0].sort_values(BETWEEN, kind="stable")
+    best = whole.iloc[0]
+    said = [
+        f"Of those that place every instance within its limits, {best[METHOD]} sends least between "
+        f"nodes: {best[BETWEEN]:.1f} % of all traffic."
+    ]
+    for label in ("storm-online", "storm-online, few nodes", "gma", "top-down", "storm-even"):
+        mine = table[table[METHOD] == label]
+        if len(mine):
+            line = mine.iloc[0]
+            said.append(
+                f"{label}: {line[BETWEEN]:.1f} %, feasible {line['feasible (%)']:.0f} %, Storm can "
+                f"run {line['Storm can run (%)']:.0f} %."
+            )
+    return said

@@ -1,0 +1,12 @@
+"""Adaptive scheduling in Storm
+
+L. Aniello, R. Baldoni and L. Querzoni, *Adaptive online scheduling in Storm*, DEBS 2013,
+[doi:10.1145/2488222.2488267](https://doi.org/10.1145/2488222.2488267).
+
+Default is Storm's own scheduler, [`storm-even`](../methods/storm-even.md); offline and online are
+the paper's, [`storm-offline`](../methods/storm-offline.md) and
+[`storm-online`](../methods/storm-online.md); the optimum is
+[`storm-milp`](../methods/storm-milp.md), where it proves one. The paper measures the latency of
+events on a real cluster. Here it is the traffic that makes it: the share of all tuples that go from
+one node, or from one slot, to another.
+"""

@@ -1,0 +1,42 @@
+"""Several topologies together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from experiments.papers.figure import Figure
+from experiments.papers.storm.traffic import (
+    PAPER,
+    READING,
+    against_default,
+    plot_shares,
+    shares_by,
+)
+from experiments.papers.sweeps import sweep_rows
+
+_NAME = "topologies"
+_METHODS = ("default", "offline", "online", "online on few nodes", "optimum")
+
+FIGURE = Figure(
+    name="storm/topologies",
+    title="Several topologies together",
+    source="Aniello, Baldoni and Querzoni, DEBS 2013, section 4",
+    words=PAPER,
+    rows=sweep_rows(
+        Path(__file__).with_name("topologies.toml"),
+        reduced={"instances.generate.0.seeds": {"from": 0, "to": 0}},
+        wide=True,
+    ),
+    table=shares_by("instance.topologies", _NAME, _METHODS),
+    plot=plot_shares(_NAME),
+    measured=against_default,
+    readings=(
+        READING,
+        "Each topology is a spout and two stages of two executors, and asks for two workers. "
+        "Spread over as many nodes as it has workers, as Storm does, it can save little; on few "
+        "nodes is online with node_spread 0 and delta 1. All CPU is 45 % busy here, so that two "
+        "nodes can hold one topology.",
+    ),
+    size="Full: 1 to 4 topologies on 4 nodes of 4 slots, three seeds each. Reduced: one seed.",
+    panels=2,
+)

@@ -1,0 +1,158 @@
+"""``storm-trigger``: when Storm's online scheduler reschedules (Aniello et al. 2013, 3.2.1).
+
+A running schedule is replaced
+
+- when a node's load has been at or above its capacity for longer than `window` seconds, and the
+  fresh schedule lowers the load of an overloaded node; or
+- at most once in `interval` seconds, when a fresh schedule lowers the traffic between nodes by at
+  least `gain` percent.
+
+Periods last `period` seconds. Whatever keeps a node overloaded, `interval` also spaces the attempts
+after an overload, so that a cluster without a better schedule is not scheduled anew every period.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.replay.deployment import Deployment, collocated_traffic
+from experiments.replay.policies import ByMethod, Planned
+from optim.errors import InvalidInput, Problem
+from optim.measures import node_loads
+from optim.registry import Option
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from optim.instance import Instance
+
+OPTIONS = (
+    Option("method", "str", "storm-online", "what makes the fresh schedule"),
+    Option("window", "float", 60.0, "X: seconds of overload that are borne", minimum=0.0),
+    Option("gain", "float", 10.0, "R: least gain in traffic between nodes, percent", minimum=0.0),
+    Option("interval", "float", 180.0, "P: seconds between two schedules", minimum=0.0),
+    Option("period", "float", 60.0, "seconds a period lasts", minimum=1e-9),
+)
+
+OVERLOADED, SINCE = "overloaded_for", "since_schedule"
+"""What is remembered: seconds of overload without a break (of each node), and since the last time
+that a schedule was made."""
+
+
+@dataclass(frozen=True)
+class StormTrigger:
+    """Reschedules on overload, or for less traffic between nodes.
+
+    Attributes
+    ----------
+    planner
+        Makes the fresh schedule.
+    window, gain, interval, period
+        As `OPTIONS`.
+    """
+
+    planner: ByMethod
+    window: float = 60.0
+    gain: float = 10.0
+    interval: float = 180.0
+    period: float = 60.0
+    scales: bool = False
+
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that the scheduler cannot plan, or whose nodes have no capacity.
+
+        Raises
+        ------
+        UnsuitableMethod
+            The scheduler lacks a part of the instance.
+        InvalidInput
+            No node has a capacity, so that none is ever overloaded.
+        """
+        self.planner.check(instance)
+        if not np.isfinite(instance.nodes.capacity[:, 0]).any():
+            name = f"nodes[].capacity.{instance.resources[0]}"
+            reason, remedy = "is given for no node", "storm-trigger needs it"
+            raise InvalidInput(Problem(name, None, reason, remedy))
+
+    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
+        """Begin as recorded."""
+        return deployment
+
+    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
+        """Look at the measured loads, and schedule anew if they ask for it."""
+        over = self._overloaded_for(instance, deployment)
+        since = deployment.memory.get(SINCE, [np.inf])[0] + self.period
+        waiting = since < self.interval
+        remembered = {OVERLOADED: over.tolist(), SINCE: [min(since, 1e300)]}
+        kept = replace(deployment, memory=remembered)
+        urgent = bool((over > self.window).any())
+        if waiting:
+            why = "overloaded, but " if urgent else ""
+            note = f"{why}{self.interval - since:g} s to wait for the next schedule"
+            return Planned(kept, "kept", note=note)
+        fresh = self.planner.plan(instance, deployment, seed)
+        remembered = {**remembered, SINCE: [0.0]}
+        kept = replace(deployment, memory=remembered)
+        if fresh.deployment is None:
+            return Planned(kept, fresh.termination, False, fresh.note)
+        reason = self._why(instance, deployment, fresh.deployment, over)
+        if reason is None:
+            return Planned(kept, "kept", note="the fresh schedule is not worth it")
+        after = replace(fresh.deployment, memory={**remembered, OVERLOADED: [0.0] * len(over)})
+        note = "; ".join(filter(None, (reason, fresh.note)))
+        return Planned(after, fresh.termination, fresh.feasible, note)
+
+    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
+        """Keep what runs."""
+        return deployment
+
+    def _overloaded_for(self, instance: Instance, deployment: Deployment) -> Any:
+        """(N,) seconds for which each node has been at or above its capacity without a break."""
+        loads = node_loads(instance, deployment.node.astype(np.int32))[:, 0]
+        known = deployment.memory.get(OVERLOADED, [])
+        before = np.array(known) if len(known) == len(loads) else np.zeros(len(loads))
+        full = loads >= instance.nodes.capacity[:, 0] * (1 - 1e-9)
+        return np.where(full, before + self.period, 0.0)
+
+    def _why(self, instance: Instance, old: Deployment, new: Deployment, over: Any) -> str | None:
+        """Say why the fresh schedule is taken; ``None`` when it is not."""
+        late = np.flatnonzero(over > self.window)
+        if len(late):
+            before = node_loads(instance, old.node.astype(np.int32))[:, 0]
+            after = node_loads(instance, new.node.astype(np.int32))[:, 0]
+            lower = [n for n in late.tolist() if after[n] < before[n] * (1 - 1e-9)]
+            if lower and (after / instance.nodes.capacity[:, 0]).max() < (
+                before / instance.nodes.capacity[:, 0]
+            ).max() * (1 - 1e-9):
+                name = instance.nodes.ids[lower[0]]
+                return f"{name} was overloaded for {over[lower[0]]:g} s"
+        total = instance.total_traffic
+        left, right = (total - collocated_traffic(instance, d) for d in (old, new))
+        if left > 0 and left - right > 0 and left - right >= self.gain / 100.0 * left * (1 - 1e-9):
+            return f"{100.0 * (left - right) / left:.3g} % less traffic between nodes"
+        return None
+
+
+def read_trigger(given: Mapping[str, str], time_limit: float | None = None) -> StormTrigger:
+    """Read a policy's options; those that are not its own go to the scheduler.
+
+    Raises
+    ------
+    InvalidInput
+        An unknown option or method, or a value that does not do.
+    """
+    from experiments.replay.policies import read_policy
+
+    known = {option.name: option for option in OPTIONS}
+    own = {key: known[key].read(given.get(key, option.default)) for key, option in known.items()}
+    method = own.pop("method")
+    rest = [f"{key}={value}" for key, value in given.items() if key not in known]
+    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), 0, time_limit)
+    if not isinstance(planner, ByMethod):
+        raise InvalidInput(
+            Problem("--policy storm-trigger:method", method, "is no method", "take storm-online")
+        )
+    return StormTrigger(planner, **own)

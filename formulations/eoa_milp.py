@@ -1,0 +1,243 @@
+"""`eoa-milp`: exact elastic operator allocation under CPU and bandwidth limits.
+
+Utilisation is settled level by level: least CPU capacity in use, then least traffic between nodes.
+Deviation is the paper's R_dev, or its linear counterpart, the mean absolute deviation. Where the
+sets of tasks that a node can hold are few enough, the model has one variable for each (the pattern
+form); else one for each task and node with products of communicating pairs (the compact form).
+
+Source: the elastic operator allocation problem of the Elastic Allocator, SOSE 2014, section IV.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.eoa_goals import FIGURES, LEVELS, LevelAnswer, in_figure
+from formulations.eoa_problem import EoaProblem, eoa_problem
+from formulations.eoa_reasons import reasons
+from formulations.eoa_settings import Settings
+from optim.errors import Problem, UnsuitableMethod
+from optim.progress import Progress
+from optim.referee import evaluate_indices
+from optim.registry import Method, Option, Outcome
+from optim.results import Level, Termination
+
+if TYPE_CHECKING:
+    from formulations.eoa_patterns.solving import PatternForm
+    from formulations.eoa_products_solving import ProductForm
+    from optim.instance import Instance
+    from optim.registry import Request
+    from optim.tables import Ints
+
+_NO_FIGURE = 1e-6
+"""Deviations below this are 0 up to rounding."""
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Solve the levels of the objective one after the other.
+
+    Raises
+    ------
+    UnsuitableMethod
+        The models would be too large, or the form asked for does not suit the instance.
+    """
+    compiling = warm_up()
+    request = request.restarted()
+    options = request.options
+    problem = eoa_problem(instance)
+    settings = Settings(
+        request,
+        request.solver or "highs",
+        options["most_patterns"],
+        options["most_products"],
+        options["break_symmetry"],
+    )
+    goals = LEVELS[options["objective"]]
+    form = _form(problem, settings, options["form"], options["objective"])
+    built = request.elapsed()
+    starts = _starts(problem, request)
+    answers: list[LevelAnswer] = []
+    for goal in goals:
+        caps = [(a.goal, a.value) for a in answers if a.value is not None]
+        answer = form.solve(goal, caps, starts)
+        answers.append(answer)
+        if len(answers) == 1:
+            _tell(request, answer)
+        if answer.place is None or answer.termination == "interrupted" or settings.over():
+            break
+        starts = [answer.place]
+    outcome = _outcome(problem, form.name, answers)
+    if outcome.termination is Termination.INFEASIBLE:
+        outcome.reasons = reasons(
+            instance, lambda relaxed: _any_placement(relaxed, settings), settings.over
+        )
+    outcome.times = {"compile": compiling, "build": built + sum(a.build for a in answers)}
+    if request.warm_start is not None and outcome.warm_start_accepted is None:
+        outcome.warm_start_accepted = bool(starts)
+    return outcome
+
+
+def _any_placement(instance: Instance, settings: Settings) -> tuple[EoaProblem, LevelAnswer]:
+    """Look for a placement that keeps the limits an instance still has."""
+    problem = eoa_problem(instance)
+    return problem, _form(problem, settings, "auto", "utilisation").solve("capacity", [], [])
+
+
+def _tell(request: Request, answer: LevelAnswer) -> None:
+    """Note what the first level found, in the trace and to whoever listens."""
+    value, bound = in_figure(answer.goal, answer.value), in_figure(answer.goal, answer.bound)
+    seconds = request.elapsed()
+    answer.trace.append((seconds, value, bound))
+    if request.progress is not None:
+        request.progress(Progress(seconds, value, bound, FIGURES[answer.goal]))
+
+
+def _form(
+    problem: EoaProblem, settings: Settings, wanted: str, objective: str
+) -> PatternForm | ProductForm:
+    """Choose the form: patterns where they are few enough and the goal adds up over nodes."""
+    from formulations.eoa_patterns.columns import columns_of
+    from formulations.eoa_patterns.solving import PatternForm
+    from formulations.eoa_products_solving import ProductForm
+
+    if wanted == "products":
+        return ProductForm(problem, settings)
+    adds_up = objective == "utilisation" or problem.even_mean is not None
+    columns = columns_of(problem, settings.most_patterns) if adds_up else None
+    if columns is not None:
+        return PatternForm(problem, columns, settings)
+    if wanted == "patterns":
+        reason = f"has more than {settings.most_patterns:,} sets of tasks that a node can hold"
+        if not adds_up:
+            reason = "has nodes of unequal capacity, whose deviations do not add up over the nodes"
+        remedy = "raise most_patterns, or use form=products"
+        raise UnsuitableMethod(Problem("--option form", "patterns", reason, remedy))
+    return ProductForm(problem, settings)
+
+
+def _starts(problem: EoaProblem, request: Request) -> list[Ints]:
+    """Return the warm start and the current placement, where they are complete and feasible."""
+    instance = problem.instance
+    given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
+    if instance.has_current:
+        given.append(instance.tasks.node)
+    free, runs = problem.free, problem.fixed >= 0
+    return [
+        node[free].astype(np.int32)
+        for node in given
+        if (node[runs] == problem.fixed[runs]).all()
+        and problem.may[np.arange(len(free)), node[free]].all()
+        and evaluate_indices(instance, node.astype(np.int32)).feasible
+    ]
+
+
+def _outcome(problem: EoaProblem, form: str, answers: list[LevelAnswer]) -> Outcome:
+    """Turn the levels into an outcome: the first one's figure and bound, the others beside it."""
+    main, last = answers[0], next((a for a in reversed(answers) if a.place is not None), None)
+    stopped = [a.termination for a in answers]
+    outcome = Outcome(
+        Termination("interrupted" if "interrupted" in stopped else main.termination),
+        objective=FIGURES[main.goal],
+        warm_start_accepted=main.accepted,
+        solver=main.solver,
+        notes=[f"{form} form", *(note for a in answers for note in a.notes)],
+        trace=main.trace,
+    )
+    if outcome.termination is Termination.INFEASIBLE:
+        return outcome
+    outcome.bound = in_figure(main.goal, main.bound)
+    if last is not None and last.place is not None:
+        outcome.node = problem.placement(last.place)
+        value = in_figure(main.goal, main.value)
+        outcome.claimed = value
+        deviates = main.goal in ("squares", "absolute")
+        if deviates and value is not None and value < _NO_FIGURE:
+            outcome.bound = value if outcome.bound is not None else 0.0
+    outcome.levels = tuple(
+        Level(FIGURES[a.goal], "min", in_figure(a.goal, a.value), in_figure(a.goal, a.bound))
+        for a in answers
+    )
+    for a in answers[1:]:
+        if a.termination not in ("optimal", "gap_reached"):
+            outcome.notes.append(f"{FIGURES[a.goal]}: best effort, stopped by {a.termination}")
+    return outcome
+
+
+def warm_up() -> float:
+    """Compile the kernel, or load it from the cache, on a tiny problem; return the seconds."""
+    from formulations.eoa_patterns.columns import columns_of
+    from optim.instance import Instance
+
+    began = time.perf_counter()
+    tiny = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "tiny",
+            "nodes": [{"id": "n", "capacity": {"cpu": 1}}, {"id": "m", "capacity": {"cpu": 1}}],
+            "tasks": [{"id": "t", "load": {"cpu": 1}}],
+        }
+    )
+    columns_of(eoa_problem(tiny), 10)
+    return time.perf_counter() - began
+
+
+METHOD = Method(
+    name="eoa-milp",
+    family="elastic allocator",
+    kind="exact",
+    objective="used_capacity",
+    run=run,
+    summary="Least CPU capacity in use, then least network use, or least deviation; proven",
+    source="Elastic Allocator, SOSE 2014, section IV",
+    needs=("tasks", "nodes", "capacity"),
+    honours=frozenset(
+        {
+            "capacity",
+            "min_load",
+            "allowed",
+            "leaving",
+            "links",
+            "max_migrations",
+            "max_migration_cost",
+            "max_load_distance",
+        }
+    ),
+    options=(
+        Option(
+            "objective",
+            "str",
+            "utilisation",
+            "least capacity in use, then least network use; R_dev; or mean absolute deviation",
+            choices=tuple(LEVELS),
+        ),
+        Option(
+            "form",
+            "str",
+            "auto",
+            "a variable for each set of tasks a node can hold, or products of pairs",
+            choices=("auto", "patterns", "products"),
+        ),
+        Option(
+            "most_patterns",
+            "int",
+            1_000_000,
+            "sets of tasks beyond which the pattern form is not used",
+            minimum=1,
+            maximum=5_000_000,
+        ),
+        Option(
+            "most_products",
+            "int",
+            2_000_000,
+            "refuse the compact form when pairs × nodes exceed this",
+            minimum=1,
+        ),
+        Option("break_symmetry", "bool", True, "compact form: number identical nodes"),
+    ),
+    solvers=("highs", "scip", "cbc", "cp-sat"),
+    default_solver="highs",
+    takes_warm_start=True,
+)

@@ -1,0 +1,204 @@
+"""Solving one level in the pattern form: relaxation, a small model, then what may still be better.
+
+1. The relaxation over all columns gives duals and with them a proven bound.
+2. The model over the columns of least reduced cost gives a placement. Least capacity has so many
+   equal columns that its reduced costs choose badly: there, those of least network use at the
+   bound just proven are taken, whose placement is also a start for the next level.
+3. Columns that no better placement can use are dropped; the model over the rest closes the gap.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.eoa_goals import SAME, LevelAnswer, scale_of
+from formulations.eoa_patterns.model import build, costs
+from formulations.eoa_patterns.relaxing import relax
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from formulations.eoa_goals import Goal
+    from formulations.eoa_patterns.columns import Columns
+    from formulations.eoa_patterns.model import PatternModel
+    from formulations.eoa_problem import EoaProblem
+    from formulations.eoa_settings import Settings
+    from optim.solvers import LinearSolution
+    from optim.tables import Floats, Ints
+
+SMALL = 1500
+"""Columns of the first model; with fewer in all there is only one."""
+
+
+class PatternForm:
+    """The pattern form of one problem, solved level by level."""
+
+    name = "patterns"
+
+    def __init__(self, problem: EoaProblem, columns: Columns, settings: Settings) -> None:
+        self.problem, self.columns, self.settings = problem, columns, settings
+
+    def solve(
+        self, goal: Goal, caps: Sequence[tuple[Goal, float]], starts: Sequence[Ints]
+    ) -> LevelAnswer:
+        """Minimise a goal; `caps` are goals of earlier levels with the most they may reach."""
+        level = _Level(self, goal, caps)
+        for start in starts:
+            level.offer(start)
+        level.run()
+        return level.answer
+
+
+def _least(above: Floats) -> NDArray[np.int64]:
+    """Columns that cost least above the bound, few enough for a small model."""
+    return np.sort(np.argsort(above, kind="stable")[:SMALL])
+
+
+class _Level:
+    def __init__(self, form: PatternForm, goal: Goal, caps: Sequence[tuple[Goal, float]]) -> None:
+        self.problem, self.columns, self.settings = form.problem, form.columns, form.settings
+        self.cost, self.offset = costs(self.problem, self.columns, goal)
+        self.unit = 1.0
+        self.caps = [self._cap(*cap) for cap in caps]
+        self.answer = LevelAnswer(goal)
+        self.scale = scale_of(self.problem, goal)
+        self.uses: NDArray[np.int64] | None = None
+
+    def _cap(self, goal: Goal, most: float) -> tuple[Floats, float]:
+        values, offset = costs(self.problem, self.columns, goal)
+        return values, most - offset + 1e-7 * scale_of(self.problem, goal)
+
+    def offer(self, place: Ints) -> None:
+        uses = self.columns.of_placement(place)
+        if uses is not None and self.answer.offer(self.problem, place):
+            self.uses = uses
+
+    def run(self) -> None:
+        every = np.arange(self.columns.num)
+        if len(every) <= SMALL:
+            self._solve_rest(every)
+            return
+        above = self._relax(every)
+        if above is None:
+            self._solve_rest(every)
+            return
+        if self.answer.termination == "infeasible" or self._done():
+            return
+        if self.answer.goal == "capacity":
+            self._probe(every)
+            if self.answer.termination == "interrupted" or self._done():
+                return
+        self._ask(_least(above))
+        if self.answer.termination == "interrupted" or self._done() or self.settings.over():
+            return
+        bound, value = self.answer.bound, self.answer.value
+        if bound is not None and value is not None:
+            every = np.flatnonzero(bound + above < value - SAME * self.scale)
+        self._solve_rest(every)
+
+    def _relax(self, every: NDArray[np.int64]) -> Floats | None:
+        """Bound by the relaxation; (P,) what each column costs above it, in units of the goal."""
+        arrays = self._build(every).model.freeze()
+        found = relax(arrays, self.columns, self.settings.request.remaining())
+        if found is None:
+            return None
+        if found[0] == np.inf:
+            self.answer.termination = "infeasible"
+            return found[1]
+        self._prove(found[0] * self.unit - SAME * self.scale)
+        return found[1] * self.unit
+
+    def _raised(self, bound: float) -> float:
+        """Raise a bound to the next value there is: whole nodes, where all have equal capacity."""
+        if self.answer.goal != "capacity":
+            return bound
+        share = np.unique(self.problem.capacity_share)
+        if len(share) > 1 or share[0] <= 0:
+            return bound
+        whole = np.ceil(bound / share[0] - 1e-6) * share[0]
+        return float(max(bound, whole - SAME * self.scale))
+
+    def _done(self) -> bool:
+        if self.answer.closed(self.scale, self.settings.gap):
+            self.answer.termination = "optimal"
+            return True
+        return False
+
+    def _build(self, keep: NDArray[np.int64]) -> PatternModel:
+        """Build over some columns; from here on `unit` is that of this model.
+
+        Solvers' tolerances are absolute: costs of about 1,000 sit well in them, and columns that
+        may be better than a very even placement all cost very little.
+        """
+        largest = float(np.abs(self.cost[keep]).max(initial=0.0))
+        self.unit = largest / 1000.0 if largest > 0 else 1.0
+        return build(
+            self.problem,
+            self.columns,
+            self.cost / self.unit,
+            self.offset / self.unit,
+            self.caps,
+            keep,
+            whole=self.settings.whole,
+        )
+
+    def _ask(self, keep: NDArray[np.int64]) -> LinearSolution:
+        """Solve over some columns and those of the placement in hand, and take what is better."""
+        if self.uses is not None:
+            keep = np.union1d(keep, np.flatnonzero(self.uses))
+        made = self._build(keep)
+        start = None
+        if self.uses is not None and self.answer.place is not None:
+            start = made.vector(self.problem, self.uses, self.answer.place)
+        solution = self.settings.solve(made.model, start)
+        answer = self.answer
+        answer.solver, answer.build = solution.solver, answer.build + solution.build_seconds
+        if start is not None and answer.accepted is None:
+            answer.accepted = solution.warm_start_accepted
+        answer.termination = str(solution.termination)
+        if solution.message:
+            answer.notes.append(solution.message)
+        if solution.x is not None:
+            uses = np.zeros(self.columns.num, dtype=np.int64)
+            uses[keep] = np.round(solution.x[: len(keep)]).astype(np.int64)
+            self.offer(self.columns.place(uses))
+        return solution
+
+    def _probe(self, every: NDArray[np.int64]) -> None:
+        """Look for a placement at the bound just proven, by the relaxation of the next level."""
+        assert self.answer.bound is not None
+        form = PatternForm(self.problem, self.columns, self.settings)
+        probe = _Level(form, "network", [("capacity", self.answer.bound + 2 * SAME)])
+        above = probe._relax(every)
+        if above is None or probe.answer.termination == "infeasible":
+            return  # the bound cannot be reached
+        probe._ask(_least(above))
+        self.answer.solver = probe.answer.solver
+        self.answer.termination = probe.answer.termination
+        if probe.answer.place is not None:
+            self.offer(probe.answer.place)
+
+    def _solve_rest(self, keep: NDArray[np.int64]) -> None:
+        """Solve over all columns that a better placement may use: the bound is then proven."""
+        known = self.answer.value
+        if len(keep) == 0 and known is not None:
+            self._prove(known)
+            self.answer.termination = "optimal"
+            return
+        solution = self._ask(keep)
+        if solution.bound is not None:
+            # what was left out is no better than the placement that left it out
+            proven = solution.bound * self.unit - SAME * self.scale
+            self._prove(proven if known is None else min(known, proven))
+        elif str(solution.termination) == "infeasible" and known is not None:
+            self._prove(known)
+            self.answer.termination = "optimal"
+
+    def _prove(self, bound: float) -> None:
+        bound = self._raised(bound)
+        if self.answer.bound is None or bound > self.answer.bound:
+            self.answer.bound = bound

@@ -1,0 +1,75 @@
+"""How an EOA model is solved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from optim.errors import SolverError
+from optim.solvers import solve_linear
+
+if TYPE_CHECKING:
+    from optim.linear_model import LinearModel
+    from optim.registry import Request
+    from optim.solvers import LinearSolution
+    from optim.tables import Floats
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Back end, clock and limits of a solve, from the request."""
+
+    request: Request
+    solver: str
+    most_patterns: int
+    most_products: int
+    break_symmetry: bool
+
+    @property
+    def gap(self) -> float:
+        """Relative gap that counts as done."""
+        return 1e-7 if self.request.gap is None else self.request.gap
+
+    @property
+    def whole(self) -> bool:
+        """Whether auxiliary variables must be declared integer."""
+        return self.solver == "cp-sat"
+
+    def over(self) -> bool:
+        """Whether the time is up."""
+        remaining = self.request.remaining()
+        return remaining is not None and remaining <= 0
+
+    def solve(self, model: LinearModel, start: Floats | None) -> LinearSolution:
+        """Hand a model to the back end with the time that is left.
+
+        HiGHS 1.15.1 ends now and then, after its presolve, with a right optimum and a wrong bound;
+        without presolve the bound is right, so that a claim that does not hold is asked for again.
+
+        Raises
+        ------
+        SolverError
+            The claim does not survive our check, nor does a second one.
+        """
+        try:
+            return self._ask(model, start, {})
+        except SolverError as error:
+            if self.solver != "highs":
+                raise
+            found = self._ask(model, start, {"presolve": "off"})
+            note = f"solved again without presolve, since {error}"
+            return replace(found, message=f"{found.message}; {note}" if found.message else note)
+
+    def _ask(
+        self, model: LinearModel, start: Floats | None, native: dict[str, str]
+    ) -> LinearSolution:
+        return solve_linear(
+            model,
+            self.solver,
+            time_limit=self.request.remaining(),
+            gap=self.gap,
+            seed=self.request.seed,
+            threads=self.request.threads,
+            warm_start=start,
+            options=native,
+        )

@@ -1,0 +1,249 @@
+"""`joint-milp`: collocated traffic under a load-distance cap and a budget of moves, exact.
+
+Madsen, Zhou, Cao 2016 call this model too expensive and build ALBIC instead; with it ALBIC has an
+optimum to be compared with.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.balance_milp import METHOD as BALANCE_MILP
+from formulations.joint_instance import Prepared, prepare
+from formulations.joint_solving import Answer, JointSettings, solve_joint
+from formulations.joint_starting import Effort, find
+from optim.bounds.collocation import collocation_bound
+from optim.errors import SolverError
+from optim.local_search import balance_search, joint_search
+from optim.progress import Progress
+from optim.registry import Method, Option, Outcome
+from optim.results import Level, Termination
+
+if TYPE_CHECKING:
+    from formulations.joint_model import JointGoal
+    from formulations.joint_starting import Known
+    from optim.instance import Instance
+    from optim.registry import Request
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Collocate and balance an instance; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A task has no current node.
+    InvalidInput
+        The model would be too large.
+    SolverError
+        A solver's claim does not survive our own count.
+    """
+    begun = time.perf_counter()
+    balance_search.warm_up()
+    joint_search.warm_up()
+    compiled = time.perf_counter() - begun
+    request = replace(request, started=request.started + compiled)
+    made = prepare(instance, request, "joint-milp")
+    if made.reasons:
+        return Outcome(Termination.INFEASIBLE, reasons=tuple(made.reasons))
+    settings = settings_of(request)
+    drained: Answer | None = None
+    weighted = request.options["objective"] == "weighted"
+    hard = request.options["drain"] == "hard"
+    if made.problem.balance.has_leaving and hard:
+        drained = _solve(made, settings, request, "left")
+        if drained.placement is not None:
+            made.starts.insert(0, drained.placement)
+            made.problem = made.problem.with_left(-drained.value)
+    answer = drained
+    if drained is None or (drained.placement is not None and not drained.interrupted):
+        answer = _solve(made, settings, request, "weighted" if weighted else "traffic")
+    assert answer is not None
+    outcome = _outcome(made, answer, drained, request)
+    if made.problem.balance.has_leaving and not hard and not weighted and not answer.interrupted:
+        _drain_last(made, settings, request, answer, outcome)
+    outcome.times["compile"] = compiled
+    return outcome
+
+
+def settings_of(request: Request) -> JointSettings:
+    """Read what the request says on how to solve."""
+    options, limit = request.options, request.time_limit
+    return JointSettings(
+        solver=request.solver or METHOD.default_solver or "highs",
+        candidates=options["candidates"],
+        spread=int(options["spread"]),
+        weights=(float(options["w1"]), float(options["w2"])),
+        gap=request.gap,
+        deadline=None if limit is None else request.started + limit,
+        started=request.started,
+        seed=request.seed,
+        threads=request.threads,
+    )
+
+
+def _solve(
+    made: Prepared, settings: JointSettings, request: Request, goal: JointGoal
+) -> Answer:
+    """Search first, then branch and bound."""
+    left = goal == "left"
+
+    def told(value: float | None, bound: float | None) -> None:
+        if request.progress is not None and goal == "traffic":
+            request.progress(Progress(request.elapsed(), value, bound, "solve"))
+
+    effort = Effort(
+        deadline=settings.deadline, started=request.started, seed=request.seed,
+    )  # fmt: skip
+    known: Known = find(made.problem, made.starts, effort, for_left=left, told=told)
+    settings = replace(settings, goal=goal, told=told)
+    return solve_joint(made.problem, settings, known, made.starts)
+
+
+def _outcome(
+    made: Prepared, answer: Answer, drained: Answer | None, request: Request
+) -> Outcome:
+    """Write down plan, bounds and what they are bounds of."""
+    problem, notes = made.problem, [*made.notes, *answer.notes]
+    whole = min(answer.whole_bound, collocation_bound(made.problem))
+    if answer.placement is None:
+        infeasible = answer.termination == "infeasible" and not made.closest
+        if answer.termination == "error":
+            raise SolverError("; ".join(answer.notes) or "the solver failed")
+        if infeasible:
+            notes.append("no placement within the budget keeps every limit")
+        why = Termination(answer.termination)
+        if why is Termination.INFEASIBLE and not infeasible:
+            why = Termination.ITERATION_LIMIT
+        return Outcome(
+            why, notes=notes, times=answer.times, solver=answer.solver,
+            warm_start_accepted=made.warm,
+        )  # fmt: skip
+    value = problem.collocated(answer.placement)
+    conditions = made.conditions(drained is not None)
+    if request.options["candidates"] == "pruned" and not answer.weighted:
+        conditions.append("over the candidate places")
+    bound = max(value, min(whole, answer.bound if not answer.weighted else whole))
+    levels = _levels(answer, drained, value, max(value, whole), bool(conditions))
+    if conditions:
+        notes.append(f"the bound holds among plans {' and '.join(conditions)}")
+    return Outcome(
+        Termination(answer.termination),
+        node=answer.placement,
+        claimed=value,
+        bound=bound if math.isfinite(bound) else None,
+        bound_of="restricted" if conditions else "problem",
+        levels=levels,
+        notes=notes,
+        warm_start_accepted=made.warm,
+        trace=answer.trace,
+        times=answer.times,
+        solver=answer.solver,
+        own_order=answer.weighted or drained is not None or made.closest or made.tighter,
+    )
+
+
+def _levels(
+    answer: Answer,
+    drained: Answer | None,
+    value: float,
+    whole: float,
+    restricted: bool,
+) -> tuple[Level, ...]:
+    """List the levels in the order they were solved, the bound of the whole problem last."""
+    levels = []
+    if drained is not None and drained.placement is not None:
+        bound = -drained.bound if math.isfinite(drained.bound) else None
+        levels.append(Level("load_on_leaving_nodes", "min", -drained.value + 0.0, bound))
+    if answer.weighted:
+        bound = answer.bound if math.isfinite(answer.bound) else None
+        levels.append(Level("weighted", "max", answer.value, bound))
+    if restricted:
+        levels.append(Level("imc_gain_unrestricted", "max", value, whole))
+    return tuple(levels)
+
+
+def _drain_last(
+    made: Prepared,
+    settings: JointSettings,
+    request: Request,
+    answer: Answer,
+    outcome: Outcome,
+) -> None:
+    """With ``drain=soft``: least load on leaving nodes among plans that collocate as much."""
+    if answer.placement is None:
+        return
+    floor = answer.value - 1e-9 * max(1.0, answer.value)
+    made.starts.insert(0, answer.placement)
+    aimed = replace(settings, goal="left", min_traffic=floor)
+    last = solve_joint(made.problem, aimed, None, made.starts)
+    if last.placement is None or made.problem.collocated(last.placement) < floor:
+        return
+    if -last.value < made.problem.left(answer.placement) - 1e-9:
+        outcome.node = last.placement
+        outcome.claimed = made.problem.collocated(last.placement)
+    bound = -last.bound if math.isfinite(last.bound) else None
+    value = made.problem.left(np.asarray(outcome.node))
+    outcome.levels += (Level("load_on_leaving_nodes", "min", value, bound),)
+    outcome.own_order = True
+
+
+METHOD = Method(
+    name="joint-milp",
+    family="rebalancing",
+    kind="exact",
+    objective="imc_gain",
+    run=run,
+    summary="Most collocated traffic within a load distance and a budget of migrations, proven",
+    source="the model that Madsen, Zhou, Cao 2016, section 4.3.2, call too expensive",
+    needs=("tasks", "nodes", "traffic", "current_placement"),
+    honours=BALANCE_MILP.honours,
+    options=(
+        Option(
+            "max_load_distance",
+            "float",
+            None,
+            "load distance aimed at, in units of the first resource; the least there is where "
+            "the budget does not allow it; the instance's own limit counts too",
+            minimum=0.0,
+        ),
+        Option(
+            "candidates",
+            "str",
+            "all",
+            "all places, or (pruned) own home, partners' homes, and the emptiest nodes for key "
+            "groups of the fullest: smaller, its bound is restricted",
+            choices=("all", "pruned"),
+        ),
+        Option(
+            "spread", "int", 6, "how many of the fullest and emptiest nodes (candidates=pruned)",
+            minimum=1, maximum=100_000,
+        ),
+        Option(
+            "objective",
+            "str",
+            "traffic",
+            "collocated traffic, or (weighted) w1·traffic − w2·load distance",
+            choices=("traffic", "weighted"),
+        ),
+        Option("w1", "float", 1.0, "weight of traffic (objective=weighted)", minimum=0.0),
+        Option("w2", "float", 1.0, "weight of load distance (objective=weighted)", minimum=0.0),
+        Option(
+            "drain",
+            "str",
+            "hard",
+            "leaving nodes are emptied first, as far as budget and cap allow, or (soft) after "
+            "collocation",
+            choices=("hard", "soft"),
+        ),
+    ),
+    solvers=("cbc", "highs", "scip", "cp-sat"),
+    default_solver="highs",
+    promises_feasibility=True,
+    takes_warm_start=True,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Parts of the Elastic Allocator's methods: `gma`, `even` and `random`."""

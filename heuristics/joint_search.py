@@ -1,0 +1,134 @@
+"""`joint-search`: fast search for collocated traffic under a load-distance cap, with a bound.
+
+Annealing along promising moves (compiled), and small models over the best columns of the linear
+relaxation, whose value is the bound.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from formulations.joint_instance import prepare
+from formulations.joint_milp import METHOD as JOINT_MILP
+from formulations.joint_starting import Effort, find
+from optim.bounds.collocation import collocation_bound
+from optim.local_search import balance_search, joint_search
+from optim.progress import Progress
+from optim.registry import Method, Option, Outcome
+from optim.results import Level, Termination
+
+if TYPE_CHECKING:
+    from optim.instance import Instance
+    from optim.registry import Request
+
+_OPTIONS = {option.name: option for option in JOINT_MILP.options}
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Collocate and balance an instance; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A task has no current node.
+    """
+    begun = time.perf_counter()
+    balance_search.warm_up()
+    joint_search.warm_up()
+    compiled = time.perf_counter() - begun
+    request = replace(request, started=request.started + compiled)
+    made = prepare(instance, request, "joint-search")
+    if made.reasons:
+        return Outcome(Termination.INFEASIBLE, reasons=tuple(made.reasons))
+    drains = made.problem.balance.has_leaving and request.options["drain"] == "hard"
+    limit = request.time_limit
+    effort = Effort(
+        first=int(request.options["steps"]),
+        deadline=None if limit is None else request.started + limit,
+        started=request.started,
+        seed=request.seed,
+    )
+    levels: list[Level] = []
+    interrupted = False
+    if drains:
+        share = None if limit is None else request.started + 0.3 * limit
+        drained = find(
+            made.problem, made.starts, replace(effort, deadline=share), for_left=True
+        )
+        interrupted = drained.interrupted
+        if drained.placement is not None:
+            made.starts.insert(0, drained.placement)
+            made.problem = made.problem.with_left(-drained.value)
+            bound = -drained.bound if math.isfinite(drained.bound) else None
+            levels.append(Level("load_on_leaving_nodes", "min", -drained.value + 0.0, bound))
+        elif drained.infeasible and not made.closest:
+            return Outcome(Termination.INFEASIBLE, notes=made.notes)
+
+    def told(value: float | None, bound: float | None) -> None:
+        if request.progress is not None:
+            request.progress(Progress(request.elapsed(), value, bound, "search"))
+
+    if interrupted:
+        effort = replace(effort, rounds=0, kernels=())
+    known = find(
+        made.problem, made.starts, effort, go_on=limit is not None and not interrupted, told=told
+    )
+    interrupted |= known.interrupted
+    times = {"compile": compiled, "solve": request.elapsed()}
+    why = Termination.ITERATION_LIMIT if limit is None else Termination.TIME_LIMIT
+    why = Termination.INTERRUPTED if interrupted else why
+    if known.placement is None:
+        if known.infeasible and not made.closest and not made.tighter:
+            return Outcome(Termination.INFEASIBLE, notes=made.notes, times=times)
+        note = "the search found no placement that keeps every limit"
+        return Outcome(why, notes=[*made.notes, note], times=times, warm_start_accepted=made.warm)
+    conditions = made.conditions(drains)
+    if conditions:
+        whole = max(known.value, collocation_bound(made.problem))
+        levels.append(Level("imc_gain_unrestricted", "max", known.value, whole))
+        made.notes.append(f"the bound holds among plans {' and '.join(conditions)}")
+    return Outcome(
+        why,
+        node=known.placement,
+        claimed=known.value,
+        bound=known.bound,
+        bound_of="restricted" if conditions else "problem",
+        levels=tuple(levels),
+        notes=made.notes,
+        warm_start_accepted=made.warm,
+        trace=known.trace,
+        times=times,
+        own_order=drains or made.closest or made.tighter,
+    )
+
+
+METHOD = Method(
+    name="joint-search",
+    family="rebalancing",
+    kind="search",
+    objective="imc_gain",
+    run=run,
+    summary="Fast search for collocated traffic within a load distance and a budget of migrations",
+    source="ours",
+    needs=JOINT_MILP.needs,
+    honours=JOINT_MILP.honours,
+    options=(
+        _OPTIONS["max_load_distance"],
+        Option(
+            "steps", "int", 30_000, "steps of each annealing", minimum=1, maximum=1_000_000_000
+        ),
+        Option(
+            "drain",
+            "str",
+            "hard",
+            "leaving nodes are emptied first, as far as budget and cap allow, or (soft) only "
+            "where it collocates",
+            choices=("hard", "soft"),
+        ),
+    ),
+    promises_feasibility=True,
+    takes_warm_start=True,
+)

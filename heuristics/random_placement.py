@@ -1,0 +1,57 @@
+"""``random``: the Elastic Allocator's baseline, every task on a node drawn evenly, no checks.
+
+Running tasks stay; a task with allowed nodes is drawn among these.
+
+Source: the Random method of the Elastic Allocator paper, SOSE 2014, section V.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heuristics.elastic_allocator.judged_by import OBJECTIVE_NAMES, judged_by
+from optim.placing.room import placing_masks
+from optim.registry import Method, Option, Outcome
+from optim.results import Termination
+
+if TYPE_CHECKING:
+    from optim.instance import Instance
+    from optim.registry import Request
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Draw a node for every task, in the file's order, from the seed."""
+    kind, _, target = placing_masks(instance)
+    rng = np.random.default_rng(request.seed)
+    draw = rng.random(instance.num_tasks)
+    node = np.full(instance.num_tasks, -1, dtype=np.int32)
+    for k, row in enumerate(target):
+        places, tasks = np.flatnonzero(row), np.flatnonzero(kind == k)
+        if len(places):
+            node[tasks] = places[(draw[tasks] * len(places)).astype(np.int64)]
+    return Outcome(Termination.HEURISTIC, node=node, objective=judged_by(request))
+
+
+METHOD = Method(
+    name="random",
+    family="elastic allocator",
+    kind="heuristic",
+    objective="used_capacity",
+    run=run,
+    summary="Every task on a node drawn evenly from the seed, knowing no resources; a baseline",
+    source="Elastic Allocator, SOSE 2014, section V",
+    needs=("tasks", "nodes", "capacity"),
+    honours=frozenset({"allowed", "leaving"}),
+    options=(
+        Option(
+            "objective",
+            "str",
+            "utilisation",
+            "what the plan is judged by; the plan is the same",
+            choices=OBJECTIVE_NAMES,
+        ),
+    ),
+    promises_feasibility=False,
+)

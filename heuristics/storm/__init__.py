@@ -1,0 +1,1 @@
+"""Parts of Storm's adaptive schedulers: slots for topologies, components in order, kernels."""

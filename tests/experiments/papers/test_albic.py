@@ -1,0 +1,92 @@
+"""The ALBIC paper's figures: their shared parts on tiny input, and that each is complete."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.generators.rebalancing import joint_periods
+from experiments.papers.albic import fig_2, fig_3, fig_4, fig_5, fig_8_9, fig_10, fig_11
+from experiments.papers.albic.collocating import said, table_by
+from experiments.papers.albic.following import follow, frame, kept, placed
+from experiments.papers.albic.solving_time import TIME
+from experiments.papers.albic.solving_time import table as time_table
+from optim.measures import imc_gain_of
+
+FIGURES = [m.FIGURE for m in (fig_2, fig_3, fig_4, fig_5, fig_8_9, fig_10, fig_11)]
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f.name)
+def test_figures_say_what_they_are(figure: Any) -> None:
+    assert figure.name.startswith("albic/fig-")
+    assert figure.paper == "albic"
+    assert "Madsen" in figure.source
+    assert figure.words
+    assert figure.readings
+    assert "Reduced" in figure.size
+
+
+def test_what_was_made_is_kept(tmp_path: Path) -> None:
+    calls = []
+
+    def make() -> list[dict[str, Any]]:
+        calls.append(1)
+        return [{"a": 1.5}]
+
+    assert kept(tmp_path, {"k": 1}, make) == [{"a": 1.5}]
+    assert kept(tmp_path, {"k": 1}, make) == [{"a": 1.5}]
+    assert kept(tmp_path, {"k": 2}, make) == [{"a": 1.5}]
+    assert len(calls) == 2
+
+
+def test_following_starts_each_period_where_the_last_plan_ended() -> None:
+    periods = joint_periods(
+        1, 3, nodes=3, key_groups=4, operators=2, one_to_one=100.0, varies=20.0, max_migrations=2
+    )
+    rows = follow(
+        periods, ("search", "joint-search", {"max_load_distance": 20.0}), optimum=True
+    )
+    assert [row["period"] for row in rows] == [0, 1, 2]
+    first = 100.0 * imc_gain_of(periods[0], periods[0].tasks.node) / periods[0].total_traffic
+    assert rows[0]["collocated"] >= first - 1e-9
+    for before, after in pairwise(rows):
+        assert after["migrations"] <= 2
+        # at most two moves lose or win at most a few pairs: it goes on from the plan before
+        assert after["collocated"] >= before["collocated"] - 50.0
+    for row in rows:
+        assert row["bound"] >= row["joint"] - 1e-6
+        assert row["bound"] >= row["collocated"] - 1e-6
+    node = (periods[0].tasks.node + 1) % 3
+    assert placed(periods[1], node).tasks.node.tolist() == node.tolist()
+
+
+def test_tables() -> None:
+    rows = frame(
+        [
+            {"setting": "s", TIME: t, "way": way, "distance": d}
+            for way, t, d in (
+                ("Flux", 1.0, 3.0), ("Flux", 2.0, 3.0), ("balance-search", 1.0, 1.0),
+                ("balance-search", 2.0, 1.0), ("highs, cold", 1.0, None),
+                ("highs, cold", 2.0, 2.0), ("proven bound", 1.0, 0.5), ("proven bound", 2.0, 0.5),
+            )
+        ]
+    )  # fmt: skip
+    wide = time_table(rows)
+    assert wide["highs, cold"].isna().tolist() == [True, False]
+    assert "highs, cold) 2 after 2 s" in FIGURES[0].measured(wide)[0]
+    base = {"one_to_one": 50.0, "distance": 1.0, "migrations": 2}
+    made = frame(
+        [
+            {**base, "policy": p, "period": n, "collocated": c, "bound": b, "joint": b}
+            for n in (0, 1)
+            for p, c, b in (
+                ("ALBIC, 20 pairs", 30.0, 40.0), ("COLA", 45.0, None), ("joint-search", 44.0, None)
+            )
+        ]
+    )  # fmt: skip
+    table = table_by("one_to_one", "share")(made)
+    assert table["gap of ALBIC, 20 pairs, to bound (%)"].iloc[0] == pytest.approx(25.0)
+    assert "gap of ALBIC to the bound of the joint optimum 25 %" in said(table)[0]

@@ -1,0 +1,110 @@
+"""The figures on Storm and the cross comparison: sweeps that can be read, tables from rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.generators import generate
+from experiments.papers import find_figures
+from experiments.papers.cross_comparison.judging import can_run, measured, table_of
+from experiments.papers.storm.alpha import table as alpha_table
+from experiments.papers.storm.traffic import against_default, shares_by
+from experiments.papers.sweeps import load
+from optim.solving import solve
+
+FIGURES = [f for paper in ("storm", "cross-comparison") for f in find_figures(paper)]
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f.name)
+def test_sweeps_can_be_read(figure: Any, repository: Path) -> None:
+    paper, name = (part.replace("-", "_") for part in figure.name.split("/"))
+    path = repository / "experiments" / "papers" / paper / f"{name}.toml"
+    assert load(path).name == figure.name
+    assert figure.words
+    assert figure.size
+
+
+def row(label: str, stages: int, seed: int, nodes: float, slots: float, **more: Any) -> dict:
+    result = {"evaluation": {"interslot_traffic": slots}}
+    return {
+        "method_label": label,
+        "instance": f"i{stages}-{seed}",
+        "instance.stages": stages,
+        "termination": "heuristic" if label != "optimum" else "optimal",
+        "internode_traffic": nodes,
+        "total_traffic": 10.0,
+        "result": json.dumps(result),
+        **more,
+    }
+
+
+def test_shares_are_means_and_unproved_optima_are_left_out() -> None:
+    rows = [row("default", 1, s, 8.0, 10.0) for s in (0, 1)]
+    rows += [row("online", 1, 0, 2.0, 4.0), row("online", 1, 1, 6.0, 8.0)]
+    rows += [
+        row("optimum", 1, 0, 2.0, 2.0),
+        row("optimum", 1, 1, 1.0, 1.0, termination="time_limit"),
+    ]
+    table = shares_by("instance.stages", "stages", ("default", "online", "optimum"))(
+        pd.DataFrame(rows)
+    )
+    line = table.iloc[0]
+    assert line["stages"] == 1
+    assert line["default, between nodes (%)"] == 80.0
+    assert line["online, between nodes (%)"] == 40.0
+    assert line["online, between slots (%)"] == 60.0
+    assert pd.isna(line["optimum, between nodes (%)"])  # proved for one seed of two
+    said = against_default(table)
+    assert any("online sends 50 % less" in sentence for sentence in said)
+
+
+def test_methods_without_alpha_stand_in_every_line() -> None:
+    rows = [row("default", 1, 0, 8.0, 8.0), row("optimum", 1, 0, 2.0, 2.0)]
+    for alpha in (0.0, 1.0):
+        for label in ("offline", "online"):
+            text = f"{label} alpha={alpha:g}"
+            rows.append(row(text, 1, 0, 6.0 - alpha, 6.0, **{"option.alpha": alpha}))
+    table = alpha_table(pd.DataFrame(rows))
+    assert table["alpha"].tolist() == [0.0, 1.0]
+    assert table["default, between nodes (%)"].tolist() == [80.0, 80.0]
+    assert table["online, between nodes (%)"].tolist() == [60.0, 50.0]
+
+
+def test_one_line_a_method() -> None:
+    made = generate("storm_cluster", 0, executors=8, components=4, workers=2, nodes=3)
+    rows = []
+    for method in ("storm-online", "top-down"):
+        result = solve(made, method)
+        rows.append(
+            {
+                "method_label": method,
+                "instance": made.name,
+                "termination": "heuristic",
+                "time_build": 0.0,
+                "time_solve": 0.5,
+                "result": result.to_json(),
+            }
+        )
+    table = table_of(lambda: {made.name: made})(pd.DataFrame(rows))
+    assert table["method"].tolist() == ["storm-online", "top-down"]
+    assert table["seconds"].tolist() == pytest.approx([0.5, 0.5])
+    assert pd.isna(table["traffic between slots (%)"].iloc[1])
+    assert measured(table)
+
+
+def test_plans_that_storm_can_run() -> None:
+    made = generate("storm_cluster", 0, executors=8, components=4, workers=2, nodes=3, slots=1)
+    exact = json.loads(solve(made, "storm-milp").to_json())
+    if exact["plan"] is not None:
+        assert can_run(made, exact)
+        everywhere = json.loads(json.dumps(exact))
+        everywhere["plan"].pop("slots")
+        for i, task in enumerate(everywhere["plan"]["assignment"]):
+            everywhere["plan"]["assignment"][task] = made.nodes.ids[i % 3]
+        assert not can_run(made, everywhere)  # three nodes, two workers
+    assert not can_run(made, {"plan": None})

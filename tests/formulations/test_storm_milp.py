@@ -1,0 +1,266 @@
+"""``storm-milp``: brute force as the judge, its parts, what it says when stuck."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from experiments.generators import generate
+from formulations.storm_jobs import storm_jobs
+from formulations.storm_patterns.covering import find_covers
+from formulations.storm_patterns.first_plan import FirstPlan
+from formulations.storm_patterns.master import Master
+from formulations.storm_patterns.problem import make_problem
+from formulations.storm_patterns.splitting import Splitter
+from formulations.storm_patterns.states import list_states
+from optim.errors import UnsuitableMethod
+from optim.instance import Instance
+from optim.referee import evaluate
+from optim.results import Result
+from optim.solving import solve
+from tests.formulations.storm_cases import brute_force, random_cluster
+from tests.heuristics.storm_clusters import chain
+
+SOLVERS = ("highs", "scip", "cbc", "cp-sat")
+
+
+def levels(result: Result) -> dict[str, tuple[float | None, float | None]]:
+    return {level.name: (level.value, level.bound) for level in result.objective_levels}
+
+
+def check(made: Instance, **given: Any) -> None:
+    """Compare both levels with brute force."""
+    want = brute_force(made)
+    result = solve(made, "storm-milp", **given)
+    if want is None:
+        assert result.termination == "infeasible", result
+        assert result.exit_code == 3
+        assert result.reasons
+        return
+    assert result.termination == "optimal", (result.termination, result.notes)
+    assert result.plan is not None
+    judged = evaluate(made, result.plan)
+    assert judged.feasible, judged.violations
+    assert judged.internode_traffic == pytest.approx(want[0], abs=1e-5)
+    assert judged.interslot_traffic == pytest.approx(want[1], abs=1e-5)
+    told = levels(result)
+    assert told["internode_traffic"][1] == pytest.approx(want[0], abs=1e-5)
+    assert told["interslot_traffic"][1] == pytest.approx(want[1], abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_patterns_against_brute_force(seed: int) -> None:
+    check(random_cluster(seed), form="patterns")
+
+
+@pytest.mark.parametrize("seed", range(100, 118))
+def test_linearised_form_against_brute_force(seed: int) -> None:
+    check(random_cluster(seed, slot_capacity=seed % 2 == 0), form="workers")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("form", ["patterns", "workers"])
+def test_all_back_ends(solver: str, form: str) -> None:
+    for seed in (2, 104):
+        check(random_cluster(seed), form=form, solver=solver)
+
+
+@settings(max_examples=15)
+@given(st.integers(1000, 100_000))
+def test_any_cluster(seed: int) -> None:
+    check(random_cluster(seed))
+
+
+def test_by_hand() -> None:
+    # two chains of 1-1 with 10 each, coupled by 3: two nodes of one slot take a chain each
+    made = chain([1, 1, 1, 1], workers=2, rates=[10.0, 3.0, 10.0]).replace(
+        nodes=[{"id": f"n{i}", "slots": 1, "capacity": {"cpu": 3}} for i in range(2)]
+    )
+    result = solve(made, "storm-milp")
+    assert levels(result) == {
+        "internode_traffic": (pytest.approx(3.0), pytest.approx(3.0)),
+        "interslot_traffic": (pytest.approx(3.0), pytest.approx(3.0)),
+    }
+
+
+def test_traffic_between_slots_comes_second() -> None:
+    # all fit one node: nothing between nodes; of the splits into two workers the one at the 2
+    made = chain([1, 1, 1], workers=2, rates=[5.0, 2.0])
+    result = solve(made, "storm-milp")
+    assert levels(result)["internode_traffic"] == (0.0, 0.0)
+    assert levels(result)["interslot_traffic"] == (pytest.approx(2.0), pytest.approx(2.0))
+    first = solve(made, "storm-milp", second_level=False)
+    assert levels(first)["interslot_traffic"][1] is None
+    assert first.termination == "optimal"
+
+
+def test_exact_worker_counts_cost_traffic() -> None:
+    # three workers for three executors on nodes of one slot: nobody shares a node
+    made = chain([1, 1, 1], workers=3, rates=[5.0, 2.0]).replace(
+        nodes=[{"id": f"n{i}", "slots": 1} for i in range(4)]
+    )
+    result = solve(made, "storm-milp")
+    assert levels(result)["internode_traffic"][0] == pytest.approx(7.0)
+
+
+def test_too_few_slots_are_told_with_figures() -> None:
+    made = chain([2, 2], workers=4).replace(nodes=[{"id": "n0", "slots": 3}])
+    result = solve(made, "storm-milp")
+    assert result.exit_code == 3
+    reason = result.reasons[0]
+    assert (reason.rule, reason.needed, reason.available) == ("slots", 4, 3)
+    assert "t 4" in reason.where
+    assert "add slots" in reason.where
+
+
+def test_no_free_slots_at_all() -> None:
+    made = chain([1, 1]).replace(nodes=[{"id": "n0", "slots": 0}])
+    assert solve(made, "storm-milp").exit_code == 3
+
+
+def test_slots_on_leaving_nodes_do_not_count() -> None:
+    made = chain([1, 1], workers=2).replace(
+        nodes=[{"id": "n0", "slots": 1}, {"id": "n1", "slots": 5, "leaving": True}]
+    )
+    result = solve(made, "storm-milp")
+    assert result.exit_code == 3
+    assert "5 more on leaving nodes" in result.reasons[0].where
+
+
+def test_patterns_that_cannot_be_listed_are_refused_or_left() -> None:
+    made = random_cluster(1)
+    with pytest.raises(UnsuitableMethod, match="most_patterns"):
+        solve(made, "storm-milp", form="patterns", most_patterns=1)
+    result = solve(made, "storm-milp", most_patterns=1)
+    assert any("linearised form" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("form", ["patterns", "workers"])
+def test_never_worse_than_the_start(form: str) -> None:
+    made = generate("storm_reference", seed=1, stages=2, replication="3", utilisation=50)
+    start = solve(made, "storm-online")
+    result = solve(made, "storm-milp", warm_start="storm-online", time_limit=5, form=form)
+    assert result.warm_start is not None
+    assert start.evaluation is not None
+    assert result.evaluation is not None
+    assert result.evaluation.internode_traffic <= start.evaluation.internode_traffic + 1e-6
+
+
+def test_a_stopped_run_keeps_start_and_bound() -> None:
+    made = generate("storm_reference", seed=1, stages=4, replication="4")
+    result = solve(made, "storm-milp", warm_start="storm-online", time_limit=0.2, form="patterns")
+    assert result.plan is not None
+    assert result.feasible
+    if result.bound is not None:
+        assert result.objective is not None
+        assert result.objective.value is not None
+        assert result.bound <= result.objective.value + 1e-6
+
+
+def test_a_start_that_breaks_a_rule_is_told() -> None:
+    made = chain([1, 1, 1], workers=3, rates=[5.0, 2.0]).replace(
+        nodes=[{"id": f"n{i}", "slots": 1} for i in range(3)]
+    )
+    from optim.plan import Plan
+
+    bad = Plan.from_indices(made, np.zeros(3, dtype=np.int32))
+    result = solve(made, "storm-milp", warm_start=bad)
+    assert result.termination == "optimal"
+    assert any("breaks a rule" in note for note in result.notes)
+    assert result.warm_start is not None
+    assert result.warm_start.accepted is False
+
+
+def test_the_paper_size_is_proven() -> None:
+    # 20 executors, 4 workers, 4 nodes, 5 stages, all-to-all between stages
+    made = generate("storm_reference", seed=0, stages=4, replication="4", grouping="shuffle")
+    result = solve(made, "storm-milp")
+    assert result.termination == "optimal"
+    assert result.evaluation is not None
+    share = result.evaluation.internode_traffic / result.evaluation.total_traffic
+    assert share == pytest.approx(15 / 32)
+
+
+def master_of(made: Instance) -> Master:
+    problem = make_problem(made, storm_jobs(made, "storm-milp"))
+    return Master(problem, list_states(problem))
+
+
+def test_the_master_bounds_the_optimum() -> None:
+    looked_at = 0
+    for seed in range(60):
+        made = random_cluster(seed)
+        want = brute_force(made)
+        if want is None or made.total_traffic == 0:
+            continue
+        looked_at += 1
+        master = master_of(made)
+        master.run(lambda: False)
+        best = (made.total_traffic - want[0]) / master.problem.scale
+        assert master.finished
+        assert master.bound >= best - 1e-6
+        before = master.bound
+        master.cut(5, lambda: False)
+        assert best - 1e-6 <= master.bound <= before + 1e-6
+    assert looked_at > 15
+
+
+def test_the_first_plan_is_a_placement() -> None:
+    made = generate("storm_cluster", 0, topologies=2, executors=8, workers=2)
+    master = master_of(made)
+    columns = FirstPlan(master).find()
+    assert columns is not None
+    lower, upper = master.bounds()
+    total = master.matrix(columns).sum(axis=1)
+    assert (total >= lower - 1e-9).all()
+    assert (total <= upper + 1e-9).all()
+
+
+def test_equal_executors_and_nodes_are_classes() -> None:
+    made = generate("storm_reference", seed=0, stages=4, replication="4", grouping="shuffle")
+    problem = make_problem(made, storm_jobs(made, "storm-milp"))
+    assert problem.size.tolist() == [4] * 5
+    assert problem.num_states == 5**5
+    assert len(problem.nodes) == 1
+    fields = generate("storm_reference", seed=0, stages=4, replication="4", grouping="fields")
+    problem = make_problem(fields, storm_jobs(fields, "storm-milp"))
+    assert problem.num_states == 5 * 2**16  # the spout's executors stay alike
+
+
+def test_the_best_split() -> None:
+    made = chain([2, 2], workers=2, rates=[8.0])
+    master = master_of(made)
+    splitter = Splitter(master.problem, 0)
+    counts = np.array([[2, 2]])
+    splitter.prepare(counts, np.array([2]))
+    # 2 + 2 with 2 each pair: 3 + 1 keeps 4 of 8, so do 2 + 2 across
+    inside = float(splitter.gain(counts, np.array([2]))[0]) * master.problem.scale
+    assert inside == pytest.approx(4.0)
+    parts = splitter.parts(counts[0], 2)
+    assert parts.sum(axis=0).tolist() == [2, 2]
+    assert (parts.sum(axis=1) >= 1).all()
+
+
+def test_only_columns_of_whole_placements_survive() -> None:
+    # {0}, {1}, {0,1} on two nodes; {1,2} needs {0}, and 2 is in nothing else
+    counts = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 1, 1]])
+    loss = np.array([0.0, 0.0, 1.0, 2.0])
+    by_class = [[0, 2], [1, 2, 3], [3]]
+    start = np.cumsum([0, *(len(c) for c in by_class)])
+    order = np.concatenate(by_class)
+    number = np.array([1, 2, 4])
+    key = counts @ number
+    by_key = np.argsort(key)
+    one = np.ones(3, dtype=np.int64)
+    parts = (counts, loss, np.zeros(4, dtype=np.int64), start, order, key[by_key], by_key, number)
+    two, inf = np.array([2]), np.array([np.inf])
+    used, _ = find_covers(*parts, one, two, inf, 5.0, 1000)
+    assert used.tolist() == [True, False, False, True]
+    used, _ = find_covers(*parts, one, two, inf, 1.5, 1000)
+    assert not used.any()
+    used, steps = find_covers(*parts, one, two, inf, 5.0, 1)
+    assert steps == 1  # gave up
