@@ -40,7 +40,8 @@ SPREAD = 4
 #: (columns at least, columns for each one in the LP's solution, relative gap, nodes) of the models.
 KERNELS = ((600, 8, 0.05, 20), (1_000, 14, 0.01, 50))
 
-#: Longest single model while the clock runs: Ctrl-C is heard only between two.
+#: Longest single model while the clock runs, or a quarter of what is left: Ctrl-C is heard only
+#: between two.
 LONGEST = 10.0
 
 #: Share of a pair's gain below which two values are the same.
@@ -265,7 +266,7 @@ def _kernel(
     assert known.built is not None
     assert known.relaxed is not None
     left = effort.left()
-    limit = None if left is None else min(left, LONGEST)
+    limit = None if left is None else min(left, max(LONGEST, 0.25 * left))
     found = solve_kernel(
         known.built, known.relaxed.order, size, gap=gap, nodes=nodes, time_limit=limit
     )

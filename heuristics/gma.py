@@ -211,7 +211,7 @@ METHOD = Method(
             "fill few nodes, then least network use; or even CPU use, R_dev",
             choices=OBJECTIVE_NAMES,
         ),
-        Option("max_passes", "int", 100, "passes over all operators at most", minimum=1),
+        Option("max_passes", "int", 20, "passes over all operators at most", minimum=1),
     ),
     promises_feasibility=False,
 )

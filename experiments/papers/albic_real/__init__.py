@@ -19,5 +19,6 @@ migrates nearly all key groups each day; ALBIC has 10 migrations a day, the lowe
 climbs; full collocation about halves the load of Real Job 2. What does not: with one pair a day
 ALBIC does not reach COLA's collocation within the year, and in Real Job 4 not with five either:
 the load of a key group changes so much from day to day that migrations go into balance, and sets
-of key groups are split again for it.
+of key groups are split again for it. Ours, [`joint-search`](../methods/joint-search.md), has all of
+Real Job 2 collocated after nine days, with fewer migrations and the load distance of ALBIC.
 """

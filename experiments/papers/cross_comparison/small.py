@@ -54,8 +54,8 @@ FIGURE = Figure(
         "Seconds: geometric mean shifted by 10 ms, building and solving, one thread.",
         "One of the fifteen has no placement that gives each topology its workers, proven by "
         "storm-milp: its means are over the other fourteen.",
-        "eoa-milp uses least capacity first, which takes more than 30 s for most of these; where it "
-        "ended without a plan, it has none to judge.",
+        "eoa-milp uses least capacity first, which takes more than 30 s for most of these; where "
+        "it ended without a plan, it has none to judge.",
         "Exact models get 30 s. imc-exact and storm-milp have the same aim, but only the "
         "latter must give each topology its workers: so imc-exact may send less.",
     ),

@@ -1,0 +1,71 @@
+"""The real jobs as figures: the stream of edits, tables, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.papers import find_figures
+from experiments.papers.albic_real import edits
+from experiments.papers.albic_real.replaying import POLICIES, climbing, table_of
+from experiments.replay.policies import read_policy
+
+
+def rows() -> pd.DataFrame:
+    """COLA collocates 80 % at once, ALBIC climbs to as much in ten periods."""
+    found = []
+    for policy, share in (("cola", lambda _: 0.8), ("albic:balance_gap=5", lambda p: 0.08 * p)):
+        for period in range(12):
+            found.append(
+                {
+                    "policy": policy,
+                    "period": period,
+                    "collocation_factor": min(0.8, share(period)),
+                    "load_distance": 4.0,
+                    "load_distance_next": 6.0 if period < 11 else None,
+                    "load_index": 1.0 - share(period) / 2,
+                    "migrations": 90 if policy == "cola" else 10,
+                }
+            )
+    return pd.DataFrame(found)
+
+
+def test_the_table_and_what_is_said() -> None:
+    table = table_of(POLICIES)(rows())
+    assert table["policy"].tolist() == ["COLA", "ALBIC, 1 pair"]
+    assert table["migrations a period"].tolist() == [90, 10]
+    assert table["best (%)"].tolist() == pytest.approx([80, 80])
+    told = " ".join(climbing(table))
+    assert "COLA collocates 80 % of the traffic at the end" in told
+    assert "90 % of COLA's first in period 9" in told
+    assert "on the next day: ALBIC 6.0 (one pair), COLA 6.0 points" in told
+
+
+def test_every_policy_can_be_read() -> None:
+    from optim.registry import method_names
+
+    figures = find_figures("albic-real")
+    assert [f.name.partition("/")[2] for f in figures] == ["control", "fig-12", "fig-13", "fig-14"]
+    for figure in figures:
+        for name in figure.rows.policies:  # type: ignore[attr-defined]
+            if name.partition(":")[0] in (*method_names(), "static", "potc"):
+                read_policy(name, 0)
+
+
+def test_the_edits_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(edits, "EDITS_A_PERIOD", 500)
+    tables = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        path = edits.write_edits(tmp_path / name, reduced=True)["edits"]
+        tables.append(pq.read_table(path))
+    assert tables[0].equals(tables[1])
+    frame = tables[0].to_pandas()
+    period = (frame["seconds"] - frame["seconds"].min()) // edits.PERIOD_SECONDS
+    assert period.nunique() == edits.PERIODS_REDUCED
+    popular = frame["article"].value_counts(normalize=True)
+    assert popular.iloc[0] > 20 / edits.ARTICLES
