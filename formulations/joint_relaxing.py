@@ -14,6 +14,7 @@ import numpy as np
 
 from optim.local_search.joint_search import make_arcs
 from optim.solvers.inprocess import solve_lp
+from optim.solvers.silence import c_stdout_silenced
 
 if TYPE_CHECKING:
     from formulations.joint_model import JointModel
@@ -106,10 +107,12 @@ def solve_kernel(
     if time_limit is not None:
         options["time_limit"] = max(0.01, time_limit)
     rows: Any = LinearConstraint(arrays.matrix[:, keep], arrays.row_lower, arrays.row_upper)
-    answer = milp(
-        -arrays.cost[keep], integrality=arrays.integrality[keep].astype(np.int64),
-        bounds=Bounds(arrays.lower[keep], arrays.upper[keep]), constraints=rows, options=options,
-    )  # fmt: skip
+    with c_stdout_silenced():
+        answer = milp(
+            -arrays.cost[keep], integrality=arrays.integrality[keep].astype(np.int64),
+            bounds=Bounds(arrays.lower[keep], arrays.upper[keep]), constraints=rows,
+            options=options,
+        )  # fmt: skip
     if answer.x is None:
         return None
     x = np.zeros(len(arrays.cost))

@@ -23,6 +23,9 @@ SHOWN_NODES = 24
 SHOWN_MOVES = 20
 SHOWN_VIOLATIONS = 20
 
+#: Resources up to which a node's line has bars, and loads beside the shares.
+MOST_BARS, MOST_FIGURES = 2, 4
+
 
 class Metric(NamedTuple):
     """A figure of an evaluation: attribute, label, kind of number, and whether more is better."""
@@ -127,7 +130,8 @@ def node_table(instance: Instance, evaluation: Evaluation) -> Table | None:
         node = instance.nodes.ids[i]
         row: list[Text] = [name(node, "dim" if instance.nodes.leaving[i] else "")]
         for r, resource in enumerate(instance.resources):
-            row.append(_load_cell(loads[node][resource], float(instance.nodes.capacity[i, r])))
+            capacity = float(instance.nodes.capacity[i, r])
+            row.append(_load_cell(loads[node][resource], capacity, instance.num_resources))
         table.add_row(*row, f"{tasks[node]:,}")
     return table
 
@@ -146,14 +150,16 @@ def _nodes_shown(instance: Instance, evaluation: Evaluation) -> list[int]:
     return sorted(sorted(indices, key=lambda i: -fullest[i])[:SHOWN_NODES])
 
 
-def _load_cell(load: float, capacity: float) -> Text:
+def _load_cell(load: float, capacity: float, resources: int) -> Text:
+    """Show a load; the more resources share the line, the shorter."""
     if math.isinf(capacity):
         return Text(number(load))
     share = load / capacity if capacity else (0.0 if load == 0 else math.inf)
     style = "red" if share > 1 + 1e-9 else "yellow" if share > 0.9 else "green"
-    return Text.assemble(
-        (f"{bar(share):<10} ", style), f"{number(load)} / {number(capacity)}  {percent(share, 0)}"
-    )
+    figures, told = f"{number(load)} / {number(capacity)}", percent(share, 0)
+    if resources <= MOST_BARS:
+        return Text.assemble((f"{bar(share):<10} ", style), f"{figures}  {told}")
+    return Text.assemble(f"{figures}  " if resources <= MOST_FIGURES else "", (told, style))
 
 
 def violation_table(violations: Sequence[Violation]) -> Table:

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 import numpy as np
+import pytest
 from rich.console import Console
 
 from experiments.cli.tables import SHOWN_NODES, figure, node_table, size_line, unit_of
@@ -67,3 +68,23 @@ def test_an_overload_is_drawn_as_one(document: dict[str, Any]) -> None:
     row = text_of(node_table(instance, evaluation)).splitlines()[1]
     assert "▶ 160 / 100  160 %" in row
     assert "\x1b[31m" in text_of(node_table(instance, evaluation), colours=True)
+
+
+@pytest.mark.parametrize(
+    ("resources", "cell"), [(2, "█ "), (3, "1 / 10  10 %"), (5, "10 %")]
+)
+def test_many_resources_stay_on_one_line(resources: int, cell: str) -> None:
+    names = [f"resource_{r}" for r in range(resources)]
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "wide",
+        "resources": names,
+        "nodes": [{"id": "n0", "capacity": dict.fromkeys(names, 10)}],
+        "tasks": [{"id": "t0", "load": dict.fromkeys(names, 1)}],
+    }
+    instance = Instance.from_dict(document)
+    evaluation = evaluate_indices(instance, np.zeros(1, dtype=np.int32))
+    lines = text_of(node_table(instance, evaluation)).splitlines()
+    assert len(lines) == 2
+    assert cell in lines[1]
+    assert ("/" in lines[1]) == (resources < 5)
