@@ -34,7 +34,10 @@ Family = Literal["task allocation", "rebalancing", "elastic allocator", "storm",
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a method: its type, default, meaning, and what values it takes."""
+    """An option of a method: its type, default, meaning, and what values it takes.
+
+    ``none`` is a value where it is the default, or where the option is `nullable`.
+    """
 
     name: str
     kind: Literal["int", "float", "str", "bool"]
@@ -43,6 +46,7 @@ class Option:
     choices: tuple[Any, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
+    nullable: bool = False
 
     def read(self, value: Any) -> Any:
         """Turn a text or a number into the option's type.
@@ -52,12 +56,14 @@ class Option:
         InvalidInput
             Wrong type, or outside choices and bounds.
         """
+        if self._is_none(value):
+            return None
         try:
             typed = _typed(self.kind, value)
         except (TypeError, ValueError):
-            raise self._wrong(value, f"is no {_KIND_WORDS[self.kind]}") from None
-        if typed is None and self.default is None:
-            return None
+            word = _KIND_WORDS[self.kind]
+            reason = "is neither true nor false" if self.kind == "bool" else f"is no {word}"
+            raise self._wrong(value, reason) from None
         if self.choices and typed not in self.choices:
             raise self._wrong(value, "is not a choice")
         below = self.minimum is not None and typed < self.minimum
@@ -65,6 +71,10 @@ class Option:
         if below or above:
             raise self._wrong(value, "is out of range")
         return typed
+
+    def _is_none(self, value: Any) -> bool:
+        nullable = self.nullable or self.default is None
+        return nullable and (value is None or (self.kind != "str" and str(value) == "none"))
 
     def _wrong(self, value: Any, reason: str) -> InvalidInput:
         if self.choices:
@@ -81,13 +91,12 @@ _KIND_WORDS = {"int": "whole number", "float": "number", "str": "text", "bool": 
 
 def _typed(kind: str, value: Any) -> Any:
     if value is None:
-        return None
+        raise TypeError
     if kind == "bool":
-        if isinstance(value, bool):
-            return value
-        return {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}[
-            str(value).lower()
-        ]
+        words = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0": False}
+        if str(value).lower() not in words:
+            raise ValueError
+        return words[str(value).lower()]
     if isinstance(value, bool):
         raise ValueError
     if kind == "int":

@@ -152,7 +152,10 @@ def _common(nodes: int, varies: float, budget: int) -> tuple[Option, ...]:
         Option("noise", "float", 5.0, "± percent of a key group", minimum=0, maximum=99),
         Option("shifted", "float", 20.0, "percent of the nodes shifted", minimum=0, maximum=100),
         Option("varies", "float", varies, "percent a node is shifted by", minimum=0, maximum=100),
-        Option("max_migrations", "int", budget, "budget in moves; none: no limit", minimum=0),
+        Option(
+            "max_migrations", "int", budget, "budget in moves; none: no limit", minimum=0,
+            nullable=True,
+        ),
         Option("capacity", "float", None, "of a node, points; none: unbounded", minimum=1),
     )
 
