@@ -22,7 +22,7 @@ PROPOSALS = 400
 """Proposals a task at effort 1, within `FEWEST` (for small graphs `MOST_A_TASK`) and `MOST`."""
 
 MOST_A_TASK = 10_000
-FEWEST, MOST = 1_000_000, 30_000_000
+FEWEST, MOST = 1_000_000, 20_000_000
 CHUNK = 250_000
 HOT, COLD = 0.45, 0.12
 """First and last temperature in units of the rates' weighted mean, tuned on random, community and
