@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heuristics.elastic_allocator.board import board_of
-from heuristics.elastic_allocator.judged_by import OBJECTIVE_NAMES, judged_by
-from optim.registry import Method, Option, Outcome
+from heuristics.elastic_allocator.judged_by import JUDGED_BY, judged_by
+from optim.registry import Method, Outcome
 from optim.results import Termination
 
 if TYPE_CHECKING:
@@ -73,14 +73,6 @@ METHOD = Method(
     source="Elastic Allocator, SOSE 2014, section V (Storm's even scheduler)",
     needs=("tasks", "nodes", "capacity"),
     honours=frozenset({"allowed", "leaving"}),
-    options=(
-        Option(
-            "objective",
-            "str",
-            "utilisation",
-            "what the plan is judged by; the plan is the same",
-            choices=OBJECTIVE_NAMES,
-        ),
-    ),
+    options=(JUDGED_BY,),
     promises_feasibility=False,
 )

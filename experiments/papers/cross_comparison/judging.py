@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 METHOD, BETWEEN = "method", "traffic between nodes (%)"
 _SHIFT = 0.01
 
+BUSY = (50, 70, 85)
+"""Percent of all CPU in use: both sweeps have these."""
+
 
 def can_run(instance: Instance, result: Mapping[str, Any]) -> bool:
     """Whether Storm can run a plan: feasible, and every topology gets exactly its workers.
@@ -40,20 +43,27 @@ def can_run(instance: Instance, result: Mapping[str, Any]) -> bool:
 
 
 def table_of(
-    instances: Callable[[], Mapping[str, Instance]],
+    seeds: range, parameters: Mapping[str, int]
 ) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Return the function that makes the table.
 
     Parameters
     ----------
-    instances
-        The sweep's, by name; called when the table is made.
+    seeds, parameters
+        Of the sweep's instances, at each of `BUSY`.
     """
 
     def table(rows: pd.DataFrame) -> pd.DataFrame:
         import pandas as pd
 
-        known = instances()
+        from experiments.generators import generate
+
+        made = [
+            generate("storm_cluster", seed, **{**parameters, "utilisation": busy})
+            for seed in seeds
+            for busy in BUSY
+        ]
+        known = {instance.name: instance for instance in made}
         lines = []
         for label in dict.fromkeys(rows["method_label"]):
             lines.append(_line(str(label), rows[rows["method_label"] == label], known))

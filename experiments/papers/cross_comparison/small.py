@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from experiments.papers.cross_comparison.judging import measured, plot, table_of
 from experiments.papers.figure import Figure
 from experiments.papers.sweeps import sweep_rows
-
-if TYPE_CHECKING:
-    from optim.instance import Instance
 
 _SEEDS = range(5)
 _PARAMETERS = {
@@ -22,19 +18,6 @@ _PARAMETERS = {
     "slots": 2,
 }
 
-
-def instances() -> dict[str, Instance]:
-    """Return the sweep's instances by name."""
-    from experiments.generators import generate
-
-    made = [
-        generate("storm_cluster", seed, **{**_PARAMETERS, "utilisation": busy})
-        for seed in _SEEDS
-        for busy in (50, 70, 85)
-    ]
-    return {instance.name: instance for instance in made}
-
-
 FIGURE = Figure(
     name="cross-comparison/small",
     title="Small clusters, with the exact models",
@@ -45,7 +28,7 @@ FIGURE = Figure(
         reduced={"instances.generate.0.seeds": {"from": 0, "to": 1}},
         wide=True,
     ),
-    table=table_of(instances),
+    table=table_of(_SEEDS, _PARAMETERS),
     plot=plot,
     measured=measured,
     readings=(

@@ -76,7 +76,8 @@ def test_methods_without_alpha_stand_in_every_line() -> None:
 
 
 def test_one_line_a_method() -> None:
-    made = generate("storm_cluster", 0, executors=8, components=4, workers=2, nodes=3)
+    size = {"executors": 8, "components": 4, "workers": 2, "nodes": 3}
+    made = generate("storm_cluster", 0, **size, utilisation=50)
     rows = []
     for method in ("storm-online", "top-down"):
         result = solve(made, method)
@@ -90,7 +91,7 @@ def test_one_line_a_method() -> None:
                 "result": result.to_json(),
             }
         )
-    table = table_of(lambda: {made.name: made})(pd.DataFrame(rows))
+    table = table_of(range(1), size)(pd.DataFrame(rows))
     assert table["method"].tolist() == ["storm-online", "top-down"]
     assert table["seconds"].tolist() == pytest.approx([0.5, 0.5])
     assert pd.isna(table["traffic between slots (%)"].iloc[1])
