@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import stat
 import zipfile
 import zlib
@@ -19,6 +20,12 @@ SMALL = 16 << 20
 MAX_MEMBERS = 100_000
 _CHUNK = 1 << 20
 _ENCRYPTED = 0x1
+
+#: What `zipfile` and its decompressors raise on content; a version, a compression or a flag that
+#: they do not know is a kind of RuntimeError.
+_DAMAGED = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError, UnicodeError
+)  # fmt: skip
 
 
 def unpack(
@@ -58,7 +65,7 @@ def unpack(
                 target = folder / f"part-{number:05d}{ending}"
                 written.append(target)
                 left -= _copy(packed, member, target, archive, left)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeError) as error:
+    except _DAMAGED as error:
         _remove(written)
         raise _wrong(archive, f"is no whole zip file: {error}", "pack it again") from None
     except OSError as error:

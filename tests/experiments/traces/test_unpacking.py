@@ -111,3 +111,29 @@ def test_encrypted_empty_and_crowded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(unpacking, "MAX_MEMBERS", 1)
     with pytest.raises(InvalidInput, match="holds 2 members"):
         unpack(zipped(tmp_path / "c.zip", {"a": b"", "b": b""}), tmp_path / "out", ".csv")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damage_under_every_compression(method: int, tmp_path: Path) -> None:
+    archive = tmp_path / "a.zip"
+    with zipfile.ZipFile(archive, "w", method) as packed:
+        packed.writestr("a.csv", bytes(range(256)) * 400)
+    content = bytearray(archive.read_bytes())
+    content[60:90] = b"\xff" * 30  # inside the packed data, behind the member's header
+    archive.write_bytes(bytes(content))
+    with pytest.raises(InvalidInput, match=r"a\.zip"):
+        unpack(archive, tmp_path / "out", ".csv")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_compression_that_is_not_known(tmp_path: Path) -> None:
+    archive = tmp_path / "a.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("a.csv", "a,b\n" * 100)
+    content = bytearray(archive.read_bytes())
+    content[8:10] = b"\x63\x00"
+    at = content.rindex(b"PK\x01\x02") + 10
+    content[at : at + 2] = b"\x63\x00"
+    archive.write_bytes(bytes(content))
+    with pytest.raises(InvalidInput, match="compression"):
+        unpack(archive, tmp_path / "out", ".csv")
