@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.errors import RefereeRefused, SolverError
+from optim.claims import check_claim, check_promise, write_result
+from optim.errors import SolverError
 from optim.judging_threads import judge_threads
 from optim.measures import moved_tasks
 from optim.objectives import OBJECTIVES, Objective
 from optim.plan import Plan
 from optim.referee import evaluate_indices
-from optim.results import Move, ObjectiveValue, Result, Termination, WarmStart
+from optim.results import Move, Termination, WarmStart
 from optim.versions import versions_of
 
 if TYPE_CHECKING:
     from optim.evaluation import Evaluation
     from optim.instance import Instance
     from optim.registry import Method, Outcome, Request
+    from optim.results import Result
     from optim.starting import Start
     from optim.tables import Ints
 
-_CLAIM_RELATIVE = 1e-6
-_CLAIM_ABSOLUTE = 1e-5
 _ALWAYS = {"placed", "slot_capacity", "one_topology_a_slot", "workers"}
 
 
@@ -64,38 +64,24 @@ def judge(
         unplaced = tuple(relaxed.tasks.ids[t] for t in np.flatnonzero(outcome.node < 0))
         if unplaced:
             outcome.notes.append(f"{len(unplaced)} tasks found no node")
-    value = None if evaluation is None else evaluation.objective(objective.name)
-    _check_bound(method, outcome, objective, value, evaluation)
-    gap = objective.gap(value, outcome.bound)
     versions = versions_of(method, request.solver)
     plan = None
     if node is not None:
         plan = Plan.from_indices(instance, node, outcome.slot, method.name, versions)
-    times = {"build": 0.0, "solve": 0.0, **outcome.times}
-    times["check"] = time.perf_counter() - began
-    return Result(
-        instance_name=instance.name,
-        instance_sha256=instance.sha256,
-        method=method.name,
-        solver=outcome.solver or request.solver,
-        seed=request.seed,
-        termination=termination_of(outcome, objective, gap, request.gap),
-        plan=plan,
-        objective=ObjectiveValue(objective.name, value, objective.sense),
-        bound=outcome.bound,
-        bound_of=None if outcome.bound is None else outcome.bound_of,
-        gap=gap,
-        objective_levels=outcome.levels,
-        evaluation=evaluation,
+    return write_result(
+        instance,
+        method,
+        request,
+        outcome,
+        objective,
+        plan,
+        evaluation,
+        began=began,
         moves=_moves(instance, node),
         warm_start=_warm_start(start, objective, outcome),
         repaired=repaired,
         ignored=ignored,
         unplaced=unplaced,
-        reasons=outcome.reasons,
-        notes=tuple(outcome.notes),
-        times=times,
-        trace=tuple(outcome.trace),
         versions=versions,
     )
 
@@ -117,11 +103,10 @@ def _plan_in_hand(
     if outcome.node is not None and (len(outcome.node) == 0 or outcome.node.min() >= 0):
         node = outcome.node.astype(np.int32)
         evaluation = evaluate_indices(instance, node, outcome.slot)
-        _check_claim(method, outcome, objective, evaluation)
-        promised = [v for v in evaluation.violations if v.rule in method.honours | _ALWAYS]
-        if promised and method.promises_feasibility and not repaired:
-            broken = "; ".join(str(v) for v in promised[:5])
-            raise RefereeRefused(f"{method.name} returned a plan that breaks rules: {broken}")
+        check_claim(method, outcome, objective, evaluation)
+        if not repaired:
+            kept = method.honours | _ALWAYS
+            check_promise(method, [v for v in evaluation.violations if v.rule in kept])
     if method.kind == "heuristic":
         return node, evaluation
     if outcome.own_order:
@@ -164,58 +149,6 @@ def _alternatives(instance: Instance, start: Start | None) -> list[tuple[str, In
     if instance.has_current:
         found.append(("staying", np.asarray(instance.tasks.node)))
     return found
-
-
-def _check_claim(
-    method: Method, outcome: Outcome, objective: Objective, evaluation: Evaluation
-) -> None:
-    value = evaluation.objective(objective.name)
-    if outcome.claimed is None or value is None:
-        return
-    allowed = _CLAIM_ABSOLUTE + _CLAIM_RELATIVE * max(abs(value), abs(outcome.claimed))
-    if abs(value - outcome.claimed) > allowed:
-        raise SolverError(
-            f"{method.name} ({outcome.solver or 'no solver'}) claims {objective.name} = "
-            f"{outcome.claimed:.9g}, but the referee finds {value:.9g}"
-        )
-
-
-def _check_bound(
-    method: Method,
-    outcome: Outcome,
-    objective: Objective,
-    value: float | None,
-    evaluation: Evaluation | None,
-) -> None:
-    if outcome.bound is None or outcome.bound_of != "problem":
-        return
-    if not np.isfinite(outcome.bound):
-        outcome.bound = None
-        return
-    if value is None or evaluation is None or not evaluation.feasible:
-        return
-    if objective.beats_bound(value, outcome.bound):
-        raise SolverError(
-            f"{method.name} ({outcome.solver or 'no solver'}) claims {outcome.bound:.9g} as a "
-            f"proven bound on {objective.name}, but a checked plan has {value:.9g}"
-        )
-
-
-def termination_of(
-    outcome: Outcome, objective: Objective, gap: float | None, wanted: float | None
-) -> Termination:
-    """``optimal`` is a matter of the gap, not of what a solver calls it."""
-    stopped = outcome.termination
-    if stopped in (Termination.INFEASIBLE, Termination.INTERRUPTED, Termination.ERROR):
-        return stopped
-    if gap is not None and gap <= objective.optimal_gap and outcome.bound_of == "problem":
-        return Termination.OPTIMAL
-    if stopped in (Termination.OPTIMAL, Termination.GAP_REACHED):
-        if wanted is not None and gap is not None and gap <= wanted:
-            return Termination.GAP_REACHED
-        reached = outcome.bound_of == "restricted"
-        return Termination.GAP_REACHED if reached else Termination.ITERATION_LIMIT
-    return stopped
 
 
 def _moves(instance: Instance, node: Ints | None) -> tuple[Move, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from optim.errors import RefereeRefused, SolverError
+from optim.claims import check_claim, check_promise, write_result
 from optim.objectives import OBJECTIVES
 from optim.referee_model_driven import evaluate_model_driven
-from optim.results import Level, ObjectiveValue, Result
+from optim.results import Level
 from optim.versions import versions_of
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from optim.instance import Instance
     from optim.plan import Plan
     from optim.registry import Method, Outcome, Request
-
-_CLAIM = 1e-6
+    from optim.results import Result
 
 
 def judge_threads(
@@ -43,8 +42,6 @@ def judge_threads(
     RefereeRefused
         The method promises feasible plans and this one is not.
     """
-    from optim.judging import termination_of
-
     began = time.perf_counter()
     objective = OBJECTIVES[outcome.objective or method.objective]
     versions = versions_of(method, request.solver)
@@ -52,46 +49,22 @@ def judge_threads(
     if outcome.threads is not None:
         plan = outcome.threads.to_plan(instance, method.name, versions)
         evaluation = evaluate_model_driven(relaxed, plan)
-        _check(method, outcome, evaluation, objective.name)
+        check_claim(method, outcome, objective, evaluation)
+        check_promise(method, evaluation.violations)
         _tell(instance, plan, evaluation, outcome)
-    value = None if evaluation is None else evaluation.objective(objective.name)
-    gap = objective.gap(value, outcome.bound)
-    times = {"build": 0.0, "solve": 0.0, **outcome.times}
-    times["check"] = time.perf_counter() - began
-    return Result(
-        instance_name=instance.name,
-        instance_sha256=instance.sha256,
-        method=method.name,
-        solver=outcome.solver or request.solver,
-        seed=request.seed,
-        termination=termination_of(outcome, objective, gap, request.gap),
-        plan=plan,
-        objective=ObjectiveValue(objective.name, value, objective.sense),
-        bound=outcome.bound,
-        bound_of=None if outcome.bound is None else outcome.bound_of,
-        gap=gap,
+    return write_result(
+        instance,
+        method,
+        request,
+        outcome,
+        objective,
+        plan,
+        evaluation,
+        began=began,
         objective_levels=tuple(_level(level, evaluation) for level in outcome.levels),
-        evaluation=evaluation,
         ignored=ignored,
-        reasons=outcome.reasons,
-        notes=tuple(outcome.notes),
-        times=times,
-        trace=tuple(outcome.trace),
         versions=versions,
     )
-
-
-def _check(method: Method, outcome: Outcome, evaluation: Evaluation, objective: str) -> None:
-    value = evaluation.objective(objective)
-    claimed = outcome.claimed
-    if claimed is not None and value is not None and abs(value - claimed) > _CLAIM * max(1, value):
-        raise SolverError(
-            f"{method.name} ({outcome.solver or 'no solver'}) claims {objective} = {claimed:.9g}, "
-            f"but the referee finds {value:.9g}"
-        )
-    if method.promises_feasibility and evaluation.violations:
-        broken = "; ".join(str(v) for v in evaluation.violations[:5])
-        raise RefereeRefused(f"{method.name} returned a plan that breaks rules: {broken}")
 
 
 def _tell(instance: Instance, plan: Plan, evaluation: Evaluation, outcome: Outcome) -> None:
