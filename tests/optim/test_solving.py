@@ -16,6 +16,7 @@ from optim.instance import Instance
 from optim.registry import Method, Option, Outcome, Request
 from optim.results import Termination
 from tests.optim.make import instance, nodes
+from tests.optim.model_cases import WAITS, model_instance
 
 Maker = Callable[..., None]
 
@@ -238,3 +239,24 @@ def test_an_order_of_its_own_is_respected(fake: Maker) -> None:
     ]
     fake(placed(0, 0, 1, 1, termination=Termination.TIME_LIMIT, own_order=True))
     assert len(solve(instance(tasks=current), "fake").moves) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"bound": 99.0}, "99 as a proven bound on slots, but a checked plan has"),
+        ({"claimed": 99.0}, "claims slots = 99, but the referee finds"),
+    ],
+)
+def test_plans_of_threads_are_held_against_what_is_said_of_them(
+    fake: Maker, said: dict[str, float], message: str
+) -> None:
+    made = model_instance({"waits": WAITS}, {"a": "waits"})
+    real = registry.get_method("mba+sam")
+
+    def boasting(given: Instance, request: Request) -> Outcome:
+        return replace(real.run(given, replace(request, options=real.read_options({}))), **said)
+
+    fake(boasting, family="model-driven", objective="slots", needs=real.needs)
+    with pytest.raises(SolverError, match=message):
+        solve(made, "fake")
