@@ -61,6 +61,34 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
 
 
+def add_option(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--option K=V``; `what` says whose options they are."""
+    parser.add_argument(
+        "--option",
+        metavar="K=V",
+        type=assignment,
+        action="append",
+        default=[],
+        help=f"{what}; may be given again",
+    )
+
+
+def one_document(as_json: bool, output: object) -> None:
+    """Refuse ``--json`` where the document itself goes to standard output.
+
+    Raises
+    ------
+    InvalidInput
+        Both are asked for.
+    """
+    from optim.errors import InvalidInput, Problem
+
+    if as_json and not output:
+        raise InvalidInput(
+            Problem("--json", None, "needs -o: standard output takes one document", "add -o FILE")
+        )
+
+
 def add_ignore(parser: argparse.ArgumentParser) -> None:
     """Add ``--ignore LIMIT``."""
     parser.add_argument(

@@ -13,8 +13,8 @@ from experiments.cli.arguments import (
     add_ignore,
     add_instance,
     add_json,
+    add_option,
     amount,
-    assignment,
     count,
     seconds,
     whole,
@@ -66,14 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repair", action="store_true", help="let repair finish a plan that is not feasible"
     )
     add_ignore(parser)
-    parser.add_argument(
-        "--option",
-        metavar="K=V",
-        type=assignment,
-        action="append",
-        default=[],
-        help="an option of the method (`streamplace methods METHOD`); may be given again",
-    )
+    add_option(parser, "an option of the method (`streamplace methods METHOD`)")
     parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to this file")
     add_json(parser)
 

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from experiments.cli.arguments import add_json, assignment, whole
+from experiments.cli.arguments import add_json, add_option, whole
 
 if TYPE_CHECKING:
     import argparse
@@ -26,14 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("kind", metavar="KIND", nargs="?", help="leave it out to list the kinds")
     parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
-    parser.add_argument(
-        "--option",
-        metavar="K=V",
-        type=assignment,
-        action="append",
-        default=[],
-        help="a parameter of the kind; may be given again",
-    )
+    add_option(parser, "a parameter of the kind")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help=".json or .json.gz; standard output if left out"
     )

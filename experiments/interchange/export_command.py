@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from experiments.cli.arguments import add_json, assignment
+from experiments.cli.arguments import add_json, add_option, one_document
 
 if TYPE_CHECKING:
     import argparse
@@ -36,14 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan file for that instance")
     parser.add_argument("-o", "--output", metavar="FILE", help="standard output if left out")
-    parser.add_argument(
-        "--option",
-        metavar="K=V",
-        type=assignment,
-        action="append",
-        default=[],
-        help="an option of the format; may be given again",
-    )
+    add_option(parser, "an option of the format")
     add_json(parser)
 
 
@@ -68,10 +61,7 @@ def run(args: argparse.Namespace) -> int:
     get_exporter(args.format)
     if args.instance is None:
         raise InvalidInput(Problem("INSTANCE", None, "is missing", "name an instance file"))
-    if args.json and not args.output:
-        raise InvalidInput(
-            Problem("--json", None, "needs -o: standard output takes one document", "add -o FILE")
-        )
+    one_document(args.json, args.output)
     instance = load_instance(args.instance)
     plan = None if args.plan is None else Plan.load(args.plan)
     done = export_plan(args.format, instance, plan, args.option)

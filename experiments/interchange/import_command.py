@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from experiments.cli.arguments import add_json, assignment, seconds
+from experiments.cli.arguments import add_json, add_option, one_document, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -38,14 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="INSTANCE", help=".json or .json.gz; standard output if left out"
     )
-    parser.add_argument(
-        "--option",
-        metavar="K=V",
-        type=assignment,
-        action="append",
-        default=[],
-        help="an option of the format; may be given again",
-    )
+    add_option(parser, "an option of the format")
     parser.add_argument(
         "--placement",
         metavar="FILE",
@@ -81,10 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
         sources = get_importer(args.format).sources
         raise InvalidInput(Problem("SOURCE", None, "is missing", f"it takes {sources}"))
-    if args.json and not args.output:
-        raise InvalidInput(
-            Problem("--json", None, "needs -o: standard output takes one document", "add -o FILE")
-        )
+    one_document(args.json, args.output)
     done = import_instance(
         args.format,
         args.sources,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 def unknown_format(name: str, known: Iterable[str]) -> InvalidInput:
@@ -17,6 +18,26 @@ def unknown_format(name: str, known: Iterable[str]) -> InvalidInput:
     close = get_close_matches(name, names, 1)
     remedy = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
     return InvalidInput(Problem("FORMAT", name, "is no format", remedy))
+
+
+def load_format(name: str, modules: Mapping[str, str], attribute: str) -> Any:
+    """Return what the module of a format declares; it is loaded now.
+
+    Parameters
+    ----------
+    modules
+        Module by name of the format.
+    attribute
+        What the modules call it.
+
+    Raises
+    ------
+    InvalidInput
+        There is no such format.
+    """
+    if name not in modules:
+        raise unknown_format(name, modules)
+    return getattr(import_module(modules[name]), attribute)
 
 
 class UniqueNames:

@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from experiments.interchange.web import is_url
 from optim.errors import InvalidInput, Problem
 from optim.files import read_bytes
 from optim.reading import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 MAX_SOURCE = 256 << 20
 """Largest source file, unpacked: 256 MiB."""
 MAX_FILES = 20_000
+JSON_ENDINGS = (".json", ".json.gz")
 
 
 class Document(NamedTuple):
@@ -50,6 +52,21 @@ def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
     if problems:
         raise InvalidInput(problems)
     return found
+
+
+def documents_of(
+    sources: Sequence[str], download: Callable[[], list[Document]]
+) -> list[Document]:
+    """Return the JSON documents of files and folders, or those that `download` fetches.
+
+    Raises
+    ------
+    InvalidInput
+        As `files_of` and `read_documents`, or as `download`.
+    """
+    if any(is_url(source) for source in sources):
+        return download()
+    return read_documents(files_of(sources, JSON_ENDINGS))
 
 
 def read_documents(paths: Iterable[Path]) -> list[Document]:

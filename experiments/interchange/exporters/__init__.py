@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.interchange.naming import load_format
+
 if TYPE_CHECKING:
     from experiments.interchange.declaring import Exporter
 
 _MODULES = {
-    "kafka": "kafka",
-    "storm": "storm",
-    "metis": "metis",
-    "metis-graph": "metis_graph",
-    "csv": "csv_table",
-    "moves": "moves",
+    "kafka": f"{__name__}.kafka",
+    "storm": f"{__name__}.storm",
+    "metis": f"{__name__}.metis",
+    "metis-graph": f"{__name__}.metis_graph",
+    "csv": f"{__name__}.csv_table",
+    "moves": f"{__name__}.moves",
 }
 
 
@@ -30,12 +32,5 @@ def get_exporter(name: str) -> Exporter:
     InvalidInput
         There is none of that name.
     """
-    from importlib import import_module
-
-    from experiments.interchange.naming import unknown_format
-
-    if name not in _MODULES:
-        raise unknown_format(name, _MODULES)
-    module = import_module(f"experiments.interchange.exporters.{_MODULES[name]}")
-    found: Exporter = module.EXPORTER
+    found: Exporter = load_format(name, _MODULES, "EXPORTER")
     return found

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.interchange.naming import load_format
+
 if TYPE_CHECKING:
     from experiments.interchange.declaring import Importer
 
 _MODULES = {
-    "storm": "storm",
-    "flink": "flink",
-    "cruise-control": "cruise_control",
-    "zerotune": "zerotune",
-    "metis": "metis",
-    "ctap": "ctap",
+    "storm": f"{__name__}.storm",
+    "flink": f"{__name__}.flink",
+    "cruise-control": f"{__name__}.cruise_control",
+    "zerotune": f"{__name__}.zerotune",
+    "metis": f"{__name__}.metis",
+    "ctap": f"{__name__}.ctap",
 }
 
 
@@ -30,12 +32,5 @@ def get_importer(name: str) -> Importer:
     InvalidInput
         There is none of that name.
     """
-    from importlib import import_module
-
-    from experiments.interchange.naming import unknown_format
-
-    if name not in _MODULES:
-        raise unknown_format(name, _MODULES)
-    module = import_module(f"experiments.interchange.importers.{_MODULES[name]}")
-    found: Importer = module.IMPORTER
+    found: Importer = load_format(name, _MODULES, "IMPORTER")
     return found

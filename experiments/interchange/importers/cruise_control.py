@@ -15,7 +15,13 @@ from experiments.interchange.importers.cruise_control_reading import (
     read_capacities,
     read_partitions,
 )
-from experiments.interchange.sources import Document, files_of, read_documents
+from experiments.interchange.sources import (
+    JSON_ENDINGS,
+    Document,
+    documents_of,
+    files_of,
+    read_documents,
+)
 from experiments.interchange.web import WebClient, is_url
 from optim.document import INSTANCE_FORMAT
 from optim.registry import Option
@@ -43,10 +49,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     InvalidInput
         A needed document or field is missing, by path.
     """
-    if any(is_url(source) for source in request.sources):
-        documents = _download(request)
-    else:
-        documents = read_documents(files_of(request.sources, (".json", ".json.gz")))
+    documents = documents_of(request.sources, lambda: _download(request))
     brokers: dict[int, Broker] = {}
     partitions: dict[tuple[str, int], Partition] = {}
     later = []
@@ -96,7 +99,7 @@ def _download(request: Request) -> list[Document]:
         Document("partition_load", client.get("partition_load", json="true", entries="2147483647")),
     ]
     files = [s for s in request.sources if not is_url(s)]
-    return found + read_documents(files_of(files, (".json", ".json.gz")))
+    return found + read_documents(files_of(files, JSON_ENDINGS))
 
 
 def _check_references(

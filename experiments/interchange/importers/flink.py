@@ -20,8 +20,8 @@ from experiments.interchange.importers.flink_reading import (
     read_vertex,
 )
 from experiments.interchange.record import Record
-from experiments.interchange.sources import Document, files_of, read_documents
-from experiments.interchange.web import WebClient, is_url, quoted
+from experiments.interchange.sources import Document, documents_of
+from experiments.interchange.web import WebClient, quoted
 from optim.registry import Option
 
 if TYPE_CHECKING:
@@ -50,10 +50,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     InvalidInput
         A needed document or field is missing, by path.
     """
-    if any(is_url(source) for source in request.sources):
-        documents = _download(request, ledger)
-    else:
-        documents = read_documents(files_of(request.sources, (".json", ".json.gz")))
+    documents = documents_of(request.sources, lambda: _download(request, ledger))
     managers, jobs = _sort(documents, ledger)
     ledger.check()
     wanted = request.options["job"]

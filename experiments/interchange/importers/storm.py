@@ -16,8 +16,8 @@ from experiments.interchange.importers.storm_reading import (
     read_topology,
     read_visualization,
 )
-from experiments.interchange.sources import Document, files_of, read_documents
-from experiments.interchange.web import WebClient, is_url, quoted
+from experiments.interchange.sources import Document, documents_of
+from experiments.interchange.web import WebClient, quoted
 from optim.registry import Option
 
 if TYPE_CHECKING:
@@ -46,10 +46,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     InvalidInput
         A needed document or field is missing, by path.
     """
-    if any(is_url(source) for source in request.sources):
-        documents = _download(request, ledger)
-    else:
-        documents = read_documents(files_of(request.sources, (".json", ".json.gz")))
+    documents = documents_of(request.sources, lambda: _download(request, ledger))
     supervisors, topologies = _sort(documents, ledger)
     ledger.check()
     wanted = request.options["topology"]

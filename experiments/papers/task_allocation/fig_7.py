@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from experiments.papers.figure import Figure
 from experiments.papers.sweeps import sweep_rows
 from experiments.papers.task_allocation.real_jobs import (
     COSTS_READING,
+    METHODS,
     STORM_READING,
     compared,
     gains,
     plot_gains,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-METHODS = ("TD", "TL", "Storm", "imc-search", "optimum")
-TOTAL = 790.0
-
-
-def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """One line a capacity, IMC gain in MB/s of each method."""
-    return gains(rows, METHODS)
-
-
-def measured(table: pd.DataFrame) -> list[str]:
-    """Say what the paper says, with our figures."""
-    return compared(table, TOTAL)
-
 
 FIGURE = Figure(
     name="task-allocation/fig-7",
@@ -46,9 +30,9 @@ FIGURE = Figure(
         Path(__file__).with_name("fig_7.toml"),
         reduced={"instances.generate.0.capacity": [80, 200, 500, 1200, 3200]},
     ),
-    table=table,
+    table=partial(gains, methods=METHODS),
     plot=plot_gains,
-    measured=measured,
+    measured=partial(compared, total=790.0),
     readings=(COSTS_READING, STORM_READING),
     size="Full: 23 capacities, 100 nodes. Reduced: 5 capacities.",
 )

@@ -18,6 +18,9 @@ STORM = "Storm"
 WORKERS = "Storm's workers"
 NODES = 100
 
+METHODS = ("TD", "TL", "Storm", "imc-search", "optimum")
+"""Of Figures 6 and 7."""
+
 STORM_READING = (
     "Storm's default spreads tasks over as many workers as it is told. Here it gets the fewest "
     "for which no node is overloaded, found by trying 1 to 100 at every capacity: the choice that "
