@@ -22,13 +22,13 @@ from optim.local_search.balance_state import (
     breach_of,
     fits,
     gather,
-    link,
     may_be,
     next_random,
     relocate,
     restore,
     worst,
 )
+from optim.local_search.node_lists import link
 
 #: What a search remembers from slice to slice, by index.
 BEST, STEP, FAILED, LEVEL = 0, 1, 2, 3

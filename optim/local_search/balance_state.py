@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optim.compiled import helper
+from optim.local_search.node_lists import link, unlink
 
 #: Stands for "no key group" in a swap, which then is a move.
 NOBODY = -1
@@ -63,31 +64,6 @@ def next_random(state, below):
     state.random[0] = x
     mixed = x * np.uint64(0x2545F4914F6CDD1D)
     return np.int64((mixed >> np.uint64(33)) % np.uint64(below))
-
-
-@helper
-def link(state, k, node):
-    """Put a key group at the head of a node's list."""
-    head = state.first[node]
-    state.after[k] = head
-    state.before[k] = -1
-    if head >= 0:
-        state.before[head] = k
-    state.first[node] = k
-    state.size[node] += 1
-
-
-@helper
-def unlink(state, k, node):
-    """Take a key group out of its node's list."""
-    ahead, behind = state.before[k], state.after[k]
-    if ahead >= 0:
-        state.after[ahead] = behind
-    else:
-        state.first[node] = behind
-    if behind >= 0:
-        state.before[behind] = ahead
-    state.size[node] -= 1
 
 
 @helper

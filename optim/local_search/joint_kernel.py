@@ -24,12 +24,12 @@ from optim.local_search.joint_state import (
     count_totals,
     draw,
     gain_of,
-    link,
     may_be,
     note_move,
     relocate,
     uniform,
 )
+from optim.local_search.node_lists import link
 
 #: Most key groups that one proposal moves, those sent home for the budget included.
 LONGEST = 24

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from optim.compiled import helper, inlined
+from optim.local_search.node_lists import link, unlink
 
 #: Indices into `JointState.total`: collocated traffic, excess, load on leaving nodes, budgets left.
 GAIN, EXCESS, LEFT, MOVES, COST = 0, 1, 2, 3, 4
@@ -123,31 +124,6 @@ def may_be(fixed, k, node):
         if fixed.allowed_nodes[at] == node:
             return True
     return False
-
-
-@inlined
-def link(state, k, node):
-    """Put a key group at the head of a node's list."""
-    head = state.first[node]
-    state.after[k] = head
-    state.before[k] = -1
-    if head >= 0:
-        state.before[head] = k
-    state.first[node] = k
-    state.size[node] += 1
-
-
-@inlined
-def unlink(state, k, node):
-    """Take a key group out of its node's list."""
-    ahead, behind = state.before[k], state.after[k]
-    if ahead >= 0:
-        state.after[ahead] = behind
-    else:
-        state.first[node] = behind
-    if behind >= 0:
-        state.before[behind] = ahead
-    state.size[node] -= 1
 
 
 @inlined
