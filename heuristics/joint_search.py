@@ -47,6 +47,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     limit = request.time_limit
     effort = Effort(
         first=int(request.options["steps"]),
+        relaxing=request.options["bound"] == "relaxation",
         deadline=None if limit is None else request.started + limit,
         started=request.started,
         seed=request.seed,
@@ -119,6 +120,14 @@ METHOD = Method(
         _OPTIONS["max_load_distance"],
         Option(
             "steps", "int", 30_000, "steps of each annealing", minimum=1, maximum=1_000_000_000
+        ),
+        Option(
+            "bound",
+            "str",
+            "relaxation",
+            "the linear relaxation bounds, and says which moves are worth trying; or (counting) "
+            "no model is solved at all: quicker, with a looser bound",
+            choices=("relaxation", "counting"),
         ),
         Option(
             "drain",

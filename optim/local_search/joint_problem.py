@@ -70,6 +70,12 @@ class JointProblem:
         return np.bincount(ends, minlength=self.balance.num_tasks).astype(np.int64)
 
     @cached_property
+    def is_dense(self) -> bool:
+        """Whether most pairs have a key group with several partners."""
+        several = self.degree > 1
+        return 2 * int((several[self.source] | several[self.target]).sum()) > self.num_pairs
+
+    @cached_property
     def adjacency(self) -> tuple[Ints, Ints, Floats]:
         """Partners of each key group as compressed rows: (T + 1,) starts, partners, rates."""
         ends = np.concatenate([self.source, self.target])

@@ -129,12 +129,13 @@ def test_kernels_and_pruned_places_give_feasible_placements(seed: int) -> None:
     assert problem.collocated(found) == pytest.approx(best, abs=1e-6)
 
 
+@pytest.mark.parametrize("relaxing", [True, False])
 @pytest.mark.parametrize("seed", range(30))
-def test_start_is_feasible_bounded_and_never_below_its_starts(seed: int) -> None:
+def test_start_is_feasible_bounded_and_never_below_its_starts(seed: int, relaxing: bool) -> None:
     problem = varied_joint(seed)
     every = list(placements(problem))
     starts = [problem.balance.home, *every[:1]]
-    effort = Effort(first=300, seed=seed)
+    effort = Effort(first=300, seed=seed, relaxing=relaxing)
     known = find(problem, starts, effort)
     if not every:
         assert known.placement is None
@@ -148,6 +149,37 @@ def test_start_is_feasible_bounded_and_never_below_its_starts(seed: int) -> None
     assert known.bound >= best - 1e-9
     again = find(problem, starts, effort)
     assert np.array_equal(again.placement, known.placement)  # type: ignore[arg-type]
+
+
+def no_model(*_: object, **__: object) -> None:
+    raise AssertionError("a model was solved")
+
+
+def test_dense_traffic_gets_a_bound_from_the_relaxation_and_no_small_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = next(p for p in map(varied_joint, SEEDS) if p.is_dense and most(p) is not None)
+    starts = [next(placements(problem))]
+    monkeypatch.setattr("formulations.joint_starting.solve_kernel", no_model)
+    monkeypatch.setattr("formulations.joint_starting.collocation_bound", lambda _: np.inf)
+    known = find(problem, starts, Effort(first=300))
+    assert known.value == pytest.approx(most(problem))
+    assert known.relaxed is not None
+    assert known.value <= known.bound < np.inf
+    monkeypatch.setattr("formulations.joint_starting.relax", no_model)
+    counted = find(problem, starts, Effort(first=300, relaxing=False))
+    assert counted.value == pytest.approx(known.value)
+    assert counted.bound == np.inf
+
+
+def test_dense_is_when_most_pairs_have_a_key_group_with_several_partners() -> None:
+    balance = varied_joint(0, num_tasks=7).balance
+    one_to_one = np.array([0, 2, 4]), np.array([1, 3, 5])
+    assert not JointProblem(balance, *one_to_one, np.ones(3)).is_dense
+    half = np.array([0, 0, 3, 5]), np.array([1, 2, 4, 6])
+    assert not JointProblem(balance, *half, np.ones(4)).is_dense
+    star = np.array([0, 0, 3]), np.array([1, 2, 4])
+    assert JointProblem(balance, *star, np.ones(3)).is_dense
 
 
 def test_too_large_a_model_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
