@@ -35,7 +35,8 @@ class Settings:
     drain
         ``soft``: load left on leaving nodes comes after the load distance. ``hard``: before it.
     gap
-        Absolute gap in points at which a level may stop.
+        Absolute gap in points at which a level may stop. Above `OPTIMAL_POINTS` the sides get no
+        model: what the search made of them stands.
     deadline
         ``time.perf_counter()`` value; ``None`` for no limit.
     seed, threads, options

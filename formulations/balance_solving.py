@@ -123,7 +123,7 @@ def _solve_level(
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
         if value - known <= _tolerance(settings, goal):
             return LevelAnswer(goal, value, min(known, value), _proven(settings, value - known))
-    if answer.placement is not None and _too_large(problem, settings, goal):
+    if answer.placement is not None and _left_as_is(problem, settings, goal):
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
         bound = min(known, value) if known > -math.inf else None
         return LevelAnswer(goal, value, bound, "iteration_limit")
@@ -173,11 +173,11 @@ def _prune(
     return target, prune_moves(problem, target, answer.placement)
 
 
-def _too_large(problem: BalanceProblem, settings: Settings, goal: Goal) -> bool:
-    """Whether a level's model is left unsolved: the plan at hand and its bound stand."""
+def _left_as_is(problem: BalanceProblem, settings: Settings, goal: Goal) -> bool:
+    """Whether no model is solved for a level: the plan at hand and its bound stand."""
     binaries = problem.num_tasks * problem.num_nodes
     if goal == "sides":
-        return binaries > MAX_TIE_BINARIES
+        return binaries > MAX_TIE_BINARIES or settings.gap > OPTIMAL_POINTS
     return binaries > MAX_BINARIES and settings.form == "moves"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,12 +12,15 @@ import pytest
 from formulations.balance_solving import Settings, solve_balance, value_of
 from optim.local_search.balance_making import make_problem
 from optim.local_search.balance_problem import ordered
+from optim.solvers import solve_linear
 from tests.formulations.balance_cases import brute_force, random_problem, varied_problem
 
 if TYPE_CHECKING:
     from formulations.balance_forms import Form
     from formulations.balance_solving import BalanceAnswer
+    from optim.linear_model import LinearModel
     from optim.local_search.balance_problem import BalanceProblem
+    from optim.solvers import LinearSolution
 
 SOLVERS = ("cbc", "highs", "scip", "cp-sat")
 FORMS: tuple[Form, ...] = ("moves", "full")
@@ -196,3 +199,23 @@ def test_gap_is_absolute_in_points() -> None:
     level = answer.levels[0]
     assert level.value == problem.levels(problem.home).distance
     assert level.termination == "gap_reached"
+
+
+def test_with_a_gap_no_model_is_solved_for_ties(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(13, 12, 5, max_moves=None)
+    solved = []
+
+    def counting(model: LinearModel, *args: Any, **options: Any) -> LinearSolution:
+        solved.append(model.name)
+        return solve_linear(model, *args, **options)
+
+    monkeypatch.setattr("formulations.balance_solving.solve_linear", counting)
+    answer = solve_balance(problem, Settings(gap=0.01), [problem.home])
+    assert len(solved) == 1
+    assert [level.goal for level in answer.levels] == ["distance", "sides"]
+    assert answer.levels[1].termination == "iteration_limit"
+    assert answer.placement is not None
+    reached = problem.levels(answer.placement)
+    assert answer.levels[1].value == reached.over + reached.under
+    solve_balance(problem, Settings(), [problem.home])
+    assert len(solved) == 3
