@@ -18,6 +18,7 @@ POLICIES = {
     "flux": "Flux",
     "potc": "PoTC",
     "static": "static",
+    "joint-search:max_load_distance=5,bound=counting,steps=5000": "joint-search",
 }
 
 

@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 from experiments.papers.albic_real.readings import READINGS, SIZE
-from experiments.papers.albic_real.replaying import (
-    POLICIES,
-    Replaying,
-    climbing,
-    draw,
-    table_of,
-    without,
-)
+from experiments.papers.albic_real.replaying import POLICIES, Replaying, climbing, draw, table_of
 from experiments.papers.figure import Figure
-
-JOB_4_POLICIES = without(POLICIES, "joint-search")
 
 FIGURE = Figure(
     name="albic-real/fig-14",
@@ -24,8 +15,8 @@ FIGURE = Figure(
         "running it every period is more than the system can bear; ALBIC climbs to about the same, "
         "lowers the load index and keeps the load distance low."
     ),
-    rows=Replaying("real_job_4.toml", JOB_4_POLICIES),
-    table=table_of(JOB_4_POLICIES),
+    rows=Replaying("real_job_4.toml", POLICIES),
+    table=table_of(POLICIES),
     plot=draw,
     measured=climbing,
     readings=(
@@ -35,7 +26,7 @@ FIGURE = Figure(
         "score), and two stores, which get one row for ten flights.",
         "The weather is that of the three airports, hour by hour; the rain score is keyed by "
         "airport and hour of the day, and goes to the join once for every flight it is joined to.",
-        "COLA plans every period here. joint-search is left out for its time: 20 s a plan.",
+        "COLA plans every period here.",
     ),
     size=SIZE,
     panels=4,

@@ -23,7 +23,7 @@ POLICIES: Mapping[str, str] = {
     "flux": "Flux",
     "static": "static",
     "albic:pairs_per_round=5,balance_gap=5": "ALBIC, 5 pairs",
-    "joint-search:max_load_distance=10,steps=2000": "joint-search",
+    "joint-search:max_load_distance=10,bound=counting,steps=5000": "joint-search",
 }
 """Policies and their names in tables. Gaps are points of load distance: where the proof stops."""
 
@@ -40,11 +40,6 @@ _PANELS = (
     ("load_index", "load index (%)", 100.0),
     ("migrations", "migrations", 1.0),
 )
-
-
-def without(policies: Mapping[str, str], *labels: str) -> dict[str, str]:
-    """Return the policies but those of some names."""
-    return {name: label for name, label in policies.items() if label not in labels}
 
 
 @dataclass(frozen=True)
