@@ -38,7 +38,8 @@ def measure(folder: Path, reduced: bool) -> pd.DataFrame:
         made = generate("scale_in", **size, overloaded=overloaded, max_migrations=20)
         rounds = ROUNDS_REDUCED if reduced else ROUNDS
         for name, method in WAYS[1:] if reduced else WAYS:
-            key = {**size, "overloaded": overloaded, "way": name, "seconds": SECONDS, "rounds": rounds}
+            key = {**size, "overloaded": overloaded, "way": name, "rounds": rounds}
+            key["seconds"] = SECONDS
             rows += kept(
                 folder, key, lambda i=made, m=method, n=name, o=overloaded, r=rounds: [  # type: ignore[misc]
                     {"way": n, OVERLOADED: o, **row} for row in run_rounds(i, m, r)
@@ -119,8 +120,8 @@ FIGURE = Figure(
     measured=measured,
     readings=(
         "Loads stay as they are from round to round; varies 20 % (the paper's value is lost).",
-        f"Each way gets {SECONDS:g} s a round, so rounds may differ a little from run to run. balance-search "
-        "is ours on the MILP's model; scale-in first balances by the MILP.",
+        f"Each way gets {SECONDS:g} s a round, so rounds may differ a little from run to run. "
+        "balance-search is ours on the MILP's model; scale-in first balances by the MILP.",
     ),
     size="Full: 60 nodes, 10 leave, 16 rounds. Reduced: 20 nodes, 3 leave, 8 rounds, without MILP.",
     panels=2,
