@@ -38,8 +38,8 @@ def measure(folder: Path, reduced: bool) -> pd.DataFrame:
         made = generate("scale_in", **size, overloaded=overloaded, max_migrations=20)
         rounds = ROUNDS_REDUCED if reduced else ROUNDS
         for name, method in WAYS[1:] if reduced else WAYS:
-            key = {**size, "overloaded": overloaded, "way": name, "rounds": rounds}
-            key["seconds"] = SECONDS
+            setting = {"overloaded": overloaded, "rounds": rounds, "seconds": SECONDS}
+            key = {**size, **setting, "way": name}
             rows += kept(
                 folder, key, lambda i=made, m=method, n=name, o=overloaded, r=rounds: [  # type: ignore[misc]
                     {"way": n, OVERLOADED: o, **row} for row in run_rounds(i, m, r)
