@@ -18,6 +18,9 @@ PANELS = (
     ("nodes", "nodes"),
 )
 
+_LEGEND_WIDTH = 120
+"""Characters beside one another above the panels."""
+
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#56b4e9", "#333333")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 
@@ -42,15 +45,18 @@ def draw(rows: Mapping[str, Sequence[dict[str, Any]]], title: str) -> str:
         mpl.rcParams.update(
             {"svg.hashsalt": "replay", "svg.fonttype": "none", "text.parse_math": False}
         )
-        figure = Figure(figsize=(9.0, 1.0 + 1.7 * len(shown)), layout="constrained")
+        columns = max(1, _LEGEND_WIDTH // (6 + max(map(len, rows), default=0)))
+        lines = -(-len(rows) // columns)
+        height = 1.0 + 0.2 * lines + 1.7 * len(shown)
+        figure = Figure(figsize=(9.0, height), layout="constrained")
         FigureCanvasSVG(figure)
         grid = figure.subplots(len(shown), 1, sharex=True, squeeze=False)
         for place, (key, label) in enumerate(shown):
             _panel(grid[place][0], rows, key, label)
         grid[-1][0].set_xlabel("period")
-        figure.suptitle(title, fontsize=11)
         handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right upper", frameon=False)
+        place_of = {"loc": "outside upper center", "ncols": columns, "frameon": False}
+        figure.legend(handles, labels, title=title, fontsize=9, **place_of)
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=nothing)
