@@ -188,11 +188,12 @@ def test_needs_a_current_placement_and_traffic() -> None:
         solve(made, "joint-search")
 
 
+@pytest.mark.parametrize("bound", ["relaxation", "counting"])
 @pytest.mark.parametrize("seed", range(12))
-def test_search_is_feasible_and_within_its_bound(seed: int) -> None:
+def test_search_is_feasible_and_within_its_bound(seed: int, bound: str) -> None:
     instance = random_instance(seed)
     every = [(-left, traffic) for left, traffic, _ in judged(instance)]
-    result = solve(instance, "joint-search", steps=500, seed=seed)
+    result = solve(instance, "joint-search", steps=500, seed=seed, bound=bound)
     if not every:
         assert result.plan is None
         return
@@ -204,7 +205,7 @@ def test_search_is_feasible_and_within_its_bound(seed: int) -> None:
     assert result.bound >= result.objective.value - 1e-9  # type: ignore[operator]
     if not instance.nodes.leaving.any():
         assert result.bound >= max(every)[1] - 1e-9
-    again = solve(instance, "joint-search", steps=500, seed=seed)
+    again = solve(instance, "joint-search", steps=500, seed=seed, bound=bound)
     assert again.plan is not None
     assert again.plan.to_json() == result.plan.to_json()
 
