@@ -7,8 +7,6 @@ is left on them, then tighten both sides of d.
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,12 +56,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     reasons = impossible(instance, problem)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
-    begun = time.perf_counter()
-    warm_up()
-    if options["form"] in ("auto", "classes"):
-        _warm_up_classes()
-    compiled = time.perf_counter() - begun
-    request = replace(request, started=request.started + compiled)
+    classes = (_warm_up_classes,) if options["form"] in ("auto", "classes") else ()
+    request, compiled = request.warmed(warm_up, *classes)
     starts, notes, restricted = _starts(problem, request)
     settings = _settings(request)
     least = touch_bound(problem)

@@ -44,8 +44,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         The models would be too large, or the form asked for does not suit the instance.
     """
-    compiling = warm_up()
-    request = request.restarted()
+    request, compiling = request.warmed(warm_up)
     options = request.options
     problem = eoa_problem(instance)
     settings = Settings(

@@ -42,8 +42,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         There are more classes of tasks than ``max_classes``.
     """
-    compiled = warm_up()
-    request = request.restarted()
+    request, compiled = request.warmed(warm_up)
     groups, classes = task_groups(instance), node_classes(instance)
     _check_classes(groups, request.options["max_classes"])
     problem = problem_of(instance, groups, classes)

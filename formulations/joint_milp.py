@@ -7,7 +7,6 @@ optimum to be compared with.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -46,11 +45,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     SolverError
         A solver's claim does not survive our own count.
     """
-    begun = time.perf_counter()
-    balance_search.warm_up()
-    joint_search.warm_up()
-    compiled = time.perf_counter() - begun
-    request = replace(request, started=request.started + compiled)
+    request, compiled = request.warmed(balance_search.warm_up, joint_search.warm_up)
     made = prepare(instance, request, "joint-milp")
     if made.reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(made.reasons))

@@ -42,8 +42,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         A component is in no topology, though there are some; or no form takes the instance.
     """
-    compiling = warm_up()
-    request = request.restarted()
+    request, compiling = request.warmed(warm_up)
     jobs = storm_jobs(instance, METHOD.name)
     reasons = missing_slots(instance, jobs)
     if reasons:

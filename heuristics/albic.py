@@ -9,7 +9,6 @@ groups.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from heuristics.albic_steps.solving import UnitSolver
 from heuristics.albic_steps.splitting import PartLimits, split_sets
 from heuristics.albic_steps.units import Units
 from optim.local_search.balance_problem import tolerated
+from optim.local_search.balance_search import warm_up
 from optim.measures import imc_gain_of
 from optim.registry import Method, Option, Outcome
 from optim.results import Termination
@@ -77,9 +77,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     SolverError
         A solver's claim does not survive our own count.
     """
-    began = time.perf_counter()
-    solver = UnitSolver.warmed(request)
-    compiled = time.perf_counter() - began
+    request, compiled = request.warmed(warm_up)
+    solver = UnitSolver(request)
     problem = balance_problem(instance, "albic")
     reasons = impossible(instance, problem)
     if reasons:

@@ -168,10 +168,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         A task has no current node.
     """
-    begun = time.perf_counter()
-    warm_up()
-    compiled = time.perf_counter() - begun
-    request = request.restarted()
+    request, compiled = request.warmed(warm_up)
     problem = balance_problem(
         instance, "balance-search", bool(request.options["allow_into_leaving"])
     )

@@ -125,8 +125,7 @@ def running_traffic(instance: Instance, node: Ints) -> Floats:
 
 def run(instance: Instance, request: Request) -> Outcome:
     """Allocate; a time limit stands for the paper's t_max and is looked at between passes."""
-    compiling = warm_up()
-    request = request.restarted()
+    request, compiling = request.warmed(warm_up)
     began = time.perf_counter()
     board = board_of(instance)
     allocation = Allocation(instance, board, _CODES[request.options["objective"]])

@@ -7,7 +7,6 @@ relaxation, whose value is the bound.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,11 +34,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         A task has no current node.
     """
-    begun = time.perf_counter()
-    balance_search.warm_up()
-    joint_search.warm_up()
-    compiled = time.perf_counter() - begun
-    request = replace(request, started=request.started + compiled)
+    request, compiled = request.warmed(balance_search.warm_up, joint_search.warm_up)
     made = prepare(instance, request, "joint-search")
     if made.reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(made.reasons))

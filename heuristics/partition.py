@@ -36,10 +36,10 @@ _ENTRIES = 8_000_000
 def run(instance: Instance, request: Request) -> Outcome:
     """Partition, repair, descend; keep the best of several cuts."""
     from heuristics.graph_partition.weighted_graph import weighted_graph
+    from optim.placing.warming import warm_up
     from optim.referee import imc_gain_of
 
-    compiling = _warm_up()
-    request = request.restarted()
+    request, compiling = request.warmed(warm_up)
     began = time.perf_counter()
     graph = weighted_graph(instance)
     building = time.perf_counter() - began
@@ -158,15 +158,6 @@ def _parts_to_nodes(instance: Instance, nodes: NDArray[np.int64], parts: NDArray
             wrong[parts[task]] += load[task] * ~instance.allowed_mask(int(task))[nodes]
         target = nodes[linear_sum_assignment(wrong)[1]]
     return target[parts].astype(np.int32)
-
-
-def _warm_up() -> float:
-    """Compile the kernels of repair and descent, or load them; return the seconds it took."""
-    from optim.placing.warming import warm_up
-
-    began = time.perf_counter()
-    warm_up()
-    return time.perf_counter() - began
 
 
 METHOD = Method(

@@ -6,7 +6,6 @@ deals the leaving nodes' key groups out evenly; only then the MILP balances.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -74,10 +73,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     SolverError
         A solver's claim does not survive our own count.
     """
-    began = time.perf_counter()
-    warm_up()
-    compiled = time.perf_counter() - began
-    request = request.restarted()
+    request, compiled = request.warmed(warm_up)
     problem = balance_problem(instance, "scale-in-first")
     reasons = impossible(instance, problem)
     if reasons:

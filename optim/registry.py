@@ -154,8 +154,16 @@ class Request:
         return None if self.time_limit is None else max(0.0, self.time_limit - self.elapsed())
 
     def restarted(self) -> Request:
-        """Return the request with its clock set to now, after a kernel was compiled."""
+        """Return the request with its clock set to now."""
         return replace(self, started=time.perf_counter())
+
+    def warmed(self, *warm_ups: Callable[[], object]) -> tuple[Request, float]:
+        """Compile or load kernels off the clock; return the request to go on with, and seconds."""
+        began = time.perf_counter()
+        for warm_up in warm_ups:
+            warm_up()
+        seconds = time.perf_counter() - began
+        return replace(self, started=self.started + seconds), seconds
 
 
 @dataclass

@@ -55,8 +55,10 @@ def draw(rows: Mapping[str, Sequence[dict[str, Any]]], title: str) -> str:
             _panel(grid[place][0], rows, key, label)
         grid[-1][0].set_xlabel("period")
         handles, labels = grid[0][0].get_legend_handles_labels()
-        place_of = {"loc": "outside upper center", "ncols": columns, "frameon": False}
-        figure.legend(handles, labels, title=title, fontsize=9, **place_of)
+        figure.legend(
+            handles, labels, title=title, loc="outside upper center", ncols=columns, fontsize=9,
+            frameon=False,
+        )  # fmt: skip
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", metadata=nothing)

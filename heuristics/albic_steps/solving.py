@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from formulations.balance_solving import Settings, solve_balance
 from optim.bounds.touch import touch_bound
 from optim.errors import SolverError
-from optim.local_search.balance_search import search_balance, warm_up
+from optim.local_search.balance_search import search_balance
 
 if TYPE_CHECKING:
     from heuristics.albic_steps.pinning import Pins
@@ -49,12 +49,6 @@ class UnitSolver:
         self.stopped = False
         self.interrupted = False
         self.proven_infeasible = False
-
-    @classmethod
-    def warmed(cls, request: Request) -> UnitSolver:
-        """Return a solver whose kernels are compiled before its clock starts."""
-        warm_up()
-        return cls(request.restarted())
 
     def solve(self, units: Units, pins: Pins) -> Ints | None:
         """Return the balanced placement of the key groups, pinned pairs on their nodes.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from optim.compiled import helper, kernel
+from optim.local_search.allowed_places import may_be
 from optim.local_search.balance_state import (
     COST,
     MOVES,
@@ -22,7 +23,6 @@ from optim.local_search.balance_state import (
     breach_of,
     fits,
     gather,
-    may_be,
     next_random,
     relocate,
     restore,

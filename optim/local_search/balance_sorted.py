@@ -9,7 +9,7 @@ nodes may exchange is then found by walking along both at once.
 from __future__ import annotations
 
 from optim.compiled import helper
-from optim.local_search.balance_state import COST, MOVES, away
+from optim.local_search.balance_state import book
 
 
 @helper
@@ -50,17 +50,7 @@ def transfer(fixed, state, k, target):
         enlist(fixed, state, k, target)
     state.size[source] -= 1
     state.size[target] += 1
-    state.place[k] = target
-    state.deviation[source] -= fixed.load[k]
-    state.deviation[target] += fixed.load[k]
-    for e in range(fixed.usage.shape[1]):
-        state.room[source, e] += fixed.usage[k, e]
-        state.spare[source, e] -= fixed.usage[k, e]
-        state.room[target, e] -= fixed.usage[k, e]
-        state.spare[target, e] += fixed.usage[k, e]
-    change = away(fixed, k, target) - away(fixed, k, source)
-    state.budget[MOVES] -= change
-    state.budget[COST] -= change * fixed.cost[k]
+    book(fixed, state, k, source, target)
 
 
 @helper

@@ -96,23 +96,6 @@ def worst(fixed, state):
 
 
 @helper
-def may_be(fixed, k, node):
-    """Whether a key group may be on a node."""
-    home = fixed.home[k]
-    if node == home:
-        return not fixed.must_move[k]
-    if fixed.leaving[node] and not fixed.into_leaving and not fixed.leaving[home]:
-        return False
-    row = fixed.row_of[k]
-    if row < 0:
-        return True
-    for at in range(fixed.allowed_indptr[row], fixed.allowed_indptr[row + 1]):
-        if fixed.allowed_nodes[at] == node:
-            return True
-    return False
-
-
-@helper
 def away(fixed, k, node):
     """Return 1 where being on `node` counts as a migration of k."""
     return 0 if fixed.home[k] == node else 1
@@ -135,11 +118,8 @@ def fits(fixed, state, a, b, k, other):
 
 
 @helper
-def relocate(fixed, state, k, target):
-    """Move a key group, whatever it breaks."""
-    source = state.place[k]
-    unlink(state, k, source)
-    link(state, k, target)
+def book(fixed, state, k, source, target):
+    """Enter a move into place, deviations, room and budgets; lists are the caller's."""
     state.place[k] = target
     state.deviation[source] -= fixed.load[k]
     state.deviation[target] += fixed.load[k]
@@ -151,6 +131,15 @@ def relocate(fixed, state, k, target):
     change = away(fixed, k, target) - away(fixed, k, source)
     state.budget[MOVES] -= change
     state.budget[COST] -= change * fixed.cost[k]
+
+
+@helper
+def relocate(fixed, state, k, target):
+    """Move a key group, whatever it breaks."""
+    source = state.place[k]
+    unlink(state, k, source)
+    link(state, k, target)
+    book(fixed, state, k, source, target)
 
 
 @helper

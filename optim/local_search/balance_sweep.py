@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from optim.compiled import helper, kernel
+from optim.local_search.allowed_places import may_be
 from optim.local_search.balance_sorted import go_back, line_up, transfer
 from optim.local_search.balance_state import (
     COST,
@@ -18,7 +19,6 @@ from optim.local_search.balance_state import (
     away,
     breach_of,
     fits,
-    may_be,
     next_random,
     worst,
 )

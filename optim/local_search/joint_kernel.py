@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from optim.compiled import helper, kernel
+from optim.local_search.allowed_places import may_be
 from optim.local_search.joint_state import (
     COST,
     EXCESS,
@@ -24,7 +25,6 @@ from optim.local_search.joint_state import (
     count_totals,
     draw,
     gain_of,
-    may_be,
     note_move,
     relocate,
     uniform,

@@ -110,23 +110,6 @@ def node_excess(fixed, state, node):
 
 
 @inlined
-def may_be(fixed, k, node):
-    """Whether a key group may be on a node."""
-    home = fixed.home[k]
-    if node == home:
-        return not fixed.must_move[k]
-    if fixed.leaving[node] and not fixed.into_leaving and not fixed.leaving[home]:
-        return False
-    row = fixed.row_of[k]
-    if row < 0:
-        return True
-    for at in range(fixed.allowed_indptr[row], fixed.allowed_indptr[row + 1]):
-        if fixed.allowed_nodes[at] == node:
-            return True
-    return False
-
-
-@inlined
 def note_move(state, k, away):
     """Enter a key group into the list of those away from home, or take it out."""
     at = state.moved_at[k]
