@@ -118,9 +118,10 @@ def said(table: pd.DataFrame) -> list[str]:
         for points in (ahead.min(), ahead.max())
     )
     lines = [
-        f"ALBIC has the lower load distance in {lower} of {len(table)} lines, and collocates {worst} "
-        f"than COLA at worst, {best} at best, with {table[f'{ALBIC}: migrations'].max():.0f} "
-        f"migrations a period against COLA's {table['COLA: migrations'].mean():.0f}."
+        f"ALBIC has the lower load distance in {lower} of {len(table)} lines, and collocates "
+        f"{worst} than COLA at worst, {best} at best, with "
+        f"{table[f'{ALBIC}: migrations'].max():.0f} migrations a period against COLA's "
+        f"{table['COLA: migrations'].mean():.0f}."
     ]
     for _, row in table.iterrows():
         each = [
