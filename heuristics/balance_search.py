@@ -67,7 +67,7 @@ class Run:
 
     def go(self, starts: tuple[Ints, ...]) -> None:
         """Search, then prove and search on as long as there is time."""
-        home = start_at_home(self.problem)
+        home = start_at_home(self.problem, self.request.seed)
         for start in (home, *starts):
             self.portfolio.take(start)
         self.raise_bound(touched_bound(self.problem))

@@ -243,7 +243,7 @@ class BalanceProblem:
         """Whether a placement keeps every budget, capacity, least load and allowed set."""
         return (
             self._within_budgets(placement)
-            and self._within_capacities(placement)
+            and self.is_within_capacities(placement)
             and self._on_allowed_nodes(placement)
             and self._within_distance(placement)
         )
@@ -255,7 +255,8 @@ class BalanceProblem:
             return True
         return self.moving_cost(placement) <= self.max_cost + float(tolerated(self.max_cost))
 
-    def _within_capacities(self, placement: Ints) -> bool:
+    def is_within_capacities(self, placement: Ints) -> bool:
+        """Whether a placement keeps every capacity and, on staying nodes, every least load."""
         used = self.node_usage(placement)
         fits = used <= self.headroom + tolerated(self.headroom)
         filled = used >= self.floor - tolerated(self.floor)

@@ -163,7 +163,7 @@ def search_balance(
 
 def run_portfolio(portfolio: Portfolio, starts: tuple[Ints, ...], tries: int) -> None:
     """Try one start and search after the other, the quickest first."""
-    home = start_at_home(portfolio.problem)
+    home = start_at_home(portfolio.problem, portfolio.seed)
     for start in (home, *starts):
         portfolio.take(start)
     portfolio.aim_at_goals(home)
@@ -199,11 +199,15 @@ def warm_up() -> None:
 
     tiny = make_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[False, False, True], max_moves=1)
     search_balance(tiny)
+    relieved(tiny, tiny.home, 0)
     touch_bound(tiny)
 
 
-def start_at_home(problem: BalanceProblem) -> Ints:
-    """Return home with the key groups that may not stay on their least loaded allowed node."""
+def start_at_home(problem: BalanceProblem, seed: int = 0) -> Ints:
+    """Return home with the key groups that may not stay on their least loaded allowed node.
+
+    Where that breaks capacities or least loads, these are mended as far as budgets go.
+    """
     placement = problem.home.copy()
     load = problem.base_load - problem.share
     for task in np.flatnonzero(problem.must_move).tolist():
@@ -213,4 +217,17 @@ def start_at_home(problem: BalanceProblem) -> Ints:
             load[placement[task]] -= problem.load[task]
             load[target] += problem.load[task]
             placement[task] = target
-    return placement
+    if problem.is_within_capacities(placement):
+        return placement
+    return relieved(problem, placement, seed)
+
+
+def relieved(problem: BalanceProblem, placement: Ints, seed: int) -> Ints:
+    """Return a placement after nodes were brought within capacities and least loads."""
+    from optim.local_search.balance_relief import relieve
+
+    mean = problem.usage.mean(axis=0)
+    unit = np.where(mean > 0, 1.0 / np.where(mean > 0, mean, 1.0), 0.0)
+    state = changing_part(problem, placement)
+    found: Ints = relieve(fixed_part(problem), *state, unit, 2 * seed + 1)
+    return found
