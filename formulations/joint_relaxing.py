@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.local_search.joint_search import make_arcs
+from optim.silence import c_stdout_silenced
 from optim.solvers.inprocess import solve_lp
-from optim.solvers.silence import c_stdout_silenced
 
 if TYPE_CHECKING:
     from formulations.joint_model import JointModel

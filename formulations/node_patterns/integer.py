@@ -9,8 +9,8 @@ import numpy as np
 
 from formulations.node_patterns.count_table import affordable, best_choice
 from optim.linear_model import LinearModel
+from optim.silence import c_stdout_silenced
 from optim.solvers import solve_linear
-from optim.solvers.silence import c_stdout_silenced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.silence import c_stdout_silenced
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
@@ -69,14 +71,15 @@ def _metis(
     graph.sort_indices()
     rates = graph.data * (_MOST / max(float(graph.data.sum()), 1e-300))
     weights = weight * (_MOST / max(float(weight.sum()), 1e-300))
-    found = pymetis.part_graph(
-        num_parts,
-        pymetis.CSRAdjacency(graph.indptr.astype(np.int32), graph.indices.astype(np.int32)),
-        vweights=np.maximum(1, np.round(weights)).astype(np.int64),
-        eweights=np.maximum(1, np.round(rates)).astype(np.int64),
-        options=pymetis.Options(seed=seed),
-        recursive=num_parts <= 8,  # as METIS advises
-    )
+    with c_stdout_silenced():  # METIS complains there of bisections that leave a side empty
+        found = pymetis.part_graph(
+            num_parts,
+            pymetis.CSRAdjacency(graph.indptr.astype(np.int32), graph.indices.astype(np.int32)),
+            vweights=np.maximum(1, np.round(weights)).astype(np.int64),
+            eweights=np.maximum(1, np.round(rates)).astype(np.int64),
+            options=pymetis.Options(seed=seed),
+            recursive=num_parts <= 8,  # as METIS advises
+        )
     return np.array(found.vertex_part, dtype=np.int64)
 
 

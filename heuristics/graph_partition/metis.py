@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.silence import c_stdout_silenced
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -51,15 +53,16 @@ def metis_parts(
     spare = room.sum() / max(1.0, float(graph.task_weight.sum())) - 1.0
     options = pymetis.Options(seed=seed, ufactor=int(np.clip(1000 * spare, 1, _LARGEST_FACTOR)))
     equal = room.max() == room.min()
-    found = pymetis.part_graph(
-        len(nodes),
-        pymetis.CSRAdjacency(graph.indptr, graph.other),
-        vweights=graph.task_weight,
-        eweights=graph.pair_weight,
-        tpwgts=None if equal else _shares(room),
-        options=options,
-        recursive=False,  # bisection with a loose ufactor overloads the parts
-    )
+    with c_stdout_silenced():  # METIS complains there of bisections that leave a side empty
+        found = pymetis.part_graph(
+            len(nodes),
+            pymetis.CSRAdjacency(graph.indptr, graph.other),
+            vweights=graph.task_weight,
+            eweights=graph.pair_weight,
+            tpwgts=None if equal else _shares(room),
+            options=options,
+            recursive=False,  # bisection with a loose ufactor overloads the parts
+        )
     parts = np.empty(size, dtype=np.int64)
     parts[order] = found.vertex_part
     return parts

@@ -13,8 +13,8 @@ import numpy as np
 
 from optim.linear_arrays import TOLERANCE, LinearArrays
 from optim.linear_model import LinearModel
+from optim.silence import c_stdout_silenced
 from optim.solvers.interface import LinearTermination
-from optim.solvers.silence import c_stdout_silenced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,9 +7,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from optim.solvers.silence import c_stdout_silenced
+from heuristics.albic_steps.bisecting import balanced_parts
+from optim.silence import c_stdout_silenced
 
 
 def test_c_and_python_write_nothing_while_silenced(capfd: pytest.CaptureFixture[str]) -> None:
@@ -33,7 +36,7 @@ def test_standard_output_comes_back_after_an_error(capfd: pytest.CaptureFixture[
 def test_a_process_without_standard_output_goes_on() -> None:
     code = (
         "import os, sys; os.close(1)\n"
-        "from optim.solvers.silence import c_stdout_silenced\n"
+        "from optim.silence import c_stdout_silenced\n"
         "with c_stdout_silenced(): pass\n"
         "sys.stderr.write('done')"
     )
@@ -59,4 +62,18 @@ def test_small_models_are_solved_in_silence(
     model = LinearModel("m", sense="max")
     model.add_variables("x", 2, upper=1.0, integer=True, objective=1.0)
     assert solve_small_milp(model).objective == 2.0
+    assert capfd.readouterr().out == ""
+
+
+def test_metis_complains_to_nobody(capfd: pytest.CaptureFixture[str]) -> None:
+    """A bisection that leaves a side empty is told on standard output by METIS itself."""
+    rng = np.random.default_rng(13)
+    size = int(rng.integers(4, 9))
+    parts = int(rng.integers(3, min(size, 8)))
+    rates = np.triu(rng.random((size, size)) < 0.5, 1) * rng.random((size, size))
+    graph = csr_array(rates + rates.T)
+    weight = rng.lognormal(0, 2, size)
+    found = balanced_parts(graph, np.arange(size), weight, parts, 0)
+    assert len(found) == parts
+    ctypes.CDLL(None).fflush(None)
     assert capfd.readouterr().out == ""

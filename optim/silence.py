@@ -18,7 +18,8 @@ _STDOUT = 1
 def c_stdout_silenced() -> Iterator[None]:
     """Send file descriptor 1 nowhere for a while; what C had buffered before still arrives.
 
-    scipy's HiGHS writes a line of its debugging there now and then, whatever its options say.
+    scipy's HiGHS writes a line of its debugging there now and then, whatever its options say, and
+    METIS its complaints.
     """
     try:
         kept = os.dup(_STDOUT)
