@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.balance_classes import solve_by_classes
+from formulations.balance_draining import drained_start
 from formulations.balance_instance import balance_problem
 from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
 from optim.bounds.touch import touch_bound
@@ -64,6 +65,9 @@ def run(instance: Instance, request: Request) -> Outcome:
     found = search_balance(problem, tuple(starts), request.seed, least, SEARCH_TRIES)
     if found is not None:
         starts.append(found)
+    if options["drain"] == "hard" and problem.has_leaving:
+        drained = drained_start(problem, request.seed, SEARCH_TRIES)
+        starts += [] if drained is None else [drained]
     answer = _by_classes(problem, settings, options["form"], starts)
     if answer is None:
         answer = solve_balance(problem, settings, starts, least)

@@ -161,190 +161,171 @@ def find(
     told
         Called with value and bound at every change.
     """
-    known = Known(bound=-0.0 if for_left else collocation_bound(problem))
-    for start in starts:
-        _take(problem, known, start, effort, for_left, told)
-    plain = problem.is_dense or not effort.relaxing
-    if plain:
-        effort = replace(effort, rounds=max(effort.rounds, PLAIN_ROUNDS), kernels=())
+    finding = _Finding(problem, starts, effort, for_left, told)
     try:
+        finding.go(go_on)
+    except KeyboardInterrupt:
+        finding.known.interrupted = True
+    return finding.known
+
+
+class _Finding:
+    """One search, with the arguments of `find`, and what is known so far."""
+
+    def __init__(
+        self,
+        problem: JointProblem,
+        starts: list[Ints],
+        effort: Effort,
+        for_left: bool,
+        told: Callable[[float | None, float | None], None] | None,
+    ) -> None:
+        self.problem, self.starts, self.for_left, self.told = problem, starts, for_left, told
+        #: Whether there is annealing only, beside what bounds.
+        self.plain = problem.is_dense or not effort.relaxing
+        if self.plain:
+            effort = replace(effort, rounds=max(effort.rounds, PLAIN_ROUNDS), kernels=())
+        self.effort = effort
+        self.known = Known(bound=-0.0 if for_left else collocation_bound(problem))
+
+    def go(self, go_on: bool) -> None:
+        """Search and bound; with `go_on`, until the time is up."""
+        known, effort, problem = self.known, self.effort, self.problem
+        for start in self.starts:
+            self.take(start)
         size = (problem.balance.num_tasks + problem.num_pairs) * problem.balance.num_nodes
-        if plain:
-            _search(problem, known, starts, effort, for_left, 0, told)
+        if self.plain:
+            self.search(0)
         elif size > SMALL_PLACES and not known.closed:
-            _relax(problem, known, starts, effort, for_left, False, told)
-            _search(problem, known, starts, effort, for_left, 1, told)
+            self.relax_promising()
+            self.search(1)
         bounding = effort.relaxing and size <= LP_PLACES
         if bounding and not (known.closed or known.interrupted or effort.over):
-            _relax(problem, known, starts, effort, for_left, True, told)
-        if not known.closed and not known.infeasible and not known.interrupted:
-            if not plain:
-                _search(problem, known, starts, effort, for_left, len(effort.kernels), told)
-            if go_on:
-                _go_on(problem, known, starts, effort, for_left, told)
-    except KeyboardInterrupt:
-        known.interrupted = True
-    return known
-
-
-def _relax(
-    problem: JointProblem,
-    known: Known,
-    starts: list[Ints],
-    effort: Effort,
-    for_left: bool,
-    whole: bool,
-    told: Callable[[float | None, float | None], None] | None,
-) -> None:
-    """Solve the relaxation over all places, which bounds; or over those worth trying."""
-    balance = problem.balance
-    if whole:
-        columns = columns_of(problem, all_places(balance))
-    else:
-        if balance.num_tasks * balance.num_nodes > MAX_PLACES or problem.num_pairs > LP_PLACES:
+            self.relax_whole()
+        if known.closed or known.infeasible or known.interrupted:
             return
-        columns = columns_of(problem, pruned_places(problem, SPREAD, tuple(starts)))
+        if not self.plain:
+            self.search(len(effort.kernels))
+        if go_on:
+            self.go_on()
+
+    def relax_whole(self) -> None:
+        """Solve the relaxation over all places, which bounds."""
+        known = self.known
+        columns = columns_of(self.problem, all_places(self.problem.balance))
+        built = build_joint(self.problem, columns, self.aim())
+        relaxed = relax(built, self.effort.left())
+        if relaxed is None:
+            return
+        if relaxed.bound == -math.inf:
+            known.infeasible = known.placement is None
+            return
+        known.built, known.relaxed = built, relaxed
+        known.bound = max(known.value, min(known.bound, relaxed.bound))
+        self.note()
+
+    def relax_promising(self) -> None:
+        """Solve the relaxation over the places worth trying, which does not bound."""
+        problem = self.problem
+        places = problem.balance.num_tasks * problem.balance.num_nodes
+        if places > MAX_PLACES or problem.num_pairs > LP_PLACES:
+            return
+        columns = columns_of(problem, pruned_places(problem, SPREAD, tuple(self.starts)))
         if len(columns) > LP_PLACES:
             return
-    built = build_joint(problem, columns, JointAim("left" if for_left else "traffic"))
-    relaxed = relax(built, effort.left())
-    if relaxed is None or (relaxed.bound == -math.inf and not whole):
-        return
-    if relaxed.bound == -math.inf:
-        known.infeasible = known.placement is None
-        return
-    known.built, known.relaxed = built, relaxed
-    if whole:
-        known.bound = max(known.value, min(known.bound, relaxed.bound))
-        _note(known, effort, told)
+        built = build_joint(problem, columns, self.aim())
+        relaxed = relax(built, self.effort.left())
+        if relaxed is not None and relaxed.bound > -math.inf:
+            self.known.built, self.known.relaxed = built, relaxed
 
+    def aim(self) -> JointAim:
+        """Return what the models maximise."""
+        return JointAim("left" if self.for_left else "traffic")
 
-def _search(
-    problem: JointProblem,
-    known: Known,
-    starts: list[Ints],
-    effort: Effort,
-    for_left: bool,
-    kernels: int,
-    told: Callable[[float | None, float | None], None] | None,
-) -> None:
-    """Anneal along promising moves, then solve the small models not solved yet."""
-    arcs = _arcs(problem, known)
-    if known.kernels == 0:
-        _anneal(problem, known, starts, effort, arcs, for_left, told)
-    for least, times, gap, nodes in effort.kernels[known.kernels : kernels]:
-        if known.closed or effort.over or known.interrupted or known.relaxed is None:
+    def search(self, kernels: int) -> None:
+        """Anneal along promising moves, then solve the small models not solved yet."""
+        known, effort, arcs = self.known, self.effort, self.arcs()
+        if known.kernels == 0:
+            self.anneal(arcs)
+        for least, times, gap, nodes in effort.kernels[known.kernels : kernels]:
+            if known.closed or effort.over or known.interrupted or known.relaxed is None:
+                return
+            known.kernels += 1
+            self.solve_small(self.small(least, times), gap, nodes)
+            self.anneal(arcs)
+
+    def go_on(self) -> None:
+        """Use the time that is left: longer annealing and larger models in turn."""
+        known, effort = self.known, self.effort
+        arcs, size, number = self.arcs(), 1_500, 0
+        while effort.deadline is not None:
+            if effort.over or known.closed or known.interrupted:
+                return
+            number += 1
+            if known.relaxed is not None and not self.plain:
+                self.solve_small(size, 1e-3, 1_000)
+                size = min(2 * size, len(known.relaxed.order))
+            self.anneal(arcs, 2 ** min(number, 6))
+
+    def arcs(self) -> Arcs:
+        """Return the moves that annealing prefers."""
+        known = self.known
+        if known.built is None or known.relaxed is None or self.plain:
+            return partner_arcs(self.problem)
+        return arcs_of(known.built, known.relaxed, self.small(*KERNELS[0][:2]))
+
+    def small(self, least: int, times: int) -> int:
+        """Return how many columns a small model keeps."""
+        assert self.known.relaxed is not None
+        return max(least, times * int((self.known.relaxed.worth > 0.5).sum()))
+
+    def solve_small(self, size: int, gap: float, nodes: int) -> None:
+        """Solve the model over the most promising columns."""
+        built, relaxed, left = self.known.built, self.known.relaxed, self.effort.left()
+        assert built is not None
+        assert relaxed is not None
+        limit = None if left is None else min(left, max(LONGEST, 0.25 * left))
+        found = solve_kernel(built, relaxed.order, size, gap=gap, nodes=nodes, time_limit=limit)
+        if found is not None:
+            self.take(found)
+
+    def anneal(self, arcs: Arcs, times: int = 1) -> None:
+        """Anneal from the best placement known and from the starts."""
+        known, effort = self.known, self.effort
+        best = [] if known.placement is None else [known.placement]
+        found = search_joint(
+            self.problem,
+            (*best, *self.starts),
+            effort.seed * 1024 + known.anneals,
+            target=known.bound,
+            rounds=effort.rounds,
+            first=effort.first * times,
+            deadline=effort.deadline,
+            for_left=self.for_left,
+            arcs=arcs,
+        )
+        known.steps += found.steps
+        known.anneals += 1
+        known.interrupted |= found.interrupted
+        if found.placement is not None:
+            self.take(found.placement)
+
+    def take(self, placement: Ints) -> None:
+        """Keep a placement that is feasible and better."""
+        problem, known = self.problem, self.known
+        if not problem.is_feasible(placement):
             return
-        known.kernels += 1
-        size = _kernel_size(known, least, times)
-        _kernel(problem, known, effort, size, gap, nodes, for_left, told)
-        _anneal(problem, known, starts, effort, arcs, for_left, told)
+        value = -problem.left(placement) if self.for_left else problem.collocated(placement)
+        if known.placement is None or value > known.value:
+            known.placement, known.value = np.asarray(placement, np.int64).copy(), value
+            # a start may use the referee's whole tolerance, which the models do not
+            known.bound = max(known.bound, value)
+            self.note()
 
-
-def _go_on(
-    problem: JointProblem,
-    known: Known,
-    starts: list[Ints],
-    effort: Effort,
-    for_left: bool,
-    told: Callable[[float | None, float | None], None] | None,
-) -> None:
-    """Use the time that is left: longer annealing and larger models in turn."""
-    arcs, size, number = _arcs(problem, known), 1_500, 0
-    while effort.deadline is not None and not (effort.over or known.closed or known.interrupted):
-        number += 1
-        if known.built is not None and known.relaxed is not None and not problem.is_dense:
-            _kernel(problem, known, effort, size, 1e-3, 1_000, for_left, told)
-            size = min(2 * size, len(known.relaxed.order))
-        _anneal(problem, known, starts, effort, arcs, for_left, told, 2 ** min(number, 6))
-
-
-def _arcs(problem: JointProblem, known: Known) -> Arcs:
-    if known.built is None or known.relaxed is None or problem.is_dense:
-        return partner_arcs(problem)
-    return arcs_of(known.built, known.relaxed, _kernel_size(known, *KERNELS[0][:2]))
-
-
-def _kernel_size(known: Known, least: int, times: int) -> int:
-    """Return how many columns a small model keeps."""
-    assert known.relaxed is not None
-    used = int((known.relaxed.worth > 0.5).sum())
-    return max(least, times * used)
-
-
-def _kernel(
-    problem: JointProblem,
-    known: Known,
-    effort: Effort,
-    size: int,
-    gap: float,
-    nodes: int,
-    for_left: bool,
-    told: Callable[[float | None, float | None], None] | None,
-) -> None:
-    assert known.built is not None
-    assert known.relaxed is not None
-    left = effort.left()
-    limit = None if left is None else min(left, max(LONGEST, 0.25 * left))
-    found = solve_kernel(
-        known.built, known.relaxed.order, size, gap=gap, nodes=nodes, time_limit=limit
-    )
-    if found is not None:
-        _take(problem, known, found, effort, for_left, told)
-
-
-def _anneal(
-    problem: JointProblem,
-    known: Known,
-    starts: list[Ints],
-    effort: Effort,
-    arcs: Arcs,
-    for_left: bool,
-    told: Callable[[float | None, float | None], None] | None,
-    times: int = 1,
-) -> None:
-    best = [] if known.placement is None else [known.placement]
-    found = search_joint(
-        problem,
-        (*best, *starts),
-        effort.seed * 1024 + known.anneals,
-        target=known.bound,
-        rounds=effort.rounds,
-        first=effort.first * times,
-        deadline=effort.deadline,
-        for_left=for_left,
-        arcs=arcs,
-    )
-    known.steps += found.steps
-    known.anneals += 1
-    known.interrupted |= found.interrupted
-    if found.placement is not None:
-        _take(problem, known, found.placement, effort, for_left, told)
-
-
-def _take(
-    problem: JointProblem,
-    known: Known,
-    placement: Ints,
-    effort: Effort,
-    for_left: bool,
-    told: Callable[[float | None, float | None], None] | None,
-) -> None:
-    """Keep a placement that is feasible and better."""
-    if not problem.is_feasible(placement):
-        return
-    value = -problem.left(placement) if for_left else problem.collocated(placement)
-    if known.placement is None or value > known.value:
-        known.placement, known.value = np.asarray(placement, np.int64).copy(), value
-        # a start may use the referee's whole tolerance, which the models do not
-        known.bound = max(known.bound, value)
-        _note(known, effort, told)
-
-
-def _note(
-    known: Known, effort: Effort, told: Callable[[float | None, float | None], None] | None
-) -> None:
-    value = None if known.placement is None else known.value
-    known.trace.append((time.perf_counter() - effort.started, value, known.bound))
-    if told is not None:
-        told(value, known.bound)
+    def note(self) -> None:
+        """Enter value and bound into the trace, and tell them."""
+        known = self.known
+        value = None if known.placement is None else known.value
+        known.trace.append((time.perf_counter() - self.effort.started, value, known.bound))
+        if self.told is not None:
+            self.told(value, known.bound)

@@ -27,6 +27,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 def _shown(cell: object) -> str:
+    """Return a cell; what is not known stays empty."""
+    if cell is None or cell != cell:
+        return ""
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 
