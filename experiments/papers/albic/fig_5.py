@@ -90,8 +90,10 @@ def plot(table: pd.DataFrame, axes: list[Axes]) -> None:
     """Load distance over rounds, one node overloaded above, five below."""
     for panel, overloaded in zip(axes, (1, 5), strict=True):
         mine = table[table[OVERLOADED] == overloaded]
-        columns = [c for c in table.columns if c.endswith("load distance")]
-        draw_lines(panel, mine, ROUND, columns)
+        suffix = ": load distance"
+        columns = [c for c in table.columns if c.endswith(suffix)]
+        named = mine.rename(columns={c: c.removesuffix(suffix) for c in columns})
+        draw_lines(panel, named, ROUND, [c.removesuffix(suffix) for c in columns])
         panel.set_ylabel(f"load distance, {overloaded} OL")
         panel.set_ylim(bottom=0)
     axes[-1].set_xlabel("round (20 migrations each)")

@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.albic.following import Row, frame, kept
-from experiments.papers.drawing import draw_lines
+from experiments.papers.drawing import draw_lines, log_scale
 from experiments.papers.figure import Figure
 
 if TYPE_CHECKING:
@@ -144,15 +144,19 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     return wide.rename_axis(columns=None).reset_index()
 
 
-def plot(table: pd.DataFrame, axes: Axes) -> None:
-    """Load distance over time of the first setting, both axes logarithmic."""
-    first = table[table["setting"] == table["setting"].iloc[0]]
-    columns = [c for c in table.columns if c not in ("setting", TIME) and first[c].notna().any()]
-    draw_lines(axes, first, TIME, columns)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel(f"{TIME}; {table['setting'].iloc[0]}")
-    axes.set_ylabel("load distance (points)")
+def plot(table: pd.DataFrame, axes: list[Axes]) -> None:
+    """Load distance over time with the larger budget, cold solvers only, both axes logarithmic."""
+    names = list(dict.fromkeys(table["setting"]))
+    shown = [c for c in table.columns if c not in ("setting", TIME) and not c.endswith("warm")]
+    for panel, name in zip(axes, names[1::2] or names, strict=False):
+        mine = table[table["setting"] == name]
+        draw_lines(panel, mine, TIME, shown)
+        panel.legend(fontsize=8.5, ncols=2)
+        panel.set_ylim(bottom=0.5 * float(mine["balance-search"].min()))
+        log_scale(panel, "x")
+        log_scale(panel, "y")
+        panel.set_ylabel(f"points; {name}", fontsize=9.5)
+    axes[-1].set_xlabel(TIME)
 
 
 def figure(number: int, nodes: int, budgets: tuple[int, ...]) -> Figure:
@@ -172,6 +176,7 @@ def figure(number: int, nodes: int, budgets: tuple[int, ...]) -> Figure:
             f"{len(budgets)} budgets. Reduced: two solvers up to {SECONDS_REDUCED[-1]:g} s, one "
             "setting."
         ),
+        panels=2,
     )
 
 
