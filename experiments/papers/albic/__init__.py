@@ -10,9 +10,9 @@ factor is traffic inside nodes over all traffic. MILP is the paper's model
 [`balance-search`](../methods/balance-search.md) and [`joint-search`](../methods/joint-search.md).
 
 What holds: on 20 nodes the MILP beats Flux after a second or two, by today's free solvers too; more
-migrations buy balance, steeply at first; integrated scale-in has the load balanced in a third of
-the rounds that scaling in first takes; ALBIC has the lower load distance than COLA throughout, with
-20 migrations a period against COLA's hundreds.
+migrations buy balance, steeply at first; integrated scale-in is within ten points in round 3 or 5
+where scaling in first takes 12; ALBIC has the lower load distance than COLA throughout, with 20
+migrations a period against COLA's hundreds.
 
 What does not: on 40 and 60 nodes no free solver beats Flux everywhere within a minute from a cold
 start. There `balance-search` is never behind after a second, and in eight of all twelve settings
