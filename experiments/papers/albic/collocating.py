@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.albic.following import Policy, Row, follow, frame, kept
+from experiments.papers.figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
@@ -134,3 +135,44 @@ def said(table: pd.DataFrame) -> list[str]:
             text += f"; ALBIC's gap to the bound of the joint optimum {gap:.0f} %"
         lines.append(text + ".")
     return lines
+
+
+def figure(
+    number: int,
+    title: str,
+    source: str,
+    words: str,
+    column: str,
+    name: str,
+    sizes: Callable[[bool], Sequence[Mapping[str, Any]]],
+    size: str,
+) -> Figure:
+    """Return Figure 10 or 11.
+
+    Parameters
+    ----------
+    number, title, source, words, size
+        Of the figure.
+    column, name
+        What varies: the generator's parameter, and what tables call it.
+    sizes
+        Jobs to follow, by whether the run is a reduced one.
+    """
+
+    def rows(folder: Path, reduced: bool) -> pd.DataFrame:
+        policies = REDUCED if reduced else POLICIES
+        return measure(folder, sizes(reduced), 6 if reduced else 20, policies)
+
+    return Figure(
+        name=f"albic/fig-{number}",
+        title=title,
+        source=f"Madsen, Zhou, Cao 2016, {source}",
+        words=words,
+        rows=rows,
+        table=table_by(column, name),
+        plot=plot_by(name),
+        measured=said,
+        readings=READINGS,
+        size=size,
+        panels=2,
+    )

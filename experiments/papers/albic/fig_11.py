@@ -2,55 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-from experiments.papers.albic.collocating import (
-    POLICIES,
-    READINGS,
-    REDUCED,
-    measure,
-    plot_by,
-    said,
-    table_by,
-)
-from experiments.papers.figure import Figure
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pandas as pd
-
-NODES = "nodes"
+from experiments.papers.albic.collocating import figure
 
 
-def rows(folder: Path, reduced: bool) -> pd.DataFrame:
-    """Follow a job on each size of cluster."""
+def sizes(reduced: bool) -> list[dict[str, Any]]:
+    """Return a job for each size of cluster, its number of operators even."""
     counts = (10, 20) if reduced else (20, 40, 60)
-    sizes = [
-        {"nodes": n, "key_groups": 20, "operators": n // 2, "one_to_one": 50.0} for n in counts
+    return [
+        {"nodes": n, "key_groups": 20, "operators": n // 4 * 2, "one_to_one": 50.0} for n in counts
     ]
-    for size in sizes:
-        size["operators"] = int(size["operators"]) // 2 * 2
-    return measure(folder, sizes, 6 if reduced else 20, REDUCED if reduced else POLICIES)
 
 
-FIGURE = Figure(
-    name="albic/fig-11",
+FIGURE = figure(
+    number=11,
     title="Collocation and balance by size of the cluster",
-    source="Madsen, Zhou, Cao 2016, Figure 11, section 5.3",
+    source="Figure 11, section 5.3",
     words=(
         "Half of the key groups communicate one to one; 20, 40 and 60 nodes with 400, 800 and "
         "1,200 key groups and 10, 20 and 30 operators. ALBIC is clearly ahead of COLA in load "
         "distance and in collocation at each size."
     ),
-    rows=rows,
-    table=table_by("nodes", NODES),
-    plot=plot_by(NODES),
-    measured=said,
-    readings=READINGS,
+    column="nodes",
+    name="nodes",
+    sizes=sizes,
     size=(
         "Full: 20, 40 and 60 nodes, 20 periods. Reduced: 10 and 20 nodes, 6 periods, ALBIC with 20 "
         "pairs only."
     ),
-    panels=2,
 )
