@@ -166,6 +166,13 @@ def _root_first(problem: JointProblem, settings: JointSettings, answer: Answer) 
     )
 
 
+def _enough(settings: JointSettings, answer: Answer) -> float | None:
+    """Return the bound at which the known plan is as near as asked for."""
+    if not settings.gap or answer.placement is None or not 0 < settings.gap < 1:
+        return None
+    return answer.value / (1.0 - settings.gap) if answer.value > 0 else None
+
+
 def _near(settings: JointSettings, answer: Answer) -> bool:
     slack = max(1e-9, 0.0 if settings.gap is None else settings.gap)
     scale = max(abs(answer.bound), abs(answer.value))
@@ -262,6 +269,7 @@ def _run(
         threads=settings.threads,
         warm_start=start,
         options=root,
+        stop_bound=_enough(settings, answer) if root else None,
         progress=progress,
     )
     offset = begun - settings.started

@@ -167,7 +167,7 @@ def write_model(task: SolveTask, path: Path) -> None:
         "num_nonzeros": int(arrays.matrix.nnz), "sense": arrays.sense, "offset": arrays.offset,
         "has_integers": arrays.has_integers, "library": str(library_path()),
         "options": {**common_options(task), **task.options}, "native": list(task.options),
-        "deadline": task.deadline(),
+        "deadline": task.deadline(), "stop_bound": task.stop_bound,
     }  # fmt: skip
     pack(path, header, table)
 
@@ -199,6 +199,8 @@ def _answer(task: SolveTask, heard: _Heard) -> Answer:
         bound = _finite(final["final_bound"], heard.bound) if task.arrays.has_integers else None
         if not task.arrays.has_integers and termination is LinearTermination.OPTIMAL:
             bound = final["objective"]
+        if "bound_suffices" in final and termination is LinearTermination.INTERRUPTED:
+            native, termination = "Bound suffices", LinearTermination.ITERATION_LIMIT
         answer = Answer(termination, native, bound=bound)
     answer.x, answer.claimed = heard.x, heard.objective
     answer.warm_start_accepted = _acceptance(heard.log)

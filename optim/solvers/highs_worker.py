@@ -8,6 +8,7 @@ every improving solution is handed to the parent at once, so that a kill loses n
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from typing import Any
 
@@ -58,6 +59,7 @@ class _Solver:
         self.stop = StopFlag()
         self._callback = _CALLBACK(self._called)  # kept alive here
         self._next_bound = 0.0
+        self._enough = False
 
     def pass_model(self) -> int:
         """Hand the mapped arrays over; returns HiGHS's status (-1 error)."""
@@ -104,8 +106,17 @@ class _Solver:
             self._send_solution(out.contents)
         elif kind == _MIP_LOG:
             self._send_bound(out.contents)
-        if self.stop.is_set and into:
+        if kind in (_MIP_LOG, _MIP_STOP):
+            self._enough = self._enough or self._suffices(out.contents.mip_dual_bound)
+        if (self.stop.is_set or self._enough) and into:
             into.contents.user_interrupt = 1
+
+    def _suffices(self, bound: float) -> bool:
+        """Whether the bound is all that was asked for."""
+        wanted = self.packed.header["stop_bound"]
+        if wanted is None or not math.isfinite(bound):
+            return False
+        return bool(bound <= wanted if self.packed.header["sense"] == "max" else bound >= wanted)
 
     def _send_solution(self, out: Any) -> None:
         if out.mip_solution_size == self.columns and out.mip_solution:
@@ -141,6 +152,8 @@ class _Solver:
             x = (ctypes.c_double * self.columns)()
             self.lib.Highs_getSolution(self.highs, x, None, None, None)
             self.channel.send(b"X", bytes(ctypes.c_double(objective)) + bytes(x))
+        if self._enough and not self.stop.is_set:
+            self.channel.tell(bound_suffices=True)
         self.channel.tell(
             status=status, objective=objective, has_solution=feasible,
             final_bound=self.info("mip_dual_bound"),

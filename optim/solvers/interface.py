@@ -96,6 +96,8 @@ class SolveTask:
         Native options; they win over the common ones.
     recorder
         Told of incumbents and bounds.
+    stop_bound
+        A bound as good as this is all that is wanted; ``None`` for no such end.
     """
 
     model: LinearModel
@@ -110,6 +112,7 @@ class SolveTask:
     warm_start_feasible: bool
     options: Mapping[str, Any]
     recorder: ProgressRecorder
+    stop_bound: float | None = None
 
     def remaining(self) -> float | None:
         """Seconds left of the time limit (never negative), ``None`` without one."""

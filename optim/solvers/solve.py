@@ -49,6 +49,7 @@ def solve_linear(
     threads: int = 1,
     warm_start: ArrayLike | None = None,
     options: Mapping[str, Any] | None = None,
+    stop_bound: float | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> LinearSolution:
     """Solve a linear model and verify the answer.
@@ -74,6 +75,9 @@ def solve_linear(
         Full start vector (all columns). The answer is never worse than a feasible one.
     options
         Native options of the solver; they win over the common ones.
+    stop_bound
+        Stop once the bound is as good as this, whatever the incumbent: for who knows a plan that
+        the model does not. HiGHS alone listens; the others go on to their own end.
     progress
         Called at a limited rate.
 
@@ -103,7 +107,7 @@ def solve_linear(
         gap=OPTIMAL_GAP if gap is None else gap,
         abs_gap=ABSOLUTE_GAP if abs_gap is None else abs_gap,
         seed=seed, threads=threads, warm_start=start, warm_start_feasible=feasible,
-        options=dict(options or {}), recorder=recorder,
+        options=dict(options or {}), recorder=recorder, stop_bound=stop_bound,
     )  # fmt: skip
     frozen_seconds = time.perf_counter() - started
     answer = solve_trivial(task)

@@ -44,6 +44,22 @@ def test_time_limit_holds_and_is_told_from_optimality(solver: str) -> None:
         assert solution.trace[-1][1:] == (solution.objective, solution.bound)
 
 
+def test_highs_stops_once_a_bound_suffices() -> None:
+    model = hard()
+    known = solve_linear(model, "highs", time_limit=2.0)
+    assert known.bound is not None
+    assert known.objective is not None
+    wanted = known.bound + 0.05 * abs(known.bound)
+    solution = solve_linear(model, "highs", time_limit=60.0, stop_bound=wanted)
+    assert solution.termination == "iteration_limit"
+    assert solution.native_status == "Bound suffices"
+    assert solution.bound is not None
+    assert known.objective - 1e-6 <= solution.bound <= wanted
+    # a bound that nobody can reach changes nothing
+    beyond = solve_linear(model, "highs", time_limit=2.0, stop_bound=known.objective - 50.0)
+    assert beyond.termination == "time_limit"
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_no_time_at_all_gives_the_warm_start(solver: str) -> None:
     model = knapsacks(12, 3)
