@@ -254,12 +254,12 @@ def test_maximal_patterns_by_hand() -> None:
     assert nothing.shape == (1, 0)
 
 
+# whole 64ths add up without rounding, which is the caller's to allow for
+SIZES = st.integers(0, 6400).map(lambda parts: parts / 64)
+
+
 @settings(max_examples=80, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(1, 4), st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=4
-    )
-)
+@given(st.lists(st.tuples(st.integers(1, 4), SIZES, SIZES), min_size=1, max_size=4))
 def test_patterns_are_all_maximal_ones(rows: list[tuple[int, float, float]]) -> None:
     count = [n for n, _, _ in rows]
     sizes = [[c for _, c, _ in rows], [m for _, _, m in rows]]
@@ -267,9 +267,7 @@ def test_patterns_are_all_maximal_ones(rows: list[tuple[int, float, float]]) -> 
     assert found is not None
 
     def within(counts: tuple[int, ...]) -> bool:
-        return all(
-            sum(n * s for n, s in zip(counts, row, strict=True)) <= 100 + 1e-9 for row in sizes
-        )
+        return all(sum(n * s for n, s in zip(counts, row, strict=True)) <= 100 for row in sizes)
 
     every = set(filter(within, itertools.product(*(range(n + 1) for n in count))))
     grown = {
