@@ -90,7 +90,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     accepted = max_distance_of(instance, request.options)
     if rounds[-1].placement is not None and rounds[-1].distance <= accepted:
         best = rounds[-1]
-    times = {"compile": compiled, "build": solver.build_seconds, "solve": solver.solve_seconds}
+    build = solver.build_seconds
+    times = {"compile": compiled, "build": build, "solve": request.elapsed() - build}
     if best is None or best.placement is None:
         proven = rounds[-1].proven_infeasible and rounds[-1].part_load == 0
         why = Termination.INFEASIBLE if proven else Termination.HEURISTIC

@@ -26,8 +26,8 @@ class UnitSolver:
 
     Attributes
     ----------
-    build_seconds, solve_seconds
-        Spent so far.
+    build_seconds
+        Spent on building models so far.
     notes
         What a reader of the result should know.
     name
@@ -43,7 +43,6 @@ class UnitSolver:
         limit = request.time_limit
         self._deadline = None if limit is None else request.started + limit
         self.build_seconds = 0.0
-        self.solve_seconds = 0.0
         self.notes: list[str] = []
         self.name: str | None = None
         self.stopped = False
@@ -93,7 +92,6 @@ class UnitSolver:
         starts = [problem.home] if found is None else [found, problem.home]
         answer = solve_balance(problem, settings, starts, bound)
         self.build_seconds += answer.build_seconds
-        self.solve_seconds += answer.solve_seconds
         self.name = answer.solver or self.name
         self.notes += [note for note in answer.notes if note not in self.notes]
         ended = {level.termination for level in answer.levels}
