@@ -38,15 +38,23 @@ def read_calendar(check: Checker, value: Any) -> Calendar | None:
     lateness = 0.0
     if "lateness" in table and table["lateness"] not in (0, "0"):
         allowed = _length(check, table["lateness"], "period.lateness")
-        if allowed:
+        if allowed and allowed.months:
+            reason = "must be a fixed time"
+            check.add("period.lateness", table["lateness"], reason, "such as 30 days")
+        elif allowed:
             lateness = allowed.micros / 1e6 + 86400.0 * allowed.days
     if start and end and end <= start:
         check.add("period.end", str(table["end"]), "must lie after period.start")
     if length is None:
         return None
-    if start and length.days and start.astimezone(ZoneInfo(zone)).time() != time():
-        reason = f"must be a midnight in {zone} for periods of days"
-        check.add("period.start", str(table["start"]), reason)
+    if start and length.of_calendar:
+        local = start.astimezone(ZoneInfo(zone))
+        if local.time() != time():
+            reason = f"must be a midnight in {zone} for periods of the calendar"
+            check.add("period.start", str(table["start"]), reason)
+        elif length.months and local.day != 1:
+            reason = "must be the first of a month for periods of months"
+            check.add("period.start", str(table["start"]), reason)
     return Calendar(length, zone, start, end, str(late), lateness)
 
 
@@ -68,7 +76,7 @@ def _length(check: Checker, value: Any, where: str) -> Length | None:
             raise ValueError("is no length")
         return Length.parse(value if isinstance(value, str) else f"{value} s")
     except ValueError as error:
-        check.add(where, value, str(error), "such as 15 min, 1 h, 1 day or 1 week")
+        check.add(where, value, str(error), "such as 15 min, 1 h, 1 day, 1 week or 1 month")
         return None
 
 

@@ -1,4 +1,4 @@
-"""Statistics periods: fixed lengths, or calendar days and weeks of a time zone."""
+"""Statistics periods: fixed lengths, or calendar days, weeks, months and years of a time zone."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ _SECONDS = {
     "hour": 3600,
 }
 _DAYS = {"d": 1, "day": 1, "w": 7, "week": 7}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_UNITS = {*_SECONDS, *_DAYS, *_MONTHS}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONDAY = 4
 """Days from 1970-01-01, a Thursday, to the first Monday."""
@@ -32,14 +34,20 @@ _MONDAY = 4
 
 @dataclass(frozen=True)
 class Length:
-    """How long a period is: microseconds, or days of the calendar."""
+    """How long a period is: microseconds, or days or months of the calendar."""
 
     micros: int = 0
     days: int = 0
+    months: int = 0
+
+    @property
+    def of_calendar(self) -> bool:
+        """Whether it is as long as the calendar makes it, and begins at a midnight."""
+        return bool(self.days or self.months)
 
     @classmethod
     def parse(cls, text: str) -> Length:
-        """Read ``15 min``, ``1 h``, ``1 day``, ``1 week`` and the like.
+        """Read ``15 min``, ``1 h``, ``1 day``, ``1 week``, ``1 month`` and the like.
 
         Raises
         ------
@@ -49,18 +57,21 @@ class Length:
         match = _LENGTH.fullmatch(text.strip())
         unit = "" if match is None else match[2].lower()
         unit = unit if unit in ("s", "ms") else unit.removesuffix("s")
-        if match is None or (unit not in _SECONDS and unit not in _DAYS):
+        if match is None or unit not in _UNITS:
             raise ValueError("is no length")
         amount = float(match[1])
+        if unit not in _SECONDS and not amount.is_integer():
+            raise ValueError(f"must be whole {unit}s")
         if unit in _DAYS:
-            if not amount.is_integer():
-                raise ValueError("must be whole days or weeks")
             length = cls(days=int(amount) * _DAYS[unit])
+        elif unit in _MONTHS:
+            length = cls(months=int(amount) * _MONTHS[unit])
         else:
             length = cls(micros=round(amount * _SECONDS[unit] * 1_000_000))
-        if not (length.micros or length.days):
+        if length == cls():
             raise ValueError("has no length")
-        if length.days > 100_000 or length.micros > 100_000 * 86_400 * 1_000_000:
+        days = length.micros / 86_400e6 + length.days + length.months * 30
+        if days > 100_000:
             raise ValueError("is absurdly long")
         return length
 
@@ -108,21 +119,26 @@ class Calendar:
         """Return the number of the period of moments, counted from `origin`."""
         from pyspark.sql import functions as F
 
-        if self.length.days:
+        length = self.length
+        if length.of_calendar:
             local = F.to_date(F.from_utc_timestamp(moment, self.zone))
-            return F.floor((F.unix_date(local) - self.origin) / self.length.days).cast("bigint")
-        length = F.lit(self.length.micros).cast("bigint")
+            if length.days:
+                unit, units = F.unix_date(local), length.days
+            else:
+                unit, units = F.year(local) * 12 + F.month(local) - 1, length.months
+            return F.floor((unit - self.origin) / units).cast("bigint")
+        width = F.lit(length.micros).cast("bigint")
         micros = F.unix_micros(moment) - F.lit(self.origin).cast("bigint")
-        return ((micros - F.pmod(micros, length)) / length).cast("bigint")
+        return ((micros - F.pmod(micros, width)) / width).cast("bigint")
 
     @property
     def origin(self) -> int:
-        """Day, or microsecond, since 1970 at which period 0 begins."""
-        if self.length.days:
-            if self.start is not None:
-                return (self.start.astimezone(ZoneInfo(self.zone)).date() - date(1970, 1, 1)).days
-            return _MONDAY if self.length.days % 7 == 0 else 0
-        return 0 if self.start is None else micros_of(self.start)
+        """Microsecond or day since 1970, or month since the year 0, at which period 0 begins."""
+        if self.start is not None:
+            return self._unit_of(self.start)
+        if self.length.months:
+            return 1970 * 12
+        return _MONDAY if self.length.days and self.length.days % 7 == 0 else 0
 
     def period(self, bucket: int, number: int) -> Period:
         """Return a period by its bucket; it ends where the recording does, if that comes first.
@@ -139,16 +155,30 @@ class Calendar:
 
     def bucket_of(self, moment: datetime) -> int:
         """Return the bucket of a moment."""
-        if self.length.days:
-            days = (moment.astimezone(ZoneInfo(self.zone)).date() - date(1970, 1, 1)).days
-            return (days - self.origin) // self.length.days
-        return (micros_of(moment) - self.origin) // self.length.micros
+        length = self.length
+        width = length.days or length.months or length.micros
+        return (self._unit_of(moment) - self.origin) // width
+
+    def _unit_of(self, moment: datetime) -> int:
+        """Return the microsecond, day or month that a moment lies in."""
+        if not self.length.of_calendar:
+            return micros_of(moment)
+        local = moment.astimezone(ZoneInfo(self.zone)).date()
+        if self.length.months:
+            return local.year * 12 + local.month - 1
+        return (local - date(1970, 1, 1)).days
 
     def _begin(self, bucket: int) -> datetime:
-        if self.length.days:
+        if not self.length.of_calendar:
+            return _EPOCH + timedelta(microseconds=self.origin + bucket * self.length.micros)
+        if self.length.months:
+            year, month = divmod(self.origin + bucket * self.length.months, 12)
+            if not 1 <= year <= 9999:
+                raise OverflowError
+            day = date(year, month + 1, 1)
+        else:
             day = date(1970, 1, 1) + timedelta(days=self.origin + bucket * self.length.days)
-            return datetime.combine(day, time(), ZoneInfo(self.zone)).astimezone(UTC)
-        return _EPOCH + timedelta(microseconds=self.origin + bucket * self.length.micros)
+        return datetime.combine(day, time(), ZoneInfo(self.zone)).astimezone(UTC)
 
 
 def micros_of(moment: datetime) -> int:

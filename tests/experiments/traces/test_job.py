@@ -35,6 +35,8 @@ def test_a_description(tmp_path: Path) -> None:
         ({"period__start": "x"}, "period.start: 'x' is no moment"),
         ({"period__start": "2024-01-02", "period__end": "2024-01-01"}, "must lie after"),
         ({"period__start": "2024-01-02T01:00", "period__length": "1 day"}, "must be a midnight"),
+        ({"period__start": "2024-01-02", "period__length": "1 month"}, "the first of a month"),
+        ({"period__lateness": "1 month"}, "must be a fixed time"),
         ({"period__late": "perhaps"}, "period.late: 'perhaps' is not known"),
         ({"period": None}, "period is missing"),
         ({"events": {}}, "events is missing"),

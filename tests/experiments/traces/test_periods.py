@@ -20,6 +20,9 @@ CALENDARS = [
     Calendar(Length.parse("1 day"), NEW_YORK),
     Calendar(Length.parse("1 week"), NEW_YORK),
     Calendar(Length.parse("3 days"), NEW_YORK, start=START),
+    Calendar(Length.parse("1 month"), NEW_YORK),
+    Calendar(Length.parse("5 months"), NEW_YORK, start=START),
+    Calendar(Length.parse("1 year"), NEW_YORK),
 ]
 
 
@@ -33,6 +36,9 @@ CALENDARS = [
         ("1.5 hours", Length(micros=5_400_000_000)),
         ("1 day", Length(days=1)),
         ("2 weeks", Length(days=14)),
+        ("1 month", Length(months=1)),
+        ("1 quarter", Length(months=3)),
+        ("2 years", Length(months=24)),
     ],
 )
 def test_lengths(text: str, length: Length) -> None:
@@ -46,8 +52,11 @@ def test_lengths(text: str, length: Length) -> None:
         ("0 days", "no length"),
         ("1", "is no length"),
         ("-1 h", "is no length"),
-        ("1 month", "is no length"),
+        ("1 fortnight", "is no length"),
+        ("0 months", "no length"),
         ("1.5 days", "whole days"),
+        ("0.5 years", "whole years"),
+        ("9999 years", "absurdly"),
         ("1000000 days", "absurdly"),
         ("", "is no length"),
     ],
@@ -70,6 +79,23 @@ def test_weeks_begin_on_monday() -> None:
     assert period.start.astimezone(ZoneInfo(NEW_YORK)) == datetime(
         2012, 12, 31, tzinfo=ZoneInfo(NEW_YORK)
     )
+
+
+def test_months_are_those_of_the_calendar() -> None:
+    calendar = Calendar(Length.parse("1 month"), NEW_YORK, start=START)
+    days = [calendar.period(bucket, bucket).seconds / 86400 for bucket in range(14)]
+    assert days[1:2] + days[3:10] + days[11:] == [28, 30, 31, 30, 31, 31, 30, 31, 31, 31, 28]
+    assert days[2] == pytest.approx(31 - 1 / 24)  # the clock goes forward in March
+    assert days[10] == pytest.approx(30 + 1 / 24)
+    assert sum(days[:12]) == 365
+
+
+def test_years_and_quarters_begin_in_january() -> None:
+    moment = datetime(2013, 8, 20, tzinfo=UTC)
+    for length, month in (("1 year", 1), ("1 quarter", 7)):
+        calendar = Calendar(Length.parse(length))
+        begin = calendar.period(calendar.bucket_of(moment), 0).start
+        assert begin == datetime(2013, month, 1, tzinfo=UTC)
 
 
 def test_the_last_period_ends_with_the_recording() -> None:
@@ -95,7 +121,11 @@ def test_spark_numbers_periods_as_python_does(spark: Any) -> None:
 
     spark = spark.newSession()
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    edges = [calendar.period(b, 0).start for calendar in CALENDARS for b in (-3, 0, 1, 16_000)]
+    edges = [
+        calendar.period(bucket, 0).start
+        for calendar in CALENDARS
+        for bucket in (-3, 0, 1, 500 if calendar.length.months else 16_000)
+    ]
     moments = [e + timedelta(microseconds=d) for e in edges for d in (-1, 0, 1)]
     moments += [datetime(2013, 1, 1, tzinfo=UTC) + timedelta(hours=7 * i) for i in range(1300)]
     frame = spark.createDataFrame([(micros_of(m),) for m in moments], "m bigint")
