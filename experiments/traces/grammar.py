@@ -6,7 +6,8 @@
     product = unary { ("*" | "/" | "%") unary }
     unary   = [ "-" ] unary | atom
     atom    = number | 'text' | column | function "(" [ sum { "," sum } ] ")" | "(" sum ")"
-    column  = name | name "." name | `any name`
+    column  = part { "." part }
+    part    = name | `any name`
 
 Functions are those of `experiments.traces.functions`; nothing else can be called.
 """
@@ -30,8 +31,8 @@ _TOKEN = re.compile(
     r"""\s*(?:
       (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
     | (?P<text>'(?:[^']|'')*')
-    | (?P<quoted>`[^`]+`(?:\.`[^`]+`)?)
-    | (?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)?)
+    | (?P<quoted>(?:[^\W\d]\w*\.)*`[^`]+`(?:\.(?:`[^`]+`|[^\W\d]\w*))*)
+    | (?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)
     | (?P<mark>[-+*/%(),])
     )""",
     re.VERBOSE,
@@ -69,7 +70,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class ColumnName:
-    """A column of the events, or ``table.column`` of a table joined to them."""
+    """A column of the events, ``column.field`` inside one, or ``table.column`` of a join."""
 
     at: int
     name: str
@@ -188,7 +189,7 @@ class _Parser:
         if token.kind == "text":
             return Literal(token.at, token.text[1:-1].replace("''", "'"))
         if token.kind == "quoted":
-            return ColumnName(token.at, token.text[1:-1].replace("`.`", "."))
+            return ColumnName(token.at, token.text.replace("`", ""))
         if token.kind == "name":
             if self._take("("):
                 return Call(token.at, token.text, self._arguments())

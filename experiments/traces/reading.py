@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from experiments.traces.columns import Translator, as_text, typed
 from experiments.traces.functions import type_of
@@ -107,22 +108,23 @@ def read_rows(
         type that cannot be used.
     """
     raw = _open(session, files, paths)
-    names = {field.name: field.dataType.simpleString() for field in raw.schema.fields}
+    leaves = _leaves(raw.schema)
+    names = {name: leaf.type for name, leaf in leaves.items()}
     wanted = dict.fromkeys(n for e in expressions for n in column_names(e.node))
     used = [name for name in (*wanted, *files.columns) if name in names]
     _check_declared(files, names)
-    columns, types, faults = {}, {}, []
+    columns, types, values, faults = {}, {}, [], []
     for number, name in enumerate(dict.fromkeys(used)):
         kind = _kind(files, name, names[name])
-        inner = f"{prefix}{number}"
-        value, fault = _value(raw[_quoted(name)], names[name], kind, files)
-        columns[name], types[name] = inner, kind
-        raw = raw.withColumn(inner, value)
+        given = F.col(leaves[name].path)
+        value, fault = _value(given, names[name], kind, files)
+        columns[name], types[name] = f"{prefix}{number}", kind
+        values.append(value.alias(columns[name]))
         if fault is not None:
-            faults.append(F.when(fault, F.concat(F.lit(name + _SEPARATOR), raw[_quoted(name)])))
+            faults.append(F.when(fault, F.concat(F.lit(name + _SEPARATOR), given)))
     bad = F.coalesce(*faults) if faults else F.lit(None).cast("string")
     everything = {name: types.get(name, "text") for name in names}
-    frame = raw.select(*columns.values(), bad.alias(BAD))
+    frame = raw.select(*values, bad.alias(BAD))
     return Rows(frame, columns, everything, files)
 
 
@@ -209,6 +211,26 @@ def spark_trouble(error: PySparkException, files: Files) -> InvalidInput:
     causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
     told = (causes[-1].removeprefix("Caused by: ") if causes else text.splitlines()[0])[:300]
     return InvalidInput(Problem(f"{files.where}.path", files.path, f"cannot be read: {told}"))
+
+
+class _Leaf(NamedTuple):
+    """A column, or a field inside one: its path in Spark's terms, and its type there."""
+
+    path: str
+    type: str
+
+
+def _leaves(schema: StructType, names: str = "", path: str = "") -> dict[str, _Leaf]:
+    """Return what expressions can name; a column ``a.b`` goes before the field b of a column a."""
+    found: dict[str, _Leaf] = {}
+    inner: dict[str, _Leaf] = {}
+    for field in schema.fields:
+        name, here = names + field.name, path + _quoted(field.name)
+        if isinstance(field.dataType, StructType):
+            inner |= _leaves(field.dataType, f"{name}.", f"{here}.")
+        else:
+            found[name] = _Leaf(here, field.dataType.simpleString())
+    return inner | found
 
 
 def _check_declared(files: Files, names: Mapping[str, str]) -> None:

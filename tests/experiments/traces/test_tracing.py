@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import zipfile
 from pathlib import Path
@@ -91,6 +92,50 @@ def test_every_format_says_the_same(tmp_path: Path, spark: Any) -> None:
         document["events"]["clicks"].update(kind)
         found = run_trace(Job.from_dict(document, tmp_path), tmp_path / "again")
         assert same(plain, found), name
+
+
+def test_fields_inside_columns_have_names_of_their_own(tmp_path: Path, spark: Any) -> None:
+    plain = trace(tmp_path)
+    document = job(events__clicks__path="nested.jsonl", operator__0__cost="body.item.size")
+    clicks = document["events"]["clicks"]
+    clicks |= {"time": "time(body.at)", "columns": {"body.item.size": "number"}}
+    document["operator"][0]["key"] = "body.who.user"
+    document["operator"][1]["key"] = "body.item.`the page`"
+    lines = [
+        {
+            "body": {"at": at, "who": None if user is None else {"user": user}}
+            | {"item": {"the page": page, "size": size}}
+        }
+        for at, user, page, size in EVENTS
+    ]
+    (tmp_path / "nested.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    nested = run_trace(Job.from_dict(document, tmp_path), tmp_path / "nested")
+    assert same(plain, nested)
+    clicks |= {"path": "nested.parquet"}
+    clicks.pop("columns")
+    frame = spark.read.json(str(tmp_path / "nested.jsonl"))
+    frame.write.parquet(str(tmp_path / "nested.parquet"))
+    document["operator"][0]["cost"] = "number(body.item.size)"
+    assert same(plain, run_trace(Job.from_dict(document, tmp_path), tmp_path / "parquet"))
+
+
+def test_a_field_that_is_not_inside_is_told(tmp_path: Path) -> None:
+    document = job(events__clicks__path="nested.jsonl", events__clicks__time="time(body.when)")
+    (tmp_path / "nested.jsonl").write_text('{"body": {"at": "2024-01-01T00:00:00Z"}}\n')
+    document["events"]["clicks"].pop("columns")
+    with pytest.raises(InvalidInput, match=r"no column .body\.when.*body\.at"):
+        run_trace(Job.from_dict(document, tmp_path), tmp_path / "out")
+
+
+def test_columns_may_have_any_name(tmp_path: Path) -> None:
+    names = ("e1", "e0", "bad", "my.size")
+    document = job(events__clicks__time="time(e1)", operator__0__cost="my.size")
+    document["events"]["clicks"]["columns"] = {"my.size": "number"}
+    document["operator"][0]["key"] = "e0"
+    document["operator"][1]["key"] = "bad"
+    plain = trace(tmp_path)
+    write_csv(tmp_path / "events.csv", EVENTS, names)
+    assert same(plain, run_trace(Job.from_dict(document, tmp_path), tmp_path / "renamed"))
 
 
 def test_null_keys_may_be_a_group_of_their_own(tmp_path: Path) -> None:
