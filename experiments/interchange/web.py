@@ -7,13 +7,15 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from http import HTTPStatus
 from http.client import HTTPException
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem
 from optim.reading import parse_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from http.client import HTTPMessage
 
 MAX_RESPONSE = 64 << 20
@@ -23,6 +25,16 @@ MAX_TOTAL = 512 << 20
 MAX_REQUESTS = 20_000
 DEFAULT_TIMEOUT = 10.0
 _CHUNK = 1 << 16
+_LONGEST_PAUSE = 5.0
+
+
+class _Answer(NamedTuple):
+    """A document and what came with it, or the reason why there is none."""
+
+    document: Any = None
+    reason: str = ""
+    status: int = 200
+    headers: Mapping[str, str] = {}
 
 
 def is_url(text: str) -> bool:
@@ -98,50 +110,82 @@ class WebClient:
         InvalidInput
             The host does not answer in time, answers with an error, too much, or no JSON.
         """
-        found, reason = self._try(path, query)
-        if reason:
-            raise InvalidInput(
-                Problem(
-                    self.address(path), None, reason, "check the address, or save the JSON files"
-                )
-            )
-        return found
+        return self._good(path, self._try(path, query)).document
+
+    def get_computed(self, path: str, wait: float, task_header: str, **query: str) -> Any:
+        """Return a document that the host computes first, and answers 202 meanwhile.
+
+        Parameters
+        ----------
+        path, query
+            As for `get`.
+        wait
+            Seconds after which the last answer is returned, whatever it says.
+        task_header
+            Header that names the computation; sent back, so that asking again starts none anew.
+
+        Raises
+        ------
+        InvalidInput
+            As from `get`.
+        """
+        ends = time.monotonic() + wait
+        pause = 0.25
+        headers: dict[str, str] = {}
+        while True:
+            answer = self._good(path, self._try(path, query, headers))
+            remaining = ends - time.monotonic()
+            if answer.status != HTTPStatus.ACCEPTED or remaining <= 0:
+                return answer.document
+            if task := answer.headers.get(task_header):
+                headers = {task_header: task}
+            time.sleep(min(pause, remaining))
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     def maybe(self, path: str, **query: str) -> Any:
         """Return a document, or ``None`` where the host says that it has none (404)."""
-        found, reason = self._try(path, query)
-        if reason and not reason.startswith("answers 404"):
-            raise InvalidInput(Problem(self.address(path), None, reason))
-        return found
+        answer = self._try(path, query)
+        return None if answer.status == HTTPStatus.NOT_FOUND else self._good(path, answer).document
 
     def address(self, path: str) -> str:
         """Return the whole address of a path."""
         return f"{self.base}/{path.lstrip('/')}"
 
-    def _try(self, path: str, query: dict[str, str]) -> tuple[Any, str]:
+    def _good(self, path: str, answer: _Answer) -> _Answer:
+        if answer.reason:
+            remedy = "check the address, or save the JSON files"
+            raise InvalidInput(Problem(self.address(path), None, answer.reason, remedy))
+        return answer
+
+    def _try(
+        self, path: str, query: dict[str, str], headers: Mapping[str, str] | None = None
+    ) -> _Answer:
         address = self.address(path)
         if query:
             address += "?" + urllib.parse.urlencode(query)
         self._requests += 1
         if self._requests > MAX_REQUESTS:
-            return None, f"would be request {self._requests}; at most {MAX_REQUESTS} are made"
-        request = urllib.request.Request(address, headers={"Accept": "application/json"})
+            reason = f"would be request {self._requests}; at most {MAX_REQUESTS} are made"
+            return _Answer(reason=reason)
+        sent = {"Accept": "application/json"} | dict(headers or {})
+        request = urllib.request.Request(address, headers=sent)
         try:
             with self._opener.open(request, timeout=self._timeout) as answer:
                 data = self._read(answer)
+                status, received = answer.status, answer.headers
         except urllib.error.HTTPError as error:
             error.close()
-            return None, f"answers {error.code} {error.reason}"
+            return _Answer(reason=f"answers {error.code} {error.reason}", status=error.code)
         except TimeoutError:
-            return None, f"does not answer within {self._timeout:g} s"
+            return _Answer(reason=f"does not answer within {self._timeout:g} s")
         except urllib.error.URLError as error:
             if isinstance(error.reason, TimeoutError):
-                return None, f"does not answer within {self._timeout:g} s"
-            return None, f"cannot be reached: {error.reason}"
+                return _Answer(reason=f"does not answer within {self._timeout:g} s")
+            return _Answer(reason=f"cannot be reached: {error.reason}")
         except (OSError, HTTPException, ValueError) as error:
-            return None, f"cannot be read: {error}"
+            return _Answer(reason=f"cannot be read: {error}")
         try:
-            return parse_json(data), ""
+            return _Answer(parse_json(data), status=status, headers=received)
         except InvalidInput as error:
             raise error.within(address) from None
 

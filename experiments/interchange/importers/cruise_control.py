@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
 
 _PREFIX = "kafkacruisecontrol"
+_TASK_HEADER = "User-Task-ID"
 MOST_ALLOWED = 40_000_000
 """Entries of all lists of allowed brokers together."""
 
@@ -37,6 +38,9 @@ OPTIONS = (
     Option("rack_aware", "bool", False, "keep a leader out of the racks that hold another replica"),
     Option(
         "balance", "str", "cpu", "the resource that is balanced, listed first", choices=RESOURCES
+    ),
+    Option(
+        "wait", "float", 120.0, "seconds to wait for a response that is still computed", minimum=0.0
     ),
 )
 
@@ -63,7 +67,8 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             read_partitions(value, document.name, ledger, partitions)
         elif "progress" in value:
             reason = "is no result yet: Cruise Control is still computing it"
-            ledger.problem(f"{document.name}.progress", None, reason, "ask again in a while")
+            remedy = "ask again in a while, or wait longer: --option wait=600"
+            ledger.problem(f"{document.name}.progress", None, reason, remedy)
         elif "brokerCapacities" in value or "partitions" in value:
             later.append(document)
         else:
@@ -94,9 +99,13 @@ def _download(request: Request) -> list[Document]:
         raise InvalidInput(Problem("SOURCE", addresses, "holds several addresses", "name one"))
     base = addresses[0].rstrip("/")
     client = WebClient(base if base.endswith(_PREFIX) else f"{base}/{_PREFIX}", request.timeout)
+    wanted = {"load": {}, "partition_load": {"entries": "2147483647"}}
     found = [
-        Document("load", client.get("load", json="true")),
-        Document("partition_load", client.get("partition_load", json="true", entries="2147483647")),
+        Document(
+            path,
+            client.get_computed(path, request.options["wait"], _TASK_HEADER, json="true", **query),
+        )
+        for path, query in wanted.items()
     ]
     files = [s for s in request.sources if not is_url(s)]
     return found + read_documents(files_of(files, JSON_ENDINGS))

@@ -34,7 +34,8 @@ Answer = tuple[int, dict[str, str], bytes]
 def serve() -> Iterator[Callable[..., str]]:
     """Return a function that serves documents on loopback and names the address.
 
-    A value may be a JSON document, or (status, headers, bytes).
+    A value may be a JSON document, (status, headers, bytes), or a function from the headers of a
+    request to one of these.
     """
     servers = []
 
@@ -43,6 +44,8 @@ def serve() -> Iterator[Callable[..., str]]:
             def do_GET(self) -> None:
                 path = urlsplit(self.path).path.strip("/").removeprefix(prefix).strip("/")
                 value = documents.get(path)
+                if callable(value):
+                    value = value(self.headers)
                 if isinstance(value, tuple):
                     status, headers, body = value
                 else:

@@ -92,6 +92,43 @@ def test_from_an_address(serve: Callable[..., str], saved: Callable[..., str]) -
     assert by_net.sha256 == load(saved, documents).sha256
 
 
+def computed(document: Any, asked: list[str | None], rounds: int) -> Callable[[Any], Any]:
+    """Return a response that takes some rounds of asking, told by the headers of each."""
+
+    def answer(headers: Any) -> Any:
+        asked.append(headers.get("User-Task-ID"))
+        if len(asked) > rounds:
+            return document
+        progress = {"progress": [{"operation": "LOAD"}], "version": 1}
+        return 202, {"User-Task-ID": "ab-12"}, json.dumps(progress).encode()
+
+    return answer
+
+
+def test_waits_for_what_is_still_computed(
+    serve: Callable[..., str], saved: Callable[..., str]
+) -> None:
+    documents = systems.cruise_control()
+    by_file = load(saved, documents)
+    asked: list[str | None] = []
+    documents["partition_load"] = computed(documents["partition_load"], asked, 2)
+    address = serve(documents, "kafkacruisecontrol")
+    capacity = saved({"capacity": documents["capacity"]}, "capacity")
+    assert import_instance("cruise-control", [address, capacity]).instance.sha256 == by_file.sha256
+    assert asked == [None, "ab-12", "ab-12"]
+
+
+def test_does_not_wait_longer_than_told(serve: Callable[..., str]) -> None:
+    documents = systems.cruise_control()
+    asked: list[str | None] = []
+    documents["load"] = computed(documents["load"], asked, 1_000)
+    with pytest.raises(InvalidInput, match=r"is no result yet.*wait=600"):
+        import_instance(
+            "cruise-control", [serve(documents, "kafkacruisecontrol")], options=[("wait", "0.3")]
+        )
+    assert 1 <= len(asked) <= 3
+
+
 @pytest.mark.parametrize(
     ("break_it", "told"),
     [
