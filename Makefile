@@ -60,6 +60,7 @@ test: lint types layers docs-check
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy

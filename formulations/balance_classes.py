@@ -91,9 +91,7 @@ def _move_budget(problem: BalanceProblem) -> int | None:
 class _Solving:
     """One solve: the counts, the best placement so far, and the levels."""
 
-    def __init__(
-        self, problem: BalanceProblem, settings: Settings, starts: Sequence[Ints]
-    ) -> None:
+    def __init__(self, problem: BalanceProblem, settings: Settings, starts: Sequence[Ints]) -> None:
         self.problem, self.settings = problem, settings
         self.counts: Counts = count_classes(problem)
         self.budget = _move_budget(problem)

@@ -139,7 +139,5 @@ def _check_size(binaries: int, form: str) -> None:
     if binaries > MAX_BINARIES:
         remedy = "use --option form=moves" if form == "full" else "use --method flux"
         raise InvalidInput(
-            Problem(
-                "balance-milp", binaries, f"binaries are more than {MAX_BINARIES}", remedy
-            )
+            Problem("balance-milp", binaries, f"binaries are more than {MAX_BINARIES}", remedy)
         )

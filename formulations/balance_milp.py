@@ -193,9 +193,7 @@ def _termination(answer: BalanceAnswer, main: LevelAnswer) -> str:
     return "interrupted" if "interrupted" in stopped else main.termination
 
 
-def _distance_bound(
-    problem: BalanceProblem, main: LevelAnswer, settings: Settings
-) -> float | None:
+def _distance_bound(problem: BalanceProblem, main: LevelAnswer, settings: Settings) -> float | None:
     """Return the bound on d: of a weighted one, w1·d ≥ w1·d − w2·(d_u + d_l) ≥ bound."""
     if main.bound is None:
         return None

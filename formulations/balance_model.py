@@ -214,9 +214,7 @@ def add_resource_rows(model: LinearModel, problem: BalanceProblem, placing: Plac
         )
 
 
-def add_left(
-    model: LinearModel, problem: BalanceProblem, placing: Placing, aim: Aim
-) -> None:
+def add_left(model: LinearModel, problem: BalanceProblem, placing: Placing, aim: Aim) -> None:
     """Count the load on leaving nodes: as the objective, or bounded by what was reached before."""
     if not problem.has_leaving:
         return

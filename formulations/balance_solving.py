@@ -201,9 +201,7 @@ def _aim(
     return Aim(goal, min_distance=min_distance, weights=settings.weights, **caps)
 
 
-def _known_bound(
-    problem: BalanceProblem, goal: Goal, answer: BalanceAnswer, aim: Aim
-) -> float:
+def _known_bound(problem: BalanceProblem, goal: Goal, answer: BalanceAnswer, aim: Aim) -> float:
     """Return what is proven of a level before any solve, −inf if nothing is."""
     if goal == "distance":
         return max(0.0, aim.min_distance)
@@ -261,9 +259,7 @@ def _run(
     return solution, built
 
 
-def _in_our_terms(
-    solution: LinearSolution, aim: Aim, built: BalanceModel
-) -> LinearSolution:
+def _in_our_terms(solution: LinearSolution, aim: Aim, built: BalanceModel) -> LinearSolution:
     """Tell the third level as the sum of both sides, which does not depend on d.
 
     Its model minimises −(d_u + d_l) with d ≤ D, where d_u ≤ d − over and d_l ≤ d − under. Adding

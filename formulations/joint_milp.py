@@ -85,9 +85,7 @@ def settings_of(request: Request) -> JointSettings:
     )
 
 
-def _solve(
-    made: Prepared, settings: JointSettings, request: Request, goal: JointGoal
-) -> Answer:
+def _solve(made: Prepared, settings: JointSettings, request: Request, goal: JointGoal) -> Answer:
     """Search first, then branch and bound."""
     left = goal == "left"
 
@@ -104,9 +102,7 @@ def _solve(
     return solve_joint(made.problem, settings, known, made.starts)
 
 
-def _outcome(
-    made: Prepared, answer: Answer, drained: Answer | None, request: Request
-) -> Outcome:
+def _outcome(made: Prepared, answer: Answer, drained: Answer | None, request: Request) -> Outcome:
     """Write down plan, bounds and what they are bounds of."""
     problem, notes = made.problem, [*made.notes, *answer.notes]
     whole = min(answer.whole_bound, collocation_bound(made.problem))

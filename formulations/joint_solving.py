@@ -215,9 +215,7 @@ def value_of(problem: JointProblem, settings: JointSettings, placement: Ints) ->
     return w1 * traffic - w2 * problem.balance.levels(placement).distance
 
 
-def _take(
-    problem: JointProblem, settings: JointSettings, answer: Answer, placement: Ints
-) -> None:
+def _take(problem: JointProblem, settings: JointSettings, answer: Answer, placement: Ints) -> None:
     if not problem.is_feasible(placement):
         return
     if problem.collocated(placement) < settings.min_traffic:
@@ -313,9 +311,7 @@ def _read(
         counted = value_of(problem, settings, placement)
         claimed = float(solution.objective if solution.objective is not None else counted)
         if claimed - counted > AGREE * max(1.0, abs(counted)):
-            raise SolverError(
-                f"{solution.solver} claims {claimed:.9g}, but we count {counted:.9g}"
-            )
+            raise SolverError(f"{solution.solver} claims {claimed:.9g}, but we count {counted:.9g}")
         _take(problem, settings, answer, placement)
     bound = solution.bound
     if bound is not None:

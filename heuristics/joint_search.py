@@ -51,9 +51,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     interrupted = False
     if drains:
         share = None if limit is None else request.started + 0.3 * limit
-        drained = find(
-            made.problem, made.starts, replace(effort, deadline=share), for_left=True
-        )
+        drained = find(made.problem, made.starts, replace(effort, deadline=share), for_left=True)
         interrupted = drained.interrupted
         if drained.placement is not None:
             made.starts.insert(0, drained.placement)
@@ -113,9 +111,7 @@ METHOD = Method(
     honours=JOINT_MILP.honours,
     options=(
         _OPTIONS["max_load_distance"],
-        Option(
-            "steps", "int", 30_000, "steps of each annealing", minimum=1, maximum=1_000_000_000
-        ),
+        Option("steps", "int", 30_000, "steps of each annealing", minimum=1, maximum=1_000_000_000),
         Option(
             "bound",
             "str",

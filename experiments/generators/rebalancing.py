@@ -153,7 +153,11 @@ def _common(nodes: int, varies: float, budget: int) -> tuple[Option, ...]:
         Option("shifted", "float", 20.0, "percent of the nodes shifted", minimum=0, maximum=100),
         Option("varies", "float", varies, "percent a node is shifted by", minimum=0, maximum=100),
         Option(
-            "max_migrations", "int", budget, "budget in moves; none: no limit", minimum=0,
+            "max_migrations",
+            "int",
+            budget,
+            "budget in moves; none: no limit",
+            minimum=0,
             nullable=True,
         ),
         Option("capacity", "float", None, "of a node, points; none: unbounded", minimum=1),

@@ -54,9 +54,7 @@ def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
     return found
 
 
-def documents_of(
-    sources: Sequence[str], download: Callable[[], list[Document]]
-) -> list[Document]:
+def documents_of(sources: Sequence[str], download: Callable[[], list[Document]]) -> list[Document]:
     """Return the JSON documents of files and folders, or those that `download` fetches.
 
     Raises

@@ -9,9 +9,7 @@ from optim.compiled import kernel
 
 
 @kernel
-def advance(
-    states, moves, left, digits, patterns, pattern_moves, pattern_left, best, max_moves
-):
+def advance(states, moves, left, digits, patterns, pattern_moves, pattern_left, best, max_moves):
     """Take every pattern of one node out of every state; keep what is not dominated.
 
     Parameters

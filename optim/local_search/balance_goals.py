@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from optim.local_search.balance_problem import BalanceProblem, Ints
     from optim.local_search.balance_watch import Watch
 
+
 class Stage(NamedTuple):
     """One bisection: nodes to look at for an exchange, how far below the best it begins (a factor),
     and how near its ends get to each other (a factor)."""

@@ -279,8 +279,22 @@ def enter(fixed, place, deviation, room, spare, budget, seed):
 
 @kernel
 def anneal(
-    fixed, place, deviation, room, spare, budget, arcs, seed, best, best_value, steps, part, hot,
-    cold, price, for_left
+    fixed,
+    place,
+    deviation,
+    room,
+    spare,
+    budget,
+    arcs,
+    seed,
+    best,
+    best_value,
+    steps,
+    part,
+    hot,
+    cold,
+    price,
+    for_left,
 ):
     """Anneal for some steps from a placement.
 

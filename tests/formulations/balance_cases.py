@@ -61,9 +61,7 @@ def brute_force(
 ) -> tuple[Levels, np.ndarray] | None:
     """Return the lexicographic optimum over all placements; ``None`` when none is feasible."""
     nodes = range(problem.num_nodes)
-    choices = [
-        [i for i in nodes if problem.may_be(k, i)] for k in range(problem.num_tasks)
-    ]
+    choices = [[i for i in nodes if problem.may_be(k, i)] for k in range(problem.num_tasks)]
     best: tuple[Levels, np.ndarray] | None = None
     for combination in itertools.product(*choices):
         placement = np.array(combination, dtype=np.int64)

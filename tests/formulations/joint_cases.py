@@ -21,9 +21,7 @@ def varied_joint(seed: int, num_tasks: int = 5, num_nodes: int = 4) -> JointProb
     kind = rng.integers(0, 3)
     if kind == 0:
         order = rng.permutation(num_tasks)
-        chosen = [
-            (min(a, b), max(a, b)) for a, b in zip(order[::2], order[1::2], strict=False)
-        ]
+        chosen = [(min(a, b), max(a, b)) for a, b in zip(order[::2], order[1::2], strict=False)]
     elif kind == 1:
         chosen = [(0, other) for other in range(1, num_tasks)]
     else:

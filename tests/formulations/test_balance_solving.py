@@ -136,9 +136,7 @@ def test_counterexample_to_the_lemmas(form: Form) -> None:
     """A = {6,6}, {7}, {7}, B empty: 2.67 with a 6 moved onto B, 3.33 with B empty."""
     problem = make_problem([6, 6, 7, 7], [0, 0, 1, 2], 4, leaving=[False, False, False, True])
     settled = check_against_brute_force(problem, Settings(form=form))
-    literal = check_against_brute_force(
-        replace(problem, into_leaving=True), Settings(form=form)
-    )
+    literal = check_against_brute_force(replace(problem, into_leaving=True), Settings(form=form))
     assert settled.levels[0].value == pytest.approx(10 / 3)
     assert literal.levels[0].value == pytest.approx(8 / 3)
 

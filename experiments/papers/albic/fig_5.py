@@ -43,7 +43,9 @@ def measure(folder: Path, reduced: bool) -> pd.DataFrame:
             setting = {"overloaded": overloaded, "rounds": rounds, "seconds": SECONDS}
             key = {**size, **setting, "way": name}
             rows += kept(
-                folder, key, lambda i=made, m=method, n=name, o=overloaded, r=rounds: [  # type: ignore[misc]
+                folder,
+                key,
+                lambda i=made, m=method, n=name, o=overloaded, r=rounds: [  # type: ignore[misc]
                     {"way": n, OVERLOADED: o, **row}
                     for row in run_rounds(i, m, r, finish=n == FINISHED)
                 ],
@@ -51,9 +53,7 @@ def measure(folder: Path, reduced: bool) -> pd.DataFrame:
     return frame(rows)
 
 
-def run_rounds(
-    instance: Instance, method: str, rounds: int, *, finish: bool = False
-) -> list[Row]:
+def run_rounds(instance: Instance, method: str, rounds: int, *, finish: bool = False) -> list[Row]:
     """Plan again and again from what the last plan left; loads stay as they are.
 
     With `finish`, a round that can empty the leaving nodes puts that before the load distance.

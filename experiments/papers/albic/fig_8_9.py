@@ -28,7 +28,9 @@ def measure(folder: Path, reduced: bool) -> pd.DataFrame:
     for budget in BUDGETS:
         name = "unrestricted" if budget == BUDGETS[-1] else str(budget)
         rows += kept(
-            folder, {"budget": budget, "periods": periods}, lambda b=budget, n=name: [  # type: ignore[misc]
+            folder,
+            {"budget": budget, "periods": periods},
+            lambda b=budget, n=name: [  # type: ignore[misc]
                 {**row, BUDGET: n} for row in _followed(b, periods)
             ],
         )

@@ -69,7 +69,9 @@ class Measured:
             for solver, warm in product(solvers, (False, True)):
                 more = {**key, "solver": solver, "warm": warm}
                 parts = parts + kept(
-                    folder, more, lambda m=made, s=solver, w=warm: traced(m, s, w, seconds)  # type: ignore[misc]
+                    folder,
+                    more,
+                    lambda m=made, s=solver, w=warm: traced(m, s, w, seconds),  # type: ignore[misc]
                 )
             setting = f"varies {varies:g} %, {budget} moves"
             rows += [{**row, "setting": setting} for row in parts]
@@ -109,9 +111,7 @@ def _read(trace: Sequence[Any], seconds: tuple[float, ...], place: int) -> list[
     return known
 
 
-def traced(
-    instance: Instance, solver: str, warm: bool, seconds: tuple[float, ...]
-) -> list[Row]:
+def traced(instance: Instance, solver: str, warm: bool, seconds: tuple[float, ...]) -> list[Row]:
     """Solve the paper's model once and read its trace at each time."""
     from formulations.balance_forms import build_full
     from formulations.balance_instance import balance_problem

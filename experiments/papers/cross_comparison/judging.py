@@ -42,9 +42,7 @@ def can_run(instance: Instance, result: Mapping[str, Any]) -> bool:
     return workers_of(instance, storm_jobs(instance, "storm-milp"), node) is not None
 
 
-def table_of(
-    seeds: range, parameters: Mapping[str, int]
-) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def table_of(seeds: range, parameters: Mapping[str, int]) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Return the function that makes the table.
 
     Parameters

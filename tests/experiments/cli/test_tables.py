@@ -70,9 +70,7 @@ def test_an_overload_is_drawn_as_one(document: dict[str, Any]) -> None:
     assert "\x1b[31m" in text_of(node_table(instance, evaluation), colours=True)
 
 
-@pytest.mark.parametrize(
-    ("resources", "cell"), [(2, "█ "), (3, "1 / 10  10 %"), (5, "10 %")]
-)
+@pytest.mark.parametrize(("resources", "cell"), [(2, "█ "), (3, "1 / 10  10 %"), (5, "10 %")])
 def test_many_resources_stay_on_one_line(resources: int, cell: str) -> None:
     names = [f"resource_{r}" for r in range(resources)]
     document = {

@@ -189,9 +189,7 @@ def test_a_gap_reached_in_scips_presolving_has_a_bound() -> None:
     problem = varied_problem(118)
     best = np.array([4, 3, 3, 4, 0, 4])
     built = build_moves(problem, Aim("left", max_distance=2.5 + 1e-6))
-    solution = solve_linear(
-        built.model, "scip", abs_gap=1e-3, warm_start=built.write(best), seed=0
-    )
+    solution = solve_linear(built.model, "scip", abs_gap=1e-3, warm_start=built.write(best), seed=0)
     assert solution.objective == pytest.approx(4.5)
     assert solution.bound is not None
     assert 4.499 <= solution.bound <= 4.5
