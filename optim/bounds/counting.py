@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.bounds.touch import ROUNDING, movable_key_groups
+from optim.bounds.touch import EPSILON, ROUNDING, load_allowance, movable_key_groups
 from optim.local_search.balance_problem import tolerated
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
 class Sums(NamedTuple):
     """Least and greatest sums over whole numbers of key groups.
+
+    Sums of loads are moved apart by what rounding may have added: the same key groups, summed in
+    another order, must not seem to weigh more than they can.
 
     Attributes
     ----------
@@ -156,7 +159,9 @@ class _Counting:
         high = distance - deviation + self._allowance
         closed = problem.leaving if not problem.into_leaving else np.zeros_like(problem.leaving)
         value: float = least_spending(self._sums, low, high, closed.copy(), share, price)
-        return value
+        # what adding up spending and priced loads may have added to the figure
+        total = abs(value) + 2.0 * abs(price) * float(problem.load.sum())
+        return value - 4.0 * problem.num_nodes * EPSILON * total if value < np.inf else value
 
     @cached_property
     def _typical_load(self) -> float:
@@ -165,28 +170,28 @@ class _Counting:
 
     @cached_property
     def _allowance(self) -> float:
-        problem = self.problem
-        return ROUNDING * max(1.0, float(problem.load.sum() + problem.background.sum()))
+        return load_allowance(self.problem)
 
     @cached_property
     def _sums(self) -> Sums:
         problem = self.problem
         movable = movable_key_groups(problem)
+        drained = movable & problem.leaving[problem.home]
         least_out, most_out, cheapest_out = (
             self._by_node(key, movable) for key in (problem.load, -problem.load, self.cost)
         )
         counts = np.bincount(problem.home[movable], minlength=problem.num_nodes) + 1
-        drained = movable & problem.leaving[problem.home]
+        spread = self._allowance
         return Sums(
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            least_out,
-            -most_out,
+            least_out - spread,
+            spread - most_out,
             cheapest_out,
-            _running(problem.load[movable]),
-            -_running(-problem.load[movable]),
+            _running(problem.load[movable]) - spread,
+            spread - _running(-problem.load[movable]),
             _running(self.cost[movable]),
-            _running(problem.load[drained]),
-            -_running(-problem.load[drained]),
+            _running(problem.load[drained]) - spread,
+            spread - _running(-problem.load[drained]),
             _running(self.cost[drained]),
             np.bincount(problem.home[problem.must_move & movable], minlength=problem.num_nodes),
         )

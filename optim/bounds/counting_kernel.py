@@ -55,10 +55,13 @@ def least_of_node(sums, i, low, high, share, price, least_in, most_in, cheapest_
             break
         into = np.searchsorted(most_in, low + least_out) if low > -np.inf else 0
         while into < len(most_in):
+            if least_in[into] - most_out > high:
+                break  # more that arrive only add to it
             gain_low = max(low, least_in[into] - most_out)
             gain_high = min(high, most_in[into] - least_out)
             if gain_low > gain_high:
-                break
+                into += 1
+                continue
             gain = gain_high if price > 0.0 else gain_low
             value = paid + (1.0 - share) * cheapest_in[into]
             if price != 0.0:

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 #: Bisection stops at this width, relative to the largest deviation there is.
 PRECISION = 1e-10
 
-#: Load sums are compared with this relative allowance, always in favour of the plan.
+#: Least relative allowance with which sums are compared, always in favour of the plan.
 ROUNDING = 1e-11
+
+EPSILON = float(np.finfo(np.float64).eps)
 
 #: Units finer than this share of the mean are no lattice worth the name.
 FINEST = 1e-7
@@ -104,6 +106,17 @@ def common_unit(load: Floats, decimals: int = 9) -> float | None:
             unit = divisor / 10.0**power
             return unit if divisor > 0 and unit >= FINEST * top else None
     return None
+
+
+def load_allowance(problem: BalanceProblem) -> float:
+    """Return more than any sum or difference of sums of loads can err by, in whatever order.
+
+    Adding T numbers errs by at most T times half the distance of 1 to the next number, relative
+    to the sum of all; what is compared is made of a few such sums.
+    """
+    total = float(problem.load.sum() + problem.background.sum())
+    terms = problem.num_tasks + problem.num_nodes
+    return (ROUNDING + 4.0 * terms * EPSILON) * max(1.0, total)
 
 
 def movable_key_groups(problem: BalanceProblem) -> Bools:
@@ -258,9 +271,7 @@ class Needs:
 
     @cached_property
     def _allowance(self) -> float:
-        problem = self.problem
-        scale = float(problem.load.sum() + problem.background.sum())
-        return ROUNDING * max(1.0, scale)
+        return load_allowance(self.problem)
 
     @cached_property
     def _max_moves(self) -> float:

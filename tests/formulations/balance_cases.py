@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +55,29 @@ def varied_problem(seed: int, num_tasks: int = 6, num_nodes: int = 5) -> Balance
     if rng.random() < 0.3:
         fields["into_leaving"] = True
     return random_problem(seed, t, n, **fields)
+
+
+def awkward_problem(seed: int, num_tasks: int = 6, num_nodes: int = 5) -> BalanceProblem:
+    """Return a varied problem whose sums of loads depend on their order, in large or small units.
+
+    Halves, which `varied_problem` draws, add up exactly; thirds, tenths and the like do not.
+    """
+    rng = np.random.default_rng([seed, 11])
+    problem = varied_problem(seed, num_tasks, num_nodes)
+    unit = float(rng.choice([1e-3, 1.0, 1e6]))
+    load = [
+        rng.random(num_tasks) * 5,
+        np.round(rng.random(num_tasks) * 3, 1),
+        rng.choice([0.1, 0.3, 0.7], num_tasks),
+        rng.integers(1, 9, num_tasks) / 3,
+    ][rng.integers(4)]
+    return replace(
+        problem,
+        load=load * unit,
+        background=problem.background * unit,
+        max_distance=None if problem.max_distance is None else problem.max_distance * unit,
+        max_moves=num_tasks if rng.random() < 0.5 else problem.max_moves,
+    )
 
 
 def brute_force(
