@@ -23,6 +23,10 @@ LOADS = ("period", "operator", "group", "events", "cost", "load")
 RATES = ("period", "source", "target", "source_group", "target_group", "amount", "rate")
 STATES = ("period", "operator", "group", "keys", "state")
 
+_GROUP = ("operator", "group")
+_KEY = (*_GROUP, "key")
+_FIRST = Window.unboundedPreceding
+
 
 class Summing:
     """Sums up prepared recordings.
@@ -58,7 +62,9 @@ class Summing:
             for o in prepared.operators
         ]
         sums = _union(parts).groupBy("period", "operator", "group")
-        summed = sums.agg(F.count(F.lit(1)).alias("events"), F.sum("micros").alias("micros"))
+        summed = sums.agg(
+            F.count(F.lit(1)).alias("events"), _sum("micros").cast("double").alias("micros")
+        )
         per_second = self._over_time(summed, "cost", "load")
         return per_second.select(*LOADS).orderBy("period", "operator", "group")
 
@@ -82,13 +88,14 @@ class Summing:
         if not parts:
             return None
         order = ("period", "source", "target", "source_group", "target_group")
-        summed = _union(parts).groupBy(*order).agg(F.sum("micros").alias("micros"))
+        summed = _union(parts).groupBy(*order).agg(_sum("micros").cast("double").alias("micros"))
         return self._over_time(summed, "amount", "rate").select(*RATES).orderBy(*order)
 
     def states(self) -> DataFrame | None:
         """One row where the state of a key group grows: from that period on it has this size.
 
-        State is that of all keys seen so far; a key counts with its largest state.
+        State is that of all keys seen so far; a key counts with the largest state it had so far,
+        so that no period knows of a later one.
         """
         parts = [
             prepared.counted.select(
@@ -104,19 +111,23 @@ class Summing:
         ]
         if not parts:
             return None
-        keys = _union(parts).groupBy("operator", "group", "key")
-        first = keys.agg(F.min("period").alias("period"), F.max("micros").alias("micros"))
-        grown = first.groupBy("operator", "group", "period").agg(
-            F.count(F.lit(1)).alias("new_keys"), F.sum("micros").alias("new_micros")
+        seen = _union(parts).groupBy(*_KEY, "period").agg(F.max("micros").alias("micros"))
+        earlier = Window.partitionBy(*_KEY).orderBy("period").rowsBetween(_FIRST, -1)
+        known = F.max("micros").over(earlier)
+        more = F.col("micros") - F.coalesce(known, F.lit(0))
+        keys = seen.select(
+            *_GROUP, "period", known.isNull().cast("bigint").alias("new"), more.alias("more")
+        ).where((F.col("new") > 0) | (F.col("more") > 0))
+        grown = keys.groupBy(*_GROUP, "period").agg(
+            F.sum("new").alias("new"), _sum("more").alias("more")
         )
-        so_far = Window.partitionBy("operator", "group").orderBy("period")
+        so_far = Window.partitionBy(*_GROUP).orderBy("period")
         return grown.select(
             "period",
-            "operator",
-            "group",
-            F.sum("new_keys").over(so_far).alias("keys"),
-            (F.sum("new_micros").over(so_far) / MICRO).alias("state"),
-        ).orderBy("period", "operator", "group")
+            *_GROUP,
+            F.sum("new").over(so_far).alias("keys"),
+            (F.sum("more").over(so_far).cast("double") / MICRO).alias("state"),
+        ).orderBy("period", *_GROUP)
 
     def _number(self, name: str) -> int:
         return next(o for o, spec in enumerate(self.job.operators) if spec.id == name)
@@ -138,3 +149,8 @@ def lengths_frame(session: SparkSession, periods: Sequence[Period]) -> DataFrame
 
 def _union(parts: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda a, b: a.unionAll(b), parts)
+
+
+def _sum(column: str) -> Column:
+    """Return a sum of whole numbers that neither overflows nor depends on their order."""
+    return F.sum(F.col(column).cast("decimal(20,0)"))

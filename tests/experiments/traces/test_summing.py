@@ -1,0 +1,74 @@
+"""State never knows of later periods; sums of large amounts stay exact."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.traces.folder import TraceFolder
+from experiments.traces.instances import InstanceMaker
+from tests.experiments.traces.cases import rows, trace
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def at(hour: int, user: str, size: str, minute: int = 0) -> tuple[str, str, str, str]:
+    return (f"2024-01-01T{hour:02d}:{minute:02d}:00Z", user, "a", size)
+
+
+def states(found: TraceFolder) -> list[tuple[int, int, float]]:
+    return [(r["period"], r["keys"], r["state"]) for r in rows(found, "states")]
+
+
+def of_size(folder: Path, events: Any, **changes: Any) -> TraceFolder:
+    return trace(folder, events, operator__0__state="size", operator__0__key_groups=1, **changes)
+
+
+def test_state_grows_when_it_does_and_not_before(tmp_path: Path) -> None:
+    found = of_size(tmp_path, [at(0, "ann", "5"), at(5, "ann", "500")])
+    assert states(found) == [(0, 1, 5.0), (5, 1, 500.0)]
+    maker = InstanceMaker(found)
+    sizes = [maker.instance(p, np.zeros(4)).tasks.state[0] for p in range(6)]
+    assert sizes == [5.0] * 5 + [500.0]
+
+
+def test_state_stands_only_where_it_grows(tmp_path: Path) -> None:
+    events = [
+        at(0, "ann", "5"),
+        at(0, "ann", "7", minute=1),
+        at(1, "ann", "7"),  # as large as before
+        at(2, "ann", "3"),  # smaller: the largest so far holds
+        at(3, "bob", "0"),  # a further key without state
+        at(4, "ann", "6.5"),
+        at(5, "ann", "8"),
+        at(5, "bob", "1"),
+    ]
+    expected = [(0, 1, 7.0), (3, 2, 7.0), (5, 2, 9.0)]
+    assert states(of_size(tmp_path, events)) == expected
+    assert states(of_size(tmp_path, events[::-1], output="turned")) == expected
+
+
+def test_the_whole_recording_says_what_its_beginning_says(tmp_path: Path) -> None:
+    """A trace cut off after a period has the same rows up to there."""
+    random = np.random.default_rng(0)
+    events = [
+        at(int(hour), f"u{random.integers(12)}", str(random.integers(100)), int(minute))
+        for hour, minute in zip(random.integers(0, 9, 80), random.integers(0, 60, 80), strict=True)
+    ]
+    events.append(at(0, "u0", "1"))
+    whole = states(of_size(tmp_path, events))
+    early = [event for event in events if event[0] < "2024-01-01T04"]
+    assert states(of_size(tmp_path, early, output="early")) == [r for r in whole if r[0] < 4]
+
+
+def test_large_amounts_do_not_overflow(tmp_path: Path) -> None:
+    """Bytes: twelve keys of a terabyte, in millionths beyond 64 bits."""
+    events = [at(0, f"u{number}", "1000000000000.5") for number in range(12)]
+    found = of_size(tmp_path, events, edge__0__rate="size", operator__1__key_groups=1)
+    assert states(found) == [(0, 12, 12_000_000_000_006.0)]
+    (user,) = [r for r in rows(found, "loads") if r["operator"] == "user"]
+    assert user["cost"] == 12_000_000_000_006.0
+    assert [r["amount"] for r in rows(found, "rates")] == [12_000_000_000_006.0]
