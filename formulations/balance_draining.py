@@ -12,25 +12,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.bounds.touch import touch_bound
+from formulations.balance_preparing import prepare_balance
 from optim.local_search.balance_arrays import changing_part, fixed_part
-from optim.local_search.balance_search import search_balance, start_at_home
+from optim.local_search.balance_search import start_at_home
 
 if TYPE_CHECKING:
+    from formulations.balance_settings import Settings
     from optim.local_search.balance_problem import BalanceProblem, Ints
 
 #: Allowed sets of more entries than this are not made: the model would be far larger.
 MAX_ENTRIES = 50_000_000
 
 
-def drained_start(problem: BalanceProblem, seed: int, tries: int) -> Ints | None:
+def drained_start(problem: BalanceProblem, settings: Settings, tries: int) -> Ints | None:
     """Return a balanced placement that empties leaving nodes, the largest key groups first.
 
     Parameters
     ----------
     problem
         With leaving nodes.
-    seed, tries
+    settings
+        Whose seed and deadline count.
+    tries
         Of the search.
 
     Returns
@@ -40,13 +43,13 @@ def drained_start(problem: BalanceProblem, seed: int, tries: int) -> Ints | None
     """
     from optim.local_search.balance_kernel import drain
 
-    home = start_at_home(problem, seed)
+    home = start_at_home(problem, settings.seed)
     emptied: Ints = drain(fixed_part(problem), *changing_part(problem, home), math.inf)
     gone = np.flatnonzero(problem.leaving[problem.home] & ~problem.leaving[emptied])
     if len(gone) * len(problem.staying) > MAX_ENTRIES:
         return emptied if problem.is_feasible(emptied) else None
     drained = kept_off(problem, gone)
-    return search_balance(drained, (emptied,), seed, touch_bound(drained), tries)
+    return prepare_balance(drained, settings, [emptied], tries).best(drained)
 
 
 def kept_off(problem: BalanceProblem, tasks: Ints) -> BalanceProblem:

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from optim.instance import Instance
 
 
-def balance_problem(
-    instance: Instance, method: str = "balance-milp", into_leaving: bool = False
-) -> BalanceProblem:
+def balance_problem(instance: Instance, method: str = "balance-milp") -> BalanceProblem:
     """Return the rebalancing problem of an instance.
 
     The first resource is balanced; every resource with a capacity or least load somewhere binds,
@@ -28,8 +26,6 @@ def balance_problem(
         Every task needs its current node.
     method
         Named in the error.
-    into_leaving
-        Whether key groups of staying nodes may move onto leaving ones.
 
     Raises
     ------
@@ -50,6 +46,7 @@ def balance_problem(
                 "give each task its node, or use a method that places from scratch",
             )
         )
+    _check_leaving(instance, method)
     floor = np.maximum(0.0, nodes.min_load - nodes.background)
     floor[nodes.leaving] = 0.0
     binds = np.isfinite(instance.headroom).any(axis=0) | (floor > 0).any(axis=0)
@@ -69,7 +66,25 @@ def balance_problem(
         restricted=tasks.restricted.astype(np.int64),
         allowed_indptr=tasks.allowed_indptr.astype(np.int64),
         allowed_nodes=tasks.allowed_indices.astype(np.int64),
-        into_leaving=into_leaving,
+        into_leaving=limits.into_leaving,
     )
     check(problem)
     return problem
+
+
+def _check_leaving(instance: Instance, method: str) -> None:
+    """Refuse key groups of staying nodes that may be on leaving ones only.
+
+    They would have to go where nothing else comes.
+    """
+    tasks, nodes = instance.tasks, instance.nodes
+    lost = np.flatnonzero(~instance.has_open_node & ~nodes.leaving[tasks.node])
+    if len(lost) and not instance.limits.into_leaving:
+        raise UnsuitableMethod(
+            Problem(
+                f"tasks[{lost[0]}].allowed",
+                tasks.ids[int(lost[0])],
+                f"holds leaving nodes only, onto which {method} moves nothing",
+                "allow a node that stays, or --ignore leaving",
+            )
+        )

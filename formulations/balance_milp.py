@@ -14,12 +14,12 @@ import numpy as np
 from formulations.balance_classes import solve_by_classes
 from formulations.balance_draining import drained_start
 from formulations.balance_instance import balance_problem
+from formulations.balance_preparing import Prepared, prepare_balance
 from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
-from optim.bounds.touch import touch_bound
 from optim.errors import Problem, UnsuitableMethod
 from optim.evaluation import Violation
 from optim.local_search.balance_making import make_problem
-from optim.local_search.balance_search import search_balance, warm_up
+from optim.local_search.balance_search import warm_up
 from optim.registry import Method, Option, Outcome
 from optim.results import Level, Termination
 
@@ -53,28 +53,29 @@ def run(instance: Instance, request: Request) -> Outcome:
         A solver's claim does not survive our own count.
     """
     options = request.options
-    problem = balance_problem(instance, "balance-milp", bool(options["allow_into_leaving"]))
+    problem = balance_problem(instance, "balance-milp")
     reasons = impossible(instance, problem)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
     classes = (_warm_up_classes,) if options["form"] in ("auto", "classes") else ()
     request, compiled = request.warmed(warm_up, *classes)
-    starts, notes, restricted = _starts(problem, request)
+    starts, notes = _starts(problem, request)
     settings = _settings(request)
-    least = touch_bound(problem)
-    found = search_balance(problem, tuple(starts), request.seed, least, SEARCH_TRIES)
-    if found is not None:
-        starts.append(found)
+    prepared = prepare_balance(problem, settings, starts, SEARCH_TRIES)
+    if prepared.interrupted:
+        return _interrupted(problem, prepared)
+    starts = prepared.starts
     if options["drain"] == "hard" and problem.has_leaving:
-        drained = drained_start(problem, request.seed, SEARCH_TRIES)
+        drained = drained_start(problem, settings, SEARCH_TRIES)
         starts += [] if drained is None else [drained]
     answer = _by_classes(problem, settings, options["form"], starts)
     if answer is None:
-        answer = solve_balance(problem, settings, starts, least)
+        answer = solve_balance(problem, settings, starts, prepared.bound)
     outcome = _outcome(problem, answer, settings)
-    outcome.times["compile"] = compiled
+    build = answer.build_seconds
+    outcome.times = {"compile": compiled, "build": build, "solve": request.elapsed() - build}
     outcome.notes[:0] = notes
-    if restricted or options["drain"] == "hard":
+    if options["drain"] == "hard":
         outcome.bound_of = "restricted"
     outcome.own_order = options["drain"] == "hard" or options["objective"] == "weighted"
     if request.warm_start is not None and outcome.warm_start_accepted is None:
@@ -131,19 +132,14 @@ def impossible(instance: Instance, problem: BalanceProblem) -> list[Violation]:
     return reasons[:_SHOWN]
 
 
-def _starts(problem: BalanceProblem, request: Request) -> tuple[list[Ints], list[str], bool]:
-    """Return the starts, notes, and whether the one asked for enters leaving nodes."""
-    starts = [problem.home]
+def _starts(problem: BalanceProblem, request: Request) -> tuple[list[Ints], list[str]]:
+    """Return the placements to start from, and notes on one that was not used."""
     if request.warm_start is None:
-        return starts, [], False
+        return [problem.home], []
     start = request.warm_start.astype(np.int64)
     if problem.is_feasible(start):
-        return [start, *starts], [], False
-    entered = problem.leaving[start] & ~problem.leaving[problem.home]
-    if not problem.into_leaving and entered.any():
-        note = "the warm start puts key groups onto leaving nodes, which is not allowed here"
-        return starts, [note], True
-    return starts, ["the warm start breaks a limit and was not used"], False
+        return [start, problem.home], []
+    return [problem.home], ["the warm start breaks a limit and was not used"]
 
 
 def _settings(request: Request) -> Settings:
@@ -174,7 +170,6 @@ def _outcome(problem: BalanceProblem, answer: BalanceAnswer, settings: Settings)
         notes=answer.notes,
         warm_start_accepted=answer.start_accepted,
         trace=answer.trace,
-        times={"build": answer.build_seconds, "solve": answer.solve_seconds},
         solver=answer.solver,
     )
     if answer.placement is not None:
@@ -186,6 +181,16 @@ def _outcome(problem: BalanceProblem, answer: BalanceAnswer, settings: Settings)
     elif outcome.termination is Termination.INFEASIBLE:
         outcome.notes.append(_why_infeasible(problem))
     return outcome
+
+
+def _interrupted(problem: BalanceProblem, prepared: Prepared) -> Outcome:
+    """Tell the best placement at hand when Ctrl-C came before the solver did."""
+    best = prepared.best(problem)
+    if best is None:
+        return Outcome(Termination.INTERRUPTED, bound=prepared.bound)
+    distance = problem.levels(best).distance
+    bound = min(prepared.bound, distance)
+    return Outcome(Termination.INTERRUPTED, node=best, claimed=distance, bound=bound)
 
 
 def _termination(answer: BalanceAnswer, main: LevelAnswer) -> str:
@@ -215,7 +220,7 @@ def _level(level: LevelAnswer) -> Level:
 def _why_infeasible(problem: BalanceProblem) -> str:
     note = "no placement within the budget keeps every limit"
     if problem.has_leaving and not problem.into_leaving:
-        note += "; allow_into_leaving=true lets key groups move onto leaving nodes"
+        note += "; --ignore leaving lets key groups move onto leaving nodes"
     return note
 
 
@@ -268,7 +273,9 @@ METHOD = Method(
             "allow_into_leaving",
             "bool",
             False,
-            "let key groups move onto leaving nodes, as the paper's literal model does",
+            "let key groups move onto leaving nodes, as the paper's literal model does, and drop "
+            "the limit leaving",
+            drops="leaving",
         ),
     ),
     solvers=("cbc", "highs", "scip", "cp-sat"),

@@ -36,7 +36,9 @@ class Pruned(NamedTuple):
     refuted: bool
 
 
-def prune_moves(problem: BalanceProblem, target: float, known: Ints) -> Pruned | None:
+def prune_moves(
+    problem: BalanceProblem, target: float, known: Ints, seconds: float | None = None
+) -> Pruned | None:
     """Return the moves a placement with load distance ≤ `target` can make; ``None`` if not tried.
 
     Parameters
@@ -47,13 +49,15 @@ def prune_moves(problem: BalanceProblem, target: float, known: Ints) -> Pruned |
         Load distance to stay within, below that of `known`.
     known
         A placement whose moves are kept in any case.
+    seconds
+        For each LP; nothing is left out where that is too short.
     """
     if problem.num_tasks * problem.num_nodes > MAX_BINARIES or target <= 0.0:
         return None
     task, node = candidate_moves(problem)
     keep = np.ones(len(task), dtype=np.bool_)
     for budget, price in _budgets(problem):
-        least = _least_spending(problem, target, price, (task, node))
+        least = _least_spending(problem, target, price, (task, node), seconds)
         if least is None:
             return None
         value, reduced = least
@@ -76,7 +80,11 @@ def _budgets(problem: BalanceProblem) -> list[tuple[float, Floats]]:
 
 
 def _least_spending(
-    problem: BalanceProblem, target: float, price: Floats, moves: tuple[Ints, Ints]
+    problem: BalanceProblem,
+    target: float,
+    price: Floats,
+    moves: tuple[Ints, Ints],
+    seconds: float | None,
 ) -> tuple[float, Floats] | None:
     """Return the LP's least spending within the target, and the reduced cost of each move.
 
@@ -84,7 +92,7 @@ def _least_spending(
     """
     free = replace(problem, max_moves=None, max_cost=None)
     built = build_moves(free, Aim(max_distance=target), moves)
-    result = _relaxed(built, price)
+    result = _relaxed(built, price, seconds)
     if result.status == 2:
         return np.inf, np.zeros(len(moves[0]))
     if result.status != 0:
@@ -92,7 +100,7 @@ def _least_spending(
     return float(result.fun), np.asarray(result.lower.marginals)[built.placing.column]
 
 
-def _relaxed(built: BalanceModel, price: Floats) -> Any:
+def _relaxed(built: BalanceModel, price: Floats, seconds: float | None) -> Any:
     """Minimise the spending over the LP relaxation of a model."""
     arrays = built.model.freeze()
     above, below = np.isfinite(arrays.row_upper), np.isfinite(arrays.row_lower)
@@ -106,4 +114,5 @@ def _relaxed(built: BalanceModel, price: Floats) -> Any:
         b_ub=np.concatenate([arrays.row_upper[above], -arrays.row_lower[below]]),
         bounds=np.column_stack([arrays.lower, arrays.upper]),
         method="highs",
+        options={} if seconds is None else {"time_limit": seconds},
     )

@@ -123,10 +123,11 @@ def _solve_level(
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
         if value - known <= _tolerance(settings, goal):
             return LevelAnswer(goal, value, min(known, value), _proven(settings, value - known))
-    if answer.placement is not None and _left_as_is(problem, settings, goal):
+    late = settings.remaining() == 0.0
+    if answer.placement is not None and (late or _left_as_is(problem, settings, goal)):
         value = value_of(problem.levels(answer.placement), goal, settings.weights)
         bound = min(known, value) if known > -math.inf else None
-        return LevelAnswer(goal, value, bound, "iteration_limit")
+        return LevelAnswer(goal, value, bound, "time_limit" if late else "iteration_limit")
     target, pruned = _prune(problem, settings, goal, answer)
     if pruned is not None and pruned.refuted:
         value = value_of(problem.levels(answer.placement), goal)  # type: ignore[arg-type]
@@ -170,7 +171,7 @@ def _prune(
     if answer.levels:  # drain=hard: the cap on what is left on leaving nodes is not in that LP
         return 0.0, None
     target = problem.levels(answer.placement).distance - 0.9 * settings.gap
-    return target, prune_moves(problem, target, answer.placement)
+    return target, prune_moves(problem, target, answer.placement, settings.remaining())
 
 
 def _left_as_is(problem: BalanceProblem, settings: Settings, goal: Goal) -> bool:

@@ -169,9 +169,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         A task has no current node.
     """
     request, compiled = request.warmed(warm_up)
-    problem = balance_problem(
-        instance, "balance-search", bool(request.options["allow_into_leaving"])
-    )
+    problem = balance_problem(instance, "balance-search")
     reasons = impossible(instance, problem)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
@@ -236,7 +234,8 @@ METHOD = Method(
             maximum=1_000_000,
         ),
         Option(
-            "allow_into_leaving", "bool", False, "let key groups move onto leaving nodes",
+            "allow_into_leaving", "bool", False,
+            "let key groups move onto leaving nodes; the same as --ignore leaving", drops="leaving",
         ),
     ),
     promises_feasibility=True,

@@ -14,11 +14,10 @@ import numpy as np
 from formulations.balance_instance import balance_problem
 from formulations.balance_milp import METHOD as BALANCE_MILP
 from formulations.balance_milp import impossible
+from formulations.balance_preparing import prepare_balance
 from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
-from optim.bounds.touch import touch_bound
 from optim.local_search.balance_problem import margin, tolerated
-from optim.local_search.balance_search import search_balance, warm_up
-from optim.local_search.balance_watch import Watch
+from optim.local_search.balance_search import warm_up
 from optim.registry import Method, Outcome
 from optim.results import Termination
 
@@ -90,19 +89,16 @@ def run(instance: Instance, request: Request) -> Outcome:
         progress=request.progress,
         started=request.started,
     )
-    bound = touch_bound(after)
-    watch = Watch(settings.deadline)
-    found = search_balance(after, seed=request.seed, target=bound, watch=watch)
-    starts = [emptied] if found is None else [found, emptied]
-    if watch.interrupted:
-        answer = BalanceAnswer(placement=next(filter(after.is_feasible, starts), None))
+    prepared = prepare_balance(after, settings, [emptied])
+    if prepared.interrupted:
+        answer = BalanceAnswer(placement=prepared.best(after))
     else:
-        answer = solve_balance(after, settings, starts, bound)
+        answer = solve_balance(after, settings, prepared.starts, prepared.bound)
     moved, left = problem.moves(emptied), int(problem.leaving[emptied].sum())
     notes = [f"{moved} key groups taken off leaving nodes first, {left} still there"]
     build = answer.build_seconds
     times = {"compile": compiled, "build": build, "solve": request.elapsed() - build}
-    interrupted = watch.interrupted or any(
+    interrupted = prepared.interrupted or any(
         level.termination == "interrupted" for level in answer.levels
     )
     why = Termination.INTERRUPTED if interrupted else Termination.HEURISTIC

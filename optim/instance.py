@@ -44,6 +44,7 @@ LIMIT_NAMES = (
     "capacity",
     "min_load",
     "allowed",
+    "leaving",
     "links",
     "slots",
 )
@@ -224,6 +225,16 @@ class Instance:
         for task in self.tasks.restricted:
             mask[task] = self.allowed_mask(int(task))
         return _frozen(mask)
+
+    @cached_property
+    def has_open_node(self) -> Bools:
+        """(T,) whether a node that stays is among those a task may use."""
+        found = np.full(self.num_tasks, bool(self.open_nodes.any()))
+        table = self.tasks
+        for k, task in enumerate(table.restricted):
+            places = table.allowed_indices[table.allowed_indptr[k] : table.allowed_indptr[k + 1]]
+            found[task] = self.open_nodes[places].any()
+        return _frozen(found)
 
     def allowed_mask(self, task: int) -> Bools:
         """(N,) where one task may go."""

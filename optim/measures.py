@@ -12,7 +12,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from optim.instance import Instance
-    from optim.tables import Floats, Ints
+    from optim.tables import Bools, Floats, Ints
 
 RELATIVE_TOLERANCE = 1e-9
 ABSOLUTE_TOLERANCE = 1e-6
@@ -58,6 +58,16 @@ def distance_of_loads(instance: Instance, loads: Floats) -> float | None:
     if not stay.all():
         distance = max(distance, float(off[~stay].max()))
     return distance
+
+
+def entered_leaving(instance: Instance, node: Ints) -> Bools:
+    """(T,) whether a task came onto a leaving node from elsewhere, though it may be on others."""
+    leaving, home = instance.nodes.leaving, instance.tasks.node
+    if instance.limits.into_leaving or not leaving.any():
+        return np.zeros(len(node), dtype=np.bool_)
+    at_home = (home >= 0) & leaving[home]
+    found: Bools = (node >= 0) & leaving[node] & ~at_home & instance.has_open_node
+    return found
 
 
 def moved_tasks(instance: Instance, node: Ints) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from optim.evaluation import Violation
 from optim.measures import (
     distance_of_loads,
+    entered_leaving,
     link_loads,
     moved_tasks,
     slack_allowed,
@@ -37,6 +38,7 @@ def check_rules(
     found = [
         *_placed(instance, node),
         *_allowed(instance, node),
+        *_leaving(instance, node),
         *_capacity(instance, loads),
         *_min_load(instance, loads),
         *_links(instance, node),
@@ -74,6 +76,13 @@ def _allowed(instance: Instance, node: Ints) -> Iterator[Violation]:
         if node[t] >= 0 and node[t] not in places:
             where = f"{table.ids[t]} on {instance.nodes.ids[node[t]]}"
             yield Violation("allowed", where, 1.0, 1.0, 0.0)
+
+
+def _leaving(instance: Instance, node: Ints) -> Iterator[Violation]:
+    """Nothing comes onto a leaving node but from another, or where no allowed one stays."""
+    for t in np.flatnonzero(entered_leaving(instance, node)):
+        where = f"{instance.tasks.ids[t]} on {instance.nodes.ids[node[t]]}"
+        yield Violation("leaving", where, 1.0, 1.0, 0.0)
 
 
 def _capacity(instance: Instance, loads: Floats) -> Iterator[Violation]:

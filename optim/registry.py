@@ -36,7 +36,8 @@ Family = Literal["task allocation", "rebalancing", "elastic allocator", "storm",
 class Option:
     """An option of a method: its type, default, meaning, and what values it takes.
 
-    ``none`` is a value where it is the default, or where the option is `nullable`.
+    ``none`` is a value where it is the default, or where the option is `nullable`. A true option
+    that `drops` a limit has the plan judged without it, as ``--ignore`` does.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Option:
     minimum: float | None = None
     maximum: float | None = None
     nullable: bool = False
+    drops: str | None = None
 
     def read(self, value: Any) -> Any:
         """Turn a text or a number into the option's type.

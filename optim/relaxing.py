@@ -42,6 +42,8 @@ def _drop(instance: Instance, name: str) -> Instance:
     if name in _BUDGETS:
         changes: dict[str, Any] = {name: None}
         return replace(instance, limits=replace(limits, **changes))
+    if name == "leaving":
+        return replace(instance, limits=replace(limits, into_leaving=True))
     if name == "max_utilisation":
         limits = replace(
             limits, max_utilisation=np.ones(instance.num_resources), max_link_utilisation=1.0

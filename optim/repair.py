@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.first_fit import packings, task_sizes
+from optim.measures import entered_leaving
 from optim.placing.room import placing_masks
 from optim.referee import evaluate_indices
 
@@ -30,7 +31,7 @@ _THOROUGH = 50_000_000
 """Tasks × nodes up to which one task may be moved to make room for another."""
 _PASSES = 20
 MENDED = frozenset(
-    {"placed", "allowed", "capacity", "min_load", "max_migrations", "max_migration_cost"}
+    {"placed", "allowed", "leaving", "capacity", "min_load", "max_migrations", "max_migration_cost"}
 )
 """Rules that repair restores; a placement that breaks only others is returned as it is."""
 
@@ -158,10 +159,11 @@ def _from_current(instance: Instance, wished: Ints) -> Ints:
 
 
 def _usable(instance: Instance, node: Ints) -> Ints:
-    """Take tasks off nodes they may not use."""
+    """Take tasks off nodes they may not use, or not come onto."""
     kind, allowed, _ = placing_masks(instance)
     placed = node >= 0
     wrong = placed & ~allowed[kind, np.where(placed, node, 0)]
+    wrong |= entered_leaving(instance, node)
     return np.where(wrong, -1, node).astype(np.int32)
 
 

@@ -95,11 +95,13 @@ def solve(
     chosen = get_method(method)
     request = _request(chosen, solver, time_limit, gap, seed, threads, options, progress)
     threads = chosen.family == "model-driven"  # their plans hold no tasks to mend
+    _check_leaving(chosen, dropped)
+    dropped = tuple(dict.fromkeys([*dropped, *_dropped_by(chosen, request)]))
+    relaxed = instance.without_limits(dropped)
     check_suitable(chosen, relaxed, repair=repair and not threads)
     start = resolve_start(relaxed, chosen, warm_start, request)
     outcome = _run(chosen, relaxed, request, start)
     repaired = False
-    threads = chosen.family == "model-driven"  # their plans hold no tasks to mend
     if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
         repaired = finish(relaxed, outcome)
     outcome.notes[:0] = notes
@@ -107,6 +109,22 @@ def solve(
     return judge(
         instance, relaxed, chosen, request, outcome, start, repaired=repaired, ignored=dropped
     )
+
+
+def _dropped_by(method: Method, request: Request) -> list[str]:
+    """Return the limits that options drop."""
+    return [o.drops for o in method.options if o.drops and request.options[o.name]]
+
+
+def _check_leaving(method: Method, dropped: Iterable[str]) -> None:
+    """Refuse to drop ``leaving`` for a method that looks for no plan on leaving nodes anyway.
+
+    Its bounds and proofs would be of the problem with that limit.
+    """
+    if "leaving" in dropped and not any(o.drops == "leaving" for o in method.options):
+        reason = f"makes no difference to {method.name}, which brings nothing onto leaving nodes"
+        remedy = "use balance-milp or balance-search, or take the mark off the nodes"
+        raise InvalidInput(Problem("--ignore", "leaving", reason, remedy))
 
 
 def _request(

@@ -148,6 +148,9 @@ def limits_set(instance: Instance) -> dict[str, str]:
     if len(instance.tasks.restricted):
         first = instance.tasks.ids[int(instance.tasks.restricted[0])]
         found["allowed"] = f"tasks[].allowed (of {first})"
+    if nodes.leaving.any() and not limits.into_leaving:
+        first = nodes.ids[int(np.flatnonzero(nodes.leaving)[0])]
+        found["leaving"] = f"nodes[].leaving (of {first})"
     if np.isfinite(instance.links.capacity).any():
         found["links"] = "links[].capacity"
     return found

@@ -240,7 +240,8 @@ class VmType(NamedTuple):
 class Limits(_Frozen):
     """What a plan must keep beside capacities; ``None`` means no limit.
 
-    `max_utilisation` is (R,), 1 by default.
+    `max_utilisation` is (R,), 1 by default. `into_leaving` is whether tasks may move onto leaving
+    nodes: no document says so, dropping the limit ``leaving`` does.
     """
 
     max_migrations: int | None
@@ -249,3 +250,4 @@ class Limits(_Frozen):
     max_tasks_per_slot: int | None
     max_utilisation: Floats
     max_link_utilisation: float
+    into_leaving: bool = False

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from formulations.balance_preparing import prepare_balance
 from formulations.balance_solving import Settings, solve_balance
-from optim.bounds.touch import touch_bound
 from optim.errors import SolverError
-from optim.local_search.balance_search import search_balance
 
 if TYPE_CHECKING:
     from heuristics.albic_steps.pinning import Pins
@@ -57,7 +56,8 @@ class UnitSolver:
         Returns
         -------
         ndarray or None
-            (T,) node indices; ``None`` when there is none.
+            (T,) node indices; ``None`` when there is none. Interrupted before there was one:
+            staying.
 
         Raises
         ------
@@ -70,6 +70,10 @@ class UnitSolver:
             pins.pairs.clear()
             found = self._solved(units.merged())
         if found is None:
+            home = units.problem.home
+            if self.interrupted and units.problem.is_feasible(home):
+                pins.pairs.clear()
+                return home
             return None
         placement = units.spread(found)
         if not units.problem.is_feasible(placement):
@@ -79,8 +83,6 @@ class UnitSolver:
     def _solved(self, problem: BalanceProblem) -> Ints | None:
         """Search, bound, and let the MILP close what is left of the gap."""
         request = self._request
-        bound = touch_bound(problem)
-        found = search_balance(problem, seed=request.seed, target=bound)
         settings = Settings(
             solver=request.solver or "highs",
             gap=float(request.options["balance_gap"]),
@@ -89,8 +91,11 @@ class UnitSolver:
             threads=request.threads,
             started=request.started,
         )
-        starts = [problem.home] if found is None else [found, problem.home]
-        answer = solve_balance(problem, settings, starts, bound)
+        prepared = prepare_balance(problem, settings, [problem.home])
+        if prepared.interrupted:
+            self.interrupted = self.stopped = True
+            return prepared.best(problem)
+        answer = solve_balance(problem, settings, prepared.starts, prepared.bound)
         self.build_seconds += answer.build_seconds
         self.name = answer.solver or self.name
         self.notes += [note for note in answer.notes if note not in self.notes]

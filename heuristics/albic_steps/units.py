@@ -60,7 +60,8 @@ class Units:
         Loads, costs and resources of members are added; a unit may go where all its members may. A
         budget of moves counts key groups, so it becomes a budget of cost with the size of a unit
         as its cost. With both budgets, the cost of a unit is the larger of its two shares of them,
-        which keeps both (and may exclude plans that would keep them too).
+        which keeps both (and may exclude plans that would keep them too); single key groups keep
+        the two budgets as they are.
 
         Parameters
         ----------
@@ -68,7 +69,7 @@ class Units:
             Unit to the node it must be on.
         """
         problem = self.problem
-        cost, max_cost = self._budget()
+        cost, max_moves, max_cost = self._budget()
         rows = self._allowed(pins or {})
         counts = [len(nodes) for nodes in rows.values()]
         return replace(
@@ -76,7 +77,7 @@ class Units:
             load=self._summed(problem.load),
             cost=cost,
             home=self._first_of(problem.home),
-            max_moves=None,
+            max_moves=max_moves,
             max_cost=max_cost,
             usage=np.column_stack(
                 [self._summed(problem.usage[:, e]) for e in range(problem.num_resources)]
@@ -98,16 +99,19 @@ class Units:
         first = np.unique(self.unit_of, return_index=True)[1]
         return values[first]
 
-    def _budget(self) -> tuple[Floats, float | None]:
+    def _budget(self) -> tuple[Floats, int | None, float | None]:
+        """Return what moving each unit costs, and the budgets of moves and of cost."""
         problem = self.problem
         size, cost = self.size.astype(np.float64), self._summed(problem.cost)
         if problem.max_moves is None:
-            return cost, problem.max_cost
+            return cost, None, problem.max_cost
         if problem.max_cost is None:
-            return size, float(problem.max_moves)
+            return size, None, float(problem.max_moves)
+        if self.num_units == problem.num_tasks:
+            return cost, problem.max_moves, problem.max_cost
         moves, money = float(problem.max_moves), problem.max_cost
         scale = max(moves, money, 1.0)  # so that tolerances stay below those of either budget
-        return scale * np.maximum(_shares(size, moves), _shares(cost, money)), scale
+        return scale * np.maximum(_shares(size, moves), _shares(cost, money)), None, scale
 
     def _allowed(self, pins: Mapping[int, int]) -> dict[int, Ints]:
         """Return the nodes of every unit that may not go everywhere, by unit."""

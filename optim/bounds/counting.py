@@ -14,6 +14,7 @@ import numpy as np
 
 from optim.bounds.touch import EPSILON, ROUNDING, load_allowance, movable_key_groups
 from optim.local_search.balance_problem import tolerated
+from optim.local_search.balance_watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,9 @@ class Sums(NamedTuple):
     forced: Ints
 
 
-def counting_bound(problem: BalanceProblem, low: float, high: float) -> float:
+def counting_bound(
+    problem: BalanceProblem, low: float, high: float, watch: Watch | None = None
+) -> float:
     """Return a load distance that no placement falls below, at least `low`.
 
     Parameters
@@ -83,9 +86,11 @@ def counting_bound(problem: BalanceProblem, low: float, high: float) -> float:
         A bound known already.
     high
         Where to stop looking: the load distance of some placement.
+    watch
+        Clock; when time is up, the bound found so far is returned.
     """
     for cost, budget in _budgets(problem):
-        low = _Counting(problem, cost, budget).bisect(low, high)
+        low = _Counting(problem, cost, budget).bisect(low, high, watch or Watch())
     return low
 
 
@@ -104,14 +109,14 @@ class _Counting:
     cost: Floats
     budget: float
 
-    def bisect(self, low: float, high: float) -> float:
+    def bisect(self, low: float, high: float, watch: Watch) -> float:
         """Return the greatest distance found refuted between `low` and `high`."""
         width = PRECISION * max(1.0, high)
         if self.problem.num_tasks > LARGE:
             width = max(width, COARSE * self.problem.mean)
         # the nearest distances first: where nothing is gained, one look tells
         step = max(width, 0.02 * (high - low))
-        while high - low > width:
+        while high - low > width and not watch.over():
             middle = min(low + step, 0.5 * (low + high))
             if self.refutes(middle):
                 low, step = middle, 4.0 * step

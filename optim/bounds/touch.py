@@ -18,6 +18,7 @@ from optim.local_search.balance_problem import margin, tolerated
 
 if TYPE_CHECKING:
     from optim.local_search.balance_problem import BalanceProblem, Bools, Floats, Ints
+    from optim.local_search.balance_watch import Watch
 
 #: Bisection stops at this width, relative to the largest deviation there is.
 PRECISION = 1e-10
@@ -31,7 +32,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 FINEST = 1e-7
 
 
-def touch_bound(problem: BalanceProblem) -> float:
+def touch_bound(problem: BalanceProblem, watch: Watch | None = None) -> float:
     """Return a load distance that no placement within the limits of `problem` falls below.
 
     The greater of the bound by touched nodes and of the counting bound (`optim.bounds.counting`).
@@ -41,12 +42,14 @@ def touch_bound(problem: BalanceProblem) -> float:
     problem
         Unit or weighted costs, weights, leaving nodes, background and allowed sets all count;
         capacities are not read, which only weakens the bound.
+    watch
+        Clock; when time is up, the bound found so far is returned.
     """
     from optim.bounds.counting import counting_bound
 
     top = problem.levels(problem.home).distance
     least = touched_bound(problem)
-    return least if least >= top else counting_bound(problem, least, top)
+    return least if least >= top else counting_bound(problem, least, top, watch)
 
 
 def touched_bound(problem: BalanceProblem) -> float:

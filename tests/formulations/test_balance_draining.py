@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from formulations.balance_draining import drained_start, kept_off
+from formulations.balance_settings import Settings
 from optim.local_search.balance_making import make_problem
 from optim.local_search.balance_problem import ordered
 from tests.formulations.balance_cases import brute_force, varied_problem
@@ -14,7 +15,7 @@ def test_what_leaves_is_spread_and_not_dumped_on_one_node() -> None:
     home = [0, 0, 0, 0, 1, 2, 3, 4]
     load = [2.0] * 4 + [6.0] * 4
     problem = make_problem(load, home, 5, leaving=[True] + [False] * 4, max_moves=4)
-    placement = drained_start(problem, 0, 40)
+    placement = drained_start(problem, Settings(), 40)
     assert placement is not None
     assert sorted(placement[:4].tolist()) == [1, 2, 3, 4]
     assert problem.levels(placement).distance == 0.0
@@ -28,7 +29,7 @@ def test_is_nearly_always_the_optimum_of_small_problems() -> None:
         if exact is None:
             continue
         there += 1
-        placement = drained_start(problem, seed, 40)
+        placement = drained_start(problem, Settings(seed=seed), 40)
         if placement is None:
             continue
         assert problem.is_feasible(placement)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from optim.errors import UnsuitableMethod
+from optim.errors import InvalidInput, UnsuitableMethod
 from optim.instance import Instance
+from optim.referee import evaluate
 from optim.results import Result, Termination
 from optim.solving import solve
 
@@ -47,6 +48,15 @@ def test_counterexample_to_the_lemmas() -> None:
     assert literal.objective.value == pytest.approx(8 / 3)
     assert literal.plan is not None
     assert "n3" in literal.plan.assignment.values()
+
+
+def test_dropping_the_limit_is_the_literal_model_and_for_methods_that_know_it() -> None:
+    dropped = solve(LEMMA, "balance-search", ignore=["leaving"])
+    assert dropped.objective is not None
+    assert dropped.objective.value == pytest.approx(8 / 3)
+    assert dropped.ignored == ("leaving",)
+    with pytest.raises(InvalidInput, match="makes no difference to flux"):
+        solve(LEMMA, "flux", ignore=["leaving"])
 
 
 def test_levels_are_told_with_their_bounds() -> None:
@@ -125,8 +135,12 @@ def test_warm_start_is_recorded_and_never_lost() -> None:
 def test_warm_start_on_a_leaving_node_is_passed_over() -> None:
     literal = solve(LEMMA, "balance-milp", allow_into_leaving=True)
     result = solve(LEMMA, "balance-milp", warm_start=literal.plan)
-    assert any("leaving" in note for note in result.notes)
-    assert result.bound_of == "restricted"
+    assert literal.ignored == ("leaving",)
+    assert result.bound_of == "problem"
+    assert any("breaks a limit" in note for note in result.notes)
+    (broken,) = evaluate(LEMMA, literal.plan).violations
+    assert broken.rule == "leaving"
+    assert evaluate(LEMMA, literal.plan, ignore=["leaving"]).feasible
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,8 @@ def random_case(seed: int) -> Instance:
         limits["max_migration_cost"] = float(rng.integers(0, 15))
     allowed = {}
     if rng.random() < 0.3:
-        allowed[int(rng.integers(count))] = sorted({int(n) for n in rng.integers(0, nodes, nodes)})
+        chosen = {int(n) for n in rng.integers(0, nodes, nodes)}
+        allowed[int(rng.integers(count))] = sorted(chosen if chosen - {*leaving} else {0, *chosen})
     return case(
         "".join(str(n) for n in rng.integers(0, nodes, count)),
         pairs,

@@ -109,6 +109,30 @@ def test_allowed_and_budgets() -> None:
     assert rules(judge(made, [0, 0, 1, 1])) == ["max_migrations", "max_migration_cost"]
 
 
+def test_nothing_comes_onto_a_leaving_node() -> None:
+    """Tasks a/0, b/0, b/1, a/1 on two leaving nodes, on one that stays, and without a node."""
+    leaving = [{"id": "n1", "leaving": True}, {"id": "n2", "leaving": True}, {"id": "n3"}]
+    tasks = [
+        {"id": "a/0", "node": "n1"},
+        {"id": "b/0", "node": "n3"},
+        {"id": "b/1", "node": "n3", "allowed": ["n1", "n2"]},
+    ]
+    made = instance(nodes=leaving, tasks=tasks)
+    ids = list(made.tasks.ids)
+    place = dict(zip(ids, [2] * len(ids), strict=True)) | {"b/1": 0}
+
+    def broken(**moved: int) -> list[str]:
+        where = place | {task.replace("_", "/"): node for task, node in moved.items()}
+        return [str(v.where) for v in judge(made, [where[i] for i in ids]).violations]
+
+    assert broken() == []  # b/1 may be nowhere else
+    assert broken(a_0=0) == broken(a_0=1) == []  # stays, or goes from one leaving node to another
+    assert broken(b_0=0) == ["b/0 on n1"]
+    assert broken(a_1=1) == ["a/1 on n2"]  # a task without a node is new there
+    entered = [{**place, "b/0": 0}[i] for i in ids]
+    assert evaluate(made, Plan.from_indices(made, entered, None), ignore=["leaving"]).feasible
+
+
 def test_load_distance_limit() -> None:
     made = instance(limits={"max_load_distance": 3}, nodes=nodes(2))
     assert judge(made, [0, 1, 0, 1]).feasible
