@@ -173,3 +173,8 @@ def as_number(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) and 0 <= number <= MAX_NUMBER else None
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number that `int` takes: 1 to 9 ASCII digits, so no "²"."""
+    return text.isascii() and text.isdigit() and len(text) < 10

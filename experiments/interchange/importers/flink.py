@@ -9,6 +9,7 @@ from experiments.interchange.declaring import Importer, Request
 from experiments.interchange.importers.flink_building import build_document
 from experiments.interchange.importers.flink_reading import (
     METRICS,
+    RUNNING,
     UNUSED,
     Job,
     TaskManager,
@@ -54,10 +55,15 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     managers, jobs = _sort(documents, ledger)
     ledger.check()
     wanted = request.options["job"]
-    if wanted:
-        jobs = [job for job in jobs if wanted in (job.id, job.name)]
+    everyone = jobs
+    jobs = [job for job in everyone if (wanted in (job.id, job.name) if wanted else job.running)]
+    imported = {job.id for job in jobs}
+    others = [job for job in everyone if job.running and job.id not in imported]
+    idle = sum(1 for job in everyone if not job.running)
+    if idle and not wanted:
+        ledger.warn(f"{idle} saved jobs do not run: left out (--option job=NAME takes one)")
     if not jobs:
-        what = f"job {wanted!r}" if wanted else "job page (/jobs/ID, with vertices)"
+        what = f"job {wanted!r}" if wanted else "running job (/jobs/ID, with vertices)"
         ledger.problem("SOURCE", None, f"holds no {what}", "save that page too")
     if not managers:
         ledger.problem(
@@ -68,7 +74,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             remedy = f"save /jobs/{job.id}/plan too"
             ledger.problem(f"{job.path}.plan", None, "is missing: streams are unknown", remedy)
     ledger.check()
-    return build_document(managers, jobs, request.options["slots"], ledger)
+    return build_document(managers, jobs, others, request.options["slots"], ledger)
 
 
 def _sort(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
@@ -138,17 +144,24 @@ def _download(request: Request, ledger: Ledger) -> list[Document]:
         )
     client = WebClient(request.sources[0].rstrip("/"), request.timeout)
     documents = [Document("taskmanagers", client.get("taskmanagers"))]
-    for identity in _running(client.get("jobs/overview"), request.options["job"], ledger):
+    overview = client.get("jobs/overview")
+    for identity, chosen in _running(overview, request.options["job"], ledger):
+        # Of the other jobs only slots and CPU are asked for, and they may end at any time.
+        get = client.get if chosen else client.maybe
         path = f"jobs/{quoted(identity)}"
-        page = client.get(path)
+        page = get(path)
+        if page is None:
+            continue
         documents.append(Document(path, page))
-        if not (isinstance(page, dict) and isinstance(page.get("plan"), dict)):
+        if chosen and not (isinstance(page, dict) and isinstance(page.get("plan"), dict)):
             documents.append(Document(f"{path}/plan", client.get(f"{path}/plan")))
         job = read_job(page, path, type(ledger)())
         for vertex in job.vertices.values():
             at = f"{path}/vertices/{quoted(vertex.id)}"
-            documents.append(Document(at, client.get(at)))
-            documents += _metrics(client, at, vertex)
+            detail = get(at)
+            if detail is not None:
+                documents.append(Document(at, detail))
+                documents += _metrics(client, at, vertex)
     return documents
 
 
@@ -164,15 +177,17 @@ def _metrics(client: WebClient, at: str, vertex: Vertex) -> list[Document]:
     return found
 
 
-def _running(overview: Any, wanted: str, ledger: Ledger) -> list[str]:
+def _running(overview: Any, wanted: str, ledger: Ledger) -> list[tuple[str, bool]]:
+    """Return the jobs that run or are wanted, and whether each is to be imported."""
     page = Record(overview, "jobs/overview", ledger, UNUSED)
     found = []
     for entry in page.records("jobs", needed=True):
         identity, name = entry.text("jid", "id"), entry.maybe_text("name")
-        state = entry.maybe_text("state", "status")
+        runs = entry.maybe_text("state", "status") in (None, RUNNING)
         _ = entry.raw("last-modification")
-        if wanted in (identity, name) or (not wanted and state in (None, "RUNNING")):
-            found.append(identity)
+        chosen = wanted in (identity, name) if wanted else runs
+        if chosen or runs:
+            found.append((identity, chosen))
     page.close()
     ledger.check()
     return found

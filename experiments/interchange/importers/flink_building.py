@@ -1,33 +1,40 @@
-"""From Flink's tables to the document of an instance.
-
-Slots. A slot takes one subtask of every vertex of a sharing group, so that on a task manager of s
-slots each vertex may have s subtasks: one resource a vertex, load 1 a subtask, says exactly that
-for one sharing group. Without sharing a slot takes one subtask: one resource ``slot``.
-"""
+"""From Flink's tables to the document of an instance."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from experiments.interchange.importers.flink_slots import (
+    is_sharing,
+    slot_resources,
+    slots_held,
+    slots_taken,
+)
+from experiments.interchange.ledger import Ledger
 from experiments.interchange.naming import UniqueNames
 from optim.document import INSTANCE_FORMAT
 
 if TYPE_CHECKING:
     from experiments.interchange.importers.flink_reading import Job, Subtask, TaskManager, Vertex
-    from experiments.interchange.ledger import Ledger
+    from experiments.interchange.importers.flink_slots import Placed
 
-MOST_SHARED = 60
-"""Vertices for which slot sharing is written as one resource each."""
 _MOST_SUBTASKS = 1_000_000
 _MB = 1e6
 _POINTWISE = {"FORWARD", "RESCALE"}
 
 
 def build_document(
-    managers: list[TaskManager], jobs: list[Job], slots: str, ledger: Ledger
+    managers: list[TaskManager], jobs: list[Job], others: list[Job], slots: str, ledger: Ledger
 ) -> dict[str, Any]:
     """Put task managers and jobs together.
+
+    Parameters
+    ----------
+    others
+        Running jobs that are not imported: their slots and CPU are taken off.
+    slots
+        ``auto``, ``sharing`` or ``single``.
 
     Raises
     ------
@@ -36,14 +43,15 @@ def build_document(
     """
     hosts = _addresses(managers, ledger)
     names = _names(jobs)
-    placed = {
-        (job.id, vertex.id): _placed(job, vertex, hosts, ledger)
-        for job in jobs
-        for vertex in job.vertices.values()
-    }
+    placed = _all_placed(jobs, hosts, ledger)
     ledger.check()
-    sharing = _is_sharing(managers, placed, slots, ledger)
-    resources, slot_of = _slot_resources(names, jobs, sharing, ledger)
+    elsewhere = _all_placed(others, hosts, Ledger())  # what is odd there is no concern of ours
+    running = [job for job in jobs if job.running]
+    sharing = is_sharing(managers, [*running, *others], {**placed, **elsewhere}, slots, ledger)
+    resources, slot_of = slot_resources(names, jobs, sharing, ledger)
+    own = slots_held(running, placed, sharing)
+    taken = slots_taken(managers, own, slots_held(others, elsewhere, sharing), ledger)
+    background = _cpu_elsewhere(elsewhere, ledger)
     operators: list[dict[str, Any]] = []
     tasks: list[dict[str, Any]] = []
     streams: list[dict[str, Any]] = []
@@ -64,7 +72,7 @@ def build_document(
         "units": {"cpu": "cores", "rate": "MB/s"},
         "labels": {"system": "flink"},
         "resources": resources,
-        "nodes": [_node(manager, resources) for manager in managers],
+        "nodes": [_node(m, resources, taken[m.id], background.get(m.id, 0.0)) for m in managers],
         "topologies": [{"id": _topology(job, jobs)} for job in jobs],
         "operators": operators,
         "tasks": tasks,
@@ -135,64 +143,34 @@ def _clues(subtask: Subtask) -> list[str]:
     return said
 
 
-def _is_sharing(
-    managers: list[TaskManager],
-    placed: dict[tuple[str, str], list[tuple[Subtask, str | None]]],
-    slots: str,
-    ledger: Ledger,
-) -> bool:
-    if slots != "auto":
-        return slots == "sharing"
-    running = Counter(node for pairs in placed.values() for _, node in pairs if node is not None)
-    room = {m.id: m.slots for m in managers}
-    total = sum(len(pairs) for pairs in placed.values())
-    busy = [m.slots - m.free for m in managers if m.free is not None]
-    single = (
-        len(busy) == len(managers)
-        and sum(busy) == total
-        and all(count <= room[node] for node, count in running.items())
-    )
-    word = "one subtask a slot" if single else "slots are shared by the vertices"
-    ledger.reading(f"{word}, told by {sum(busy)} slots in use and {total} subtasks")
-    return not single
-
-
-def _slot_resources(
-    names: dict[tuple[str, str], str], jobs: list[Job], sharing: bool, ledger: Ledger
-) -> tuple[list[str], dict[str, str]]:
-    """Return the resources, and of each operator the one its subtasks take a slot in."""
-    if not sharing:
-        return ["cpu", "slot"], dict.fromkeys(names.values(), "slot")
-    if len(names) > MOST_SHARED:
-        ledger.reading(
-            f"more than {MOST_SHARED} vertices: of shared slots only the widest are kept apart"
-        )
-    groups = {v.sharing for job in jobs for v in job.vertices.values()}
-    if len(groups) > 1 or len(jobs) > 1:
-        ledger.warn(
-            "several slot sharing groups or jobs: a slot of one is counted as free for the others"
-        )
-    widest = sorted(
-        (
-            (-job.vertices[v].parallelism, names[j, v])
-            for j, v in names
-            for job in jobs
-            if job.id == j
-        )
-    )
-    kept = {name for _, name in widest[:MOST_SHARED]}
-    slot_of = {name: f"slot {name}" if name in kept else "slot others" for name in names.values()}
-    return ["cpu", *dict.fromkeys(slot_of.values())], slot_of
-
-
-def _node(manager: TaskManager, resources: list[str]) -> dict[str, Any]:
-    capacity: dict[str, float] = {
-        r: float(manager.slots) for r in resources[1:] if r != "slot others"
+def _all_placed(jobs: list[Job], hosts: dict[str, str], ledger: Ledger) -> Placed:
+    return {
+        (job.id, vertex.id): _placed(job, vertex, hosts, ledger)
+        for job in jobs
+        for vertex in job.vertices.values()
     }
+
+
+def _cpu_elsewhere(placed: Placed, ledger: Ledger) -> dict[str, float]:
+    """Return what subtasks that are not imported use, by task manager, in cores."""
+    found: dict[str, float] = {}
+    for subtask, node in (pair for pairs in placed.values() for pair in pairs):
+        if node is not None and subtask.busy:
+            found[node] = found.get(node, 0.0) + subtask.busy
+            ledger.reading("CPU of running jobs that are not imported is background")
+    return found
+
+
+def _node(
+    manager: TaskManager, resources: list[str], taken: int, background: float
+) -> dict[str, Any]:
+    room = float(max(0, manager.slots - taken))
+    capacity: dict[str, float] = {r: room for r in resources[1:] if r != "slot others"}
     if manager.cores:
         capacity["cpu"] = manager.cores
     labels = {"taskHeapMemory": manager.memory} if manager.memory else {}
-    return {"id": manager.id, "capacity": capacity, "labels": labels}
+    entry = {"id": manager.id, "capacity": capacity, "labels": labels}
+    return {**entry, "background": {"cpu": background}} if background else entry
 
 
 def _streams(job: Job, names: dict[tuple[str, str], str], ledger: Ledger) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from experiments.interchange.record import Record, as_number, words
+from experiments.interchange.record import Record, as_number, is_whole, words
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
@@ -26,6 +26,7 @@ UNUSED = words(
     totalProcessMemory taskmanagers freeSlots dataPort description
     """
 )
+RUNNING = "RUNNING"
 METRICS = ("busyTimeMsPerSecond", "numBytesInPerSecond", "numBytesOutPerSecond")
 
 
@@ -66,11 +67,12 @@ class Vertex:
 
 @dataclass
 class Job:
-    """A job and its vertices by id."""
+    """A job and its vertices by id; one that does not run holds no slots."""
 
     id: str
     name: str
     path: str
+    running: bool = True
     vertices: dict[str, Vertex] = field(default_factory=dict)
     planned: bool = False
 
@@ -115,7 +117,8 @@ def read_job(value: Any, path: str, ledger: Ledger) -> Job:
     """Read ``/jobs/:id``; its plan, where it holds one, too."""
     page = Record(value, path, ledger, UNUSED)
     identity = page.text("jid", "id")
-    job = Job(identity, page.maybe_text("name") or identity, path)
+    running = page.maybe_text("state") in (None, RUNNING)
+    job = Job(identity, page.maybe_text("name") or identity, path, running)
     for entry in page.records("vertices", needed=True):
         vertex = Vertex(
             id=entry.text("id"),
@@ -220,7 +223,7 @@ def read_metrics(value: Any, path: str, ledger: Ledger, vertex: Vertex, index: i
         number = entry.maybe_number("value")
         entry.close()
         head, _, tail = name.partition(".")
-        at, metric = (int(head), tail) if head.isdigit() and len(head) < 10 else (index, name)
+        at, metric = (int(head), tail) if is_whole(head) else (index, name)
         subtask = None if at is None else vertex.subtasks.get(at)
         if subtask is None or number is None:
             continue

@@ -289,3 +289,44 @@ def _record(
         "disk": 1000.0,
         "msg_in": 12.0,
     }
+
+
+OTHER = "0e" * 16
+
+
+def flink_pair() -> dict[str, Any]:
+    """Two jobs that keep all slots of two task managers, one subtask a slot.
+
+    Job A is a source and a sink, each (2) on a task manager of its own; so is job B.
+    """
+    managers = [_manager("tm-1", 37345), _manager("tm-2", 40001)]
+    for manager in managers:
+        manager["freeSlots"] = 0
+    documents: dict[str, Any] = {
+        "taskmanagers": {"taskmanagers": managers},
+        "jobs/overview": {
+            "jobs": [
+                {"jid": j, "name": n, "state": "RUNNING"} for j, n in ((JOB, "A"), (OTHER, "B"))
+            ]
+        },
+    }
+    for job, name in ((JOB, "A"), (OTHER, "B")):
+        source, sink = f"{name.lower()}1", f"{name.lower()}2"
+        documents[f"jobs/{job}"] = {
+            "jid": job,
+            "name": name,
+            "state": "RUNNING",
+            "vertices": [
+                {"id": source, "name": f"{name} in", "parallelism": 2},
+                {"id": sink, "name": f"{name} out", "parallelism": 2},
+            ],
+            "plan": {
+                "jid": job,
+                "nodes": [{"id": source}, {"id": sink, "inputs": [_ships(source, "HASH")]}],
+            },
+        }
+        for vertex, host in ((source, "tm-1:37345"), (sink, "tm-2:40001")):
+            documents[f"jobs/{job}/vertices/{vertex}"] = _vertex(
+                vertex, [_subtask(i, host, 10e6, 10e6, 0.5) for i in range(2)]
+            )
+    return documents

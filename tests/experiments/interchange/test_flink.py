@@ -12,7 +12,7 @@ from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.plan import Plan
 from tests.experiments.interchange import systems
-from tests.experiments.interchange.systems import JOB, MAP, SINK, SOURCE
+from tests.experiments.interchange.systems import JOB, MAP, OTHER, SINK, SOURCE
 
 
 def test_tasks_hosts_and_load(saved: Callable[..., str]) -> None:
@@ -91,6 +91,98 @@ def test_slots_of_one_subtask(saved: Callable[..., str]) -> None:
     assert instance.resources == ("cpu", "slot")  # 10 subtasks use 10 slots
     forced = import_instance("flink", [saved(documents)], [("slots", "sharing")]).instance
     assert "slot Map" in forced.resources
+
+
+def test_slots_of_jobs_that_are_not_imported_are_taken_off(saved: Callable[..., str]) -> None:
+    documents = systems.flink_pair()
+    made = import_instance("flink", [saved(documents)], [("job", "A")])
+    instance = made.instance
+    assert instance.resources == ("cpu", "slot")  # 8 subtasks of both jobs use 8 slots
+    assert instance.nodes.capacity[:, 1].tolist() == [2.0, 2.0]
+    assert instance.nodes.background[:, 0].tolist() == [1.0, 1.0]
+    assert "slots that hold none of the imported subtasks are taken off" in made.ledger.readings
+    assert not made.ledger.warnings
+    assert evaluate(instance, Plan.from_indices(instance, instance.tasks.node)).feasible
+    gathered = Plan("A", dict.fromkeys(instance.tasks.ids, "tm-1-container"))
+    assert not evaluate(instance, gathered).feasible
+    both = import_instance("flink", [saved(documents)]).instance
+    assert both.nodes.capacity[:, 1].tolist() == [4.0, 4.0]
+    assert not both.nodes.background.any()
+
+
+def test_shared_slots_of_other_jobs_are_taken_off(saved: Callable[..., str]) -> None:
+    documents = systems.flink() | {
+        name: page for name, page in systems.flink_pair().items() if OTHER in name
+    }
+    for manager in documents["taskmanagers"]["taskmanagers"]:
+        manager["freeSlots"] = 1  # 2 are of the orders; B holds 2 slots, one on each
+    for vertex in ("b1", "b2"):
+        hosts = ("tm-1:37345", "tm-2:40001")
+        for entry, host in zip(
+            documents[f"jobs/{OTHER}/vertices/{vertex}"]["subtasks"], hosts, strict=True
+        ):
+            entry["host"] = host
+    made = import_instance("flink", [saved(documents)], [("job", "orders")])
+    assert made.instance.resources[1:] == ("slot Source: orders", "slot Map", "slot Sink")
+    assert made.instance.nodes.capacity[:, 1:].tolist() == [[3.0] * 3] * 2
+    assert not made.ledger.warnings
+
+
+def test_slots_that_nothing_explains_are_told(saved: Callable[..., str]) -> None:
+    documents = {k: v for k, v in systems.flink_pair().items() if OTHER not in k}
+    made = import_instance("flink", [saved(documents)])
+    # nothing says that slots are not shared: Flink's default, and what is in use is taken off
+    assert made.instance.nodes.capacity[0].tolist() == [4.0, 2.0, 2.0]
+    assert any(text.startswith("4 slots are in use that") for text in made.ledger.warnings)
+    single = import_instance("flink", [saved(documents)], [("slots", "single")])
+    assert single.instance.nodes.capacity[0].tolist() == [4.0, 2.0]
+    for vertex in ("a1", "a2"):
+        del documents[f"jobs/{JOB}/vertices/{vertex}"]
+    lost = import_instance("flink", [saved(documents, "lost")], [("slots", "single")])
+    assert lost.instance.nodes.capacity[0].tolist() == [4.0, 4.0]
+    assert any("4 slots" in text and "not taken off" in text for text in lost.ledger.warnings)
+
+
+def test_free_slots_that_are_not_told(saved: Callable[..., str]) -> None:
+    documents = systems.flink_pair()
+    for manager in documents["taskmanagers"]["taskmanagers"]:
+        del manager["freeSlots"]
+    made = import_instance("flink", [saved(documents)], [("job", "A")])
+    assert any("Flink's default: freeSlots is missing" in text for text in made.ledger.readings)
+    # B is seen to share two slots of the first: its source; and two of the second: its sink
+    assert made.instance.nodes.capacity[:, 1].tolist() == [2.0, 2.0]
+
+
+def test_one_job_of_an_address(saved: Callable[..., str], serve: Callable[..., str]) -> None:
+    documents = systems.flink_pair()
+    by_file = import_instance("flink", [saved(documents)], [("job", "A")]).instance
+    by_net = import_instance("flink", [serve(documents)], [("job", "A")]).instance
+    assert by_net.sha256 == by_file.sha256
+    del documents[f"jobs/{OTHER}"]  # it ended while the pages were read
+    made = import_instance("flink", [serve(documents)], [("job", "A")])
+    assert any("4 slots are in use that" in text for text in made.ledger.warnings)
+
+
+def test_jobs_that_ended_are_left_out(saved: Callable[..., str]) -> None:
+    documents = systems.flink_pair()
+    documents[f"jobs/{OTHER}"]["state"] = "FINISHED"
+    for manager in documents["taskmanagers"]["taskmanagers"]:
+        manager["freeSlots"] = 2
+    made = import_instance("flink", [saved(documents)])
+    assert made.instance.topologies.ids == ("A",)
+    assert made.instance.nodes.capacity[:, 1].tolist() == [4.0, 4.0]
+    assert any("1 saved jobs do not run" in text for text in made.ledger.warnings)
+    named = import_instance("flink", [saved(documents)], [("job", "B")]).instance
+    assert named.topologies.ids == ("B",)
+    assert named.nodes.capacity[:, 1].tolist() == [2.0, 2.0]
+
+
+def test_metrics_with_odd_numbers_are_passed_over(saved: Callable[..., str]) -> None:
+    documents = systems.flink()
+    documents[f"jobs/{JOB}/vertices/{MAP}/metrics"].append(
+        {"id": "².busyTimeMsPerSecond", "value": "100"}
+    )
+    assert import_instance("flink", [saved(documents)]).instance.num_tasks == 10
 
 
 def test_newer_documents_name_the_task_manager(saved: Callable[..., str]) -> None:
