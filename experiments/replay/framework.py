@@ -222,17 +222,28 @@ def _view(
 
 
 def _may_leave(instance: Instance) -> Any:
-    """(N,) nodes that no key group is bound to."""
+    """(N,) nodes that may leave together: each key group keeps a staying node that it may be on.
+
+    Of those that restricted key groups may be on, the fewest are kept that greed finds.
+    """
+    table, stay = instance.tasks, instance.open_nodes
+    sets = {
+        tuple(nodes[stay[nodes]].tolist())
+        for nodes in np.split(table.allowed_indices, table.allowed_indptr[1:-1])
+    } - {()}
     free = np.ones(instance.num_nodes, dtype=np.bool_)
-    table = instance.tasks
-    single = np.flatnonzero(np.diff(table.allowed_indptr) == 1)
-    free[table.allowed_indices[table.allowed_indptr[single]]] = False
+    while sets:
+        uses = np.bincount([n for nodes in sets for n in nodes], minlength=instance.num_nodes)
+        kept = int(uses.argmax())
+        free[kept] = False
+        sets = {nodes for nodes in sets if kept not in nodes}
     return free
 
 
 def _template(setting: Setting) -> int:
-    """Added nodes are copies of the first node of the recording that stays."""
-    return int((~setting.periods[0].nodes.leaving).argmax())
+    """Added nodes are copies of the first node of the recording that stays and has a capacity."""
+    nodes = setting.periods[0].nodes
+    return int((~nodes.leaving * (1 + (nodes.capacity[:, 0] > 0))).argmax())
 
 
 def _changed(setting: Setting, cluster: Cluster, decision: ScalingDecision) -> Cluster:
@@ -284,8 +295,12 @@ def _moving_load(
         return np.zeros(instance.num_nodes)
     amount = costs.migration * instance.tasks.migration_cost[moving]
     counted = np.zeros(instance.num_nodes)
-    for places in (before.places[moving, 0], after.places[moving, 0]):
-        counted += np.bincount(places, amount, instance.num_nodes)
+    old, new = before.places[moving], after.places[moving]
+    for mine, others in ((old, new), (new, old)):
+        changed = (mine[:, :, None] != others[:, None, :]).all(axis=2)
+        changed[:, 1] &= mine[:, 1] != mine[:, 0]  # a whole key group has its node twice
+        for place in (0, 1):
+            counted += np.bincount(mine[:, place], amount * changed[:, place], instance.num_nodes)
     return counted
 
 

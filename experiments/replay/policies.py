@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from experiments.replay.deployment import Deployment
 from optim.errors import InvalidInput, Problem, StreamplaceError
+from optim.referee import evaluate_indices
 from optim.registry import Option, get_method, method_names
 
 if TYPE_CHECKING:
@@ -37,15 +40,20 @@ class Planned:
     deployment
         ``None`` when there is no plan; what runs then goes on.
     termination, feasible
-        As in the result of a method.
+        As in the result of a method; ``None`` where split key groups leave no placement to judge.
     note
         Why there is no plan, or what was ignored.
     """
 
     deployment: Deployment | None
     termination: str
-    feasible: bool = True
+    feasible: bool | None
     note: str = ""
+
+
+def keeps_limits(instance: Instance, deployment: Deployment) -> bool:
+    """Whether a deployment of undivided key groups keeps every limit of an instance."""
+    return evaluate_indices(instance, deployment.node.astype(np.int32)).feasible
 
 
 class Policy(Protocol):
@@ -83,7 +91,7 @@ class Static:
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Keep what runs."""
-        return Planned(deployment, "static")
+        return Planned(deployment, "static", keeps_limits(instance, deployment))
 
     def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
         """Keep what runs."""
@@ -115,7 +123,7 @@ class Potc:
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Hash over the nodes there are; budgets do not bind it."""
-        return Planned(self.meets(instance, deployment), "routing")
+        return Planned(self.meets(instance, deployment), "routing", None)
 
     def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
         """Follow the loads: every tuple is routed anew."""

@@ -33,8 +33,9 @@ _CHUNK = 4_000_000
 def candidates(instance: Instance, seed: int) -> tuple[Integers, Integers]:
     """Return (T, 2) candidate nodes and (T,) merging nodes by rendezvous hashing.
 
-    Only staying nodes a key group may be on are candidates; one that may be on a single node has it
-    twice. Changing the set of nodes moves only the key groups of the nodes that came or went.
+    Only staying nodes a key group may be on are candidates, or leaving ones where it may be on no
+    other; one that may be on a single node has it twice. Changing the set of nodes moves only the
+    key groups of the nodes that came or went.
     """
     names, tasks = instance.nodes.ids, instance.num_tasks
     salts = [_salts(names, f"{seed}/{what}") for what in ("candidate", "merge")]
@@ -47,7 +48,8 @@ def candidates(instance: Instance, seed: int) -> tuple[Integers, Integers]:
         mask = np.tile(instance.open_nodes, (len(rows), 1))
         for place, task in enumerate(rows.tolist()):
             if task in restricted:
-                mask[place] &= instance.allowed_mask(task)
+                allowed = instance.allowed_mask(task)
+                mask[place] = allowed & (instance.open_nodes | ~instance.has_open_node[task])
         score = np.where(mask, _scores(rows, salts[0]), 0)
         order = np.argsort(score, axis=1, kind="stable")[:, ::-1]
         second = np.where(mask.sum(axis=1) > 1, order[:, min(1, len(names) - 1)], order[:, 0])

@@ -140,6 +140,15 @@ class UtilisationThreshold:
                     "give it, or --scaling-option full_load=100, or --scaling none",
                 )
             )
+        if view.template_capacity <= 0:
+            raise InvalidInput(
+                Problem(
+                    "--scaling utilisation",
+                    view.template_capacity,
+                    "is the capacity of the staying nodes, of which none can be added",
+                    "give one a capacity, or --scaling-option full_load=100, or --scaling none",
+                )
+            )
         return view.capacity, view.template_capacity
 
     def _more(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.replay.deployment import Deployment, collocated_traffic
-from experiments.replay.policies import ByMethod, Planned
+from experiments.replay.policies import ByMethod, Planned, keeps_limits
 from optim.errors import InvalidInput, Problem
 from optim.measures import node_loads
 from optim.registry import Option
@@ -89,10 +89,11 @@ class StormTrigger:
         remembered = {OVERLOADED: over.tolist(), SINCE: [min(since, 1e300)]}
         kept = replace(deployment, memory=remembered)
         urgent = bool((over > self.window).any())
+        fits = keeps_limits(instance, deployment)
         if waiting:
             why = "overloaded, but " if urgent else ""
             note = f"{why}{self.interval - since:g} s to wait for the next schedule"
-            return Planned(kept, "kept", note=note)
+            return Planned(kept, "kept", fits, note)
         fresh = self.planner.plan(instance, deployment, seed)
         remembered = {**remembered, SINCE: [0.0]}
         kept = replace(deployment, memory=remembered)
@@ -100,7 +101,7 @@ class StormTrigger:
             return Planned(kept, fresh.termination, False, fresh.note)
         reason = self._why(instance, deployment, fresh.deployment, over)
         if reason is None:
-            return Planned(kept, "kept", note="the fresh schedule is not worth it")
+            return Planned(kept, "kept", fits, "the fresh schedule is not worth it")
         after = replace(fresh.deployment, memory={**remembered, OVERLOADED: [0.0] * len(over)})
         note = "; ".join(filter(None, (reason, fresh.note)))
         return Planned(after, fresh.termination, fresh.feasible, note)

@@ -43,10 +43,11 @@ def pour(fixed, begin, state, goal, rounds):
     n = len(state.deviation)
     height = np.empty(n)
     for _ in range(rounds):
+        above = 2.0 * (np.abs(state.deviation).max() + abs(goal)) + 1.0  # all staying nodes
         for i in range(n):
             height[i] = state.deviation[i]
             if fixed.leaving[i] and state.size[i] > 0:
-                height[i] += 1e9
+                height[i] += above
         order = np.argsort(height)
         givers, takers = 0, 0
         while givers < n and height[order[n - 1 - givers]] > goal:

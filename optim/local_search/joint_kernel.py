@@ -375,7 +375,7 @@ def anneal(
                 new >= now or uniform(state.random) < math.exp((new - now) / temperature)
             ):
                 now = new
-                if total[EXCESS] <= NONE and aim > best_value + 1e-9:
+                if total[EXCESS] <= NONE and aim > best_value + 1e-9 * abs(best_value):
                     best_value = aim
                     best[:] = state.place
             else:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from experiments.replay.deployment import CostModel, Deployment
-from experiments.replay.framework import Setting, first_state, step
+from experiments.replay.framework import Setting, _may_leave, _moving_load, first_state, step
 from experiments.replay.policies import Planned, Potc, Static, read_policy
 from experiments.replay.scaling import NoScaling, ScalingDecision, ScalingView
 from optim.errors import InvalidInput
 from optim.instance import Instance
 from tests.experiments.replay.cases import recording
+from tests.heuristics.rebalancing_cases import case
 
 
 class Told(Static):
@@ -27,7 +28,7 @@ class Told(Static):
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         self.shown.append(instance)  # type: ignore[attr-defined]
-        return Planned(Deployment.whole(self.plans.pop(0)), "told")  # type: ignore[attr-defined]
+        return Planned(Deployment.whole(self.plans.pop(0)), "told", True)  # type: ignore[attr-defined]
 
 
 @dataclass
@@ -186,3 +187,45 @@ def test_albic_climbs_where_flux_does_not() -> None:
     assert max(row["migrations"] for row in climbed) <= 3
     flux, _ = play(setting, read_policy("flux", 0))
     assert flux[-1]["collocation_factor"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "charged"),
+    [
+        ([[0, 0]], [[2, 2]], [3, 0, 3]),
+        ([[0, 1]], [[0, 2]], [0, 3, 3]),  # only the second place changes
+        ([[0, 1]], [[1, 0]], [0, 0, 0]),
+        ([[0, 1]], [[2, 2]], [3, 3, 3]),
+    ],
+)
+def test_moves_cost_the_nodes_they_leave_and_reach(
+    before: list[list[int]], after: list[list[int]], charged: list[float]
+) -> None:
+    made = case("0", state=[3.0], nodes=3)
+    one = np.ones(1)
+    load = _moving_load(
+        made,
+        CostModel(migration=1.0),
+        Deployment(np.array(before), one),
+        Deployment(np.array(after), one),
+        np.array([0]),
+    )
+    assert load.tolist() == charged
+
+
+def test_nodes_that_may_leave_leave_each_key_group_one() -> None:
+    """Of {0, 1} and {1, 2} node 1 serves both; {3} is bound; node 4 is anyone's."""
+    made = case("00334", nodes=5, allowed={0: [0, 1], 1: [1, 2], 2: [3], 3: [0, 1]})
+    assert _may_leave(made).tolist() == [True, False, True, False, True]
+    assert _may_leave(case("01")).all()
+    marked = case("00", nodes=3, leaving=(0,), allowed={0: [0, 1], 1: [0]})
+    assert _may_leave(marked).tolist() == [True, False, True]
+
+
+def test_feasible_is_judged_for_what_stays_and_open_for_what_is_split() -> None:
+    periods = recording("001", [[3, 1, 2], [1, 5, 2]])
+    tight = [replace(p, nodes=replace(p.nodes, capacity=np.full((2, 1), 4.0))) for p in periods]
+    rows, _ = play(Setting(tight, CostModel(), NoScaling()), Static())
+    assert [row["feasible"] for row in rows] == [True, False]  # 4 and 2, then 6 on one node
+    rows, _ = play(Setting(tight, CostModel(), NoScaling()), Potc())
+    assert [row["feasible"] for row in rows] == [None, None]

@@ -40,6 +40,14 @@ def test_allowed_nodes_are_the_only_candidates() -> None:
     assert two[1].tolist() == [2, 2]
 
 
+def test_a_leaving_node_only_where_there_is_no_other() -> None:
+    made = case("012", nodes=4, leaving=(2, 3), allowed={0: [2], 1: [2, 3], 2: [1, 2]})
+    two, _ = candidates(made, 0)
+    assert two[0].tolist() == [2, 2]
+    assert sorted(two[1].tolist()) == [2, 3]
+    assert two[2].tolist() == [1, 1]
+
+
 def test_one_key_group_evens_out_its_two_nodes() -> None:
     made = case("0", loads=[4], nodes=2)
     share = split_loads(made, np.array([[0, 1]]), np.array([0.0, 2.0]))

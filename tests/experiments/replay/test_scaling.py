@@ -102,3 +102,8 @@ def test_rules_by_name() -> None:
 def test_wrong_rules_are_refused(name: str, parameters: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         ScalingChoice(name, parameters).make()
+
+
+def test_nodes_without_capacity_are_no_template() -> None:
+    with pytest.raises(InvalidInput, match="of which none can be added"):
+        RULE(view([90, 90], template_capacity=0.0))
