@@ -37,6 +37,9 @@ class Importer:
         Typed, with defaults.
     read
         Makes the document of an instance.
+    follow
+        Moves tasks of that document (id of the task to id of the node) with all that hangs on where
+        they are; ``None`` where that is the node alone.
     """
 
     name: str
@@ -44,6 +47,9 @@ class Importer:
     sources: str
     options: tuple[Option, ...]
     read: Callable[[Request, Ledger], dict[str, Any]]
+    follow: (
+        Callable[[dict[str, Any], Mapping[str, str], Mapping[str, Any], Ledger], None] | None
+    ) = None
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.declaring import Request, typed_options
 from experiments.interchange.importers import get_importer
 from experiments.interchange.ledger import Ledger
-from experiments.interchange.placing import with_places
+from experiments.interchange.placing import moves_to, with_places
 from experiments.interchange.web import DEFAULT_TIMEOUT
 from optim.errors import InvalidInput
 from optim.instance import Instance
@@ -71,10 +71,26 @@ def import_instance(
     document["origin"] = "; ".join(origin)[:_MAX_ORIGIN]
     if name is not None:
         document["name"] = name
-    try:
-        instance = Instance.from_dict(document)
-    except InvalidInput as error:
-        raise error.within(f"the instance made from {importer.name}") from None
+    instance = _instance(document, importer.name)
     if placement is not None:
-        instance = with_places(instance, read_placement(placement, instance))
+        places = read_placement(placement, instance)
+        if importer.follow is not None:
+            importer.follow(document, moves_to(instance, places), typed, ledger)
+            _check_placement(ledger, placement)
+            instance = _instance(document, importer.name)
+        instance = with_places(instance, places)
     return Imported(instance, ledger)
+
+
+def _instance(document: dict[str, Any], source: str) -> Instance:
+    try:
+        return Instance.from_dict(document)
+    except InvalidInput as error:
+        raise error.within(f"the instance made from {source}") from None
+
+
+def _check_placement(ledger: Ledger, placement: str) -> None:
+    try:
+        ledger.check()
+    except InvalidInput as error:
+        raise error.within(placement) from None

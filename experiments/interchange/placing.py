@@ -57,6 +57,12 @@ def places_of_plan(instance: Instance, plan: Plan) -> Places:
     return Places(node, plan.slot_indices(instance))
 
 
+def moves_to(instance: Instance, places: Places) -> dict[str, str]:
+    """Return the new node of each task that is elsewhere than now."""
+    moved = np.flatnonzero((places.node != instance.tasks.node) & (places.node >= 0)).tolist()
+    return {instance.tasks.ids[t]: instance.nodes.ids[places.node[t]] for t in moved}
+
+
 def with_places(instance: Instance, places: Places) -> Instance:
     """Return the instance with these places as its current placement; -1 leaves a task without."""
     from optim.instance import Instance

@@ -15,7 +15,13 @@ import numpy as np
 from experiments.interchange.declaring import Exporter
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places
-from experiments.interchange.record import Record, as_number
+from experiments.interchange.record import Record, is_whole
+from experiments.interchange.replicas import (
+    REPLICAS,
+    labelled_brokers,
+    listed_brokers,
+    replaced,
+)
 from optim.reading import parse_json
 
 if TYPE_CHECKING:
@@ -42,19 +48,19 @@ def write(
     InvalidInput
         A replica list is missing, or a broker would hold two replicas of a partition, by name.
     """
-    broker_of = [_broker_number(instance, n, ledger) for n in range(instance.num_nodes)]
-    if not instance.has_current:
-        lost = int((instance.tasks.node < 0).sum())
-        reason = f"is missing for {lost} tasks: which replica to replace is unknown"
-        ledger.problem("tasks[].node", None, reason, "import the current placement")
+    broker_of = _broker_numbers(instance, ledger)
     ledger.check()
     moved, kept = [], []
     for t in np.flatnonzero(places.node != instance.tasks.node).tolist():
+        name, now = instance.tasks.ids[t], int(instance.tasks.node[t])
+        if now < 0:
+            reason = f"is missing ({name}): which replica to replace is unknown"
+            ledger.problem(f"tasks[{t}].node", None, reason, "import the current placement")
         partition = _partition(instance, t, ledger)
-        if partition is None:
+        if partition is None or now < 0:
             continue
-        source, target = broker_of[instance.tasks.node[t]], broker_of[places.node[t]]
-        replicas = _replaced(instance.tasks.ids[t], partition, source, target, ledger)
+        source, target = broker_of[now], broker_of[places.node[t]]
+        replicas = replaced(name, partition.replicas, source, target, ledger)
         moved.append(partition._replace(replicas=replicas))
         kept.append(partition)
     ledger.check()
@@ -63,10 +69,21 @@ def write(
     return {"": _json(moved), ROLLBACK: _json(kept)}
 
 
+def _broker_numbers(instance: Instance, ledger: Ledger) -> list[int]:
+    """Return the broker of each node; one that two nodes name is a problem."""
+    found: list[int] = []
+    for node in range(instance.num_nodes):
+        number = _broker_number(instance, node, ledger)
+        if number >= 0 and number in found:
+            ledger.problem(f"nodes[{node}].id", number, "is the broker of two nodes")
+        found.append(number)
+    return found
+
+
 def _broker_number(instance: Instance, node: int, ledger: Ledger) -> int:
     name = instance.nodes.ids[node]
     text = instance.nodes.labels.get(node, {}).get("broker", name)
-    if not text.isdigit() or len(text) > 9:
+    if not is_whole(text):
         ledger.problem(
             f"nodes[{node}].id", text, "is no broker number", "name it in the label broker"
         )
@@ -78,7 +95,7 @@ def _partition(instance: Instance, task: int, ledger: Ledger) -> _Partition | No
     labels = instance.tasks.labels.get(task, {})
     name = instance.tasks.ids[task]
     path = f"tasks[{task}].labels"
-    missing = [key for key in ("topic", "partition", "replicas") if not labels.get(key)]
+    missing = [key for key in ("topic", "partition", REPLICAS) if not labels.get(key)]
     for key in missing:
         ledger.problem(
             f"{path}.{key}",
@@ -88,26 +105,18 @@ def _partition(instance: Instance, task: int, ledger: Ledger) -> _Partition | No
         )
     if missing:
         return None
-    words = [labels["partition"], *labels["replicas"].split(",")]
-    numbers = [int(w) if w.strip().isdigit() and len(w) <= 10 else None for w in words]
-    if None in numbers:
-        ledger.problem(f"{path}.replicas", labels["replicas"], f"is no list of brokers ({name})")
+    replicas = labelled_brokers(labels[REPLICAS])
+    if replicas is None:
+        reason = f"is no list of brokers ({name})"
+        ledger.problem(f"{path}.{REPLICAS}", labels[REPLICAS], reason, "numbers with commas: 1,2")
+    if not is_whole(labels["partition"]):
+        ledger.problem(f"{path}.partition", labels["partition"], f"is no number ({name})")
         return None
-    first, *replicas = [number for number in numbers if number is not None]
-    return _Partition(labels["topic"], first, replicas)
-
-
-def _replaced(
-    name: str, partition: _Partition, source: int, target: int, ledger: Ledger
-) -> list[int]:
-    replicas = partition.replicas
-    if source not in replicas:
-        reason = f"is not among its replicas {replicas}"
-        ledger.problem(name, source, reason, "import the current state again")
-    elif target in replicas:
-        reason = f"already holds another replica of it ({replicas})"
-        ledger.problem(name, target, reason, "leave that broker out of the task's `allowed`")
-    return [target if broker == source else broker for broker in replicas]
+    return (
+        None
+        if replicas is None
+        else _Partition(labels["topic"], int(labels["partition"]), replicas)
+    )
 
 
 def _json(partitions: list[_Partition]) -> str:
@@ -123,33 +132,54 @@ def read_back(text: str, instance: Instance) -> Places:
     Raises
     ------
     InvalidInput
-        Not a reassignment, or of partitions the instance does not have.
+        Not a reassignment, of partitions or brokers the instance does not have, or with other
+        changes than `write` makes.
     """
     ledger = Ledger()
-    nodes = {_broker_number(instance, n, ledger): n for n in range(instance.num_nodes)}
+    broker_of = _broker_numbers(instance, ledger)
+    nodes = {broker: n for n, broker in enumerate(broker_of)}
     tasks = {
         (labels.get("topic"), labels.get("partition")): t
         for t, labels in instance.tasks.labels.items()
     }
     where = instance.tasks.node.copy()
+    seen: set[int] = set()
     page = Record(parse_json(text.encode()), "reassignment", ledger)
     for entry in page.records("partitions", needed=True):
         key = (entry.text("topic"), str(entry.whole("partition")))
         task = tasks.get(key)
-        value = entry.raw("replicas")
-        listed = value if isinstance(value, list) else []
-        known = [nodes.get(int(as_number(b) or 0)) for b in listed]
-        replicas = [n for n in known if n is not None]
-        partition = None if task is None else _partition(instance, task, ledger)
-        if task is None or partition is None or not known or None in known:
-            ledger.problem(entry.path, "-".join(map(str, key)), "fits no task and its brokers")
+        if task is None or task in seen:
+            reason = "is no partition of the instance" if task is None else "stands twice"
+            ledger.problem(entry.path, "-".join(key), reason)
             continue
-        # the leader's place in the list is where the old list holds the task's current broker
-        old = [nodes.get(b) for b in partition.replicas]
-        at = old.index(int(where[task])) if int(where[task]) in old else 0
-        where[task] = replicas[min(at, len(replicas) - 1)]
+        seen.add(task)
+        partition = _partition(instance, task, ledger)
+        target = partition and _target(entry, partition, broker_of, int(where[task]), ledger)
+        if target is not None:
+            where[task] = nodes[target]
     ledger.check()
     return Places(where)
+
+
+def _target(
+    entry: Record, partition: _Partition, broker_of: list[int], now: int, ledger: Ledger
+) -> int | None:
+    """Return the broker that the leader's replica goes to; ``None`` where the list stays."""
+    path, value, old = entry.where(REPLICAS), entry.raw(REPLICAS), partition.replicas
+    new = listed_brokers(value)
+    if new is None or not set(new) <= {*broker_of, *old}:
+        reason = "is no list of brokers" if new is None else "names brokers the instance lacks"
+        ledger.problem(path, value, reason)
+        return None
+    if new == old:
+        return None
+    changed = [i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b]
+    one = len(new) == len(old) == len(set(new)) and len(changed) == 1
+    if not one or now < 0 or old[changed[0]] != broker_of[now]:
+        reason = f"differs from {old} in more than the broker that the leader leaves"
+        ledger.problem(path, value, reason, "import the state that the file was written for")
+        return None
+    return new[changed[0]]
 
 
 EXPORTER = Exporter(

@@ -15,6 +15,7 @@ from experiments.interchange.importers.cruise_control_reading import (
     read_capacities,
     read_partitions,
 )
+from experiments.interchange.replicas import REPLICAS, Sites, labelled_brokers, replaced
 from experiments.interchange.sources import (
     JSON_ENDINGS,
     Document,
@@ -27,6 +28,8 @@ from optim.document import INSTANCE_FORMAT
 from optim.registry import Option
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from experiments.interchange.ledger import Ledger
 
 _PREFIX = "kafkacruisecontrol"
@@ -74,6 +77,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         else:
             ledger.warn(f"{document.name} is no document that is known, and is left out")
     ledger.check()
+    partitions = _led(partitions, ledger)
     for document in later:
         if "brokerCapacities" in document.value:
             read_capacities(document.value, document.name, ledger, brokers)
@@ -82,8 +86,8 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     if not brokers:
         ledger.problem("SOURCE", None, "holds no load response: there are no nodes", "save /load")
     if not partitions:
-        remedy = "save /partition_load"
-        ledger.problem("SOURCE", None, "holds no partition_load response", remedy)
+        what = "holds no partition_load response with a partition that has a leader"
+        ledger.problem("SOURCE", None, what, "save /partition_load")
     _check_references(brokers, partitions, ledger)
     ledger.check()
     add_led_load(brokers, partitions)
@@ -109,6 +113,17 @@ def _download(request: Request) -> list[Document]:
     ]
     files = [s for s in request.sources if not is_url(s)]
     return found + read_documents(files_of(files, JSON_ENDINGS))
+
+
+def _led(
+    partitions: dict[tuple[str, int], Partition], ledger: Ledger
+) -> dict[tuple[str, int], Partition]:
+    """Return the partitions that have a leader: without one there is nothing that could move."""
+    led = {key: p for key, p in partitions.items() if p.leader is not None}
+    if len(led) < len(partitions):
+        lost = len(partitions) - len(led)
+        ledger.warn(f"{lost} partitions have no leader: left out, their load stays where it is")
+    return led
 
 
 def _check_references(
@@ -137,10 +152,13 @@ def _document(
 ) -> dict[str, Any]:
     first = options["balance"]
     resources = [first, *(r for r in RESOURCES if r != first)]
+    nodes = [_node(b, ledger) for b in brokers.values()]
+    sites = Sites.of(nodes, options["rack_aware"])
     tasks, entries = [], 0
-    alive = [b for b in brokers.values() if not b.dead]
     for partition in partitions.values():
-        allowed = _allowed(partition, brokers, alive, options["rack_aware"])
+        leader = partition.leader
+        assert leader is not None  # the others are left out
+        allowed = sites.allowed(partition.replicas, leader)
         entries += len(allowed or ())
         if entries > MOST_ALLOWED:
             reason = f"partitions × brokers give more than {MOST_ALLOWED} allowed places"
@@ -148,9 +166,6 @@ def _document(
             ledger.check()
         tasks.append(_task(partition, allowed, resources))
     topics = sorted({partition.topic for partition in partitions.values()})
-    leaderless = sum(1 for p in partitions.values() if p.leader is None)
-    if leaderless:
-        ledger.warn(f"{leaderless} partitions have no leader: they have no current broker")
     ledger.reading("only the leader's replica moves, with its whole load and disk space")
     ledger.reading(
         "background of a broker is its load without the partitions it leads: followers, the rest"
@@ -162,40 +177,25 @@ def _document(
         | {"state": "MB"},
         "labels": {"system": "kafka"},
         "resources": resources,
-        "nodes": [_node(b, ledger) for b in brokers.values()],
+        "nodes": nodes,
         "operators": [{"id": topic} for topic in topics],
         "tasks": tasks,
     }
-
-
-def _allowed(
-    partition: Partition, brokers: dict[int, Broker], alive: list[Broker], rack_aware: bool
-) -> list[str] | None:
-    """Return where a leader may go: no broker that holds another replica; ``None`` is anywhere."""
-    others = {b for b in partition.replicas if b != partition.leader}
-    racks = {brokers[b].rack for b in others if rack_aware} - {None}
-    if not others and len(alive) == len(brokers):
-        return None
-    free = [b for b in alive if b.id not in others and b.rack not in racks]
-    if partition.leader is not None and all(b.id != partition.leader for b in free):
-        free.append(brokers[partition.leader])
-    return [str(b.id) for b in free]
 
 
 def _task(partition: Partition, allowed: list[str] | None, resources: list[str]) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "id": partition.name,
         "operator": partition.topic,
+        "node": str(partition.leader),
         "load": {r: partition.load[r] for r in resources},
         "state": partition.load["disk"],
         "labels": {
             "topic": partition.topic,
             "partition": str(partition.number),
-            "replicas": ",".join(map(str, partition.replicas)),
+            REPLICAS: ",".join(map(str, partition.replicas)),
         },
     }
-    if partition.leader is not None:
-        entry["node"] = str(partition.leader)
     if allowed:
         entry["allowed"] = allowed
     return entry
@@ -226,6 +226,24 @@ def _node(broker: Broker, ledger: Ledger) -> dict[str, Any]:
     return entry
 
 
+def follow(
+    document: dict[str, Any], moves: Mapping[str, str], options: Mapping[str, Any], ledger: Ledger
+) -> None:
+    """Move partitions in the document: node, replica list, and where they may go from there."""
+    sites = Sites.of(document["nodes"], options["rack_aware"])
+    for entry in document["tasks"]:
+        if entry["id"] not in moves:
+            continue
+        source, target = int(entry["node"]), int(moves[entry["id"]])
+        listed = labelled_brokers(entry["labels"][REPLICAS]) or []
+        replicas = replaced(entry["id"], listed, source, target, ledger)
+        entry["labels"][REPLICAS] = ",".join(map(str, replicas))
+        entry["node"] = str(target)
+        entry.pop("allowed", None)
+        if allowed := sites.allowed(replicas, target):
+            entry["allowed"] = allowed
+
+
 IMPORTER = Importer(
     name="cruise-control",
     summary="Kafka partitions on brokers, with cpu, network and disk; the leader's replica moves",
@@ -233,4 +251,5 @@ IMPORTER = Importer(
     "and the current assignment as kafka-reassign-partitions prints it",
     options=OPTIONS,
     read=read,
+    follow=follow,
 )

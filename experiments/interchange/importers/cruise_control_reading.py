@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.record import Record, as_number, words
+from experiments.interchange.replicas import broker_number
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
@@ -105,7 +106,7 @@ def read_partitions(
     page = Record(value, path, ledger, UNUSED)
     for entry in page.records("records", needed=True):
         topic, number = entry.text("topic"), entry.whole("partition")
-        leader = _broker(entry.raw("leader"))
+        leader = broker_number(entry.raw("leader"))
         if "leader" not in entry:
             ledger.problem(entry.where("leader"), None, "is missing", "a broker's number is needed")
         followers = _broker_list(entry, "followers", ledger)
@@ -204,17 +205,12 @@ def _broker_list(entry: Record, name: str, ledger: Ledger) -> list[int]:
         reason = "is missing: without all replicas a plan could put two on one broker"
         ledger.problem(entry.where(name), None, reason, "a list of broker numbers is needed")
         return []
-    numbers = [_broker(item) for item in value] if isinstance(value, list) else [None]
+    numbers = [broker_number(item) for item in value] if isinstance(value, list) else [None]
     if any(n is None for n in numbers) or len(numbers) > _MOST_REPLICAS:
         ledger.problem(entry.where(name), value, "is no list of broker numbers")
         return []
     return [n for n in numbers if n is not None]
 
 
-def _broker(value: Any) -> int | None:
-    number = as_number(value)
-    return int(number) if number is not None and number.is_integer() and number < 2**31 else None
-
-
 def _signed(value: Any) -> int | None:
-    return _DEFAULT if value in (_DEFAULT, str(_DEFAULT)) else _broker(value)
+    return _DEFAULT if value in (_DEFAULT, str(_DEFAULT)) else broker_number(value)
