@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.interchange.declaring import Importer, Request
 from experiments.interchange.importers.storm_building import build_document
 from experiments.interchange.importers.storm_reading import (
+    ACTIVE,
     Executor,
     Supervisor,
     Topology,
@@ -50,10 +51,10 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     supervisors, topologies = _sort(documents, ledger)
     ledger.check()
     wanted = request.options["topology"]
-    if wanted:
-        topologies = [t for t in topologies if wanted in (t.id, t.name)]
+    topologies = _chosen(topologies, wanted, ledger)
+    _one_each(topologies, ledger)
     if not topologies:
-        what = f"topology {wanted!r}" if wanted else "topology page (spouts and bolts)"
+        what = f"topology {wanted!r}" if wanted else "page of an active topology (spouts and bolts)"
         ledger.problem("SOURCE", None, f"holds no {what}", "save /api/v1/topology/ID too")
     if not supervisors:
         remedy = "save /api/v1/supervisor/summary too"
@@ -95,8 +96,20 @@ def _sort(
             ledger.warn(f"{document.name} fits no single topology page, and is left out")
         else:
             read_visualization(document.value, document.name, ledger, owner)
-    _one_each(topologies, ledger)
     return supervisors, topologies
+
+
+def _chosen(topologies: list[Topology], wanted: str, ledger: Ledger) -> list[Topology]:
+    """Return the topologies that are named, or else the active ones."""
+    if wanted:
+        return [t for t in topologies if wanted in (t.id, t.name)]
+    for topology in topologies:
+        if topology.status != ACTIVE:
+            ledger.warn(
+                f"{topology.name} is {topology.status}: left out "
+                f"(--option topology={topology.id} takes it)"
+            )
+    return [t for t in topologies if t.status == ACTIVE]
 
 
 def _owner(document: Document, topologies: list[Topology], ledger: Ledger) -> Topology | None:
@@ -201,7 +214,7 @@ def _listed(summary: Any, wanted: str, ledger: Ledger) -> list[str]:
     for entry in page.records("topologies", needed=True):
         identity = entry.text("id")
         name, status = entry.maybe_text("name"), entry.maybe_text("status")
-        if wanted in (identity, name) or (not wanted and status in (None, "ACTIVE")):
+        if wanted in (identity, name) or (not wanted and status in (None, ACTIVE)):
             found.append(identity)
     page.close()
     ledger.check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from experiments.interchange.importers.storm_reading import ports_of
 from experiments.interchange.importers.storm_traffic import Edge, edges_of
 from optim.document import INSTANCE_FORMAT
 
@@ -34,7 +35,12 @@ def build_document(
     InvalidInput
         Slots or ports contradict each other.
     """
-    ports = _ports(supervisors, topologies, ledger)
+    used, complete = _used_ports(supervisors, topologies)
+    ports = _ports(supervisors, used, ledger)
+    if complete:
+        _take_off(supervisors, used, ports, ledger)
+    elif any(s.slots_used > len(used[host]) for host, s in supervisors.items()):
+        ledger.reading("whose the slots in use are is not told: those of others count as free")
     ledger.check()
     several = len(topologies) > 1
     operators: list[dict[str, Any]] = []
@@ -50,15 +56,15 @@ def build_document(
         for edge in edges_of(topology, topology.seconds or 1.0, ledger, max(0, room)):
             _add_edge(prefix, topology, edge, streams, traffic)
     _tell_loads(topologies, cpu, ledger)
-    used = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
+    resources = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
     ledger.reading("an executor's CPU is 100 × capacity, in percent of a core")
     return {
         "format": INSTANCE_FORMAT,
         "name": "storm " + " ".join(sorted(t.name for t in topologies))[:200],
         "units": {"cpu": "percent of a core", "memory": "MB", "rate": "tuples/s"},
         "labels": {"system": "storm"},
-        "resources": used,
-        "nodes": _nodes(supervisors, topologies, ports, used, ledger),
+        "resources": resources,
+        "nodes": _nodes(supervisors, topologies, ports, resources, ledger),
         "topologies": [
             {"id": t.name, **({"workers": t.workers} if t.workers else {})} for t in topologies
         ],
@@ -144,21 +150,24 @@ def _add_edge(
     ]
 
 
+def _used_ports(
+    supervisors: dict[str, Supervisor], topologies: list[Topology]
+) -> tuple[dict[str, set[int]], bool]:
+    """Return the worker ports of the topologies on each host, and whether these are all."""
+    used: dict[str, set[int]] = {host: set() for host in supervisors}
+    complete = True
+    for topology in topologies:
+        found, all_told = ports_of(topology)
+        complete = complete and all_told
+        for host, ports in found.items():
+            used.setdefault(host, set()).update(ports)
+    return used, complete
+
+
 def _ports(
-    supervisors: dict[str, Supervisor], topologies: list[Topology], ledger: Ledger
+    supervisors: dict[str, Supervisor], used: dict[str, set[int]], ledger: Ledger
 ) -> dict[str, list[int]]:
     """Return the worker ports of each host in slot order: those in use, then likely ones."""
-    used: dict[str, set[int]] = {host: set() for host in supervisors}
-    for topology in topologies:
-        for host, ports in topology.ports.items():
-            used.setdefault(host, set()).update(ports)
-        for part in topology.components.values():
-            for executor in part.executors:
-                if executor.host is None:
-                    continue
-                at = used.setdefault(executor.host, set())
-                if executor.port is not None:
-                    at.add(executor.port)
     found = {}
     for host, ports in used.items():
         supervisor = supervisors.get(host)
@@ -179,6 +188,21 @@ def _ports(
     return found
 
 
+def _take_off(
+    supervisors: dict[str, Supervisor],
+    used: dict[str, set[int]],
+    ports: dict[str, list[int]],
+    ledger: Ledger,
+) -> None:
+    """Take the slots away that topologies which are not imported use: the last of each host."""
+    for host, supervisor in supervisors.items():
+        mine = len(used[host])
+        if host in ports and supervisor.slots_used > mine:
+            left = max(mine, supervisor.slots - (supervisor.slots_used - mine))
+            del ports[host][left:]
+            ledger.reading("slots of topologies that are not imported are taken away")
+
+
 def _nodes(
     supervisors: dict[str, Supervisor],
     topologies: list[Topology],
@@ -187,29 +211,21 @@ def _nodes(
     ledger: Ledger,
 ) -> list[dict[str, Any]]:
     entries = []
+    cpu_told = all(t.assigned_cpu for t in topologies)
     for host, supervisor in supervisors.items():
         offered = {"cpu": supervisor.cpu, "memory": supervisor.memory}
         entry: dict[str, Any] = {
             "id": host,
             "capacity": {r: offered[r] for r in resources if offered[r]},
-            "slots": supervisor.slots,
+            "slots": len(ports[host]),
             "labels": {PORTS: ",".join(map(str, ports[host]))} if ports[host] else {},
         }
         if not supervisor.cpu:
             ledger.warn(f"{host} tells no totalCpu: its CPU is unbounded")
-        own = sum(t.assigned_cpu.get(host, 0.0) for t in topologies)
-        others = supervisor.used_cpu - own
-        known = any(host in t.assigned_cpu for t in topologies)
-        if known and others > 0.5:
+        others = supervisor.used_cpu - sum(t.assigned_cpu.get(host, 0.0) for t in topologies)
+        if cpu_told and others > 0.5:
             entry["background"] = {"cpu": others}
             ledger.reading("CPU assigned to topologies that are not imported is background")
-        mine = len({p for t in topologies for p in t.ports.get(host, ())})
-        if known and supervisor.slots_used > mine:
-            taken = supervisor.slots_used - mine
-            entry["slots"] = max(mine, supervisor.slots - taken)
-            kept = ports[host][: entry["slots"]]
-            entry["labels"] = {PORTS: ",".join(map(str, kept))} if kept else {}
-            ledger.reading("slots of topologies that are not imported are taken away")
         entries.append(entry)
     for host, known_ports in ports.items():
         if host not in supervisors:

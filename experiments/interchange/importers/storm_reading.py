@@ -42,6 +42,8 @@ UNUSED = words(
     """
 )
 
+ACTIVE = "ACTIVE"
+
 
 @dataclass
 class Supervisor:
@@ -83,13 +85,17 @@ class Component:
 
 @dataclass
 class Topology:
-    """A topology and, where the visualization is there, the grouping of each subscription."""
+    """A topology and, where the visualization is there, the grouping of each subscription.
+
+    `status` is ``ACTIVE`` where it is not told; `ports` are those that its workers name.
+    """
 
     id: str
     name: str
     workers: int | None
     seconds: float | None
     path: str
+    status: str = ACTIVE
     components: dict[str, Component] = field(default_factory=dict)
     groupings: dict[tuple[str, str, str], str] = field(default_factory=dict)
     assigned_cpu: dict[str, float] = field(default_factory=dict)
@@ -126,6 +132,7 @@ def read_topology(value: Any, path: str, ledger: Ledger) -> Topology:
         workers=page.maybe_whole("workersTotal"),
         seconds=window_seconds(page.raw("window"), page.maybe_number("uptimeSeconds")),
         path=path,
+        status=page.maybe_text("status") or ACTIVE,
     )
     for kind, names in (("spout", ("spoutId", "id")), ("bolt", ("boltId", "id"))):
         for entry in page.records(f"{kind}s", needed=True):
@@ -142,6 +149,21 @@ def read_topology(value: Any, path: str, ledger: Ledger) -> Topology:
             topology.assigned_cpu[host] = topology.assigned_cpu.get(host, 0.0) + cpu
     page.close()
     return topology
+
+
+def ports_of(topology: Topology) -> tuple[dict[str, set[int]], bool]:
+    """Return the ports a topology's workers are on, by host, and whether these are all.
+
+    Workers name them, and so do executors; a host of executors without a port has an empty set.
+    """
+    found = {host: set(ports) for host, ports in topology.ports.items()}
+    executors = [e for part in topology.components.values() for e in part.executors]
+    for executor in executors:
+        if executor.host is not None:
+            ports = found.setdefault(executor.host, set())
+            ports.update(() if executor.port is None else (executor.port,))
+    told = all(e.host is not None and e.port is not None for e in executors)
+    return found, bool(topology.ports) or (bool(executors) and told)
 
 
 def _component(entry: Record, name: str, kind: str) -> Component:

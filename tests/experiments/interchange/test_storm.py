@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -144,6 +145,70 @@ def test_other_topologies_are_background(saved: Callable[..., str]) -> None:
     instance = import_instance("storm", [saved(documents)]).instance
     assert instance.nodes.background[:, 0].tolist() == [100.0, 0.0]
     assert instance.nodes.slots.tolist() == [1, 2]
+
+
+def test_own_slots_are_told_by_executors(saved: Callable[..., str]) -> None:
+    documents = systems.storm()
+    documents[BASE]["workers"] = [
+        {"host": "s1", "assignedCpu": 60.0},
+        {"host": "s2", "assignedCpu": 60.0},
+    ]
+    made = import_instance("storm", [saved(documents)])
+    assert made.instance.nodes.slots.tolist() == [2, 2]
+    assert not any("taken away" in text for text in made.ledger.readings)
+    documents["supervisor/summary"]["supervisors"][0]["slotsUsed"] = 2
+    one = import_instance("storm", [saved(documents)]).instance
+    assert one.nodes.slots.tolist() == [1, 2]
+    documents[f"{BASE}/component/count"]["executorStats"][0]["port"] = 6701
+    both = import_instance("storm", [saved(documents)]).instance
+    assert both.nodes.slots.tolist() == [2, 2]
+    del documents[BASE]["workers"]  # executors alone tell as much
+    assert import_instance("storm", [saved(documents)]).instance.nodes.slots.tolist() == [2, 2]
+
+
+def test_hosts_of_other_topologies_alone(saved: Callable[..., str]) -> None:
+    documents = systems.storm()
+    documents["supervisor/summary"]["supervisors"].append(
+        {"id": "a3", "host": "s3", "slotsTotal": 3, "slotsUsed": 2, "usedCpu": 70.0}
+        | {"totalCpu": 400.0, "totalMem": 4096.0}
+    )
+    instance = import_instance("storm", [saved(documents)]).instance
+    assert instance.nodes.slots.tolist() == [2, 2, 1]
+    documents[BASE]["workers"] = [
+        {"host": "s1", "port": 6700, "assignedCpu": 60.0},
+        {"host": "s2", "port": 6701, "assignedCpu": 60.0},
+    ]
+    instance = import_instance("storm", [saved(documents)]).instance
+    assert instance.nodes.slots.tolist() == [2, 2, 1]
+    assert instance.nodes.background[:, 0].tolist() == [0.0, 0.0, 70.0]
+
+
+def test_slots_whose_they_are_is_not_told(saved: Callable[..., str]) -> None:
+    documents = systems.storm()
+    documents["supervisor/summary"]["supervisors"][0]["slotsUsed"] = 2
+    del documents[f"{BASE}/component/report"]
+    made = import_instance("storm", [saved(documents)])
+    assert made.instance.nodes.slots.tolist() == [2, 2]
+    told = "whose the slots in use are is not told: those of others count as free"
+    assert told in made.ledger.readings
+
+
+def test_topologies_that_are_not_active_are_left_out(saved: Callable[..., str]) -> None:
+    documents = systems.storm()
+    killed = json.loads(json.dumps(documents[BASE]))
+    killed |= {"id": "wordcount-0-1600000000", "status": "KILLED"}
+    documents["topology/wordcount-0-1600000000"] = killed
+    made = import_instance("storm", [saved(documents)])
+    assert made.instance.num_tasks == 7
+    assert made.ledger.warnings == [
+        "wordcount is KILLED: left out (--option topology=wordcount-0-1600000000 takes it)"
+    ]
+    named = import_instance("storm", [saved(documents)], [("topology", killed["id"])])
+    assert not named.instance.has_current
+    del documents[BASE], documents["topology/wordcount-0-1600000000"]
+    pages = {"supervisor/summary": documents["supervisor/summary"], "topology/killed": killed}
+    with pytest.raises(InvalidInput, match="holds no page of an active topology"):
+        import_instance("storm", [saved(pages, "killed")])
 
 
 @pytest.mark.parametrize(
