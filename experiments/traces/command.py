@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from experiments.traces.folder import TraceFolder
 
+_SHOWN = 10
+"""Periods without plan that are named."""
+
 EXAMPLES = """\
 examples:
   streamplace trace experiments/papers/albic_real/real_job_2.toml -o build/job2
@@ -46,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     spark = parser.add_argument_group("Spark")
     spark.add_argument(
         "--master",
-        default="local[*]",
         help="local[N], local[*] (default), spark://HOST:PORT, yarn, k8s://…",
     )
     spark.add_argument(
@@ -60,13 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     spark.add_argument(
         "--scratch",
         metavar="DIR",
-        help="where zips are unpacked (default: temporary); on a cluster its workers must see it",
+        help="where zips are unpacked (default: in the folder of the trace, until it is done); "
+        "on a cluster its workers must see it",
     )
     made = parser.add_argument_group("instances")
     made.add_argument(
         "--instances",
         metavar="PERIODS",
-        help="write them, as all, 17 or 3-9, into DIR/instances",
+        help="write them, as all, 17 or 3-9, into DIR/instances, in place of those that are there",
     )
     made.add_argument(
         "--placement",
@@ -79,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="METHOD",
         help="plan every period by this method; its plan is what the next period begins with",
     )
-    made.add_argument("--seed", metavar="N", type=whole, default=0, help="of methods; default 0")
+    made.add_argument("--seed", metavar="N", type=whole, help="of methods; default 0")
     add_json(parser)
 
 
@@ -91,10 +94,46 @@ def run(args: argparse.Namespace) -> int:
     StreamplaceError
         As `experiments.traces.tracing.run_trace` and `experiments.traces.placing.instances`.
     """
+    _check(args)
     trace = _trace(args)
-    written = _instances(args, trace) if args.instances else []
-    _print(trace, written, args.json)
+    unplanned: dict[int, str] = {}
+    written = _instances(args, trace, unplanned) if args.instances else []
+    _print(trace, written, unplanned, args)
     return int(ExitCode.OK)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what can be told to be wrong, or of no use, before anything is done."""
+    from experiments.traces.folder import is_trace
+    from experiments.traces.instances import read_range
+    from experiments.traces.placing import check_method, check_placement
+    from optim.errors import InvalidInput, Problem
+
+    problems = []
+    if args.instances is None:
+        made = {"--placement": args.placement, "--carry": args.carry, "--seed": args.seed}
+        reason, remedy = "is of use for instances only", "add --instances PERIODS, or leave it out"
+        problems += [Problem(n, v, reason, remedy) for n, v in made.items() if v is not None]
+    if is_trace(args.job):
+        tracing = {
+            "--events": args.events,
+            "--output": args.output,
+            "--master": args.master,
+            "--spark-config": args.spark_config,
+            "--scratch": args.scratch,
+        }
+        reason = "is of no use with a finished trace"
+        problems += [
+            Problem(name, None, reason, "leave it out") for name, v in tracing.items() if v
+        ]
+    if problems:
+        raise InvalidInput(problems)
+    if args.instances is not None:
+        read_range(args.instances)
+    if args.placement is not None:
+        check_placement(args.placement)
+    if args.carry is not None:
+        check_method(args.carry)
 
 
 def _trace(args: argparse.Namespace) -> TraceFolder:
@@ -103,10 +142,7 @@ def _trace(args: argparse.Namespace) -> TraceFolder:
     from experiments.traces.placing import check_placement
     from optim.errors import InvalidInput, Problem
 
-    if args.placement:
-        check_placement(args.placement)
     if is_trace(args.job):
-        _refuse(args, "is of no use with a finished trace")
         return TraceFolder.open(args.job)
     if Path(args.job).is_dir():
         reason = "is a folder without a trace"
@@ -123,7 +159,7 @@ def _trace(args: argparse.Namespace) -> TraceFolder:
     return run_trace(
         job,
         args.output,
-        args.master,
+        args.master or "local[*]",
         paths=dict(args.events),
         scratch=args.scratch,
         config=dict(args.spark_config),
@@ -131,35 +167,33 @@ def _trace(args: argparse.Namespace) -> TraceFolder:
     )
 
 
-def _refuse(args: argparse.Namespace, reason: str) -> None:
-    from optim.errors import InvalidInput, Problem
-
-    given = {"--events": args.events, "--output": args.output, "--spark-config": args.spark_config}
-    problems = [Problem(flag, None, reason) for flag, value in given.items() if value]
-    if problems:
-        raise InvalidInput(problems)
-
-
-def _instances(args: argparse.Namespace, trace: TraceFolder) -> list[Path]:
+def _instances(
+    args: argparse.Namespace, trace: TraceFolder, unplanned: dict[int, str]
+) -> list[Path]:
+    from experiments.traces.folder import INSTANCES
     from experiments.traces.instances import InstanceMaker, period_range
     from experiments.traces.placing import instances
 
     periods = period_range(args.instances, len(trace.manifest.periods))
     maker = InstanceMaker(trace, 0 if args.carry else periods[0], periods[-1])
     placement = args.placement or maker.cluster.placement
-    folder = trace.path / "instances"
-    folder.mkdir(exist_ok=True)
-    written = []
-    for instance in instances(maker, periods, placement, args.carry, args.seed):
+    folder = trace.path / INSTANCES
+    written: list[Path] = []
+    for instance in instances(maker, periods, placement, args.carry, args.seed or 0, unplanned):
+        if not written:
+            trace.remove_instances()
+            folder.mkdir(exist_ok=True)
         path = folder / f"{instance.name}.json"
         instance.save(path)
         written.append(path)
     return written
 
 
-def _print(trace: TraceFolder, written: list[Path], as_json: bool) -> None:
+def _print(
+    trace: TraceFolder, written: list[Path], unplanned: dict[int, str], args: argparse.Namespace
+) -> None:
     manifest = trace.manifest
-    if as_json:
+    if args.json:
         content: dict[str, Any] = {
             "path": str(trace.path),
             "periods": len(manifest.periods),
@@ -167,6 +201,7 @@ def _print(trace: TraceFolder, written: list[Path], as_json: bool) -> None:
             "operators": trace.totals,
             "rows": {name: trace.count(name) for name in ("loads", "rates", "states")},
             "instances": [str(path) for path in written],
+            "without_plan": [{"period": p, "reason": why} for p, why in unplanned.items()],
         }
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
@@ -196,6 +231,13 @@ def _print(trace: TraceFolder, written: list[Path], as_json: bool) -> None:
     if written:
         more = f" … {written[-1]}" if len(written) > 1 else ""
         sys.stdout.write(f"instances: {written[0]}{more}\n")
+    if unplanned:
+        some = ", ".join(map(str, list(unplanned)[:_SHOWN]))
+        rest = f" and {len(unplanned) - _SHOWN:,} more" if len(unplanned) > _SHOWN else ""
+        why = next(iter(unplanned.values()))
+        sys.stdout.write(
+            f"no plan of {args.carry} for {some}{rest}: nothing moved there; first: {why}\n"
+        )
 
 
 def _told(name: str, counts: Mapping[str, Any]) -> str:
@@ -213,8 +255,14 @@ def _told(name: str, counts: Mapping[str, Any]) -> str:
         for table, told in counts["lookups"].items()
         if told["doubled"]
     ]
-    rest = sum(counts["without_cost"].values())
-    parts += [f"{rest:,} times without a cost, taken as 0"] if rest else []
+    parts += [
+        f"{table}: {told['unmatched']:,} events without a match"
+        for table, told in counts["lookups"].items()
+        if told.get("unmatched")
+    ]
+    for what in ("cost", "state", "rate"):
+        rest = sum(counts.get(f"without_{what}", {}).values())
+        parts += [f"{rest:,} times without a {what}, taken as 0"] if rest else []
     return f"{name}: {counts['events']:,} events" + "".join(f"; {part}" for part in parts)
 
 

@@ -2,77 +2,30 @@
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
-from dataclasses import asdict, dataclass, field
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.traces.manifest import TABLES, Manifest, is_ours
+from experiments.traces.tables import check_table, count_rows, read_table
 from optim.errors import InvalidInput, Problem
-from optim.files import read_bytes, write_atomic
+from optim.files import write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
     import pyarrow as pa
 
     from experiments.traces.job import Job
-    from experiments.traces.periods import Period
 
 MARKER = "trace.json"
-FORMAT = "streamplace.trace/1"
-TABLES = ("loads", "rates", "states")
+INSTANCES = "instances"
 _NEW = ".new"
-
-
-@dataclass(frozen=True)
-class PeriodEntry:
-    """A period as the manifest has it."""
-
-    number: int
-    start: str
-    end: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """What a trace says about itself.
-
-    Attributes
-    ----------
-    job
-        The description, as in its file.
-    periods
-        All of them, empty ones too.
-    recordings
-        What became of the events of each recording.
-    seconds
-        That tracing took; the start of Spark is not in it.
-    """
-
-    job: Mapping[str, Any]
-    periods: tuple[PeriodEntry, ...]
-    recordings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    seconds: float = 0.0
-
-    @classmethod
-    def of(
-        cls, job: Job, periods: Sequence[Period], recordings: Mapping[str, Mapping[str, Any]]
-    ) -> Manifest:
-        """Make one."""
-        entries = tuple(
-            PeriodEntry(p.number, _iso(p.start), _iso(p.end), p.seconds) for p in periods
-        )
-        told = {
-            name: {key: value for key, value in counts.items() if key not in ("first", "last")}
-            for name, counts in recordings.items()
-        }
-        return cls(json.loads(json.dumps(job.document, default=str)), entries, told)
+_INSTANCE = re.compile(r".*-p\d+\.json")
+"""Names that `experiments.traces.instances` gives."""
 
 
 class TraceFolder:
@@ -98,12 +51,12 @@ class TraceFolder:
         """
         folder = cls(path)
         target = folder.path
-        if target.exists() and not is_trace(target):
-            inside = target.iterdir() if target.is_dir() else [target]
-            if any(path.name != _NEW for path in inside):
-                reason, remedy = "is not empty and holds no trace", "choose another folder"
-                raise InvalidInput(Problem("--output", str(target), reason, remedy))
         try:
+            if target.exists() and not is_ours(target / MARKER):
+                inside = target.iterdir() if target.is_dir() else [target]
+                if any(path.name != _NEW for path in inside):
+                    reason, remedy = "is not empty and holds no trace", "choose another folder"
+                    raise InvalidInput(Problem("--output", str(target), reason, remedy))
             folder.clean()
             (target / _NEW).mkdir(parents=True)
         except OSError as error:
@@ -118,13 +71,14 @@ class TraceFolder:
         Raises
         ------
         InvalidInput
-            There is none.
+            There is none, or it is not as it was written.
         """
         folder = cls(path)
         if not is_trace(folder.path):
             remedy = "make one with `streamplace trace JOB.toml -o DIR`"
             raise InvalidInput(Problem(str(path), None, f"holds no {MARKER}", remedy))
-        assert folder.manifest
+        for name, rows in folder.manifest.rows.items():
+            check_table(folder._table_path(name), name, rows)
         return folder
 
     # -- writing ---------------------------------------------------------------------------------
@@ -133,37 +87,51 @@ class TraceFolder:
         """Return where Spark is to write a table."""
         return (self.path.resolve() / _NEW / f"{name}.parquet").as_uri()
 
+    @property
+    def scratch(self) -> Path:
+        """Where archives may be unpacked; it goes with an unfinished trace."""
+        return self.path.resolve() / _NEW
+
     def finish(self, manifest: Manifest, seconds: float) -> TraceFolder:
-        """Put the new tables in the place of older ones and write the manifest last."""
+        """Put the new tables in the place of older ones and write the manifest last.
+
+        Instances of an older trace are removed.
+        """
         (self.path / MARKER).unlink(missing_ok=True)
+        self.remove_instances()
+        rows = {}
         for name in TABLES:
-            target = self.path / f"{name}.parquet"
+            target = self._table_path(name)
             shutil.rmtree(target, ignore_errors=True)
-            new = self.path / _NEW / f"{name}.parquet"
+            new = self.path / _NEW / target.name
             if new.exists():
                 new.rename(target)
-        content = {"format": FORMAT, **asdict(manifest), "seconds": round(seconds, 3)}
-        write_atomic(self.path / MARKER, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+                rows[name] = count_rows(target)
+        whole = replace(manifest, seconds=seconds, rows=rows)
+        write_atomic(self.path / MARKER, whole.to_json())
         return TraceFolder.open(self.path)
 
     def clean(self) -> None:
         """Remove what an unfinished trace left."""
         shutil.rmtree(self.path / _NEW, ignore_errors=True)
 
+    def remove_instances(self) -> None:
+        """Remove written instances; files of others stay."""
+        folder = self.path / INSTANCES
+        if not folder.is_dir():
+            return
+        for path in folder.iterdir():
+            if path.is_file() and _INSTANCE.fullmatch(path.name):
+                path.unlink()
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
     # -- reading ---------------------------------------------------------------------------------
 
     @cached_property
     def manifest(self) -> Manifest:
         """What the trace says about itself."""
-        try:
-            content = json.loads(read_bytes(self.path / MARKER))
-            if content["format"] != FORMAT:
-                raise ValueError(f"is of format {content['format']!r}")
-            periods = tuple(PeriodEntry(**entry) for entry in content["periods"])
-            return Manifest(content["job"], periods, content["recordings"], content["seconds"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            reason = f"is no manifest of a trace: {error}"
-            raise InvalidInput(Problem(str(self.path / MARKER), None, reason)) from None
+        return Manifest.read(self.path / MARKER)
 
     @cached_property
     def job(self) -> Job:
@@ -180,32 +148,18 @@ class TraceFolder:
         InvalidInput
             The table cannot be read.
         """
+        if name in self.manifest.rows:
+            return read_table(self._table_path(name), first, last)
         import pyarrow as pa
-        import pyarrow.compute as pc
-        import pyarrow.dataset as ds
 
-        path = self.path / f"{name}.parquet"
-        if not path.exists():
-            return pa.table({"period": pa.array([], pa.int32())})
-        chosen = None
-        if first is not None:
-            chosen = pc.field("period") >= first
-        if last is not None:
-            below = pc.field("period") <= last
-            chosen = below if chosen is None else chosen & below
-        try:
-            parts = sorted(path.glob("*.parquet"))
-            return ds.dataset([str(p) for p in parts], format="parquet").to_table(filter=chosen)
-        except (pa.ArrowException, OSError) as error:
-            reason = f"cannot be read: {str(error).splitlines()[0]}"
-            raise InvalidInput(Problem(str(path), None, reason, "trace again")) from None
+        return pa.table({"period": pa.array([], pa.int32())})
 
     def count(self, name: str) -> int:
         """Return the number of rows of a table."""
-        import pyarrow.parquet as pq
+        return self.manifest.rows.get(name, 0)
 
-        parts = (self.path / f"{name}.parquet").glob("*.parquet")
-        return sum(pq.read_metadata(part).num_rows for part in parts)
+    def _table_path(self, name: str) -> Path:
+        return self.path / f"{name}.parquet"
 
     @cached_property
     def totals(self) -> dict[str, dict[str, float]]:
@@ -232,7 +186,3 @@ class TraceFolder:
 def is_trace(path: str | Path) -> bool:
     """Tell whether a folder is a finished trace."""
     return (Path(path) / MARKER).is_file()
-
-
-def _iso(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")

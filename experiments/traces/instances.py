@@ -192,8 +192,15 @@ class InstanceMaker:
     def _index(self, rows: pa.Table, operator: str, group: str) -> Integers:
         """(n,) numbers of key groups."""
         encoded = rows[operator].combine_chunks().dictionary_encode()
-        starts = np.array([self.start[name] for name in encoded.dictionary.to_pylist()])
-        index: Integers = starts[encoded.indices.to_numpy()] + rows[group].to_numpy()
+        sizes = {spec.id: spec.key_groups for spec in self.job.operators}
+        names = encoded.dictionary.to_pylist()
+        size = np.array([sizes.get(name, 0) for name in names], dtype=np.int64)
+        start = np.array([self.start.get(name, 0) for name in names], dtype=np.int64)
+        which, number = encoded.indices.to_numpy(), rows[group].to_numpy()
+        if ((number < 0) | (number >= size[which])).any():
+            reason = "names key groups that the job does not have"
+            raise InvalidInput(Problem(str(self.trace.path), None, reason, "trace again"))
+        index: Integers = start[which] + number
         return index
 
 
@@ -238,22 +245,39 @@ def load_scale(trace: TraceFolder) -> float:
     return float(cluster.utilisation / 100.0 * capacity * seconds / cost)
 
 
+def read_range(text: str) -> tuple[int, int] | None:
+    """Read ``17`` or ``3-9`` as the first and the last period; ``None`` for ``all``.
+
+    Raises
+    ------
+    InvalidInput
+        It is none of these.
+    """
+    if text == "all":
+        return None
+    first, dash, last = text.partition("-")
+    ends = [first, last] if dash else [first, first]
+    if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
+        raise InvalidInput(Problem("--instances", text, "is no period", "all, 17 or 3-9"))
+    low, high = int(ends[0]), int(ends[1])
+    if low > high:
+        raise InvalidInput(Problem("--instances", text, "ends before it begins", "all, 17 or 3-9"))
+    return low, high
+
+
 def period_range(text: str, count: int) -> Sequence[int]:
-    """Read ``all``, ``17`` or ``3-9``.
+    """Return the periods that ``all``, ``17`` or ``3-9`` mean.
 
     Raises
     ------
     InvalidInput
         It is none of these, or no such periods exist.
     """
-    if text == "all":
+    found = read_range(text)
+    if found is None:
         return range(count)
-    first, dash, last = text.partition("-")
-    ends = [first, last] if dash else [first, first]
-    if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
-        raise InvalidInput(Problem("--instances", text, "is no period", "all, 17 or 3-9"))
-    low, high = int(ends[0]), int(ends[1])
-    if not low <= high < count:
+    low, high = found
+    if high >= count:
         reason = f"does not lie within the periods 0 to {count - 1}"
         raise InvalidInput(Problem("--instances", text, reason))
     return range(low, high + 1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.registry import method_names
 
 if TYPE_CHECKING:
@@ -35,6 +35,18 @@ def check_placement(name: str, where: str = "--placement") -> None:
     if name not in OWN and name not in method_names():
         remedy = f"{', '.join(OWN)} or a method: see `streamplace methods`"
         raise InvalidInput(Problem(where, name, "is no placement", remedy))
+
+
+def check_method(name: str, where: str = "--carry") -> None:
+    """Refuse a name that is no method.
+
+    Raises
+    ------
+    InvalidInput
+        It is none.
+    """
+    if name not in method_names():
+        raise InvalidInput(Problem(where, name, "is no method", "see `streamplace methods`"))
 
 
 def place(maker: InstanceMaker, name: str, period: int, seed: int = 0) -> Integers:
@@ -67,23 +79,35 @@ def place(maker: InstanceMaker, name: str, period: int, seed: int = 0) -> Intege
         )
     if name == "worst":
         return _worst(maker, stays)
-    node = planned(maker.instance(period), name, seed)
+    node, why = planned(maker.instance(period), name, seed)
     if node is None:
-        remedy = "try another one, or round-robin"
-        raise InvalidInput(Problem("--placement", name, "finds no plan for the period", remedy))
+        reason = f"finds no plan for period {period}" + (f": {why}" if why else "")
+        raise InvalidInput(Problem("--placement", name, reason, "try another one, or round-robin"))
     return node
 
 
-def planned(instance: Instance, method: str, seed: int) -> Integers | None:
-    """Return the plan of a method, limits that it does not honour left out."""
+def planned(instance: Instance, method: str, seed: int) -> tuple[Integers | None, str]:
+    """Return the plan of a method, limits that it does not honour left out; or why there is none.
+
+    A method that cannot take the instance, such as one that needs traffic where there is none, has
+    no plan for it.
+    """
     from optim.registry import get_method
     from optim.solving import solve
     from optim.suitability import limits_set
 
     honours = get_method(method).honours
     ignore = tuple(n for n in limits_set(instance) if n not in honours and n != "capacity")
-    result = solve(instance, method, seed=seed, ignore=ignore)
-    return None if result.plan is None else result.plan.node_indices(instance).astype(np.int64)
+    try:
+        result = solve(instance, method, seed=seed, ignore=ignore)
+    except StreamplaceError as error:
+        return None, str(error)
+    if str(result.termination) == "interrupted":
+        raise KeyboardInterrupt
+    if result.plan is None:
+        why = "; ".join(map(str, result.reasons)) or "; ".join(result.notes)
+        return None, why or str(result.termination)
+    return result.plan.node_indices(instance).astype(np.int64), ""
 
 
 def instances(
@@ -92,6 +116,7 @@ def instances(
     placement: str,
     carry: str | None = None,
     seed: int = 0,
+    unplanned: dict[int, str] | None = None,
 ) -> Iterator[Instance]:
     """Give the instances of consecutive periods with the placement each begins with.
 
@@ -108,11 +133,13 @@ def instances(
         period, or one without plan, changes nothing. ``None``: nothing is ever moved.
     seed
         Period p plans with seed + p.
+    unplanned
+        Takes the periods that `carry` had no plan for, and why; empty ones are not among them.
     """
     wanted = set(periods)
     first = 0 if carry else min(wanted)
-    if carry and carry not in method_names():
-        raise InvalidInput(Problem("--carry", carry, "is no method", "see `streamplace methods`"))
+    if carry:
+        check_method(carry)
     node = place(maker, placement, first, seed)
     for period in range(first, max(wanted) + 1):
         instance = maker.instance(period, node)
@@ -120,8 +147,11 @@ def instances(
             yield instance
         empty = instance.total_traffic == 0 and not instance.total_load.any()
         if carry and period < max(wanted) and not empty:
-            following = planned(instance, carry, seed + period)
-            node = node if following is None else following
+            following, why = planned(instance, carry, seed + period)
+            if following is not None:
+                node = following
+            elif unplanned is not None:
+                unplanned[period] = why
 
 
 def _worst(maker: InstanceMaker, stays: Any) -> Integers:

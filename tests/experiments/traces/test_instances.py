@@ -11,70 +11,13 @@ import pytest
 
 from experiments.cli.main import main
 from experiments.replay.periods import load_trace
-from experiments.traces.folder import Manifest, TraceFolder
+from experiments.traces.folder import TraceFolder
 from experiments.traces.instances import InstanceMaker, load_scale, period_range
-from experiments.traces.job import Job
 from experiments.traces.placing import instances, place
 from optim.errors import InvalidInput
 from optim.instance import Instance
 from tests.experiments.traces.cases import job
-
-
-def made(folder: Path, tables: dict[str, list[dict[str, Any]]], **changes: Any) -> TraceFolder:
-    """Write a trace without Spark: three hours, 4 groups of user, 3 of page."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from experiments.traces.periods import Calendar, Length
-
-    description = Job.from_dict(job(**changes), folder)
-    calendar = Calendar(Length.parse("1 h"))
-    trace = TraceFolder.create(folder / "trace")
-    for name, rows in tables.items():
-        target = folder / "trace" / ".new" / f"{name}.parquet"
-        target.mkdir()
-        pq.write_table(pa.Table.from_pylist(rows), target / "part-0.parquet")
-    told = {"clicks": {"events": 0, "lookups": {}, "without_key": {}, "without_cost": {}}}
-    fates = ("no_time", "outside", "late_dropped", "late_moved", "late_kept")
-    told["clicks"].update(dict.fromkeys(fates, 0))  # type: ignore[arg-type]
-    periods = [calendar.period(number, number) for number in range(3)]
-    found = trace.finish(Manifest.of(description, periods, told), 0.0)
-    trace.clean()
-    return found
-
-
-def load(period: int, operator: str, group: int, cost: float) -> dict[str, Any]:
-    return {
-        "period": period,
-        "operator": operator,
-        "group": group,
-        "events": 1,
-        "cost": cost,
-        "load": cost / 3600,
-    }
-
-
-def rate(period: int, source: int, target: int, amount: float) -> dict[str, Any]:
-    return {
-        "period": period,
-        "source": "user",
-        "target": "page",
-        "source_group": source,
-        "target_group": target,
-        "amount": amount,
-        "rate": amount / 3600,
-    }
-
-
-TABLES = {
-    "loads": [load(0, "user", 3, 36.0), load(0, "page", 1, 72.0), load(2, "user", 0, 36.0)],
-    "rates": [rate(0, 3, 1, 36.0), rate(2, 0, 1, 72.0), rate(2, 3, 1, 36.0)],
-    "states": [
-        {"period": 0, "operator": "user", "group": 3, "keys": 1, "state": 10.0},
-        {"period": 1, "operator": "user", "group": 0, "keys": 1, "state": 5.0},
-        {"period": 2, "operator": "user", "group": 3, "keys": 2, "state": 20.0},
-    ],
-}
+from tests.experiments.traces.made import TABLES, load, made, rate
 
 
 def test_an_instance_of_a_period(tmp_path: Path) -> None:
@@ -89,6 +32,13 @@ def test_an_instance_of_a_period(tmp_path: Path) -> None:
     assert first.labels["start"] == "1970-01-01T00:00:00Z"
     again = Instance.from_json(first.to_json())
     assert again.sha256 == first.sha256
+
+
+@pytest.mark.parametrize("row", [load(0, "someone", 0, 1.0), load(0, "user", 4, 1.0)])
+def test_key_groups_that_the_job_does_not_have(row: dict[str, Any], tmp_path: Path) -> None:
+    maker = InstanceMaker(made(tmp_path, {**TABLES, "loads": [row]}))
+    with pytest.raises(InvalidInput, match=r"names key groups that the job does not have"):
+        maker.instance(0)
 
 
 def test_state_goes_on_and_an_empty_period_is_empty(tmp_path: Path) -> None:
@@ -144,6 +94,40 @@ def test_placements_carried_from_period_to_period(tmp_path: Path) -> None:
     assert whole[2].sha256 == carried[0].sha256
 
 
+NO_TRAFFIC = {**TABLES, "rates": [rate(2, 0, 1, 72.0)]}
+
+
+def test_a_period_that_a_method_cannot_plan_changes_nothing(tmp_path: Path) -> None:
+    """Period 0 has load and no traffic, which top-down needs."""
+    maker = InstanceMaker(made(tmp_path, NO_TRAFFIC))
+    unplanned: dict[int, str] = {}
+    found = list(instances(maker, range(3), "round-robin", "top-down", unplanned=unplanned))
+    assert [i.name for i in found] == ["clicks-p0", "clicks-p1", "clicks-p2"]
+    assert all((i.tasks.node == found[0].tasks.node).all() for i in found)
+    assert list(unplanned) == [0]
+    assert "traffic" in unplanned[0]
+
+
+def test_the_command_tells_periods_without_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(made(tmp_path, NO_TRAFFIC).path)
+    given = [path, "--instances", "all", "--carry", "top-down"]
+    assert run(*given) == 0
+    told = capsys.readouterr().out
+    assert "no plan of top-down for 0: nothing moved there; first: " in told
+    assert run(*given, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [entry["period"] for entry in told["without_plan"]] == [0]
+    assert len(told["instances"]) == 3
+
+
+def test_a_placement_that_cannot_be_made_says_why(tmp_path: Path) -> None:
+    maker = InstanceMaker(made(tmp_path, NO_TRAFFIC))
+    with pytest.raises(InvalidInput, match=r"'top-down' finds no plan for period 0: .*traffic"):
+        place(maker, "top-down", 0)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"), [("all", [0, 1, 2]), ("1", [1]), ("0-2", [0, 1, 2]), ("2-2", [2])]
 )
@@ -184,6 +168,17 @@ def test_command_on_a_finished_trace(tmp_path: Path, capsys: pytest.CaptureFixtu
         (["trace", "--instances", "0", "--placement", "best"], "'best' is no placement"),
         (["trace", "--instances", "0", "--carry", "best"], "'best' is no method"),
         (["trace", "-o", "elsewhere"], "--output is of no use with a finished trace"),
+        (["trace", "--scratch", "x"], "--scratch is of no use with a finished trace"),
+        (["trace", "--master", "local[2]"], "--master is of no use with a finished trace"),
+        (["trace", "--placement", "worst"], "--placement: 'worst' is of use for instances only"),
+        (["trace", "--carry", "cola"], "--carry: 'cola' is of use for instances only"),
+        (["trace", "--seed", "0"], "--seed: 0 is of use for instances only"),
+        # the job does not exist: these are told before anything is looked at
+        (["job.toml", "-o", "x", "--instances", "0-"], "'0-' is no period"),
+        (["job.toml", "-o", "x", "--instances", ""], "'' is no period"),
+        (["job.toml", "-o", "x", "--instances", "3-1"], "'3-1' ends before it begins"),
+        (["job.toml", "-o", "x", "--instances", "0", "--carry", "best"], "'best' is no method"),
+        (["job.toml", "-o", "x", "--instances", "0", "--placement", ""], "is no placement"),
     ],
 )
 def test_command_refuses(
