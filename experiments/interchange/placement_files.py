@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from experiments.interchange.exporters import get_exporter
 from experiments.interchange.placing import Places, places_of_plan
+from experiments.interchange.record import is_whole
 from experiments.interchange.sources import read_text
 from optim.errors import InvalidInput, Problem
 from optim.plan import PLAN_FORMAT, Plan
@@ -48,7 +49,7 @@ def _kind_of(text: str) -> str:
         return "moves"
     if head.startswith("task,"):
         return "csv"
-    if head.isdigit():
+    if is_whole(head):
         return "metis"
     raise InvalidInput(
         Problem(

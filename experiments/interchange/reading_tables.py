@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.interchange.placing import Places
+from experiments.interchange.record import is_whole
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from optim.instance import Instance
 
 
@@ -28,10 +31,11 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
     Raises
     ------
     InvalidInput
-        Columns are missing, a row names what the instance does not have, or tasks are left out.
+        Columns are missing, a row names what the instance does not have, tasks are left out, or the
+        text is no table.
     """
-    reader = csv.DictReader(io.StringIO(text))
-    headings = reader.fieldnames or []
+    rows = _rows(text)
+    _, headings = next(rows, (1, []))
     missing = [name for name in ("task", column) if name not in headings]
     if missing:
         raise InvalidInput(Problem("line 1", ",".join(headings)[:60], f"lacks {missing}"))
@@ -40,19 +44,22 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
     with_slots = "slot" in headings
     seen = np.zeros(instance.num_tasks, dtype=np.bool_)
     problems: list[Problem] = []
-    for row in reader:
-        line = f"line {reader.line_num}"
-        task = instance.tasks.index.get(row["task"] or "", -1)
-        place = instance.nodes.index.get(row[column] or "", -1)
+    for number, values in rows:
+        line = f"line {number}"
+        row = dict(zip(headings, values, strict=False))
+        task = instance.tasks.index.get(row.get("task", ""), -1)
+        place = instance.nodes.index.get(row.get(column, ""), -1)
+        given = row.get("slot", "").strip()
         if task < 0 or seen[max(0, task)]:
             reason = "is no task of the instance" if task < 0 else "stands twice"
-            problems.append(Problem(line, row["task"], reason))
+            problems.append(Problem(line, row.get("task"), reason))
         elif place < 0:
-            problems.append(Problem(line, row[column], "is no node of the instance"))
+            problems.append(Problem(line, row.get(column), "is no node of the instance"))
+        elif given and not is_whole(given):
+            problems.append(Problem(line, given[:40], "is no slot", "a whole number, or nothing"))
         else:
             seen[task], node[task] = True, place
-            given = (row.get("slot") or "").strip()
-            slot[task] = int(given) if given.isdigit() and len(given) < 9 else -1
+            slot[task] = int(given) if given else -1
         if len(problems) > 1000:
             break
     if whole and not seen.all() and not problems:
@@ -62,3 +69,15 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
     if problems:
         raise InvalidInput(problems)
     return Places(node, slot if with_slots and (slot >= 0).any() else None)
+
+
+def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not empty, each with the number of its last line."""
+    reader = csv.reader(io.StringIO(text))
+    try:
+        for row in reader:
+            if row:
+                yield reader.line_num, row
+    except csv.Error as error:
+        remedy = "a quote may have been left open"
+        raise InvalidInput(Problem(f"line {reader.line_num}", None, str(error), remedy)) from None

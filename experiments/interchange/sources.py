@@ -87,7 +87,7 @@ def read_documents(paths: Iterable[Path]) -> list[Document]:
 
 
 def read_text(path: Path) -> str:
-    """Read a text file, also packed.
+    """Read a text file, also packed, also with a byte order mark.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def read_text(path: Path) -> str:
         It cannot be read, or is no UTF-8 text.
     """
     try:
-        return read_bytes(path, MAX_SOURCE).decode("utf-8")
+        return read_bytes(path, MAX_SOURCE).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidInput(Problem(str(path), None, "is no UTF-8 text")) from None
 

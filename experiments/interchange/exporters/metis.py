@@ -8,6 +8,7 @@ import numpy as np
 
 from experiments.interchange.declaring import Exporter
 from experiments.interchange.placing import Places
+from experiments.interchange.record import is_whole
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def read_back(text: str, instance: Instance) -> Places:
     problems = [
         Problem(f"line {i + 1}", word[:40], f"is no part from 0 to {instance.num_nodes - 1}")
         for i, word in enumerate(words)
-        if not (word.isdigit() and len(word) < 10 and int(word) < instance.num_nodes)
+        if not (is_whole(word) and int(word) < instance.num_nodes)
     ]
     if problems:
         raise InvalidInput(problems[:1000])

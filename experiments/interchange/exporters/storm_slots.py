@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.interchange.importers.storm_building import FIRST_PORT, PORTS
+from experiments.interchange.record import is_whole
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
@@ -38,7 +39,7 @@ class Ports:
         for n, name in enumerate(table.ids):
             labels = table.labels.get(n, {})
             site = labels.get("site", name)
-            ports = [int(p) for p in labels.get(PORTS, "").split(",") if p.strip().isdigit()]
+            ports = [int(p) for p in labels.get(PORTS, "").split(",") if is_whole(p.strip())]
             fresh = FIRST_PORT
             while len(ports) < min(10_000, max(0, int(table.slots[n]))):
                 if fresh not in ports:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from experiments.interchange.naming import UniqueNames
-from experiments.interchange.record import Record, words
+from experiments.interchange.record import Record, is_whole, words
 
 if TYPE_CHECKING:
     from experiments.interchange.dot import DotGraph
@@ -111,8 +111,7 @@ def _streams(
 
 def _numbered_before(name: str) -> str:
     head, dash, number = name.rpartition("-")
-    plain = number.isdigit() and len(number) < 10
-    return f"{head}{dash}{int(number) - 1}" if plain else ""
+    return f"{head}{dash}{int(number) - 1}" if is_whole(number) else ""
 
 
 def _operator(record: Record, node: str, kind: str, names: UniqueNames, ledger: Ledger) -> Operator:

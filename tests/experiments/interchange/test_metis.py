@@ -163,7 +163,12 @@ def test_fractions_are_scaled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("0\n1\n", "not the 4 tasks"), ("0\n1\n2\n0\n", "no part from 0 to 1")]
+    ("text", "told"),
+    [
+        ("0\n1\n", "not the 4 tasks"),
+        ("0\n1\n2\n0\n", "no part from 0 to 1"),
+        ("0\n1\n²\n0\n", "line 3: '²' is no part"),
+    ],
 )
 def test_partition_files_that_do_not_fit(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):

@@ -140,6 +140,14 @@ def test_names_the_format_cannot_hold() -> None:
         export_plan("storm", instance, Plan.from_indices(instance, [0]))
 
 
+def test_ports_that_are_no_numbers_are_passed_over() -> None:
+    document = cluster([1]).to_dict()
+    document["nodes"] = [{"id": "h0", "slots": 2, "labels": {"ports": "²,7000"}}]
+    instance = Instance.from_dict(document)
+    done = export_plan("storm", instance, Plan.from_indices(instance, [0], [0]))
+    assert json.loads(done.texts[""])["t"]["c0"]["conf"] == "h0#7000,1"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -92,7 +92,14 @@ def test_slots_come_back() -> None:
         ("task,from,to\nplain,a,z\n", "line 2: 'z' is no node"),
         ("task,from,to\nplain,a,a\nplain,a,a\n", "line 3: 'plain' stands twice"),
         ("task,node\nplain,a\n", "and 6 more tasks are not in the table"),
+        ("task,node\nplain\n", "line 2 is no node"),
+        ("task,from,to,slot\nplain,a,a,²\n", "line 2: '²' is no slot"),
+        ("task,from,to,slot\nplain,a,a,x\n", "line 2: 'x' is no slot"),
         ("task,place\nplain,a\n", "lacks"),
+        ("task,from,to\nplain,a,a\nplain," + "x" * 131_073, r"p: line 3 field larger than .* open"),
+        ("task,from," + "x" * 131_073, "p: line 1 field larger than"),
+        ("task,from,to\nplain,a,a\rodd", "p: line 2 new-line character seen"),
+        ("²\n", "is no placement"),
         ("hello\n", "is no placement"),
         ("", "is no placement"),
         ("{", "is not JSON"),
@@ -104,6 +111,17 @@ def test_placements_that_do_not_fit(tmp_path: Path, text: str, told: str) -> Non
     path.write_text(text)
     with pytest.raises(InvalidInput, match=told):
         read_placement(str(path), made())
+
+
+def test_tables_as_a_spreadsheet_saves_them(tmp_path: Path) -> None:
+    instance = made([0, 0, 0, 0, 0, 0, 1, 1])
+    plan = Plan.from_indices(instance, [1] * 8)
+    for name in ("csv", "moves"):
+        text = export_plan(name, instance, plan).texts[""]
+        path = tmp_path / name
+        ended = text.replace("\n", "\r\n").replace("line\r\nbreak", "line\nbreak")
+        path.write_bytes(b"\xef\xbb\xbf" + ended.encode())
+        assert read_placement(str(path), instance).node.tolist() == [1] * 8
 
 
 def test_a_plan_is_a_placement(tmp_path: Path) -> None:

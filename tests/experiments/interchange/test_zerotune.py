@@ -115,6 +115,12 @@ def test_an_edge_to_itself_stands_for_the_one_before(tmp_path: Path) -> None:
     assert any("sends to itself" in reading for reading in made.ledger.readings)
 
 
+def test_an_edge_to_itself_without_a_number_before(tmp_path: Path) -> None:
+    text = graph(edges='"q-0" -- "q-1"; "q-2" -- "q-2";').replace("q-2", "q-²")
+    with pytest.raises(InvalidInput, match="q-² -- q-² sends to itself"):
+        load(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
