@@ -21,12 +21,19 @@ MICRO = 1_000_000
 """Costs, rates and states are summed in millionths, as whole numbers: sums of these do not depend
 on the order of the events."""
 
-_WITH_OFFSET = r"(?i):\d{2}(\.\d+)?\s*(z|utc|gmt|[+-]\d{1,2}(:?\d{2})?|[a-z]+/[a-z_/]+)\s*$"
-_FROM_YEAR = r"^\s*\d{4,6}(-|\s*$)"
-"""Spark would take a time without a date, or ``today``, and put in today's date."""
+_FROM_YEAR = r"^\s*\d{4}(-|\s*$)"
+"""Spark would take a time without a date, or ``today``, and put in today's date; and ``201301`` for
+a year."""
+
+_LOCAL = r"^\s*\d{4}(-\d{1,2}){0,2}([T ][\d:.]*)?\s*$"
+"""A moment that names no offset: nothing but digits after the date. Whatever else Spark can read
+(``EST``, ``UTC+01:00``, ``Etc/GMT+5`` …) names one."""
 
 _TO_THE_MINUTE = r"(?i)([T ]\d{1,2}:\d{2})(\s*(?:[a-z]|[+-]\d).*)$"
 """Spark takes minutes without seconds, but not before an offset."""
+
+_DATED = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""Microseconds from 1970 to where the year 1 begins and the year 9999 ends."""
 
 _SPARK_TYPES = {"text": "string", "whole": "bigint", "number": "double"}
 
@@ -75,6 +82,7 @@ class Translator:
         parts = [part.try_cast("int") for part in given]
         parts += [F.lit(0)] * (6 - len(parts))
         year, month, day, hour, minute, second = parts
+        year = F.when(year.between(1, 9999), year)
         local = F.try_make_timestamp(year, month, day, hour, minute, second, F.lit("UTC"))
         return F.to_utc_timestamp(local, self.source_zone)
 
@@ -89,8 +97,13 @@ def as_text(column: Column, kind: str) -> Column:
 def moment(column: Column, zone: str) -> Column:
     """Return texts as moments; null where one is none, `zone` where it names no offset."""
     full = F.regexp_replace(F.trim(column), _TO_THE_MINUTE, "$1:00$2")
-    parsed = F.when(column.rlike(_FROM_YEAR), full).try_cast("timestamp")
-    return F.when(column.rlike(_WITH_OFFSET), parsed).otherwise(F.to_utc_timestamp(parsed, zone))
+    parsed = dated(F.when(column.rlike(_FROM_YEAR), full).try_cast("timestamp"))
+    return F.when(column.rlike(_LOCAL), F.to_utc_timestamp(parsed, zone)).otherwise(parsed)
+
+
+def dated(moments: Column) -> Column:
+    """Return moments of the years 1 to 9999; null for others, where sums of time overflow."""
+    return F.when(F.unix_micros(moments).between(*_DATED), moments)
 
 
 def typed(column: Column, kind: str, zone: str) -> Column:
@@ -130,6 +143,15 @@ def _at_least_two(function: Callable[..., Column]) -> Callable[..., Column]:
     return apply
 
 
+def _of_64_bits(number: Column) -> Column:
+    """Return numbers that a whole one can hold; null for others, which Spark stops at."""
+    return F.when(number.try_cast("bigint").isNotNull(), number)
+
+
+def _epoch(given: Column, micros_each: int) -> Column:
+    return dated(F.timestamp_micros((given.cast("double") * micros_each).try_cast("bigint")))
+
+
 def _remainder(left: Column, right: Column) -> Column:
     return F.when(right != 0, F.pmod(left, F.when(right != 0, right)))
 
@@ -147,8 +169,8 @@ _PLAIN: Mapping[str, Callable[..., Column]] = {
     "least": _at_least_two(F.least),
     "greatest": _at_least_two(F.greatest),
     "abs": lambda a: F.when(a < 0, F.try_subtract(F.lit(0), a)).otherwise(a),
-    "floor": lambda a: F.floor(a).try_cast("bigint"),
-    "ceil": lambda a: F.ceil(a).try_cast("bigint"),
+    "floor": lambda a: F.floor(_of_64_bits(a)).cast("bigint"),
+    "ceil": lambda a: F.ceil(_of_64_bits(a)).cast("bigint"),
     "round": lambda a: F.round(a).try_cast("bigint"),
     "length": lambda a: F.length(a).cast("bigint"),
     "lower": F.lower,
@@ -157,8 +179,8 @@ _PLAIN: Mapping[str, Callable[..., Column]] = {
     "substring": lambda a, b, n: F.substring(a, b.try_cast("int"), n.try_cast("int")),
     "text": lambda a: a,
     "number": lambda a: a.try_cast("double"),
-    "epoch": lambda a: F.timestamp_micros((a.cast("double") * MICRO).try_cast("bigint")),
-    "epoch_ms": lambda a: F.timestamp_micros((a.cast("double") * 1000).try_cast("bigint")),
+    "epoch": lambda a: _epoch(a, MICRO),
+    "epoch_ms": lambda a: _epoch(a, 1000),
 }
 
 _PARTS: Mapping[str, Callable[[Column], Column]] = {

@@ -54,6 +54,10 @@ CASES: dict[str, Any] = {
     "greatest(n, none)": None,
     "least(x)": 2.5,
     "abs(n)": 7,
+    "floor(1e30)": None,
+    "ceil(x * -1e30)": None,
+    "floor(number('NaN'))": None,
+    "floor(9223372036854775807)": 9223372036854775807,
     "floor(-x)": -3,
     "ceil(x)": 3,
     "round(x)": 3,
@@ -91,6 +95,15 @@ CASES: dict[str, Any] = {
     "time('yesterday')": None,
     "time('12:30:00')": None,
     "time('2013')": 1357016400000000,
+    "time('201301')": None,  # no year
+    "time('2013-07-01 00')": 1372651200000000,
+    # moments that no calendar has
+    "epoch(-9223372036854)": None,
+    "epoch_ms(9e15)": None,
+    "year(epoch(9e12))": None,
+    "timestamp(294248, 1, 1)": None,
+    "timestamp(0, 1, 1)": None,
+    "time('0000-01-01')": None,
     "time(t)": 1362898770000000,
 }
 
@@ -133,3 +146,31 @@ def test_moments_without_offset_are_local(spark: Any) -> None:
     noon = datetime(2013, 1, 1, 12, tzinfo=UTC).timestamp() * 1e6
     assert found == [noon + 5 * 3600 * 1e6, noon]
     assert date(2013, 1, 1).weekday() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"),
+    [
+        ("10:00:00 EST", 15),
+        ("10:00:00EST", 15),
+        ("10:00 CET", 9),
+        ("10:00:00 PST", 18),
+        ("10:00:00 UTC+01:00", 9),
+        ("10:00UTC+01:00", 9),
+        ("10:00:00 GMT+1", 9),
+        ("10:00:00.0 Etc/GMT+5", 15),
+        ("10:00:00 Z", 10),
+        ("10:00:00 America/Argentina/Buenos_Aires", 13),
+        ("10:00:00-05", 15),
+        ("10:00:00", 15),
+        ("10:00", 15),
+        ("10:00:00.000 ", 15),
+    ],
+)
+def test_moments_are_shifted_once(text: str, hours: int, spark: Any) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    frame = session.createDataFrame([(f"2013-01-15 {text}",)], "s string")
+    found = frame.select(F.unix_micros(moment(F.col("s"), NEW_YORK))).first()[0]
+    begin = datetime(2013, 1, 15, tzinfo=UTC).timestamp()
+    assert found / 1e6 - begin == hours * 3600
