@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _KEYS = ("length", "timezone", "start", "end", "late", "lateness")
 _LATE = ("keep", "drop", "move")
+_NO_ZONES = ("/", ".", "right/", "posix", "localtime", "Factory", "ROC")
+"""Beginnings of paths, and of names that Python knows where the system does, but Java does not."""
 
 
 def read_calendar(check: Checker, value: Any) -> Calendar | None:
@@ -61,7 +63,7 @@ def read_calendar(check: Checker, value: Any) -> Calendar | None:
 def read_zone(check: Checker, value: Any, where: str) -> str:
     """Return a time zone's name."""
     try:
-        if not isinstance(value, str) or not value or value.startswith(("/", ".")):
+        if not isinstance(value, str) or not value or value.startswith(_NO_ZONES):
             raise ValueError
         ZoneInfo(value)
     except (ValueError, ZoneInfoNotFoundError, OSError):

@@ -28,6 +28,8 @@ _DAYS = {"d": 1, "day": 1, "w": 7, "week": 7}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _UNITS = {*_SECONDS, *_DAYS, *_MONTHS}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_ABSURD = 1e15
+"""More than any unit is counted in; with hundreds of digits a length is not even a number."""
 _MONDAY = 4
 """Days from 1970-01-01, a Thursday, to the first Monday."""
 
@@ -60,6 +62,8 @@ class Length:
         if match is None or unit not in _UNITS:
             raise ValueError("is no length")
         amount = float(match[1])
+        if amount > _ABSURD:
+            raise ValueError("is absurdly long")
         if unit not in _SECONDS and not amount.is_integer():
             raise ValueError(f"must be whole {unit}s")
         if unit in _DAYS:

@@ -58,6 +58,8 @@ def test_lengths(text: str, length: Length) -> None:
         ("0.5 years", "whole years"),
         ("9999 years", "absurdly"),
         ("1000000 days", "absurdly"),
+        ("9" * 400 + " s", "absurdly"),
+        ("9" * 400 + " days", "absurdly"),
         ("", "is no length"),
     ],
 )
