@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FORMAT = "streamplace.job/1"
 MAX_JOB_BYTES = 1 << 20
+_ENDINGS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_ENDINGS |= {".json": "jsonl"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Files:
         Of CSV.
     zone
         Time zone of moments without offset.
+    multiline
+        Whether quoted values of CSV may hold line breaks.
     """
 
     where: str
@@ -59,6 +63,7 @@ class Files:
     null: str | None = None
     delimiter: str = ","
     zone: str = "UTC"
+    multiline: bool = False
 
 
 @dataclass(frozen=True)
@@ -251,6 +256,22 @@ class Job:
         assert job is not None
         return job
 
+    def with_paths(self, paths: Mapping[str, str]) -> Job:
+        """Return the job with other files for its recordings; their endings tell their formats."""
+        changed = []
+        for events in self.events:
+            kind = format_of(paths.get(events.name, "")) or events.files.format
+            changed.append(replace(events, files=replace(events.files, format=kind)))
+        return replace(self, events=tuple(changed))
+
+
+def format_of(path: str) -> str:
+    """Return the format that a path's ending tells; empty if it tells none."""
+    name = path.lower()
+    for packed in (".zip", ".gz"):
+        name = name.removesuffix(packed)
+    return next((kind for end, kind in _ENDINGS.items() if name.rstrip("/").endswith(end)), "")
+
 
 def load_job(path: str | Path) -> Job:
     """Read a job description.
@@ -263,7 +284,7 @@ def load_job(path: str | Path) -> Job:
     path = Path(path)
     try:
         document = tomllib.loads(read_bytes(path, MAX_JOB_BYTES).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
         raise InvalidInput(Problem(str(path), None, f"is not TOML: {error}")) from None
     except RecursionError:
         raise InvalidInput(Problem(str(path), None, "is nested too deeply")) from None

@@ -18,6 +18,7 @@ from experiments.traces.job import (
     Job,
     Join,
     OperatorSpec,
+    format_of,
 )
 from experiments.traces.period_reading import read_calendar, read_zone
 
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
 MAX_KEY_GROUPS = 1_000_000
 
 _TOP = ("format", "name", "description", "period", "events", "operator", "edge", "cluster")
-_FILES = ("path", "format", "columns", "null", "delimiter", "timezone")
+_FILES = ("path", "format", "columns", "null", "delimiter", "multiline", "timezone")
 _FORMATS = ("csv", "parquet", "jsonl")
-_ENDINGS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_ENDINGS |= {".json": "jsonl"}
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -142,10 +141,15 @@ class JobReader:
             check.add(f"{where}.null", null, "must be a text")
         if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\n\r\\':
             check.add(f"{where}.delimiter", delimiter, "must be one character")
+        multiline = table.get("multiline", False)
+        if not isinstance(multiline, bool):
+            check.add(f"{where}.multiline", multiline, "must be true or false")
+        elif multiline and kind != "csv":
+            check.add(f"{where}.multiline", multiline, "is of use for CSV only", "remove it")
         zone = read_zone(check, table.get("timezone", self.zone), f"{where}.timezone")
         if path is None or check.problems:
             return None
-        return Files(where, path, str(kind), columns, null, delimiter, zone)
+        return Files(where, path, str(kind), columns, null, delimiter, zone, multiline)
 
     # -- operators and edges ---------------------------------------------------------------------
 
@@ -300,10 +304,4 @@ class JobReader:
 
 
 def _by_ending(path: str) -> str:
-    name = path.lower()
-    for packed in (".zip", ".gz"):
-        name = name.removesuffix(packed)
-    for ending, kind in _ENDINGS.items():
-        if name.rstrip("/").endswith(ending):
-            return kind
-    return "csv" if path.lower().endswith(".zip") else ""
+    return format_of(path) or ("csv" if path.lower().endswith(".zip") else "")

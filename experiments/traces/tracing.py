@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.traces.folder import Manifest, TraceFolder
+from experiments.traces.folder import TraceFolder
 from experiments.traces.locating import locate
+from experiments.traces.manifest import Manifest
 from experiments.traces.periods import MAX_PERIODS, Period
 from optim.errors import InvalidInput, Problem
 
@@ -48,7 +49,8 @@ def run_trace(
     paths
         Recordings in place of those the description names.
     scratch
-        Where archives are unpacked; executors must see it. A temporary folder if not given.
+        Where archives are unpacked; executors must see it. The folder of the trace, until it is
+        done, if not given.
     config
         Spark settings.
     quiet
@@ -61,21 +63,39 @@ def run_trace(
     SparkFailed
         Spark gave up.
     """
-    from experiments.spark.session import spark_session
+    from experiments.spark.session import check_master, spark_session
 
-    folder = TraceFolder.create(output)
+    check_master(master)
     given = dict(paths or {})
     unknown = [name for name in given if name not in [e.name for e in job.events]]
     if unknown:
         remedy = f"one of {', '.join(e.name for e in job.events)}"
         raise InvalidInput([Problem("--events", n, "is no recording", remedy) for n in unknown])
+    job = job.with_paths(given)
     tell = _Talk(quiet)
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="streamplace-trace-") as unpacked:
-        located = _locate(job, given, Path(unpacked))
-        tell("starting Spark")
-        settings = {"spark.driver.memory": MEMORY, **(config or {})}
-        with spark_session(master, "streamplace trace", quick=False, config=settings) as session:
-            return _trace(session.newSession(), job, folder, located, tell)
+    settings = {"spark.driver.memory": MEMORY, **(config or {})}
+    folder = TraceFolder.create(output)
+    try:
+        with _unpacking(folder, scratch) as unpacked:
+            located = _locate(job, given, Path(unpacked))
+            tell("starting Spark")
+            with spark_session(master, "streamplace trace", quick=False, config=settings) as spark:
+                return _trace(spark.newSession(), job, folder, located, tell)
+    finally:
+        folder.clean()
+
+
+def _unpacking(folder: TraceFolder, scratch: str | Path | None) -> tempfile.TemporaryDirectory[str]:
+    """Make the folder that archives are unpacked in.
+
+    Within that of the trace the next run removes it, should this one be killed.
+    """
+    base = folder.scratch if scratch is None else Path(scratch)
+    try:
+        return tempfile.TemporaryDirectory(dir=base, prefix="unpacked-")
+    except OSError as error:
+        reason, remedy = f"cannot be written: {error.strerror}", "name a folder that is there"
+        raise InvalidInput(Problem("--scratch", str(base), reason, remedy)) from None
 
 
 Located = dict[str, dict[str, list[str]]]
@@ -138,7 +158,6 @@ def _trace(
     finally:
         for prepared in recordings:
             prepared.frame.unpersist()
-        folder.clean()
 
 
 def _write(
@@ -151,6 +170,11 @@ def _write(
 ) -> None:
     from experiments.traces.summing import Summing, lengths_frame
 
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    from experiments.spark.session import SparkFailed, cause_of
+
     periods, first = span
     summing = Summing(job, recordings, first, lengths_frame(session, periods))
     for name, frame in (
@@ -160,7 +184,13 @@ def _write(
     ):
         if frame is not None:
             tell(f"summing up {name}")
-            frame.write.parquet(folder.part_uri(name))
+            try:
+                frame.write.parquet(folder.part_uri(name))
+            except (PySparkException, Py4JJavaError) as error:
+                # what is in the files was read before: this is about Spark, memory or disks
+                reason = f"{job.name}: {name} cannot be summed up: {cause_of(error)}"
+                remedy = "look at free memory (--spark-config spark.driver.memory=…) and disks"
+                raise SparkFailed(f"{reason} ({remedy})") from error
 
 
 def _periods(job: Job, told: Mapping[str, Mapping[str, Any]]) -> tuple[list[Period], int]:

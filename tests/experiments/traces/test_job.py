@@ -32,6 +32,12 @@ def test_a_description(tmp_path: Path) -> None:
         ({"period__length": "soon"}, "is no length"),
         ({"period__timezone": "Mars/Olympus"}, "is no time zone"),
         ({"period__timezone": "../../etc/passwd"}, "is no time zone"),
+        *(
+            ({"events__clicks__timezone": zone}, "events.clicks.timezone: .* is no time zone")
+            for zone in ("localtime", "Factory", "right/UTC", "posix/Europe/Paris", "posixrules")
+        ),
+        ({"events__clicks__multiline": "yes"}, "multiline: 'yes' must be true or false"),
+        ({"events__clicks": {"path": "a.json", "time": "t", "multiline": True}}, "for CSV only"),
         ({"period__start": "x"}, "period.start: 'x' is no moment"),
         ({"period__start": "2024-01-02", "period__end": "2024-01-01"}, "must lie after"),
         ({"period__start": "2024-01-02T01:00", "period__length": "1 day"}, "must be a midnight"),
@@ -83,8 +89,18 @@ def test_everything_is_told_at_once() -> None:
     }
 
 
+def test_the_ending_of_another_path_tells_its_format() -> None:
+    found = Job.from_dict(job())
+    paths = ("a.jsonl", "a.json.gz", "A.PARQUET", "folder.parquet/", "a.txt", "a.zip", "a.csv.zip")
+    kinds = [found.with_paths({"clicks": path}).events[0].files.format for path in paths]
+    assert kinds == ["jsonl", "jsonl", "parquet", "parquet", "csv", "csv", "csv"]
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text("name = ")
+    with pytest.raises(InvalidInput, match="is not TOML"):
+        load_job(tmp_path / "job.toml")
+    (tmp_path / "job.toml").write_text(f"name = {'9' * 5000}")
     with pytest.raises(InvalidInput, match="is not TOML"):
         load_job(tmp_path / "job.toml")
     with pytest.raises(InvalidInput, match="does not exist"):
