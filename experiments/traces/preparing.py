@@ -40,7 +40,8 @@ class Prepared:
     operators, edges
         Numbers of those that take part.
     lookups
-        For each joined table its rows, and those dropped for a key that stood twice.
+        For each joined table its rows, and those dropped for a key that stood twice; the columns
+        ``m0``, ``m1`` … of `frame` tell in this order whether an event found nothing in it.
     """
 
     events: Events
@@ -89,6 +90,7 @@ def prepare(
         columns |= made.input(o, job.operators[o], entry)
     for e, edge in edges.items():
         columns |= made.edge(e, edge)
+    columns |= {f"m{i}": F.col(missed) for i, missed in enumerate(rows.missed.values())}
     frame = rows.frame.select(*(c.alias(n) for n, c in columns.items() if c is not None))
     return Prepared(events, frame, tuple(inputs), tuple(edges), lookups)
 
@@ -103,10 +105,11 @@ def _rows(
     mine = [*wanted, *(a for join in events.joins for a, _ in join.on)]
     rows = read_rows(session, events.files, paths[""], mine)
     lookups = {}
-    for join in events.joins:
-        # what is looked up stands in the expressions as name.column
+    for number, join in enumerate(events.joins):
+        # what is looked up stands in the expressions as name.column, and in the keys of later joins
         theirs = [b for _, b in join.on]
-        own = [_of_table(e, join.name) for e in wanted]
+        later = [a for other in events.joins[number + 1 :] for a, _ in other.on]
+        own = [_of_table(e, join.name) for e in (*wanted, *later)]
         table = read_rows(
             session, join.files, paths[join.name], [*theirs, *(e for e in own if e)], "t"
         )
@@ -208,7 +211,8 @@ def judge(job: Job, prepared: Prepared) -> dict[str, Any]:
     -------
     dict
         ``events``, one count for each of `FATES`, ``first`` and ``last`` bucket (or None), and for
-        every operator the events without key and without cost.
+        every operator the events without key, cost and state, for every edge those without rate;
+        for every joined table its rows, those dropped, and the events without a match.
 
     Raises
     ------
@@ -216,8 +220,9 @@ def judge(job: Job, prepared: Prepared) -> dict[str, Any]:
         A value is not of its declared type, or a cost, rate or state is negative.
     """
     counted = F.col("fate").isin(*_COUNTED)
+    names = {job.operators[o].id: o for o in prepared.operators}
     asked = {"events": F.count(F.lit(1)), "bad": F.count(BAD), "first_bad": F.min(BAD)}
-    asked |= {f"fate{i}": F.count(F.when(F.col("fate") == i, 1)) for i in range(len(FATES))}
+    asked |= {f"fate{i}": _count(F.col("fate") == i) for i in range(len(FATES))}
     asked |= {"first": F.min(F.when(counted, F.col("bucket")))}
     asked |= {"last": F.max(F.when(counted, F.col("bucket")))}
     amounts: dict[str, Expression] = {}
@@ -225,13 +230,23 @@ def judge(job: Job, prepared: Prepared) -> dict[str, Any]:
         entry = job.operators[o].input_of(prepared.events.name)
         assert entry is not None
         reached = counted & F.col(f"g{o}").isNotNull()
-        asked[f"null{o}"] = F.count(F.when(counted & F.col(f"g{o}").isNull(), 1))
+        asked[f"null{o}"] = _count(counted & F.col(f"g{o}").isNull())
         amounts[f"c{o}"] = entry.cost
-        asked[f"none_c{o}"] = F.count(F.when(reached & F.col(f"c{o}").isNull(), 1))
+        asked[f"none_c{o}"] = _count(reached & F.col(f"c{o}").isNull())
         if entry.state is not None:
             amounts[f"s{o}"] = entry.state
+            asked[f"none_s{o}"] = _count(reached & F.col(f"s{o}").isNull())
+    ends: dict[int, str] = {}
     for e in prepared.edges:
-        amounts[f"r{e}"] = job.edges[e].rate
+        edge = job.edges[e]
+        amounts[f"r{e}"] = edge.rate
+        ends[e] = f"{edge.source} → {edge.target}"
+        both = counted
+        for name in (edge.source, edge.target):
+            both = both & F.col(f"g{names[name]}").isNotNull()
+        asked[f"none_r{e}"] = _count(both & F.col(f"r{e}").isNull())
+    for i in range(len(prepared.lookups)):
+        asked[f"missed{i}"] = _count(counted & F.col(f"m{i}"))
     asked |= {f"least_{name}": F.min(F.when(counted, F.col(name))) for name in amounts}
     row = prepared.frame.agg(*(column.alias(name) for name, column in asked.items())).first()
     assert row is not None
@@ -245,7 +260,6 @@ def judge(job: Job, prepared: Prepared) -> dict[str, Any]:
     ]
     if negative:
         raise InvalidInput(negative)
-    names = {job.operators[o].id: o for o in prepared.operators}
     return {
         "events": row["events"],
         **{fate: row[f"fate{i}"] for i, fate in enumerate(FATES)},
@@ -253,5 +267,14 @@ def judge(job: Job, prepared: Prepared) -> dict[str, Any]:
         "last": row["last"],
         "without_key": {name: row[f"null{o}"] for name, o in names.items()},
         "without_cost": {name: row[f"none_c{o}"] for name, o in names.items()},
-        "lookups": prepared.lookups,
+        "without_state": {n: row[f"none_s{o}"] for n, o in names.items() if f"s{o}" in amounts},
+        "without_rate": {told: row[f"none_r{e}"] for e, told in ends.items()},
+        "lookups": {
+            name: {**told, "unmatched": row[f"missed{i}"]}
+            for i, (name, told) in enumerate(prepared.lookups.items())
+        },
     }
+
+
+def _count(condition: Column) -> Column:
+    return F.count(F.when(condition, 1))

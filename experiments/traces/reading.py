@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import csv
+from collections import Counter
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from experiments.traces.columns import Translator, as_text, typed
+from experiments.traces.columns import Translator, as_text, dated, typed
 from experiments.traces.functions import type_of
 from experiments.traces.grammar import ExpressionFault, column_names
 from optim.errors import InvalidInput, Problem
@@ -39,6 +42,8 @@ _KINDS = {
     "date": "time",
 }
 _SEPARATOR = "\x1f"
+_HEADER = 100_000
+"""Characters of a header that are looked at; `csv` takes no longer values."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +60,15 @@ class Rows:
         By name in expressions.
     files
         Where they come from.
+    missed
+        By joined table: the column that tells whether a row found nothing in it.
     """
 
     frame: DataFrame
     columns: Mapping[str, str]
     types: Mapping[str, str]
     files: Files
+    missed: Mapping[str, str] = field(default_factory=dict)
 
     def translator(self, zone: str) -> Translator:
         """Return what turns expressions over these rows into columns."""
@@ -110,9 +118,11 @@ def read_rows(
     raw = _open(session, files, paths)
     leaves = _leaves(raw.schema)
     names = {name: leaf.type for name, leaf in leaves.items()}
+    if files.format == "csv":
+        _check_csv(raw, files, paths)
+    _check_declared(files, names)
     wanted = dict.fromkeys(n for e in expressions for n in column_names(e.node))
     used = [name for name in (*wanted, *files.columns) if name in names]
-    _check_declared(files, names)
     columns, types, values, faults = {}, {}, [], []
     for number, name in enumerate(dict.fromkeys(used)):
         kind = _kind(files, name, names[name])
@@ -152,13 +162,16 @@ def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, i
     Raises
     ------
     InvalidInput
-        The keys cannot be computed, or a value of the table is not of its declared type.
+        The keys cannot be computed or are not of one type, or a value of the table is not of its
+        declared type.
     """
     mine, theirs = rows.translator(zone), table.translator(zone)
+    _check_alike(join, [(rows.kind(a), table.kind(b)) for a, b in join.on])
     left = [as_text(mine(a.node), rows.kind(a)) for a, _ in join.on]
     right = [as_text(theirs(b.node), table.kind(b)) for _, b in join.on]
-    keys = [f"{join.name}_key{i}" for i in range(len(right))]
-    safe = {name: f"{join.name}_{inner}" for name, inner in table.columns.items()}
+    tag = f"j{len(rows.missed)}"
+    keys = [f"{tag}_key{i}" for i in range(len(right))]
+    safe = {name: f"{tag}_{inner}" for name, inner in table.columns.items()}
     values = F.struct(*(F.col(table.columns[name]).alias(safe[name]) for name in safe))
     keyed = table.frame.select(
         *(column.alias(key) for column, key in zip(right, keys, strict=True)),
@@ -182,8 +195,23 @@ def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, i
     frame = frame.join(found.select(*keys, "values.*"), condition, "left")
     columns = {**rows.columns, **{f"{join.name}.{name}": inner for name, inner in safe.items()}}
     types = {f"{join.name}.{name}": kind for name, kind in table.types.items()}
-    kept = frame.select(*columns.values(), BAD)
-    return Rows(kept, columns, {**rows.types, **types}, rows.files), judged[0], counted[0] or 0
+    missed = F.col(keys[0]).isNull().alias(f"{tag}_missed")
+    kept = frame.select(*columns.values(), *rows.missed.values(), missed, BAD)
+    told = {**rows.missed, join.name: f"{tag}_missed"}
+    found_rows = Rows(kept, columns, {**rows.types, **types}, rows.files, told)
+    return found_rows, judged[0], counted[0] or 0
+
+
+def _check_alike(join: Join, kinds: Iterable[tuple[str, str]]) -> None:
+    """Refuse keys of different types: as texts, which they are compared as, they never match."""
+    remedy = "declare both columns alike, or use number(…), text(…) or time(…)"
+    problems = [
+        Problem(a.where, f"{a.text} = {b.text}", f"compares {one} with {other}", remedy)
+        for (a, b), (one, other) in zip(join.on, kinds, strict=True)
+        if one != other
+    ]
+    if problems:
+        raise InvalidInput(problems)
 
 
 def _open(session: SparkSession, files: Files, paths: Sequence[str]) -> DataFrame:
@@ -194,6 +222,8 @@ def _open(session: SparkSession, files: Files, paths: Sequence[str]) -> DataFram
         if files.format == "jsonl":
             return reader.option("primitivesAsString", True).json(list(paths))
         reader = reader.option("header", True).option("enforceSchema", False)
+        # where it leaves out columns that are not used, Spark takes lines of any length
+        reader = reader.option("columnPruning", False).option("multiLine", files.multiline)
         reader = reader.option("sep", files.delimiter).option("escape", '"')
         if files.null is not None:
             reader = reader.option("nullValue", files.null)
@@ -205,7 +235,7 @@ def _open(session: SparkSession, files: Files, paths: Sequence[str]) -> DataFram
     return frame
 
 
-def spark_trouble(error: PySparkException, files: Files) -> InvalidInput:
+def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> InvalidInput:
     """Return what Spark says about files it cannot read, in one line."""
     text = str(error).strip()
     causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
@@ -224,13 +254,50 @@ def _leaves(schema: StructType, names: str = "", path: str = "") -> dict[str, _L
     """Return what expressions can name; a column ``a.b`` goes before the field b of a column a."""
     found: dict[str, _Leaf] = {}
     inner: dict[str, _Leaf] = {}
-    for field in schema.fields:
-        name, here = names + field.name, path + _quoted(field.name)
-        if isinstance(field.dataType, StructType):
-            inner |= _leaves(field.dataType, f"{name}.", f"{here}.")
+    for part in schema.fields:
+        name, here = names + part.name, path + _quoted(part.name)
+        if isinstance(part.dataType, StructType):
+            inner |= _leaves(part.dataType, f"{name}.", f"{here}.")
         else:
-            found[name] = _Leaf(here, field.dataType.simpleString())
+            found[name] = _Leaf(here, part.dataType.simpleString())
     return inner | found
+
+
+def _check_csv(raw: DataFrame, files: Files, paths: Sequence[str]) -> None:
+    """Refuse what Spark would take, or would not tell: torn records, names that stand twice."""
+    lines = raw.sparkSession.read.text(list(paths)).select("value")
+    try:
+        # Spark adds its position to a name that stands twice, and then finds it nowhere
+        if any(name.endswith(str(i)) for i, name in enumerate(raw.columns)):
+            first = lines.first()
+            _check_header(raw.columns, files, first[0][:_HEADER] if first else "")
+        torn = None if files.multiline else lines.where(_torn(F.col("value"), files)).first()
+    except (PySparkException, Py4JJavaError) as error:
+        raise spark_trouble(error, files) from None
+    if torn is not None:
+        reason = "is a line with a quote that it does not close"
+        remedy = "multiline = true takes line breaks inside quotes"
+        raise InvalidInput(Problem(f"{files.where}.path", torn[0][:200], reason, remedy))
+
+
+def _torn(line: Column, files: Files) -> Column:
+    """Return whether a line ends inside quotes: its other half would be taken for a record."""
+    single = F.replace(line, F.lit('""'), F.lit(""))
+    quotes = F.length(single) - F.length(F.replace(single, F.lit('"'), F.lit("")))
+    opened = single.rlike(rf'(^|\Q{files.delimiter}\E)"[^"]*$')
+    return line.contains('"') & (quotes % 2 == 1) & opened
+
+
+def _check_header(columns: Sequence[str], files: Files, line: str) -> None:
+    header = next(csv.reader([line], delimiter=files.delimiter), [])
+    counts = Counter(name.lower() for name in header)
+    problems = [
+        Problem(f"{files.where}.path", name, "stands more than once in the header", "rename it")
+        for i, (name, inner) in enumerate(zip(header, columns, strict=False))
+        if counts[name.lower()] > 1 and inner == f"{name}{i}"
+    ]
+    if problems:
+        raise InvalidInput(problems)
 
 
 def _check_declared(files: Files, names: Mapping[str, str]) -> None:
@@ -266,8 +333,11 @@ def _value(raw: Column, spark: str, kind: str, files: Files) -> tuple[Column, Co
         value = typed(text, kind, files.zone)
         return value, (None if kind == "text" else text.isNotNull() & value.isNull())
     if spark in ("timestamp_ntz", "date"):
-        return F.to_utc_timestamp(raw.cast("timestamp"), files.zone), None
-    to = {"text": "string", "whole": "bigint", "number": "double", "time": "timestamp"}
+        local = F.when(F.year(raw).between(1, 9999), raw).cast("timestamp")
+        return F.to_utc_timestamp(local, files.zone), None
+    if kind == "time":
+        return dated(raw), None
+    to = {"text": "string", "whole": "bigint", "number": "double"}
     return raw.cast(to[kind]), None
 
 

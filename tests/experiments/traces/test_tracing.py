@@ -224,7 +224,7 @@ def test_a_joined_table_is_looked_up(tmp_path: Path) -> None:
     # a, a, b, and one that the table lacks; of the two rows of b the least counts
     assert by_operator(found)[(0, "page")] == (4, 10.0)
     told = found.manifest.recordings["clicks"]
-    assert told["lookups"] == {"info": {"rows": 5, "doubled": 1}}
+    assert told["lookups"] == {"info": {"rows": 5, "doubled": 1, "unmatched": 1}}
     assert told["without_cost"]["page"] == 1
 
 
