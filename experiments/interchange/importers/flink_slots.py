@@ -40,7 +40,8 @@ def is_sharing(
     used, total = sum(busy.values()), len(pairs)
     told = f"told by {used} slots in use and {total} subtasks"
     if len(busy) < len(managers) or used > total or not total:
-        why = f"{used} slots are in use by {total} subtasks" if busy else "freeSlots is missing"
+        untold = len(busy) < len(managers)
+        why = "freeSlots is missing" if untold else f"{used} slots in use, {total} subtasks"
         ledger.reading(f"slots are taken as shared by the vertices, Flink's default: {why}")
         return True
     if used == total and all(running[m.id] <= m.slots for m in managers):
