@@ -71,7 +71,9 @@ def random_instance(seed: int) -> Instance:
         for k in range(t)
     ]
     if rng.random() < 0.3:
-        tasks[0]["allowed"] = [f"n{rng.integers(n)}"]
+        only = int(rng.integers(n))  # where it is, if that is where it may be: else one that stays
+        stays = tasks[0]["node"] == f"n{only}" or not nodes[only]["leaving"]
+        tasks[0]["allowed"] = [f"n{only if stays else 0}"]
     every = [(a, b) for a in range(t) for b in range(a + 1, t)]
     some = rng.permutation(len(every))[: int(rng.integers(1, len(every) + 1))]
     limits: dict[str, Any] = {}
