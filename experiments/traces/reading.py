@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -42,6 +43,7 @@ _KINDS = {
     "date": "time",
 }
 _SEPARATOR = "\x1f"
+_UNKNOWN_ZONE = re.compile(r"INVALID_TIMEZONE\W+The timezone: (\S+)")
 _HEADER = 100_000
 """Characters of a header that are looked at; `csv` takes no longer values."""
 
@@ -238,6 +240,9 @@ def _open(session: SparkSession, files: Files, paths: Sequence[str]) -> DataFram
 def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> InvalidInput:
     """Return what Spark says about files it cannot read, in one line."""
     text = str(error).strip()
+    if unknown := _UNKNOWN_ZONE.search(text):
+        remedy = "take another name of the same time, or a newer Java"
+        return InvalidInput(Problem("timezone", unknown[1], "is not known to this Java", remedy))
     causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
     told = (causes[-1].removeprefix("Caused by: ") if causes else text.splitlines()[0])[:300]
     return InvalidInput(Problem(f"{files.where}.path", files.path, f"cannot be read: {told}"))

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from experiments.traces.folder import TraceFolder
-from experiments.traces.job import Job
+from experiments.traces.job import Files, Job
+from experiments.traces.reading import spark_trouble
 from experiments.traces.tracing import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, by_operator, job, rows, write_jsonl
@@ -82,6 +83,14 @@ def test_names_may_end_with_their_position(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"there is no column 'k'"):
         told(tmp_path, LINE, header=header, operator__0__key="k")
     assert by_operator(told(tmp_path, LINE, header=header, operator__0__key="k1"))
+
+
+def test_a_zone_that_java_does_not_know_is_told() -> None:
+    from pyspark.errors import PySparkException
+
+    text = "[INVALID_TIMEZONE] The timezone: Mars/Olympus is invalid. The timezone must be either …"
+    message = str(spark_trouble(PySparkException(text), Files("events.e", "e.csv", "csv")))
+    assert message.startswith("timezone: 'Mars/Olympus' is not known to this Java")
 
 
 def test_another_recording_may_be_of_another_format(tmp_path: Path) -> None:

@@ -312,7 +312,7 @@ def test_no_event_counts(tmp_path: Path) -> None:
 
 
 def test_lines_that_are_torn_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "events.csv").write_text("at,user,page,size\n2024-01-01T00:00Z,ann\n")
+    (tmp_path / "events.csv").write_text("at,user,page,size,unused\n2024-01-01T00:00Z,ann\n")
     with pytest.raises(InvalidInput, match="cannot be read"):
         run_trace(Job.from_dict(job(), tmp_path), tmp_path / "out")
 
