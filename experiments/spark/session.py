@@ -6,20 +6,20 @@ import contextlib
 import logging
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import warnings
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from experiments.spark.java import find_java
 from experiments.spark.shipping import build_zip
 from optim.errors import InvalidInput, Problem, StreamplaceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
@@ -141,34 +141,109 @@ def start_session(
     java = find_java()
     logger.debug("Java %d of %s in %s", java.version, java.source, java.home)
     with _environment(_variables(master, str(java.home))), tempfile.TemporaryFile() as log:
-        context = _start_context(chosen, log)
-        from pyspark.sql import SparkSession
-
-        session = SparkSession.builder.getOrCreate()
-    context.setLogLevel(chosen["spark.log.level"])
-    if not is_local(master):
-        context.addPyFile(str(build_zip()))
-    return session
+        return _start(chosen, log)
 
 
-def _start_context(chosen: Mapping[str, str], log: IO[bytes]) -> SparkContext:
+def _start(chosen: Mapping[str, str], log: IO[bytes]) -> SparkSession:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from py4j.protocol import Py4JError
         from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkException
         from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+    master = chosen["spark.master"]
+    _silence()
     conf = SparkConf()
     for name, value in chosen.items():
         conf.set(name, value)
+    started: list[subprocess.Popen[bytes]] = []
     try:
-        # A JVM that an earlier session of this process left behind is used again.
-        gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})
-        return SparkContext(conf=conf, gateway=gateway)
+        with _recording(started):
+            # A JVM that an earlier session of this process left behind is used again.
+            gateway = SparkContext._gateway or launch_gateway(conf, {"stdout": log, "stderr": log})
+        context = SparkContext(conf=conf, gateway=gateway)
+        session = SparkSession.builder.getOrCreate()
+        context.setLogLevel(chosen["spark.log.level"])
+        if not is_local(master):
+            context.addPyFile(str(build_zip()))
+        return session
     except (Py4JError, PySparkException, OSError) as error:
-        raise SparkFailed(
-            f"Spark did not start on {chosen['spark.master']}: {_first_line(error)}{_tail(log)}"
-        ) from error
+        # asked before the JVM is ended: the text of its errors lies there
+        reason = f"Spark did not start on {master}: {_first_line(error)}{_tail(log)}"
+        _leave_nothing(started)
+        raise SparkFailed(reason) from error
+    except BaseException:
+        _leave_nothing(started)
+        raise
+
+
+def _silence() -> None:
+    """Silence loggers that tell, with pages of traceback, what is raised as well."""
+    from pyspark.logger import PySparkLogger
+
+    for logger in (
+        logging.getLogger("py4j"),
+        PySparkLogger.getLogger("SQLQueryContextLogger"),
+        PySparkLogger.getLogger("DataFrameQueryContextLogger"),
+    ):
+        logger.setLevel(logging.CRITICAL + 1)
+    # some of what py4j tells goes to no logger of its own
+    logging.getLogger().addFilter(_not_of_py4j)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return "py4j" not in Path(record.pathname).parts
+
+
+@contextlib.contextmanager
+def _recording(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Note the process of the JVM, which `launch_gateway` tells only when it has succeeded.
+
+    Interrupted before, it would leave the JVM behind for good: that ignores Ctrl-C, and does not
+    find where to tell its port.
+    """
+    from pyspark import java_gateway
+
+    module: Any = java_gateway
+
+    class Recorded(subprocess.Popen):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            started.append(self)
+            super().__init__(*args, **options)
+
+    before = module.Popen
+    module.Popen = Recorded
+    try:
+        yield
+    finally:
+        module.Popen = before
+
+
+def _leave_nothing(started: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End the JVM of a session that did not come to be, and forget what Python knows of it."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    if not started:
+        if context is not None:
+            context.stop()
+        return
+    for process in started:
+        if hasattr(process, "pid"):
+            process.kill()
+            process.wait()
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
+
+
+def cause_of(error: BaseException) -> str:
+    """Return what Spark gives as the deepest cause of an error, in one line."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return (causes[-1].removeprefix("Caused by: ") if causes else lines[0])[:300]
 
 
 def _first_line(error: BaseException) -> str:

@@ -168,12 +168,11 @@ def _write(
     span: tuple[Sequence[Period], int],
     tell: Callable[[str], None],
 ) -> None:
-    from experiments.traces.summing import Summing, lengths_frame
-
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     from experiments.spark.session import SparkFailed, cause_of
+    from experiments.traces.summing import Summing, lengths_frame
 
     periods, first = span
     summing = Summing(job, recordings, first, lengths_frame(session, periods))
