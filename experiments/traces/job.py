@@ -260,8 +260,11 @@ class Job:
         """Return the job with other files for its recordings; their endings tell their formats."""
         changed = []
         for events in self.events:
-            kind = format_of(paths.get(events.name, "")) or events.files.format
-            changed.append(replace(events, files=replace(events.files, format=kind)))
+            path = paths.get(events.name, events.files.path)
+            kind = events.files.format
+            if events.name in paths:
+                kind = format_of(path) or kind
+            changed.append(replace(events, files=replace(events.files, path=path, format=kind)))
         return replace(self, events=tuple(changed))
 
 

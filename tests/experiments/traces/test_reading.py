@@ -93,13 +93,17 @@ def test_a_zone_that_java_does_not_know_is_told() -> None:
     assert message.startswith("timezone: 'Mars/Olympus' is not known to this Java")
 
 
-def test_another_recording_may_be_of_another_format(tmp_path: Path) -> None:
+def test_another_recording_may_be_of_another_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # such paths are relative to the working folder
     write_jsonl(tmp_path / "other.jsonl", EVENTS)
     description = Job.from_dict(job(), tmp_path)
-    found = run_trace(
-        description, tmp_path / "out", paths={"clicks": str(tmp_path / "other.jsonl")}
-    )
+    found = run_trace(description, tmp_path / "out", paths={"clicks": "other.jsonl"})
     assert by_operator(found)[(0, "user")] == (3, 7.5)
+    (tmp_path / "torn.csv").write_text(f"{HEADER}\n2024\n")
+    with pytest.raises(InvalidInput, match=r"torn\.csv' cannot be read"):
+        run_trace(description, tmp_path / "out", paths={"clicks": "torn.csv"})
 
 
 def test_moments_outside_the_years_that_calendars_have_are_none(tmp_path: Path) -> None:
