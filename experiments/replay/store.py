@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from experiments.replay.cluster import Cluster
-from experiments.replay.deployment import Deployment
-from experiments.replay.framework import State
+from experiments.replay.stored import read_rows, read_state
 from optim.errors import InvalidInput, Problem
 from optim.files import read_bytes, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from experiments.replay.framework import State
 
 MARKER = "replay.json"
 FORMAT = "streamplace.replay/1"
@@ -60,12 +58,14 @@ class ReplayFolder:
         Raises
         ------
         InvalidInput
-            The folder holds another replay, or something else.
+            The folder holds another replay, a damaged one, or something else.
         """
         marker = self.path / MARKER
         content = json.loads(json.dumps({"format": FORMAT, **record}))
         if marker.is_file():
-            known = json.loads(read_bytes(marker))
+            known = _json(marker)
+            if not isinstance(known, dict) or known.get("format") != FORMAT:
+                raise self._wrong(f"holds a {MARKER} that is no record of a replay")
             if known != content:
                 changed = [key for key in content if known.get(key) != content[key]]
                 reason = f"holds another replay: {', '.join(changed) or 'its record'} differs"
@@ -80,12 +80,23 @@ class ReplayFolder:
         return InvalidInput(Problem("--output", str(self.path), reason, "choose another folder"))
 
     def load(self, policy: str) -> Progressed:
-        """Return how far a policy is."""
+        """Return how far a policy is.
+
+        Raises
+        ------
+        InvalidInput
+            What is stored is damaged.
+        """
         path = self._state_path(policy)
         if not path.is_file():
             return Progressed([], [], None)
-        content = json.loads(read_bytes(path))
-        return Progressed(content["rows"], content["seconds"], _read_state(content["state"]))
+        content = _json(path)
+        try:
+            rows, seconds = read_rows(content, policy)
+            return Progressed(rows, seconds, read_state(content.get("state")))
+        except ValueError as error:
+            remedy = "remove it to begin this policy anew, or choose another folder"
+            raise InvalidInput(Problem(str(path), None, str(error), remedy)) from None
 
     def save(self, policy: str, progressed: Progressed) -> None:
         """Store rows and state of a policy, both or neither."""
@@ -104,6 +115,14 @@ class ReplayFolder:
         return self.path / _STATES / f"{name}-{mark}.json.gz"
 
 
+def _json(path: Path) -> Any:
+    """Return the content of a file; ``None`` where it is no JSON."""
+    try:
+        return json.loads(read_bytes(path))
+    except (ValueError, RecursionError):
+        return None
+
+
 def _state_dict(state: State) -> dict[str, Any]:
     deployment = state.deployment
     split = not deployment.is_whole
@@ -117,16 +136,3 @@ def _state_dict(state: State) -> dict[str, Any]:
         "start_load": state.start_load,
         "changed": state.changed,
     }
-
-
-def _read_state(value: Mapping[str, Any]) -> State:
-    deployment = Deployment.whole(np.array(value["places"], dtype=np.int64))
-    if value["second"] is not None:
-        places = np.column_stack([deployment.node, np.array(value["second"], dtype=np.int64)])
-        deployment = Deployment(places, np.array(value["share"]))
-    if value["merge"] is not None:
-        merge = np.array(value["merge"])
-        deployment = Deployment(deployment.places, deployment.share, merge)
-    deployment = replace(deployment, memory=value.get("memory", {}))
-    cluster = Cluster.from_dict(value["cluster"])
-    return State(cluster, deployment, value["start_load"], value["changed"])

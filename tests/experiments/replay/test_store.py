@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +13,20 @@ import pytest
 from experiments.replay.cluster import Cluster
 from experiments.replay.deployment import Deployment
 from experiments.replay.framework import State
+from experiments.replay.rows import COLUMNS
 from experiments.replay.store import Progressed, ReplayFolder
+from optim.errors import InvalidInput
 
 CLUSTER = Cluster(("n0", "added-2"), (0, 0), (True, False), 2)
 WHOLE = Deployment.whole([1, 0, 1])
 SPLIT = Deployment(np.array([[0, 1], [1, 1]]), np.array([0.1, 1.0]), np.array([0.3, 0.0]))
+
+
+def row(policy: str, **changes: Any) -> dict[str, Any]:
+    """Return a row with something in every column."""
+    filled = {"string": "x", "int64": 0, "float64": 1.5, "bool": True}
+    values = {column.name: filled[column.type] for column in COLUMNS}
+    return values | {"policy": policy, "load_distance_before": None} | changes
 
 
 @pytest.mark.parametrize("deployment", [WHOLE, SPLIT], ids=["whole", "split"])
@@ -22,7 +34,7 @@ def test_round_trip(tmp_path: Path, deployment: Deployment) -> None:
     folder = ReplayFolder(tmp_path / "out")
     folder.open({"seed": 1})
     assert folder.load("a").state is None
-    rows = [{"policy": "a", "period": 0, "load_distance": 0.1 + 0.2}]
+    rows = [row("a", load_distance=0.1 + 0.2)]
     folder.save("a", Progressed(rows, [1.5], State(CLUSTER, deployment, 50.25, 7)))
     folder.open({"seed": 1})
     found = folder.load("a")
@@ -43,8 +55,77 @@ def test_policies_of_like_names_keep_apart(tmp_path: Path) -> None:
     folder = ReplayFolder(tmp_path / "out")
     folder.open({})
     for number, name in enumerate(("flux:a=1", "flux_a=1", "flux/../a=1")):
-        rows = [{"number": number}]
+        rows = [row(name, nodes=number)]
         folder.save(name, Progressed(rows, [0.0], State(CLUSTER, WHOLE, 1.0)))
-    assert [folder.load(n).rows[0]["number"] for n in ("flux:a=1", "flux_a=1")] == [0, 1]
-    assert folder.load("flux/../a=1").rows[0]["number"] == 2
+    assert [folder.load(n).rows[0]["nodes"] for n in ("flux:a=1", "flux_a=1")] == [0, 1]
+    assert folder.load("flux/../a=1").rows[0]["nodes"] == 2
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["policies", "replay.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", '{"format": "streamplace.replay/1", "se', "[]", "5", "{}", '"x"', "\x00", "[" * 99999],
+)
+def test_a_record_that_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / "replay.json").write_text(text)
+    with pytest.raises(InvalidInput, match=r"no record of a replay \(choose another folder\)"):
+        ReplayFolder(tmp_path).open({"seed": 1})
+    assert (tmp_path / "replay.json").read_text() == text
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """The state file of a policy."""
+    folder = ReplayFolder(tmp_path / "out")
+    folder.open({})
+    folder.save("a", Progressed([row("a")], [0.5], State(CLUSTER, SPLIT, 1.0)))
+    assert folder.load("a").seconds == [0.5]
+    (path,) = (tmp_path / "out" / "policies").iterdir()
+    return path
+
+
+def refused(path: Path, content: str | bytes) -> str:
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data))
+    with pytest.raises(InvalidInput) as caught:
+        ReplayFolder(path.parent.parent).load("a")
+    assert "remove it to begin this policy anew" in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"policy": "b"}', b"\xff", "{"])
+def test_a_state_file_of_something_else(content: str | bytes, stored: Path) -> None:
+    assert "is no state of the policy a" in refused(stored, content)
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "reason"),
+    [
+        ("rows", [], "has no rows"),
+        ("rows", [{}], "has no row of a for period 0"),
+        ("rows", [row("a"), row("a")], "has no row of a for period 1"),
+        ("rows", [row("a", nodes="many")], "without nodes for period 0"),
+        ("seconds", [], "has no seconds"),
+        ("seconds", [float("nan")], "has no seconds"),
+        ("state", None, "has no state"),
+        ("state", {}, "has no cluster"),
+        ("state.cluster.ids", ["n", "n"], "has no cluster"),
+        ("state.cluster.base", [0], "has no cluster.base"),
+        ("state.places", [0, 2], "has no places, or a wrong one"),
+        ("state.places", 5, "has no places"),
+        ("state.second", [0], "has no second"),
+        ("state.share", [0.5, 1.5], "has no share"),
+        ("state.merge", [1.0], "has no merge"),
+        ("state.memory", {"x": ["y"]}, "has no memory.x"),
+        ("state.start_load", None, "has no start_load"),
+        ("state.changed", 1.5, "no changed"),
+    ],
+)
+def test_a_state_file_that_is_damaged(where: str, value: Any, reason: str, stored: Path) -> None:
+    content = json.loads(gzip.decompress(stored.read_bytes()))
+    *parents, last = where.split(".")
+    table = content
+    for parent in parents:
+        table = table[parent]
+    table[last] = value
+    assert reason in refused(stored, json.dumps(content))
