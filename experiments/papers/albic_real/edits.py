@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from optim.files import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,5 +56,8 @@ def write_edits(folder: Path, reduced: bool) -> dict[str, str]:
         )
         swapped = rng.choice(ARTICLES, ARTICLES // 100, replace=False)
         article[swapped] = rng.permutation(article[swapped])
-    pq.write_table(pa.concat_tables(parts), path)
+    buffer = io.BytesIO()
+    pq.write_table(pa.concat_tables(parts), buffer)
+    # half a file would be taken for a whole one by the next run
+    write_atomic(path, buffer.getvalue())
     return {"edits": str(path)}

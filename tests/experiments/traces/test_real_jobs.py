@@ -69,3 +69,25 @@ def test_the_edits_repeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert period.nunique() == edits.PERIODS_REDUCED
     popular = frame["article"].value_counts(normalize=True)
     assert popular.iloc[0] > 20 / edits.ARTICLES
+
+
+def test_edits_are_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(edits, "EDITS_A_PERIOD", 500)
+    write = pq.write_table
+
+    def killed(table: object, where: object) -> None:
+        write(table, where)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pq, "write_table", killed)
+        with pytest.raises(KeyboardInterrupt):
+            edits.write_edits(tmp_path, reduced=True)
+    assert list(tmp_path.iterdir()) == []
+    path = edits.write_edits(tmp_path, reduced=True)["edits"]
+    assert [p.name for p in tmp_path.iterdir()] == ["edits.parquet"]
+    assert pq.read_table(path).num_rows > 0
