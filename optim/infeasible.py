@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 4_000_000
 _NAMED = 20
+_ROUNDING = 1e-6
+"""Part of the tolerance that is left to the referee's own rounding."""
 
 
 def quick_proofs(instance: Instance) -> list[Violation]:
@@ -36,30 +38,33 @@ def quick_proofs(instance: Instance) -> list[Violation]:
     ]
 
 
-def fits(load: Floats, headroom: Floats) -> Bools:
-    """Whether loads (…, R) fit headrooms (…, R) on every resource, rounding allowed."""
-    slack = slack_allowed(np.where(np.isfinite(headroom), headroom, 0.0))
-    return (load <= headroom + slack).all(axis=-1)
+def _slack(bound: Floats) -> Floats:
+    """What the referee lets a load exceed a bound by, and a little more for its rounding."""
+    return np.asarray((1 + _ROUNDING) * slack_allowed(np.where(np.isfinite(bound), bound, 0.0)))
+
+
+def _bounds(instance: Instance) -> Floats:
+    """(N, R) what a node may carry, background included; ``inf`` for no bound."""
+    return np.asarray(instance.nodes.capacity * instance.limits.max_utilisation)
+
+
+def _most(instance: Instance) -> Floats:
+    """(N, R) load that may be placed; the tolerance is that of the bound, not of what is left."""
+    return instance.headroom + _slack(_bounds(instance))
 
 
 def _background(instance: Instance) -> Iterator[Violation]:
     """A node, or link, whose background alone exceeds what may be used."""
-    for n, r in np.argwhere(~fits_each(np.zeros(()), instance.headroom)):
+    for n, r in np.argwhere(_most(instance) < 0):
         where = f"{instance.nodes.ids[n]}.{instance.resources[r]} (background)"
         needed = float(instance.nodes.background[n, r])
         available = needed + float(instance.headroom[n, r])
         yield Violation("capacity", where, needed - available, needed, available)
     room = instance.links.capacity * instance.limits.max_link_utilisation
-    for i in np.flatnonzero(~fits_each(instance.links.background, room)):
+    for i in np.flatnonzero(instance.links.background > room + _slack(room)):
         needed, available = float(instance.links.background[i]), float(room[i])
         where = f"{instance.links.ids[i]} (background)"
         yield Violation("links", where, needed - available, needed, available)
-
-
-def fits_each(load: Floats, headroom: Floats) -> Bools:
-    """Elementwise `fits`."""
-    slack = slack_allowed(np.where(np.isfinite(headroom), headroom, 0.0))
-    return np.asarray(load <= headroom + slack)
 
 
 def _tasks_that_fit_nowhere(instance: Instance) -> Iterator[Violation]:
@@ -67,17 +72,17 @@ def _tasks_that_fit_nowhere(instance: Instance) -> Iterator[Violation]:
     restricted = np.zeros(instance.num_tasks, dtype=np.bool_)
     restricted[instance.tasks.restricted] = True
     free = np.flatnonzero(~restricted)
-    rooms = np.unique(instance.headroom, axis=0)
+    most = _most(instance)
+    rooms = np.unique(most, axis=0)
     loads, which = np.unique(instance.tasks.load[free], axis=0, return_inverse=True)
     hopeless = np.zeros(len(loads), dtype=np.bool_)
     step = max(1, _CHUNK // max(1, rooms.size))
     for start in range(0, len(loads), step):
         part = loads[start : start + step, None, :]
-        hopeless[start : start + step] = ~fits(part, rooms[None, :, :]).any(axis=1)
+        hopeless[start : start + step] = ~_fits(part, rooms[None, :, :]).any(axis=1)
     lost = free[hopeless[which.reshape(-1)]].tolist()
     for task in instance.tasks.restricted.tolist():
-        places = instance.headroom[instance.allowed_mask(task)]
-        if not fits(instance.tasks.load[task], places).any():
+        if not _fits(instance.tasks.load[task], most[instance.allowed_mask(task)]).any():
             lost.append(task)
     for task in lost[:_NAMED]:
         yield _nearest_miss(instance, task)
@@ -85,6 +90,11 @@ def _tasks_that_fit_nowhere(instance: Instance) -> Iterator[Violation]:
         yield Violation(
             "capacity", f"{len(lost) - _NAMED} more tasks", len(lost) - _NAMED, 1.0, 0.0
         )
+
+
+def _fits(load: Floats, most: Floats) -> Bools:
+    """Whether loads (…, R) keep what may be placed (…, R) on every resource."""
+    return np.asarray((load <= most).all(axis=-1))
 
 
 def _nearest_miss(instance: Instance, task: int) -> Violation:
@@ -104,10 +114,10 @@ def _nearest_miss(instance: Instance, task: int) -> Violation:
 
 def _total_demand(instance: Instance) -> Iterator[Violation]:
     """More load of a resource than all nodes together may take."""
+    # the tolerance twice: once each node's own, once for sums over many tasks
+    most = np.maximum(_most(instance) + _slack(_bounds(instance)), 0.0).sum(axis=0)
     room = np.maximum(instance.headroom, 0.0).sum(axis=0)
-    for r in np.flatnonzero(
-        ~fits_each(instance.total_load, room * (1 + 1e-9) + 1e-6 * instance.num_nodes)
-    ):
+    for r in np.flatnonzero(instance.total_load > most):
         needed, available = float(instance.total_load[r]), float(room[r])
         where = f"all nodes.{instance.resources[r]}"
         yield Violation("capacity", where, needed - available, needed, available)
@@ -117,8 +127,9 @@ def _total_minimum(instance: Instance) -> Iterator[Violation]:
     """Lower load bounds that all load together cannot reach."""
     least = np.where(instance.open_nodes[:, None], instance.nodes.min_load, 0.0)
     missing = np.maximum(least - instance.nodes.background, 0.0).sum(axis=0)
-    slack = 1e-6 * instance.num_nodes
-    for r in np.flatnonzero(~fits_each(missing, instance.total_load * (1 + 1e-9) + slack)):
+    short = least - 2 * _slack(least) - instance.nodes.background
+    proven = np.maximum(short, 0.0).sum(axis=0)
+    for r in np.flatnonzero(proven > instance.total_load):
         needed, available = float(missing[r]), float(instance.total_load[r])
         where = f"all nodes.{instance.resources[r]}"
         yield Violation("min_load", where, needed - available, needed, available)
