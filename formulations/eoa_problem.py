@@ -154,8 +154,10 @@ class EoaProblem:
             return None
         if self.num_free and len(np.unique(capacity[reached])) > 1:
             return None
-        share = float(self.load[:, 0].sum()) / float(capacity[reached].max(initial=1.0))
-        return (float((self.base / capacity)[counted].sum()) + share) / int(counted.sum())
+        share = float((self.base[counted] / capacity[counted]).sum())
+        if self.num_free:
+            share += float(self.load[:, 0].sum()) / float(capacity[reached].max())
+        return share / int(counted.sum())
 
     def placement(self, place: Ints) -> Ints:
         """(T,) node indices from (F,) ones."""
