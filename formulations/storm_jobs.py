@@ -92,6 +92,12 @@ def storm_jobs(instance: Instance, method: str) -> StormJobs:
     )
 
 
+def alike_in_slots(instance: Instance, jobs: StormJobs) -> bool:
+    """Whether nodes that load cannot tell apart are alike in their slots, too."""
+    capacity = instance.nodes.slot_capacity
+    return bool((jobs.slots == jobs.slots[:1]).all() and (capacity == capacity[:1]).all())
+
+
 def check_topologies(instance: Instance, method: str) -> None:
     """Refuse components and tasks that belong to no topology where the instance has topologies.
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.imc_milp import build
+from formulations.storm_jobs import alike_in_slots
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -117,10 +118,9 @@ def build_workers(
     UnsuitableMethod
         Too many products.
     """
-    alike = len(set(jobs.slots.tolist())) == 1
     placement = build(
         instance,
-        break_symmetry=alike,
+        break_symmetry=alike_in_slots(instance, jobs),
         whole_products=whole_products,
         most_products=most_products,
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from formulations.imc_common import relabelled
 from formulations.storm_direct import split_all
+from formulations.storm_jobs import alike_in_slots
 from optim.grouping import node_classes
 from optim.measures import imc_gain_of
 from optim.referee import evaluate_indices
@@ -56,7 +57,7 @@ def _gain(instance: Instance, start: Start) -> float:
 def _with_slots(instance: Instance, jobs: StormJobs, node: Integers, given: bool) -> Start | None:
     if node.min(initial=0) < 0 or not instance.open_nodes[node].all():
         return None
-    if len(set(jobs.slots.tolist())) == 1:  # the linearised form numbers identical nodes
+    if alike_in_slots(instance, jobs):  # the linearised form numbers identical nodes
         node = relabelled(node.astype(np.int32), node_classes(instance)).astype(np.int64)
     workers = workers_of(instance, jobs, node)
     if workers is None:
