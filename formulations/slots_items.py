@@ -60,8 +60,9 @@ class Items:
         """
         shared = ~self.exclusive
         sizes = (self.memory,) if pooled else (self.cpu, self.memory)
-        totals = (float((self.count * size)[shared].sum()) / FULL for size in sizes)
-        rest = max(int(np.ceil(total - 1e-9 - 2 * ROUNDING / FULL)) for total in totals)
+        totals = (float((self.count * size)[shared].sum()) for size in sizes)
+        # every slot has the rounding, not all of them together
+        rest = max(int(np.ceil(total / (FULL + ROUNDING) - 1e-9)) for total in totals)
         return max(1, self.num_exclusive + rest)
 
 

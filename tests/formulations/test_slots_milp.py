@@ -244,6 +244,16 @@ def test_threads_are_booked_so_that_the_model_is_kept() -> None:
     assert solve(made, "slots-milp", items="threads").feasible
 
 
+@pytest.mark.parametrize(("cpu", "rate"), [(50.0, 8), (50.0000002, 8), (33.3333335, 12)])
+def test_every_slot_has_the_rounding(cpu: float, rate: float) -> None:
+    """Two threads of 50.0000002 % share a slot, and so do two more: four slots, not five."""
+    models = {"m": points((1, 1, cpu, 1)), "s": points((1, 100, cpu, 1))}
+    made = model_instance(models, {"work": "m"}, rate=rate)
+    result = solve(made, "slots-milp", items="threads")
+    assert result.feasible
+    assert (result.objective.value, result.bound) == (4, 4)
+
+
 def test_maximal_patterns_by_hand() -> None:
     found = maximal_patterns([[50, 30], [10, 10]], [2, 3], [100, 100], 100)
     assert found is not None
