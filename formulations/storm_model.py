@@ -18,6 +18,7 @@ import numpy as np
 
 from formulations.imc_milp import build
 from formulations.storm_jobs import alike_in_slots
+from optim.placing.room import slot_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -242,12 +243,11 @@ def _slot_limits(
     limit = instance.limits.max_tasks_per_slot
     if limit is not None:
         model.add_rows("tasks in slot", -np.inf, float(limit), place, y, 1.0, len(places))
-    capacity = instance.nodes.slot_capacity[places[:, 0]]
+    room = slot_room(instance)[places[:, 0]]
     for r, name in enumerate(instance.resources):
-        if np.isfinite(capacity[:, r]).any():
-            load = instance.tasks.load[task, r]
-            room = capacity[:, r]
-            model.add_rows(f"slot.{name}", -np.inf, room, place, y, load, len(places))
+        if np.isfinite(room[:, r]).any():
+            load, most = instance.tasks.load[task, r], room[:, r]
+            model.add_rows(f"slot.{name}", -np.inf, most, place, y, load, len(places))
 
 
 def _slot_products(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.placing.room import slot_room
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -28,12 +30,12 @@ def greedy_split(instance: Instance, tasks: Integers, workers: int, node: int) -
     order = np.argsort(-rate.sum(axis=1), kind="stable")
     limit = instance.limits.max_tasks_per_slot
     most = len(tasks) if limit is None else int(limit)
-    capacity = instance.nodes.slot_capacity[node] * (1 + 1e-12)
+    room = slot_room(instance)[node]
     load = instance.tasks.load[tasks]
     worker = np.full(len(tasks), -1, dtype=np.int64)
     held, used = np.zeros(workers, dtype=np.int64), np.zeros((workers, load.shape[1]))
     for done, task in enumerate(order.tolist()):
-        fits = (held < most) & (used + load[task] <= capacity).all(axis=1)
+        fits = (held < most) & (used + load[task] <= room).all(axis=1)
         empty = held == 0
         if len(tasks) - done <= int(empty.sum()):
             fits &= empty

@@ -24,6 +24,12 @@ def placing_room(instance: Instance) -> Floats:
     return instance.headroom + 0.5 * slack_allowed(np.where(np.isfinite(bound), bound, 0.0))
 
 
+def slot_room(instance: Instance) -> Floats:
+    """(N, R) load that one slot takes, half of the referee's tolerance added; ``inf`` for any."""
+    bound = instance.nodes.slot_capacity
+    return np.asarray(bound + 0.5 * slack_allowed(np.where(np.isfinite(bound), bound, 0.0)))
+
+
 def placing_floor(instance: Instance) -> Floats:
     """(N, R) load to place for `min_load`, half the tolerance off; ``-inf`` for none."""
     least = instance.nodes.min_load

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from formulations.storm_splits import greedy_split
 from optim.instance import Instance
 from optim.plan import Plan
-from optim.referee import evaluate
+from optim.referee import evaluate, evaluate_indices
 from optim.solving import solve
 from tests.formulations.storm_cases import brute_force
 from tests.optim.make import instance
@@ -67,3 +68,16 @@ def test_a_start_on_unlike_slots_is_not_relabelled() -> None:
     result = solve(case, "storm-milp", warm_start=start)
     assert result.termination == "optimal"
     assert not any("breaks a rule" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_slot_has_the_tolerance_of_the_referee(solver: str) -> None:
+    """Loads of 3.2e-6 in a slot of 2.9e-6: over by 0.3 of what the referee allows."""
+    case = made([2.9e-6], [3e-7, 1.1e-6, 9e-7, 9e-7], 1)
+    assert evaluate_indices(case, np.zeros(4, np.int32), np.zeros(4, np.int32)).feasible
+    assert solve(case, "storm-milp", solver=solver).termination == "optimal"
+
+
+def test_the_quick_split_has_the_tolerance_of_the_referee() -> None:
+    case = made([2.0], [1.0, 1.0 + 4e-7], 1)
+    assert greedy_split(case, np.arange(2), 1, 0) is not None
