@@ -107,7 +107,7 @@ def value_of(problem: EoaProblem, goal: Goal, place: Ints) -> float:
 
 
 def shares(problem: EoaProblem, load: Floats) -> Floats:
-    """CPU share in use of the staying nodes that have a capacity, from (N,) loads."""
+    """CPU share in use of the staying nodes, from (N,) loads; 0 where there is no capacity."""
     counted, capacity = counted_nodes(problem), problem.instance.nodes.capacity[:, 0]
     return np.where(capacity > 0, load / np.where(capacity > 0, capacity, 1.0), 0.0)[counted]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.eoa_goals import counted_nodes
+from formulations.eoa_goals import counted_nodes, shares
 from formulations.imc_milp import add_node_order, add_products
 from optim.linear_model import LinearModel
 
@@ -82,11 +82,10 @@ class ProductModel:
             behind = np.isin(place, link.nodes)
             x[start : start + len(problem.u)] = behind[problem.u] & behind[problem.v]
         if self.sides >= 0:
-            counted = counted_nodes(problem)
             load = problem.base + np.bincount(place, problem.load[:, 0], problem.num_nodes)
-            share = load[counted] / problem.instance.nodes.capacity[counted, 0]
+            share = shares(problem, load)
             x[self.sides] = share.mean()
-            x[self.sides + 1 : self.sides + 1 + len(counted)] = np.abs(share - share.mean())
+            x[self.sides + 1 : self.sides + 1 + len(share)] = np.abs(share - share.mean())
         return x
 
 
@@ -243,16 +242,16 @@ class _Builder:
             return
         problem, counted = self.problem, counted_nodes(self.problem)
         m = len(counted)
-        capacity = problem.instance.nodes.capacity[counted, 0]
-        most = float(np.max((problem.base[counted] + problem.load[:, 0].sum()) / capacity))
+        of_one = shares(problem, np.ones(problem.num_nodes))  # 0 for a node without capacity
+        base = shares(problem, problem.base)
+        most = float(np.max(base + of_one * problem.load[:, 0].sum()))
         mean, *d = self.model.add_variables("side", m + 1, upper=most).indices
         self.sides = int(mean)
         number = np.full(problem.num_nodes, -1, dtype=np.int64)
         number[counted] = np.arange(m)
         on = number[self.node] >= 0
         row, x = number[self.node[on]], self.x[on]
-        value = problem.load[self.task[on], 0] / capacity[row]
-        base = problem.base[counted] / capacity
+        value = problem.load[self.task[on], 0] * of_one[row]
         self.model.add_rows(
             "mean", -base.sum(), -base.sum(), np.zeros(len(x) + 1, np.int64),
             np.append(x, mean), np.append(value, -float(m)), num_rows=1,

@@ -45,3 +45,12 @@ def test_deviation_of_capacities_below_one(
     capacity: float, loads: list[float], objective: str
 ) -> None:
     proven(made([capacity] * 2, loads), objective, "patterns")
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip", "cbc", "cp-sat"])
+def test_a_node_without_capacity_has_no_share_in_use(solver: str) -> None:
+    case = made([1.0, 0.0, 2.0], [0.5, 0.25])
+    result = solve(case, "eoa-milp", objective="absolute_deviation", solver=solver)
+    assert result.termination == "optimal"
+    wanted = best(feasible(case), "absolute_deviation")[0]
+    assert result.objective.value == pytest.approx(wanted)
