@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.drawing import COLORS, DASHES
+from optim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -99,10 +101,11 @@ class Replaying:
 
         job: Job = load_job(Path(__file__).with_name(self.job))
         path = folder / "trace"
-        if is_trace(path):
-            trace = TraceFolder.open(path)
-            if trace.manifest.job == json.loads(json.dumps(job.document, default=str)):
-                return trace
+        with contextlib.suppress(InvalidInput):  # damaged, or of an older version: traced again
+            if is_trace(path):
+                trace = TraceFolder.open(path)
+                if trace.manifest.job == json.loads(json.dumps(job.document, default=str)):
+                    return trace
         paths = self.prepare(folder, reduced) if self.prepare else {}
         return run_trace(job, path, "local[2]", paths=paths, quiet=False)
 
