@@ -107,7 +107,8 @@ def one_to_one_job(
 
     Operators 0 and 1, 2 and 3, … form pairs, the first of each sending to the second. A share of
     the senders has one receiver each, which receives from no one else; the others send evenly to
-    all receivers that are left (where none are, as of an odd number of key groups, to all). Key groups go to operators in turn. All traffic adds up to 100.
+    all receivers that are left (where none are, as of an odd number of key groups, to all). Key
+    groups go to operators in turn. All traffic adds up to 100.
 
     Parameters
     ----------
