@@ -42,7 +42,10 @@ FIGURES: dict[Goal, str] = {
 """Goal to the figure of the evaluation that it stands for."""
 
 SAME = 1e-9
-"""Values that differ by less than this part of their scale are the same."""
+"""Values that differ by less than this part of them (traffic: of all traffic) are the same."""
+
+_SHARE = 1e-15
+"""Rounding of a share in use, as part of the largest one."""
 
 
 @dataclass
@@ -78,19 +81,43 @@ class LevelAnswer:
         self.place, self.value = place, value
         return True
 
-    def closed(self, scale: float, gap: float = 0.0) -> bool:
+    def closed(self, rounding: float, gap: float = 0.0) -> bool:
         """Whether the bound meets the value, up to rounding or a relative gap."""
         if self.value is None or self.bound is None:
             return False
         room = gap * max(abs(self.value), abs(self.bound))
-        return self.value - self.bound <= max(3 * SAME * scale, room)
+        return self.value - self.bound <= max(3 * rounding, room)
 
 
 def scale_of(problem: EoaProblem, goal: Goal) -> float:
     """Size of a goal's figures, against which rounding is measured."""
     if goal == "network":
         return max(problem.instance.total_traffic, 1e-300)
-    return 1e-7 if goal == "squares" else 1.0  # a square near 0 is a small figure's
+    if goal == "capacity":
+        return 1.0
+    share = largest_share(problem)
+    return share if goal == "absolute" else share**2
+
+
+def largest_share(problem: EoaProblem) -> float:
+    """Share in use of the node that would carry all free tasks most heavily."""
+    load = problem.base + problem.load[:, 0].sum()
+    return max(float(shares(problem, load).max(initial=0.0)), 1e-150)
+
+
+def rounding_of(problem: EoaProblem, goal: Goal, value: float) -> float:
+    """How far rounding may move a value: deviations of nearly even placements are tiny, too."""
+    if goal == "network":  # a difference of sums as large as all traffic
+        return SAME * scale_of(problem, goal)
+    if goal == "capacity":
+        return SAME * abs(value)
+    error = _SHARE * largest_share(problem)
+    return SAME * abs(value) + error * (float(np.sqrt(abs(value))) if goal == "squares" else 1.0)
+
+
+def surely(problem: EoaProblem, goal: Goal, bound: float) -> float:
+    """Lower a bound by what rounding may have added to it; nothing is below 0."""
+    return max(0.0, bound - rounding_of(problem, goal, bound))
 
 
 def value_of(problem: EoaProblem, goal: Goal, place: Ints) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.eoa_goals import FIGURES, LEVELS, LevelAnswer, in_figure
+from formulations.eoa_goals import FIGURES, LEVELS, LevelAnswer, in_figure, largest_share
 from formulations.eoa_problem import EoaProblem, eoa_problem
 from formulations.eoa_reasons import reasons
 from formulations.eoa_settings import Settings
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from optim.registry import Request
     from optim.tables import Ints
 
-_NO_FIGURE = 1e-6
-"""Deviations below this are 0 up to rounding."""
+_NO_FIGURE = 1e-12
+"""Deviations below this part of the largest share in use are 0 up to rounding."""
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -153,7 +153,8 @@ def _outcome(problem: EoaProblem, form: str, answers: list[LevelAnswer]) -> Outc
         value = in_figure(main.goal, main.value)
         outcome.claimed = value
         deviates = main.goal in ("squares", "absolute")
-        if deviates and value is not None and value < _NO_FIGURE:
+        nothing = _NO_FIGURE * largest_share(problem)
+        if deviates and value is not None and value < nothing:
             outcome.bound = value if outcome.bound is not None else 0.0
     outcome.levels = tuple(
         Level(FIGURES[a.goal], "min", in_figure(a.goal, a.value), in_figure(a.goal, a.bound))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.eoa_goals import counted_nodes, shares
+from formulations.eoa_goals import counted_nodes, largest_share, shares
 from formulations.imc_milp import add_node_order, add_products
 from optim.linear_model import LinearModel
 
@@ -83,7 +83,7 @@ class ProductModel:
             x[start : start + len(problem.u)] = behind[problem.u] & behind[problem.v]
         if self.sides >= 0:
             load = problem.base + np.bincount(place, problem.load[:, 0], problem.num_nodes)
-            share = shares(problem, load)
+            share = shares(problem, load) / largest_share(problem)
             x[self.sides] = share.mean()
             x[self.sides + 1 : self.sides + 1 + len(share)] = np.abs(share - share.mean())
         return x
@@ -237,15 +237,15 @@ class _Builder:
             )
 
     def add_sides(self) -> None:
-        """d_n ≥ |u_n − ū| over the staying nodes, with ū a variable of its own."""
+        """d_n ≥ |u_n − ū| over the staying nodes, ū a variable; in parts of the largest share."""
         if "absolute" not in self.goals:
             return
         problem, counted = self.problem, counted_nodes(self.problem)
         m = len(counted)
-        of_one = shares(problem, np.ones(problem.num_nodes))  # 0 for a node without capacity
-        base = shares(problem, problem.base)
-        most = float(np.max(base + of_one * problem.load[:, 0].sum()))
-        mean, *d = self.model.add_variables("side", m + 1, upper=most).indices
+        unit = largest_share(problem)
+        of_one = shares(problem, np.ones(problem.num_nodes)) / unit  # 0 for one without capacity
+        base = shares(problem, problem.base) / unit
+        mean, *d = self.model.add_variables("side", m + 1, upper=1.0).indices
         self.sides = int(mean)
         number = np.full(problem.num_nodes, -1, dtype=np.int64)
         number[counted] = np.arange(m)
@@ -277,7 +277,8 @@ class _Builder:
             gains = [problem.beside[self.task, self.node], problem.rate[self.pair]]
             return cols, -np.concatenate(gains), constant
         m = len(counted_nodes(problem))
-        return np.arange(self.sides + 1, self.sides + 1 + m), np.full(m, 1.0 / m), 0.0
+        weight = largest_share(problem) / m
+        return np.arange(self.sides + 1, self.sides + 1 + m), np.full(m, weight), 0.0
 
 
 def build(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.eoa_goals import SAME, LevelAnswer, scale_of
+from formulations.eoa_goals import LevelAnswer, scale_of, surely
 from formulations.eoa_patterns.columns import node_classes
 from formulations.eoa_products import build
 from formulations.imc_common import relabelled
@@ -84,7 +84,7 @@ class ProductForm:
         if solution.x is not None:
             answer.offer(problem, made.place(solution.x, problem.num_free))
         if solution.bound is not None:
-            answer.bound = solution.bound * unit - SAME * scale_of(problem, goal)
+            answer.bound = surely(problem, goal, solution.bound * unit)
         return answer
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.eoa_goals import SAME, LevelAnswer, scale_of
+from formulations.eoa_goals import SAME, LevelAnswer, rounding_of, scale_of, surely
 from formulations.eoa_patterns.model import build, costs
 from formulations.eoa_patterns.relaxing import relax
 
@@ -65,7 +65,6 @@ class _Level:
         self.unit = 1.0
         self.caps = [self._cap(*cap) for cap in caps]
         self.answer = LevelAnswer(goal)
-        self.scale = scale_of(self.problem, goal)
         self.uses: NDArray[np.int64] | None = None
 
     def _cap(self, goal: Goal, most: float) -> tuple[Floats, float]:
@@ -97,7 +96,7 @@ class _Level:
             return
         bound, value = self.answer.bound, self.answer.value
         if bound is not None and value is not None:
-            every = np.flatnonzero(bound + above < value - SAME * self.scale)
+            every = np.flatnonzero(bound + above < value - self._rounding(value))
         self._solve_rest(every)
 
     def _relax(self, every: NDArray[np.int64]) -> Floats | None:
@@ -109,7 +108,7 @@ class _Level:
         if found[0] == np.inf:
             self.answer.termination = "infeasible"
             return found[1]
-        self._prove(found[0] * self.unit - SAME * self.scale)
+        self._prove(self._surely(found[0]))
         return found[1] * self.unit
 
     def _raised(self, bound: float) -> float:
@@ -120,10 +119,18 @@ class _Level:
         if len(share) > 1 or share[0] <= 0:
             return bound
         whole = np.ceil(bound / share[0] - 1e-6) * share[0]
-        return float(max(bound, whole - SAME * self.scale))
+        return float(max(bound, surely(self.problem, "capacity", whole)))
+
+    def _rounding(self, value: float) -> float:
+        return rounding_of(self.problem, self.answer.goal, value)
+
+    def _surely(self, bound: float) -> float:
+        """Return a bound in units of the model in those of the goal, rounding taken off."""
+        return surely(self.problem, self.answer.goal, bound * self.unit)
 
     def _done(self) -> bool:
-        if self.answer.closed(self.scale, self.settings.gap):
+        value = self.answer.value
+        if value is not None and self.answer.closed(self._rounding(value), self.settings.gap):
             self.answer.termination = "optimal"
             return True
         return False
@@ -172,7 +179,7 @@ class _Level:
         """Look for a placement at the bound just proven, by the relaxation of the next level."""
         assert self.answer.bound is not None
         form = PatternForm(self.problem, self.columns, self.settings)
-        probe = _Level(form, "network", [("capacity", self.answer.bound + 2 * SAME)])
+        probe = _Level(form, "network", [("capacity", self.answer.bound * (1 + 2 * SAME))])
         above = probe._relax(every)
         if above is None or probe.answer.termination == "infeasible":
             return  # the bound cannot be reached
@@ -192,7 +199,7 @@ class _Level:
         solution = self._ask(keep)
         if solution.bound is not None:
             # what was left out is no better than the placement that left it out
-            proven = solution.bound * self.unit - SAME * self.scale
+            proven = self._surely(solution.bound)
             self._prove(proven if known is None else min(known, proven))
         elif str(solution.termination) == "infeasible" and known is not None:
             self._prove(known)

@@ -54,3 +54,37 @@ def test_a_node_without_capacity_has_no_share_in_use(solver: str) -> None:
     assert result.termination == "optimal"
     wanted = best(feasible(case), "absolute_deviation")[0]
     assert result.objective.value == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("times", [1.0, 1e3, 1e7, 1e12])
+@pytest.mark.parametrize(
+    ("objective", "form"),
+    [
+        ("deviation", "patterns"),
+        ("absolute_deviation", "patterns"),
+        ("absolute_deviation", "products"),
+    ],
+)
+def test_tiny_deviations_are_proven(objective: str, form: str, times: float) -> None:
+    """Nodes of so large a capacity that the shares in use are tiny, and so are their distances."""
+    loads = [8.5, 6.4, 5.1, 2.7, 3.1, 0.5, 0.8]
+    case = made([sum(loads) * times] * 2, loads)
+    value = proven(case, objective, form)
+    # 13.5 + 13.6, as evenly as these loads can be dealt
+    assert value * times == pytest.approx(
+        {"deviation": 0.1 / 27.1 / 2**0.5, "absolute_deviation": 0.05 / 27.1}[objective], rel=1e-5
+    )
+
+
+def test_no_bound_is_below_zero() -> None:
+    result = solve(made([10.0] * 2, [1.0] * 4), "eoa-milp", objective="absolute_deviation")
+    assert (result.objective.value, result.bound) == (0.0, 0.0)
+    assert all(level.bound == 0.0 for level in result.objective_levels)
+
+
+def test_a_tiny_part_of_the_capacity_in_use_is_proven() -> None:
+    case = made([1.0, 2e4], [0.5])
+    result = solve(case, "eoa-milp")
+    assert result.termination == "optimal"
+    assert result.objective.value == pytest.approx(5e-5, rel=1e-4)
+    assert result.bound == pytest.approx(5e-5, rel=1e-4)
