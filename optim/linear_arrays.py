@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Sense = Literal["min", "max"]
 
 #: A bound `b` may be overstepped by `TOLERANCE * max(1, BOUND_SCALE * |b|)`: 1e-6 absolute or 1e-9
-#: relative, never more than the referee allows.
+#: relative, never more than the referee allows. In a row, its largest term counts like a bound.
 TOLERANCE = 1e-6
 BOUND_SCALE = 1e-3
 
@@ -73,24 +73,41 @@ class LinearArrays:
     def violations(self, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return how far `x` oversteps each variable (bounds, integrality) and each row, scaled.
 
-        The amounts are divided by ``max(1, BOUND_SCALE * |bound|)``; up to `TOLERANCE` is none.
+        The amounts are divided by ``max(1, BOUND_SCALE * size)``; up to `TOLERANCE` is none. The
+        size is that of the bound or, in a row, of its largest term if that is larger: in
+        ``loads <= 1e9 * open`` the bound is 0, but a billionth of 1e9 is rounding all the same.
         """
         with np.errstate(invalid="ignore", over="ignore"):
             by_variable = _overstep(x, self.lower, self.upper)
             whole = np.where(self.integrality, np.abs(x - np.round(x)), 0.0)
-            by_row = _overstep(self.matrix @ x, self.row_lower, self.row_upper)
+            by_row = _overstep(
+                self.matrix @ x, self.row_lower, self.row_upper, self._largest_terms(x)
+            )
         np.maximum(by_variable, whole, out=by_variable)
         by_variable[~np.isfinite(x)] = math.inf
         by_row[np.isnan(by_row)] = math.inf
         return by_variable, by_row
 
+    def _largest_terms(self, x: NDArray[np.float64]) -> NDArray[np.float64] | float:
+        """Size of the largest term of each row; 0 where none is large enough to matter."""
+        terms = np.abs(self.matrix.data * x[self.matrix.indices])
+        if not terms.max(initial=0.0) * BOUND_SCALE > 1.0 or not np.isfinite(x).all():
+            return 0.0
+        largest = np.zeros(self.num_rows)
+        rows = np.repeat(np.arange(self.num_rows), np.diff(self.matrix.indptr))
+        np.maximum.at(largest, rows, terms)
+        return largest
+
 
 def _overstep(
-    value: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]
+    value: NDArray[np.float64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    size: NDArray[np.float64] | float = 0.0,
 ) -> NDArray[np.float64]:
     """Scaled amount by which `value` lies outside its bounds, 0 inside."""
-    below = (lower - value) / np.maximum(1.0, BOUND_SCALE * np.abs(lower))
-    above = (value - upper) / np.maximum(1.0, BOUND_SCALE * np.abs(upper))
+    below = (lower - value) / np.maximum(1.0, BOUND_SCALE * np.maximum(np.abs(lower), size))
+    above = (value - upper) / np.maximum(1.0, BOUND_SCALE * np.maximum(np.abs(upper), size))
     below[np.isneginf(lower)] = 0.0
     above[np.isposinf(upper)] = 0.0
     return np.maximum(0.0, np.maximum(below, above))

@@ -14,6 +14,7 @@ import numpy as np
 from optim.linear_arrays import TOLERANCE, LinearArrays
 from optim.linear_model import LinearModel
 from optim.silence import c_stdout_silenced
+from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import LinearTermination
 
 if TYPE_CHECKING:
@@ -134,11 +135,12 @@ def solve_small_milp(
     options: Any = {"mip_rel_gap": gap}
     if time_limit is not None:
         options["time_limit"] = float(time_limit)
-    rows: Any = LinearConstraint(arrays.matrix, arrays.row_lower, arrays.row_upper)
+    asked = conditioned(arrays)
+    rows: Any = LinearConstraint(asked.matrix, asked.row_lower, asked.row_upper)
     with c_stdout_silenced():
         answer = milp(
             sign * arrays.cost, integrality=arrays.integrality.astype(np.int64),
-            bounds=Bounds(arrays.lower, arrays.upper), constraints=rows if arrays.num_rows else (),
+            bounds=Bounds(asked.lower, asked.upper), constraints=rows if arrays.num_rows else (),
             options=options,
         )  # fmt: skip
     termination = STATUS.get(answer.status, LinearTermination.ERROR)

@@ -13,6 +13,7 @@ from optim.errors import InvalidInput, Problem
 from optim.linear_arrays import TOLERANCE
 from optim.progress import ProgressRecorder
 from optim.solvers.backends import load, require
+from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import (
     OPTIMAL_GAP,
     Answer,
@@ -133,6 +134,8 @@ def _ask(backend: Backend, task: SolveTask) -> Answer:
     try:
         if task.warm_start is not None and task.warm_start_feasible:
             task.recorder.note(incumbent=task.arrays.objective_of(task.warm_start))
+        if not backend.capabilities.integer_only:  # CP-SAT has a scaling of its own
+            task = replace(task, arrays=conditioned(task.arrays))
         answer = backend.solve(task)
         if answer.termination is LinearTermination.INFEASIBLE_OR_UNBOUNDED:
             answer.termination = _which(backend, task)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.solvers.inprocess import solve_lp
+from optim.solvers.row_reach import extremes, others
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,29 +62,6 @@ def _by_linear_program(
                 bounds[j] = sign * answer.objective - sign * _ROOM * max(1.0, abs(answer.objective))
 
 
-def _others(coo: coo_array, least: NDArray[np.float64], num_rows: int) -> NDArray[np.float64]:
-    """For every entry: the sum of its row's `least` contributions without its own."""
-    finite = np.isfinite(least)
-    total = np.bincount(coo.row, np.where(finite, least, 0.0), num_rows)
-    missing = np.bincount(coo.row, ~finite, num_rows)
-    rest = total[coo.row] - np.where(finite, least, 0.0)
-    return np.where(missing[coo.row] - ~finite > 0, -np.inf, rest)
-
-
-def _extremes(
-    coo: coo_array, lower: NDArray[np.float64], upper: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Least and greatest contribution of every entry to its row."""
-    with np.errstate(invalid="ignore"):
-        at_lower, at_upper = coo.data * lower[coo.col], coo.data * upper[coo.col]
-    at_lower, at_upper = (
-        np.nan_to_num(at_lower, nan=0.0, posinf=np.inf, neginf=-np.inf),
-        (np.nan_to_num(at_upper, nan=0.0, posinf=np.inf, neginf=-np.inf)),
-    )
-    positive = coo.data > 0
-    return np.where(positive, at_lower, at_upper), np.where(positive, at_upper, at_lower)
-
-
 def _by_rows(
     arrays: LinearArrays,
     coo: coo_array,
@@ -91,9 +69,9 @@ def _by_rows(
     upper: NDArray[np.float64],
 ) -> None:
     """Give infinite bounds the value their rows imply."""
-    least, most = _extremes(coo, lower, upper)
-    room_above = arrays.row_upper[coo.row] - _others(coo, least, arrays.num_rows)
-    room_below = arrays.row_lower[coo.row] + _others(coo, -most, arrays.num_rows)
+    least, most = extremes(coo, lower, upper)
+    room_above = arrays.row_upper[coo.row] - others(coo, least, arrays.num_rows)
+    room_below = arrays.row_lower[coo.row] + others(coo, -most, arrays.num_rows)
     used = coo.data != 0
     with np.errstate(divide="ignore", invalid="ignore"):
         from_above, from_below = room_above / coo.data, room_below / coo.data
@@ -116,10 +94,10 @@ def _by_need(
     the objective do not get worse. The same downwards.
     """
     cost = arrays.cost if arrays.sense == "min" else -arrays.cost
-    least, most = _extremes(coo, lower, upper)
+    least, most = extremes(coo, lower, upper)
     with np.errstate(divide="ignore", invalid="ignore"):
-        above_lower = (arrays.row_lower[coo.row] - _others(coo, least, arrays.num_rows)) / coo.data
-        below_upper = (arrays.row_upper[coo.row] + _others(coo, -most, arrays.num_rows)) / coo.data
+        above_lower = (arrays.row_lower[coo.row] - others(coo, least, arrays.num_rows)) / coo.data
+        below_upper = (arrays.row_upper[coo.row] + others(coo, -most, arrays.num_rows)) / coo.data
     has_lower = np.isfinite(arrays.row_lower)[coo.row]
     has_upper = np.isfinite(arrays.row_upper)[coo.row]
     for sign, bounds, start in ((1.0, upper, lower), (-1.0, lower, upper)):

@@ -9,6 +9,7 @@ import numpy as np
 
 from optim.errors import SolverError
 from optim.linear_arrays import TOLERANCE
+from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import (
     ABSOLUTE_ZERO,
     OPTIMAL_GAP,
@@ -120,7 +121,7 @@ def _polished(task: SolveTask, rounded: NDArray[np.float64]) -> NDArray[np.float
     """
     from optim.solvers.inprocess import solve_lp
 
-    arrays = task.arrays
+    arrays = conditioned(task.arrays)
     if arrays.integrality.all() or not np.isfinite(rounded).all():
         return None
     lower = np.where(arrays.integrality, rounded, arrays.lower)

@@ -187,3 +187,17 @@ def test_any_split_into_blocks_gives_the_same_matrix(seed: int, blocks: int) -> 
             f"b{k}", -1.0, 1.0, rows[order], cols[order], part[rows, cols][order], len(part)
         )
     assert np.array_equal(model.freeze().matrix.toarray(), dense)
+
+
+def test_violation_of_a_row_is_relative_to_its_largest_term() -> None:
+    # the bound is 0, but sums of 1e9 have roundings of their own
+    model = LinearModel("open")
+    model.add_variables("x", 3, upper=1.0)
+    model.add_rows("cap", -np.inf, 0.0, [0, 0, 0], [0, 1, 2], [1e9 + 0.9, -1e9, 1e12])
+    assert model.violation(np.array([1.0, 1.0, 0.0])) <= TOLERANCE
+    assert model.violation(np.array([1.0, 0.9, 0.0])) > TOLERANCE
+    small = LinearModel("small")
+    small.add_variables("x", 2, upper=1.0)
+    small.add_rows("cap", -np.inf, 0.0, [0, 0], [0, 1], [5.0 + 0.9e-6, -5.0])
+    assert small.violation(np.array([1.0, 1.0])) == pytest.approx(0.9e-6)
+    assert small.violation(np.array([np.nan, 1.0])) == np.inf

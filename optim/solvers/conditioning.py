@@ -1,0 +1,94 @@
+"""Rows of large numbers brought into the range that floating-point solvers keep tolerances in.
+
+A solver lets a row be overstepped by some 1e-7, whatever its numbers. On loads of 1e9 that is less
+than the rounding of a sum: optima and feasible plans get lost. Such rows are divided by a power of
+two, which changes no digit; all other rows stay as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.linear_arrays import BOUND_SCALE, TOLERANCE
+from optim.solvers.row_reach import extremes, others
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.linear_arrays import LinearArrays
+
+#: Largest number of a row after the division. A solver's tolerance on it, 1e-6 at most, is then the
+#: billionth that our check and the referee allow.
+LARGEST = 1e3
+
+#: What a row excludes no longer counts for its tolerance, which may exclude more.
+_ROUNDS = 2
+
+
+def conditioned(arrays: LinearArrays) -> LinearArrays:
+    """Return the model with its rows of large numbers divided by powers of two.
+
+    Variables, objective and solutions are the same. Integers which alone would overstep such a row
+    get tighter bounds, and do not count for its size: a load of 1e9 that fits nowhere near a room
+    of 5 must not make the room a matter of tolerances.
+    """
+    row = np.repeat(np.arange(arrays.num_rows), np.diff(arrays.matrix.indptr))
+    size = _sizes(arrays, row)
+    if not (size > LARGEST).any():
+        return arrays
+    asked = arrays
+    for _ in range(_ROUNDS):
+        lower, upper = _without_impossible(asked, size)
+        asked = replace(asked, lower=lower, upper=upper)
+        size = _sizes(asked, row)
+    divided = size > LARGEST
+    factor = np.ones(arrays.num_rows)
+    factor[divided] = 2.0 ** -np.ceil(np.log2(size[divided] / LARGEST))
+    matrix = arrays.matrix.copy()
+    matrix.data = matrix.data * factor[row]
+    return replace(
+        asked,
+        matrix=matrix,
+        row_lower=arrays.row_lower * factor,
+        row_upper=arrays.row_upper * factor,
+    )
+
+
+def _sizes(arrays: LinearArrays, row: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Largest number of each row: finite bounds, coefficients of variables not fixed at 0."""
+    size = np.zeros(arrays.num_rows)
+    used = (arrays.lower != 0) | (arrays.upper != 0)
+    np.maximum.at(size, row, np.abs(arrays.matrix.data) * used[arrays.matrix.indices])
+    for bound in (arrays.row_lower, arrays.row_upper):
+        np.maximum(size, np.where(np.isfinite(bound), np.abs(bound), 0.0), out=size)
+    return size
+
+
+def _without_impossible(
+    arrays: LinearArrays, size: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the bounds without the integers that a large row, with its tolerance, excludes.
+
+    Bounds that cross are left to the solver, which then finds the model infeasible.
+    """
+    coo = arrays.matrix.tocoo()
+    least, most = extremes(coo, arrays.lower, arrays.upper)
+    slack = TOLERANCE * np.maximum(1.0, BOUND_SCALE * size)
+    above = (arrays.row_upper + slack)[coo.row] - others(coo, least, arrays.num_rows)
+    below = (arrays.row_lower - slack)[coo.row] + others(coo, -most, arrays.num_rows)
+    used = (size > LARGEST)[coo.row] & (coo.data != 0) & arrays.integrality[coo.col]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above, below = above / coo.data, below / coo.data
+    high = np.where(coo.data > 0, above, below)
+    low = np.where(coo.data > 0, below, above)
+    lower, upper = arrays.lower.copy(), arrays.upper.copy()
+    kept = used & np.isfinite(high)
+    np.minimum.at(upper, coo.col[kept], np.floor(high[kept] + 1e-9))
+    kept = used & np.isfinite(low)
+    np.maximum.at(lower, coo.col[kept], np.ceil(low[kept] - 1e-9))
+    crossed = lower > upper
+    lower[crossed], upper[crossed] = arrays.lower[crossed], arrays.upper[crossed]
+    return lower, upper
