@@ -100,9 +100,9 @@ def scale_of(problem: EoaProblem, goal: Goal) -> float:
 
 
 def largest_share(problem: EoaProblem) -> float:
-    """Share in use of the node that would carry all free tasks most heavily."""
-    load = problem.base + problem.load[:, 0].sum()
-    return max(float(shares(problem, load).max(initial=0.0)), 1e-150)
+    """Return the largest share in use that a staying node can come to."""
+    most = np.minimum(problem.load[:, 0].sum(), np.maximum(problem.room[:, 0], 0.0))
+    return max(float(shares(problem, problem.base + most).max(initial=0.0)), 1e-150)
 
 
 def rounding_of(problem: EoaProblem, goal: Goal, value: float) -> float:

@@ -76,6 +76,15 @@ def test_tiny_deviations_are_proven(objective: str, form: str, times: float) -> 
     )
 
 
+def test_a_small_node_among_large_ones() -> None:
+    """The shares of the small one are not those of all load on it, which it could never take."""
+    proven(
+        made([1.0, 1e6, 1.3e6], [0.5, 0.3, 4e5, 3e5, 2.5e5, 1.1e5]),
+        "absolute_deviation",
+        "products",
+    )
+
+
 def test_no_bound_is_below_zero() -> None:
     result = solve(made([10.0] * 2, [1.0] * 4), "eoa-milp", objective="absolute_deviation")
     assert (result.objective.value, result.bound) == (0.0, 0.0)
