@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _FIRST_SHARE = 0.8
+_GIVEN_UP = 1e-7
+"""Part of all traffic that the row of the first level leaves to the solver's tolerance."""
 _SAME = 1e-9
+"""Part of all traffic below which two plans are the same."""
 
 
 @dataclass(eq=False)
@@ -127,10 +130,9 @@ def _second_level(instance: Instance, jobs: StormJobs, request: Request, answer:
     """Lower the traffic between slots, that between nodes kept."""
     from optim.errors import UnsuitableMethod
 
-    reached = imc_gain_of(instance, answer.node)
-    slack = 1e-7 * max(1.0, abs(reached))
+    reached, total = imc_gain_of(instance, answer.node), instance.total_traffic
     try:
-        model = _build(instance, jobs, request, True, reached - slack)
+        model = _build(instance, jobs, request, True, reached - _GIVEN_UP * total)
     except UnsuitableMethod:
         answer.notes.append("traffic between slots: best effort, the model would be too large")
         return
@@ -143,9 +145,9 @@ def _second_level(instance: Instance, jobs: StormJobs, request: Request, answer:
     if solution.x is None:
         return
     node, slot = model.read(solution.x, instance.num_tasks)
-    same = imc_gain_of(instance, node) >= reached - 1e-6 * max(1.0, abs(reached))
-    better = slot_gain(instance, node, slot) > slot_gain(instance, answer.node, answer.slot) + _SAME
-    if same and better:
+    same = imc_gain_of(instance, node) >= reached - _SAME * total
+    more = slot_gain(instance, node, slot) - slot_gain(instance, answer.node, answer.slot)
+    if same and more > _SAME * total:
         answer.node, answer.slot = node.astype(np.int64), slot
 
 

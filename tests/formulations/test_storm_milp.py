@@ -24,6 +24,7 @@ from optim.results import Result
 from optim.solving import solve
 from tests.formulations.storm_cases import brute_force, random_cluster
 from tests.heuristics.storm_clusters import chain
+from tests.optim.make import instance
 
 SOLVERS = ("highs", "scip", "cbc", "cp-sat")
 
@@ -96,6 +97,25 @@ def test_traffic_between_slots_comes_second() -> None:
     first = solve(made, "storm-milp", second_level=False)
     assert levels(first)["interslot_traffic"][1] is None
     assert first.termination == "optimal"
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-8, 1e8])
+@pytest.mark.parametrize("form", ["patterns", "workers"])
+def test_levels_do_not_depend_on_the_unit_of_traffic(form: str, unit: float) -> None:
+    """Seven flows of 2 to 7: 12 between nodes, 18 between slots, in any unit."""
+    flows = [(0, 1, 5), (0, 2, 5), (1, 2, 4), (3, 4, 6), (2, 3, 7), (1, 3, 3), (0, 4, 2)]
+    made = instance(
+        nodes=[{"id": n, "capacity": {"cpu": 3}, "slots": 2} for n in "ab"],
+        topologies=[{"id": "p", "workers": 3}],
+        operators=[{"id": "o", "topology": "p"}],
+        tasks=[{"id": f"t{i}", "load": {"cpu": 1}, "operator": "o"} for i in range(5)],
+        streams=[],
+        traffic=[[f"t{u}", f"t{v}", rate * unit] for u, v, rate in flows],
+    )
+    result = solve(made, "storm-milp", form=form)
+    assert result.termination == "optimal"
+    for name, value in (("internode_traffic", 12), ("interslot_traffic", 18)):
+        assert levels(result)[name] == pytest.approx((value * unit,) * 2, rel=1e-6, abs=0)
 
 
 def test_exact_worker_counts_cost_traffic() -> None:
