@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.measures import node_loads, slack_allowed
-from optim.placing.room import placing_floor, placing_masks, placing_room
+from optim.placing.room import placing_floor, placing_masks, placing_room, placing_slack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,7 +132,7 @@ class EoaProblem:
             ("max_migration_cost", limits.max_migration_cost, tasks.migration_cost),
         ):
             if most is not None:
-                left = most + 0.5 * float(slack_allowed(most)) - float(cost[moved].sum())
+                left = most + float(placing_slack(most)) - float(cost[moved].sum())
                 found.append((name, left, cost[self.free]))
         return tuple(found)
 
@@ -227,7 +227,7 @@ def _bounds(instance: Instance) -> tuple[Floats, Floats]:
         background, weight = instance.nodes.background[:, 0], instance.nodes.weight
         total = float(background.sum() + instance.total_load[0])
         aim = weight * total / float(weight[stay].sum())
-        slack = most + 0.5 * float(slack_allowed(most))
+        slack = most + 0.5 * float(slack_allowed(most))  # half: it is a difference of large sums
         room[:, 0] = np.minimum(room[:, 0], aim + slack - background)
         low = np.where(stay, aim - slack - background, -np.inf)
         floor[:, 0] = np.maximum(floor[:, 0], low)
@@ -235,7 +235,10 @@ def _bounds(instance: Instance) -> tuple[Floats, Floats]:
 
 
 def _link_rooms(instance: Instance) -> Floats:
-    """(L,) traffic each link may carry beside its background, half the tolerance included."""
+    """(L,) traffic each link may carry beside its background, half the tolerance included.
+
+    What crosses a link is a difference of sums that may be much larger: half is for their rounding.
+    """
     bound = instance.links.capacity * instance.limits.max_link_utilisation
     finite: Any = np.where(np.isfinite(bound), bound, 0.0)
     return np.asarray(bound + 0.5 * slack_allowed(finite) - instance.links.background)

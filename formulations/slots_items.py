@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
-from optim.measures import slack_allowed
 from optim.performance import FULL, performance_models
+from optim.placing.room import placing_slack
 
 if TYPE_CHECKING:
     from optim.allocation import Allocation
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from optim.performance import Counts
     from optim.tables import Bools, Floats
 
-ROUNDING = float(slack_allowed(FULL)) / 2
-"""By how much a sum of sizes may exceed a slot: half of what the referee allows."""
+ROUNDING = float(placing_slack(FULL))
+"""By how much a sum of sizes may exceed a slot."""
 
 
 @dataclass(frozen=True, eq=False)

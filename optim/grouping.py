@@ -97,8 +97,8 @@ class NodeClasses:
     indptr, members
         Nodes of each class, ascending, in CSR form.
     room, floor
-        (K, R) load that may and that must be placed on a node (`inf` and `-inf` for none), half of
-        the referee's tolerance included.
+        (K, R) load that may and that must be placed on a node (`inf` and `-inf` for none), the
+        tolerance of `optim.placing.room` included.
     target
         (kinds, K) whether tasks of a kind of restriction may be placed there.
     """

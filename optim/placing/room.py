@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,25 +15,35 @@ if TYPE_CHECKING:
     from optim.tables import Bools, Floats, Ints
 
 
-def placing_room(instance: Instance) -> Floats:
-    """(N, R) headroom with half of the referee's tolerance added.
+_USED = 0.999
+"""Part of the referee's tolerance that a placement may use.
 
-    The other half is for rounding: the referee adds loads in another order.
-    """
+The rest, 1e-12 of a bound and 1e-9, is for adding up loads in another order than the referee: sums
+of several thousand loads at worst, and of many millions as rounding usually falls.
+"""
+
+
+def placing_slack(bound: Any) -> Any:
+    """By how much a placement may exceed bounds (any shape) on sums no larger than they are."""
+    return _USED * slack_allowed(np.where(np.isfinite(bound), bound, 0.0))
+
+
+def placing_room(instance: Instance) -> Floats:
+    """(N, R) headroom with the tolerance that a placement may use."""
     bound = instance.nodes.capacity * instance.limits.max_utilisation
-    return instance.headroom + 0.5 * slack_allowed(np.where(np.isfinite(bound), bound, 0.0))
+    return np.asarray(instance.headroom + placing_slack(bound))
 
 
 def slot_room(instance: Instance) -> Floats:
-    """(N, R) load that one slot takes, half of the referee's tolerance added; ``inf`` for any."""
+    """(N, R) load that one slot takes, tolerance included; ``inf`` for any."""
     bound = instance.nodes.slot_capacity
-    return np.asarray(bound + 0.5 * slack_allowed(np.where(np.isfinite(bound), bound, 0.0)))
+    return np.asarray(bound + placing_slack(bound))
 
 
 def placing_floor(instance: Instance) -> Floats:
-    """(N, R) load to place for `min_load`, half the tolerance off; ``-inf`` for none."""
+    """(N, R) load to place for `min_load`, the tolerance off; ``-inf`` for none."""
     least = instance.nodes.min_load
-    bound = least - instance.nodes.background - 0.5 * slack_allowed(least)
+    bound = least - instance.nodes.background - placing_slack(least)
     return np.where((least > 0) & instance.open_nodes[:, None], bound, -np.inf)
 
 
