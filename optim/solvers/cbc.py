@@ -80,6 +80,11 @@ _HUGE = 1e45
 #: CBC looks only for solutions better by this much; its default of 1e-5 is coarser than our gap.
 _INCREMENT = 1e-9
 
+#: By default CBC takes 0.99999999 for 1, and drops the node if the 1 then oversteps a row: sums
+#: that just fit were called infeasible, or lost as optima. So next to nothing is taken for whole.
+_INTEGER_TOLERANCE = 1e-12
+_ROW_TOLERANCE = 1e-10
+
 #: CBC looks at the clock seldom and hands nothing over when it is killed, so it gets a little less
 #: time: at most this many seconds, or 3 %.
 _MARGIN = 0.5
@@ -190,6 +195,7 @@ def arguments(task: SolveTask) -> list[str]:
     common: dict[str, Any] = {
         "timeMode": "elapsed", "randomSeed": task.seed + 1, "randomCbcSeed": task.seed + 1,
         "ratioGap": task.gap, "allowableGap": task.abs_gap, "increment": _INCREMENT,
+        "integerTolerance": _INTEGER_TOLERANCE, "primalTolerance": _ROW_TOLERANCE,
         # its complete search of small subtrees does not look at the clock
         "depthMiniBab": -1000,
         # both rest on CBC 2.10's probing, which cuts off optima: with preprocessing 1 in 100 small
