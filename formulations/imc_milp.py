@@ -26,6 +26,7 @@ from optim.progress import Progress
 from optim.registry import Method, Option, Outcome
 from optim.results import Termination
 from optim.solvers import solve_linear
+from optim.solvers.interface import ABSOLUTE_ZERO
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -302,6 +303,8 @@ def _outcome(instance: Instance, made: Placement, answer: LinearSolution, built:
         # a stopped run may hold a placement whose products are not all switched on yet
         whole = made.model.objective_of(made.vector(outcome.node))
         outcome.claimed = max(whole, answer.objective) * made.scale
+        if answer.bound is not None and abs(answer.bound - whole) <= ABSOLUTE_ZERO:
+            outcome.bound = whole * made.scale  # the rest are products a tolerance leaves on
     return outcome
 
 

@@ -1,0 +1,56 @@
+"""Claims are held against the referee in the unit of the instance, be it bytes or terabytes."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from optim import Instance, solve
+from optim.claims import check_claim
+from optim.errors import SolverError
+from optim.evaluation import Evaluation
+from optim.objectives import OBJECTIVES
+from optim.referee import evaluate_indices
+from optim.registry import Method, Outcome
+from optim.results import Termination
+
+
+def apart(unit: float) -> Instance:
+    """Return two tasks of traffic 1 (in `unit`) that no node takes together."""
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "apart",
+            "resources": ["cpu"],
+            "nodes": [{"id": n, "capacity": {"cpu": 1.0}} for n in "ab"],
+            "tasks": [{"id": f"t{i}", "load": {"cpu": 0.6}} for i in range(2)],
+            "traffic": [["t0", "t1", unit]],
+        }
+    )
+
+
+def judged(unit: float) -> Evaluation:
+    return evaluate_indices(apart(unit), np.array([0, 1], dtype=np.int32))
+
+
+def claim(value: float, unit: float) -> None:
+    method = cast("Any", type("Named", (), {"name": "named"}))
+    outcome = Outcome(Termination.OPTIMAL)
+    outcome.claimed = value
+    check_claim(cast("Method", method), outcome, OBJECTIVES["imc_gain"], judged(unit))
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
+def test_what_a_tolerance_leaves_on_is_no_wrong_claim_in_any_unit(unit: float) -> None:
+    claim(1e-8 * unit, unit)
+    with pytest.raises(SolverError, match="claims imc_gain"):
+        claim(1e-5 * unit, unit)
+
+
+@pytest.mark.parametrize("solver", ["highs", "cbc", "scip", "cp-sat"])
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
+def test_an_optimum_of_nothing_is_proven_in_any_unit(solver: str, unit: float) -> None:
+    result = solve(apart(unit), "imc-milp", solver=solver)
+    assert (result.termination, result.objective.value, result.bound) == ("optimal", 0.0, 0.0)
