@@ -20,6 +20,7 @@ from formulations.eoa_problem import EoaProblem, eoa_problem
 from formulations.eoa_reasons import reasons
 from formulations.eoa_settings import Settings
 from optim.errors import Problem, UnsuitableMethod
+from optim.placing.room import at_the_edge
 from optim.progress import Progress
 from optim.referee import evaluate_indices
 from optim.registry import Method, Option, Outcome
@@ -118,7 +119,10 @@ def _form(
 
 
 def _starts(problem: EoaProblem, request: Request) -> list[Ints]:
-    """Return the warm start and the current placement, where they are complete and feasible."""
+    """Return the warm start and the current placement, where they are complete and feasible.
+
+    One at the edge of the tolerance is none: the models do not hold it.
+    """
     instance = problem.instance
     given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
     if instance.has_current:
@@ -130,6 +134,7 @@ def _starts(problem: EoaProblem, request: Request) -> list[Ints]:
         if (node[runs] == problem.fixed[runs]).all()
         and problem.may[np.arange(len(free)), node[free]].all()
         and evaluate_indices(instance, node.astype(np.int32)).feasible
+        and not at_the_edge(instance, node.astype(np.int32))
     ]
 
 

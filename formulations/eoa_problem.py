@@ -9,12 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.measures import node_loads, slack_allowed
-from optim.placing.room import placing_floor, placing_masks, placing_room, placing_slack
+from optim.measures import node_loads
+from optim.placing.room import (
+    LARGE_SUMS,
+    placing_floor,
+    placing_masks,
+    placing_room,
+    placing_slack,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -227,7 +233,7 @@ def _bounds(instance: Instance) -> tuple[Floats, Floats]:
         background, weight = instance.nodes.background[:, 0], instance.nodes.weight
         total = float(background.sum() + instance.total_load[0])
         aim = weight * total / float(weight[stay].sum())
-        slack = most + 0.5 * float(slack_allowed(most))  # half: it is a difference of large sums
+        slack = most + LARGE_SUMS * float(placing_slack(most))
         room[:, 0] = np.minimum(room[:, 0], aim + slack - background)
         low = np.where(stay, aim - slack - background, -np.inf)
         floor[:, 0] = np.maximum(floor[:, 0], low)
@@ -235,13 +241,9 @@ def _bounds(instance: Instance) -> tuple[Floats, Floats]:
 
 
 def _link_rooms(instance: Instance) -> Floats:
-    """(L,) traffic each link may carry beside its background, half the tolerance included.
-
-    What crosses a link is a difference of sums that may be much larger: half is for their rounding.
-    """
+    """(L,) traffic each link may carry beside its background, tolerance included."""
     bound = instance.links.capacity * instance.limits.max_link_utilisation
-    finite: Any = np.where(np.isfinite(bound), bound, 0.0)
-    return np.asarray(bound + 0.5 * slack_allowed(finite) - instance.links.background)
+    return np.asarray(bound + LARGE_SUMS * placing_slack(bound) - instance.links.background)
 
 
 def _uplinks(instance: Instance) -> Floats:

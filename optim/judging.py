@@ -12,6 +12,7 @@ from optim.errors import SolverError
 from optim.judging_threads import judge_threads
 from optim.measures import moved_tasks
 from optim.objectives import OBJECTIVES, Objective
+from optim.placing.room import at_the_edge
 from optim.plan import Plan
 from optim.referee import evaluate_indices
 from optim.results import Move, Termination, WarmStart
@@ -50,7 +51,7 @@ def judge(
     ------
     SolverError
         A claim differs from the referee's figure, a plan beats a proven bound, or a feasible plan
-        is at hand for what was called infeasible.
+        is at hand for what was called infeasible, other than by the last of the tolerance.
     RefereeRefused
         The method promises feasible plans and this one is not.
     """
@@ -116,11 +117,19 @@ def _plan_in_hand(
         if not found.feasible or not _could_return(instance, objective, other):
             continue
         if outcome.termination is Termination.INFEASIBLE:
-            raise SolverError(
-                f"{method.name} calls the instance infeasible, but {name} is a feasible plan"
-            )
+            if not at_the_edge(instance, other):
+                raise SolverError(
+                    f"{method.name} calls the instance infeasible, but {name} is a feasible plan"
+                )
+            _unsay(outcome, method, name)
         mine = None if evaluation is None else evaluation.objective(objective.name)
         theirs = found.objective(objective.name)
+        beaten = None not in (theirs, outcome.bound) and objective.beats_bound(
+            theirs,  # type: ignore[arg-type]
+            outcome.bound,  # type: ignore[arg-type]
+        )
+        if beaten and at_the_edge(instance, other):
+            _unsay(outcome, method, name)
         worse = evaluation is None or not evaluation.feasible or mine is None
         if theirs is not None and (worse or objective.better(theirs, mine)):  # type: ignore[arg-type]
             if not worse and objective.gap(mine, theirs) in (None, 0.0):
@@ -129,6 +138,21 @@ def _plan_in_hand(
             outcome.slot, outcome.claimed = None, None
             node, evaluation = other.astype(np.int32), found
     return node, evaluation
+
+
+def _unsay(outcome: Outcome, method: Method, name: str) -> None:
+    """Withdraw what a plan at the edge of the tolerance refutes: methods do not look there."""
+    if outcome.termination in (
+        Termination.INFEASIBLE,
+        Termination.OPTIMAL,
+        Termination.GAP_REACHED,
+    ):
+        outcome.termination = Termination.ITERATION_LIMIT
+    outcome.reasons, outcome.bound, outcome.levels = (), None, ()
+    outcome.notes.append(
+        f"{name} keeps the limits only by the last of the tolerance, where {method.name} does not "
+        "look for plans; nothing is proven"
+    )
 
 
 def _could_return(instance: Instance, objective: Objective, node: Ints) -> bool:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.referee import slack_allowed
+from optim.measures import (
+    distance_of_loads,
+    link_loads,
+    moved_tasks,
+    node_loads,
+    slack_allowed,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +27,10 @@ _USED = 0.999
 The rest, 1e-12 of a bound and 1e-9, is for adding up loads in another order than the referee: sums
 of several thousand loads at worst, and of many millions as rounding usually falls.
 """
+
+
+LARGE_SUMS = 0.5
+"""Part of that for bounds on differences of sums that are much larger: links, load distance."""
 
 
 def placing_slack(bound: Any) -> Any:
@@ -45,6 +55,27 @@ def placing_floor(instance: Instance) -> Floats:
     least = instance.nodes.min_load
     bound = least - instance.nodes.background - placing_slack(least)
     return np.where((least > 0) & instance.open_nodes[:, None], bound, -np.inf)
+
+
+def at_the_edge(instance: Instance, node: Ints) -> bool:
+    """Whether a feasible placement of all tasks uses more of the tolerance than methods may."""
+    loads = node_loads(instance, node)
+    placed = loads - instance.nodes.background
+    if (placed > placing_room(instance)).any() or (placed < placing_floor(instance)).any():
+        return True
+    limits = instance.limits
+    cost = float(instance.tasks.migration_cost[moved_tasks(instance, node)].sum())
+    room = instance.links.capacity * limits.max_link_utilisation
+    figures = [
+        (link_loads(instance, node), room),
+        (distance_of_loads(instance, loads[:, 0]), limits.max_load_distance),
+        (cost, limits.max_migration_cost),
+    ]
+    return any(
+        bool(np.any(np.asarray(value) > np.asarray(most) + LARGE_SUMS * placing_slack(most)))
+        for value, most in figures
+        if value is not None and most is not None
+    )
 
 
 def restriction_kinds(instance: Instance) -> tuple[Ints, list[NDArray[np.int32]]]:
