@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from optim.errors import SolverError
 from optim.solvers import solve_linear
 
 if TYPE_CHECKING:
@@ -41,28 +40,7 @@ class Settings:
         return remaining is not None and remaining <= 0
 
     def solve(self, model: LinearModel, start: Floats | None) -> LinearSolution:
-        """Hand a model to the back end with the time that is left.
-
-        HiGHS 1.15.1 ends now and then, after its presolve, with a right optimum and a wrong bound;
-        without presolve the bound is right, so that a claim that does not hold is asked for again.
-
-        Raises
-        ------
-        SolverError
-            The claim does not survive our check, nor does a second one.
-        """
-        try:
-            return self._ask(model, start, {})
-        except SolverError as error:
-            if self.solver != "highs":
-                raise
-            found = self._ask(model, start, {"presolve": "off"})
-            note = f"solved again without presolve, since {error}"
-            return replace(found, message=f"{found.message}; {note}" if found.message else note)
-
-    def _ask(
-        self, model: LinearModel, start: Floats | None, native: dict[str, str]
-    ) -> LinearSolution:
+        """Hand a model to the back end with the time that is left."""
         return solve_linear(
             model,
             self.solver,
@@ -71,5 +49,4 @@ class Settings:
             seed=self.request.seed,
             threads=self.request.threads,
             warm_start=start,
-            options=native,
         )

@@ -92,7 +92,7 @@ class _Heard:
 class HighsBackend:
     """HiGHS in its own process."""
 
-    capabilities = SolverCapabilities("highs", "HiGHS", "highsbox")
+    capabilities = SolverCapabilities("highs", "HiGHS", "highsbox", second_attempt=True)
 
     def version(self) -> str:
         """Version of the installed package."""
@@ -138,8 +138,13 @@ def library_path() -> Path:
 
 
 def common_options(task: SolveTask) -> dict[str, Any]:
-    """HiGHS's options for the common parameters."""
+    """HiGHS's options for the common parameters.
+
+    HiGHS 1.15.1 ends now and then, after its presolve, with a right optimum and a wrong bound or
+    none, or with an error; a second attempt goes without presolve.
+    """
     return {
+        "presolve": "off" if task.second_attempt else "choose",
         "log_to_console": False,
         "mip_rel_gap": task.gap,
         "mip_abs_gap": task.abs_gap,

@@ -61,6 +61,8 @@ class SolverCapabilities:
         Bounds arrive while it runs.
     parallel
         Uses more than one thread when told to.
+    second_attempt
+        Where an answer does not hold, it is asked once more in another way.
     """
 
     name: str
@@ -72,6 +74,7 @@ class SolverCapabilities:
     streams_incumbents: bool = True
     streams_bound: bool = True
     parallel: bool = True
+    second_attempt: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,8 @@ class SolveTask:
         Told of incumbents and bounds.
     stop_bound
         A bound as good as this is all that is wanted; ``None`` for no such end.
+    second_attempt
+        The first answer did not hold.
     """
 
     model: LinearModel
@@ -113,6 +118,7 @@ class SolveTask:
     options: Mapping[str, Any]
     recorder: ProgressRecorder
     stop_bound: float | None = None
+    second_attempt: bool = False
 
     def remaining(self) -> float | None:
         """Seconds left of the time limit (never negative), ``None`` without one."""

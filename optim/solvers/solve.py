@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, SolverError
 from optim.linear_arrays import TOLERANCE
 from optim.progress import ProgressRecorder
 from optim.solvers.backends import load, require
@@ -95,7 +95,8 @@ def solve_linear(
     InvalidInput
         A parameter or native option is wrong.
     SolverError
-        The solver crashed, or its claim does not survive our check.
+        The solver crashed, or its claim does not survive our check, nor does a second one where
+        the solver is worth asking again (HiGHS, then without presolve).
     """
     started = time.perf_counter()
     _check_parameters(time_limit, gap, abs_gap, seed, threads)
@@ -111,14 +112,32 @@ def solve_linear(
         options=dict(options or {}), recorder=recorder, stop_bound=stop_bound,
     )  # fmt: skip
     frozen_seconds = time.perf_counter() - started
-    answer = solve_trivial(task)
-    if answer is None:
+    trivial = solve_trivial(task)
+    if trivial is None:
         require(solver)
+    try:
+        return _checked(backend, task, trivial, frozen_seconds)
+    except SolverError as error:
+        if trivial is not None or not backend.capabilities.second_attempt:
+            raise
+        afresh = ProgressRecorder(model.sense, progress, started)
+        second = replace(task, recorder=afresh, second_attempt=True)
+        solution = _checked(backend, second, None, frozen_seconds)
+        note = f"solved again without presolve, since {error}"
+        message = f"{solution.message}; {note}" if solution.message else note
+        return replace(solution, message=message)
+
+
+def _checked(
+    backend: Backend, task: SolveTask, answer: Answer | None, frozen_seconds: float
+) -> LinearSolution:
+    """Let the back end answer, unless the answer is known, and check it."""
+    if answer is None:
         answer = _ask(backend, task)
-    name = f"{solver} {backend.version()}"
+    name = f"{backend.capabilities.name} {backend.version()}"
     try:
         solution = verified(task, answer, name, frozen_seconds)
-        recorder.finish()
+        task.recorder.finish()
     except KeyboardInterrupt:  # checking is short: do it again, and say so
         if answer.termination in _OPEN:
             answer.termination = LinearTermination.INTERRUPTED

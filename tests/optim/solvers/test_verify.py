@@ -21,15 +21,18 @@ OPTIMAL, TIME = LinearTermination.OPTIMAL, LinearTermination.TIME_LIMIT
 class Liar:
     """A back end that answers what it is told to."""
 
-    capabilities = SolverCapabilities("liar", "Liar", "nowhere")
-
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: Answer, second_attempt: bool = False) -> None:
         self.answers = list(answers)
+        self.seen: list[bool] = []
+        self.capabilities = SolverCapabilities(
+            "liar", "Liar", "nowhere", second_attempt=second_attempt
+        )
 
     def version(self) -> str:
         return "0"
 
     def solve(self, task: SolveTask) -> Answer:
+        self.seen.append(task.second_attempt)
         return self.answers.pop(0)
 
 
@@ -37,10 +40,11 @@ class Liar:
 def told(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
     """Let every solver name stand for a `Liar` with the given answers."""
 
-    def prepare(*answers: Answer) -> None:
-        liar = Liar(*answers)
+    def prepare(*answers: Answer, second_attempt: bool = False) -> list[bool]:
+        liar = Liar(*answers, second_attempt=second_attempt)
         monkeypatch.setattr(backends, "load", lambda name: liar)
         monkeypatch.setattr("optim.solvers.solve.load", lambda name: liar)
+        return liar.seen
 
     return prepare
 
@@ -171,3 +175,40 @@ def test_continuous_variables_follow_rounded_integers(told) -> None:  # type: ig
     assert solution.termination == "optimal"
     assert solution.x is not None
     assert solution.x.tolist() == [1.0, 1000.0]
+
+
+def test_an_answer_that_does_not_hold_is_asked_for_again_where_that_helps(told) -> None:  # type: ignore[no-untyped-def]
+    wrong, right = answer(OPTIMAL, [1.0, 0.0], float("inf")), answer(OPTIMAL, [1.0, 0.0], 3.0)
+    told(wrong, right)
+    with pytest.raises(SolverError, match="the bound none"):
+        solve_linear(pair(), "liar")
+    seen = told(wrong, right, second_attempt=True)
+    solution = solve_linear(pair(), "liar")
+    assert seen == [False, True]
+    assert (solution.termination, solution.bound) == ("optimal", 3.0)
+    assert "solved again without presolve, since liar 0 claims" in solution.message
+    told(wrong, wrong, second_attempt=True)
+    with pytest.raises(SolverError, match="the bound none"):
+        solve_linear(pair(), "liar")
+
+
+def test_giving_up_on_a_model_without_solutions_is_asked_about_again(told) -> None:  # type: ignore[no-untyped-def]
+    none = answer(LinearTermination.INFEASIBLE, None, None)
+    told(answer(LinearTermination.ERROR, None, None), none, second_attempt=True)
+    assert solve_linear(pair(), "liar").termination == "infeasible"
+
+
+def test_highs_goes_without_presolve_the_second_time() -> None:
+    from dataclasses import replace
+
+    from optim.progress import ProgressRecorder
+    from optim.solvers.highs import common_options
+    from optim.solvers.interface import SolveTask as Task
+
+    model = pair()
+    task = Task(
+        model, model.freeze(), 0.0, None, 1e-6, 1e-9, 0, 1, None, False, {},
+        ProgressRecorder("max"),
+    )  # fmt: skip
+    assert common_options(task)["presolve"] == "choose"
+    assert common_options(replace(task, second_attempt=True))["presolve"] == "off"
