@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from optim.solvers.interface import Answer, SolveTask
 
-#: How far a claimed objective or bound may lie on the wrong side of ours, relative.
+#: How far a bound may lie on the wrong side of our objective: as a share, which is rounding,
+#: and in absolute terms, as far as a solver's tolerances on rows and integers take it.
 CLAIM_TOLERANCE = 2e-6
 
 #: Differences above this, relative to max(1, |objective|), are no matter of tolerances.
@@ -156,6 +157,9 @@ def _checked_bound(
 ) -> float | None:
     """Return the bound if it does not contradict a verified solution; equal to it if it nearly is.
 
+    A bound that lies beyond a small objective by more than rounding, but by no more than a solver's
+    tolerances, proves the objective up to these tolerances only.
+
     Raises
     ------
     SolverError
@@ -170,12 +174,25 @@ def _checked_bound(
     beyond = sign * (bound - objective)
     if beyond <= 0:
         return float(bound)
-    if beyond <= CLAIM_TOLERANCE * max(1.0, abs(objective)):
+    rounding = max(ABSOLUTE_ZERO, CLAIM_TOLERANCE * max(abs(objective), abs(bound)))
+    if beyond <= rounding:
         return objective
+    if beyond <= CLAIM_TOLERANCE:
+        lowest = max(sign * objective - CLAIM_TOLERANCE, sign * _bound_of_box(task))
+        return sign * min(sign * objective, lowest)
     raise SolverError(
         f"{solver} claims the bound {bound:.9g} for {task.model.name!r}, but a verified solution "
         f"has {objective:.9g}; try another solver"
     )
+
+
+def _bound_of_box(task: SolveTask) -> float:
+    """Bound that the variables' own bounds give."""
+    arrays = task.arrays
+    costly = arrays.cost != 0
+    cost, lower, upper = arrays.cost[costly], arrays.lower[costly], arrays.upper[costly]
+    at_lower = (cost > 0) == (arrays.sense == "min")
+    return float(np.where(at_lower, cost * lower, cost * upper).sum()) + arrays.offset
 
 
 def _termination(

@@ -212,3 +212,33 @@ def test_highs_goes_without_presolve_the_second_time() -> None:
     )  # fmt: skip
     assert common_options(task)["presolve"] == "choose"
     assert common_options(replace(task, second_attempt=True))["presolve"] == "off"
+
+
+def small(unit: float, least: float = -1.0) -> LinearModel:
+    """Return one binary that costs a little, and as much more in another variable as it takes."""
+    model = LinearModel("small", "min")
+    x = model.add_variables("x", 1, upper=1.0, integer=True, objective=unit)
+    model.add_variables("y", 1, lower=least, upper=1.0, objective=1.0)
+    model.add_rows("one", 1.0, 1.0, [0], x.indices, 1.0)
+    return model
+
+
+def test_a_bound_past_a_small_objective_proves_no_more_than_tolerances_allow(told) -> None:  # type: ignore[no-untyped-def]
+    # the bound of 0.0010015 became 0.001, which a solution of 0.000999 beats
+    told(answer(OPTIMAL, [1.0, 0.0], 1.0015e-3))
+    solution = solve_linear(small(1e-3), "liar")
+    assert solution.objective == 1e-3
+    assert solution.bound == pytest.approx(1e-3 - 2e-6)
+    assert solution.termination == "gap_reached"
+
+
+def test_a_bound_past_nothing_is_nothing_where_no_less_is_possible(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(OPTIMAL, [1.0, 0.0], 1e-7))
+    solution = solve_linear(small(0.0, least=0.0), "liar")
+    assert (solution.termination, solution.bound) == ("optimal", 0.0)
+
+
+def test_a_bound_far_past_a_small_objective_is_an_error(told) -> None:  # type: ignore[no-untyped-def]
+    told(answer(OPTIMAL, [1.0, 0.0], 1.01e-3))
+    with pytest.raises(SolverError, match=r"bound 0\.00101"):
+        solve_linear(small(1e-3), "liar")
