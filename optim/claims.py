@@ -62,25 +62,36 @@ def check_bound(
     value: float | None,
     evaluation: Evaluation | None,
 ) -> None:
-    """Hold a bound of the whole problem against the plan at hand.
+    """Hold a bound against the plan at hand.
+
+    A plan outside of the restricted problem (a repaired one, say) may beat a bound of that: it
+    then tells nothing of the plan, and is dropped with a note.
 
     Raises
     ------
     SolverError
-        A feasible plan beats it.
+        A feasible plan beats a bound of the whole problem.
     """
-    if outcome.bound is None or outcome.bound_of != "problem":
+    if outcome.bound is None:
         return
     if not np.isfinite(outcome.bound):
         outcome.bound = None
         return
     if value is None or evaluation is None or not evaluation.feasible:
         return
-    if objective.beats_bound(value, outcome.bound):
-        raise SolverError(
-            f"{method.name} ({outcome.solver or 'no solver'}) claims {outcome.bound:.9g} as a "
-            f"proven bound on {objective.name}, but a checked plan has {value:.9g}"
+    if not objective.beats_bound(value, outcome.bound):
+        return
+    if outcome.bound_of == "restricted":
+        outcome.notes.append(
+            f"the bound {outcome.bound:.9g} on {objective.name} of the restricted problem is "
+            f"dropped, since the plan has {value:.9g}"
         )
+        outcome.bound, outcome.bound_of = None, "problem"
+        return
+    raise SolverError(
+        f"{method.name} ({outcome.solver or 'no solver'}) claims {outcome.bound:.9g} as a "
+        f"proven bound on {objective.name}, but a checked plan has {value:.9g}"
+    )
 
 
 def check_promise(method: Method, broken: Sequence[Violation]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optim import Instance, solve
-from optim.claims import check_claim
+from optim.claims import check_bound, check_claim
 from optim.errors import SolverError
 from optim.evaluation import Evaluation
 from optim.objectives import OBJECTIVES
@@ -54,3 +54,16 @@ def test_what_a_tolerance_leaves_on_is_no_wrong_claim_in_any_unit(unit: float) -
 def test_an_optimum_of_nothing_is_proven_in_any_unit(solver: str, unit: float) -> None:
     result = solve(apart(unit), "imc-milp", solver=solver)
     assert (result.termination, result.objective.value, result.bound) == ("optimal", 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("bound", "kept"), [(5.0, True), (0.0, True), (-5.0, False)])
+def test_a_beaten_bound_of_a_restricted_problem_is_dropped_with_a_note(
+    bound: float, kept: bool
+) -> None:
+    # it stood there with a gap of 0
+    method = cast("Method", cast("Any", type("Named", (), {"name": "named"})))
+    outcome = Outcome(Termination.GAP_REACHED, bound=bound, bound_of="restricted")
+    check_bound(method, outcome, OBJECTIVES["imc_gain"], 0.0, judged(1.0))
+    assert outcome.bound == (bound if kept else None)
+    assert outcome.bound_of == ("restricted" if kept else "problem")
+    assert ("is dropped, since the plan has 0" in " ".join(outcome.notes)) is not kept
