@@ -134,11 +134,12 @@ def parameters(task: SolveTask) -> str:
 def _feasibility_tolerance(task: SolveTask) -> float:
     """SCIP's tolerance, relative to each row's bound, such that it keeps ours, which is absolute.
 
+    At most 1e-7, so that a plan stays within the referee's tolerance, of which rows use nearly all.
     Not tighter than needed: below 1e-7 SCIP tightens open-ended integers step by step for minutes.
     """
     bounds = np.concatenate([task.arrays.row_lower, task.arrays.row_upper])
     largest = np.abs(bounds[np.isfinite(bounds)]).max(initial=1.0)
-    return float(TOLERANCE / min(largest, 1.0 / BOUND_SCALE))
+    return float(TOLERANCE / np.clip(largest, 10.0, 1.0 / BOUND_SCALE))
 
 
 def _text(value: Any) -> str:
