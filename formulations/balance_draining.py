@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.balance_preparing import prepare_balance
+from formulations.balance_preparing import best_start, prepare_balance
 from optim.local_search.balance_arrays import changing_part, fixed_part
 from optim.local_search.balance_search import start_at_home
 
@@ -49,7 +49,7 @@ def drained_start(problem: BalanceProblem, settings: Settings, tries: int) -> In
     if len(gone) * len(problem.staying) > MAX_ENTRIES:
         return emptied if problem.is_feasible(emptied) else None
     drained = kept_off(problem, gone)
-    return prepare_balance(drained, settings, [emptied], tries).best(drained)
+    return best_start(drained, prepare_balance(drained, settings, [emptied], tries).starts)
 
 
 def kept_off(problem: BalanceProblem, tasks: Ints) -> BalanceProblem:

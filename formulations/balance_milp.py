@@ -14,7 +14,7 @@ import numpy as np
 from formulations.balance_classes import solve_by_classes
 from formulations.balance_draining import drained_start
 from formulations.balance_instance import balance_problem
-from formulations.balance_preparing import Prepared, prepare_balance
+from formulations.balance_preparing import Prepared, best_start, prepare_balance
 from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
 from optim.errors import Problem, UnsuitableMethod
 from optim.evaluation import Violation
@@ -185,7 +185,7 @@ def _outcome(problem: BalanceProblem, answer: BalanceAnswer, settings: Settings)
 
 def _interrupted(problem: BalanceProblem, prepared: Prepared) -> Outcome:
     """Tell the best placement at hand when Ctrl-C came before the solver did."""
-    best = prepared.best(problem)
+    best = best_start(problem, prepared.starts)
     if best is None:
         return Outcome(Termination.INTERRUPTED, bound=prepared.bound)
     distance = problem.levels(best).distance

@@ -32,17 +32,18 @@ class Prepared(NamedTuple):
     starts: list[Ints]
     interrupted: bool
 
-    def best(self, problem: BalanceProblem) -> Ints | None:
-        """Return the best of the starts; ``None`` when none is feasible."""
-        best = None
-        for start in filter(problem.is_feasible, self.starts):
-            if best is None or problem.is_better(problem.levels(start), problem.levels(best)):
-                best = start
-        return best
+
+def best_start(problem: BalanceProblem, starts: Sequence[Ints]) -> Ints | None:
+    """Return the best of some placements; ``None`` when none is feasible."""
+    best = None
+    for start in filter(problem.is_feasible, starts):
+        if best is None or problem.is_better(problem.levels(start), problem.levels(best)):
+            best = start
+    return best
 
 
 def prepare_balance(
-    problem: BalanceProblem, settings: Settings, starts: Sequence[Ints], tries: int = TRIES
+    problem: BalanceProblem, settings: Settings, starts: Sequence[Ints] = (), tries: int = TRIES
 ) -> Prepared:
     """Bound the load distance and search, no longer than until the deadline or Ctrl-C.
 

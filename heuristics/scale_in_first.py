@@ -14,7 +14,7 @@ import numpy as np
 from formulations.balance_instance import balance_problem
 from formulations.balance_milp import METHOD as BALANCE_MILP
 from formulations.balance_milp import impossible
-from formulations.balance_preparing import prepare_balance
+from formulations.balance_preparing import best_start, prepare_balance
 from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
 from optim.local_search.balance_problem import margin, tolerated
 from optim.local_search.balance_search import warm_up
@@ -89,11 +89,12 @@ def run(instance: Instance, request: Request) -> Outcome:
         progress=request.progress,
         started=request.started,
     )
-    prepared = prepare_balance(after, settings, [emptied])
+    prepared = prepare_balance(after, settings)
+    starts = [*prepared.starts, emptied]
     if prepared.interrupted:
-        answer = BalanceAnswer(placement=prepared.best(after))
+        answer = BalanceAnswer(placement=best_start(after, starts))
     else:
-        answer = solve_balance(after, settings, prepared.starts, prepared.bound)
+        answer = solve_balance(after, settings, starts, prepared.bound)
     moved, left = problem.moves(emptied), int(problem.leaving[emptied].sum())
     notes = [f"{moved} key groups taken off leaving nodes first, {left} still there"]
     build = answer.build_seconds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from formulations.balance_preparing import prepare_balance
+from formulations.balance_preparing import best_start, prepare_balance
 from formulations.balance_solving import Settings, solve_balance
 from optim.errors import SolverError
 
@@ -91,11 +91,12 @@ class UnitSolver:
             threads=request.threads,
             started=request.started,
         )
-        prepared = prepare_balance(problem, settings, [problem.home])
+        prepared = prepare_balance(problem, settings)
+        starts = [*prepared.starts, problem.home]
         if prepared.interrupted:
             self.interrupted = self.stopped = True
-            return prepared.best(problem)
-        answer = solve_balance(problem, settings, prepared.starts, prepared.bound)
+            return best_start(problem, starts)
+        answer = solve_balance(problem, settings, starts, prepared.bound)
         self.build_seconds += answer.build_seconds
         self.name = answer.solver or self.name
         self.notes += [note for note in answer.notes if note not in self.notes]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from formulations import balance_preparing
-from formulations.balance_preparing import prepare_balance
+from formulations.balance_preparing import best_start, prepare_balance
 from formulations.balance_settings import Settings
 from optim import solve
 from optim.results import Termination
@@ -28,7 +28,7 @@ def test_bound_and_starts() -> None:
     assert best is not None
     assert prepared.bound <= best[0].distance + 1e-9
     assert len(prepared.starts) == 2
-    found = prepared.best(problem)
+    found = best_start(problem, prepared.starts)
     assert found is not None
     assert problem.levels(found).distance == pytest.approx(best[0].distance)
 
@@ -38,7 +38,7 @@ def test_a_deadline_that_is_past_leaves_what_was_given() -> None:
     late = Settings(deadline=time.perf_counter() - 1.0)
     prepared = prepare_balance(problem, late, [problem.home])
     assert 0.0 <= prepared.bound <= problem.levels(problem.home).distance
-    assert prepared.best(problem) is not None
+    assert best_start(problem, prepared.starts) is not None
     assert not prepared.interrupted
 
 
@@ -51,7 +51,7 @@ def test_ctrl_c_keeps_the_best_start(what: str, monkeypatch: pytest.MonkeyPatch)
     problem = random_problem(3)
     prepared = prepare_balance(problem, Settings(), [problem.home])
     assert prepared.interrupted
-    assert np.array_equal(prepared.best(problem), problem.home)  # type: ignore[arg-type]
+    assert np.array_equal(best_start(problem, prepared.starts), problem.home)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("method", ["balance-milp", "albic", "scale-in-first"])
