@@ -7,15 +7,21 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     Combination = dict[str, Any]
     Matches = Callable[[str, Any, Any], bool]
+    Narrow = Callable[[Combination], Iterable[Combination]]
 
 
 def equal(_key: str, held: Any, wanted: Any) -> bool:
     """Tell whether a combination's value is the one that an entry names."""
     return bool(held == wanted)
+
+
+def whole(combination: Combination) -> Iterable[Combination]:
+    """Leave a combination as it is."""
+    return (combination,)
 
 
 def size(factors: Mapping[str, Sequence[Any]]) -> int:
@@ -28,6 +34,7 @@ def expand(
     exclude: Sequence[Mapping[str, Any]] = (),
     include: Sequence[Mapping[str, Any]] = (),
     matches: Matches = equal,
+    narrow: Narrow = whole,
 ) -> list[Combination]:
     """Return all combinations, in the order of the factors and of their values.
 
@@ -43,23 +50,30 @@ def expand(
         added to none becomes a combination of its own, to which later entries are not added.
     matches
         (key, value held, value wanted) -> bool.
+    narrow
+        What becomes of a combination of the product before anything else: combinations that may
+        lack factors or hold other values, or none. An entry that names a factor which a
+        combination lacks does not match it.
 
     References
     ----------
     GitHub Docs, "Running variations of jobs in a workflow".
     """
     combinations = [
-        combination
+        narrowed
         for values in (itertools.product(*factors.values()) if factors else ())
-        if not _excluded(combination := dict(zip(factors, values, strict=True)), exclude, matches)
+        for narrowed in narrow(dict(zip(factors, values, strict=True)))
+        if not _excluded(narrowed, exclude, matches)
     ]
+    own = _keys_of(combinations)
     alone: list[Combination] = []
     for entry in include:
-        fitting = [c for c in combinations if _fits(c, entry, factors, matches)]
-        added = {key: value for key, value in entry.items() if key not in factors}
-        for combination in fitting:
-            combination.update(added)
-        if not fitting:
+        fits = False
+        for combination, keys in zip(combinations, own, strict=True):
+            if _fits(combination, entry, keys, factors, matches):
+                fits = True
+                combination.update({k: v for k, v in entry.items() if k not in keys})
+        if not fits:
             alone.append(dict(entry))
     return combinations + alone
 
@@ -73,12 +87,21 @@ def _excluded(
     )
 
 
+def _keys_of(combinations: Sequence[Combination]) -> list[frozenset[str]]:
+    """Return the keys of each combination; equal ones share a set, for there may be a million."""
+    shared: dict[frozenset[str], frozenset[str]] = {}
+    return [shared.setdefault(keys, keys) for keys in map(frozenset, combinations)]
+
+
 def _fits(
     combination: Combination,
     entry: Mapping[str, Any],
-    factors: Mapping[str, Sequence[Any]],
+    own: Collection[str],
+    factors: Collection[str],
     matches: Matches,
 ) -> bool:
     return all(
-        matches(key, combination[key], value) for key, value in entry.items() if key in factors
+        key in own and matches(key, combination[key], value)
+        for key, value in entry.items()
+        if key in own or key in factors
     )

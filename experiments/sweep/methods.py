@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from experiments.sweep.spec import OPTION_PREFIX
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class MethodEntry:
     varied
         Names of the options that were given as lists.
     solvers
-        Solvers given with it, which replace those of the matrix.
+        Solvers given with it, which replace those of the matrix; None for its own choice.
     settings
         Other settings given with it: time_limit, gap, warm_start, …
     """
@@ -42,7 +43,7 @@ class MethodEntry:
     label: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     varied: tuple[str, ...] = ()
-    solvers: tuple[str, ...] = ()
+    solvers: tuple[str | None, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def answers_to(self, wanted: MethodEntry) -> bool:
@@ -78,6 +79,16 @@ class Card:
             method.takes_warm_start,
             known=True,
         )
+
+    def uses(self, factor: str) -> bool:
+        """Tell whether a factor of the matrix makes a difference to the method."""
+        if factor == "warm_start":
+            return self.takes_warm_start
+        if self.known and factor == "solver":
+            return bool(self.solvers)
+        if self.known and factor.startswith(OPTION_PREFIX):
+            return factor.removeprefix(OPTION_PREFIX) in self.defaults
+        return True
 
 
 def look_up(name: str) -> Method:
@@ -136,10 +147,11 @@ def _option_values(checker: Checker, value: Any, path: str) -> list[Any]:
     return [checker.scalar(item, f"{path}[{i}]") for i, item in enumerate(items)]
 
 
-def _solvers(checker: Checker, value: Any, path: str) -> tuple[str, ...]:
+def _solvers(checker: Checker, value: Any, path: str) -> tuple[str | None, ...]:
+    """Take a solver or a list of them; ``none`` is the method's own choice."""
     items = value if isinstance(value, list) else [value]
     found = [checker.text(item, path) for item in items]
-    return tuple(solver for solver in found if solver)
+    return tuple(None if solver == "none" else solver for solver in found if solver)
 
 
 def label_of(entry: MethodEntry, card: Card, options: Mapping[str, Any], shown: Any) -> str:

@@ -12,7 +12,7 @@ from experiments.sweep import matrix
 from experiments.sweep.checking import Checker
 from experiments.sweep.methods import LABELLED, Card, MethodEntry, as_text, label_of
 from experiments.sweep.registry_checks import RegistryChecks
-from experiments.sweep.runs import DEFAULT_RUNNER, Run, run_key
+from experiments.sweep.runs import DEFAULT_RUNNER, NOT_IN_KEY, Run, run_key
 from experiments.sweep.spec import OPTION_PREFIX, SETTINGS, Settings
 from optim.errors import InvalidInput, Problem
 
@@ -111,13 +111,47 @@ class _Planner:
                     where = f"matrix.{kind}[{i}].instance"
                     self.checker.add(where, wanted, "is no instance of this sweep")
         factors = {"instance": names, **spec.factors}
-        combinations = matrix.expand(factors, spec.exclude, spec.include, _matches)
+        combinations = matrix.expand(factors, spec.exclude, spec.include, _matches, self._narrow)
         for combination in combinations:
             if "method" not in combination:
                 reason = "makes runs of its own, and names no method"
                 self.checker.add("matrix.include", None, reason, 'add method = "…"')
                 break
-        return combinations
+        return [meant for combination in combinations for meant in self._meant(combination)]
+
+    def _meant(self, combination: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Put the methods that an include of its own names by their label in its place."""
+        entry: MethodEntry | None = combination.get("method")
+        methods = self.spec.factors.get("method", ())
+        labelled = []
+        if entry is not None and not any(entry is method for method in methods):
+            labelled = [m for m in methods if m.label == entry.method and m.answers_to(entry)]
+        for method in labelled:
+            yield {**combination, "method": method}
+        if not labelled:
+            yield combination
+
+    def _narrow(self, combination: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Leave out what the method has no use for, and give it its own solvers, if it has any.
+
+        Else an exclude or include would hit one of several combinations that mean the same run.
+        """
+        entry: MethodEntry | None = combination.get("method")
+        if entry is None:
+            yield combination
+            return
+        card = self.registry.cards[entry.method]
+        dropped = {key for key in combination if not card.uses(key)}
+        solvers = entry.solvers if card.uses("solver") else ()
+        if solvers and "solver" in combination:
+            dropped.add("solver")
+        if any(combination[key] != self.spec.factors[key][0] for key in dropped):
+            return  # the first value stands for all of them
+        kept = {key: value for key, value in combination.items() if key not in dropped}
+        if not solvers:
+            yield kept
+        for solver in solvers:
+            yield {**kept, "solver": solver}
 
     def _runs(
         self, combination: Mapping[str, Any], prepared: Mapping[str, Prepared]
@@ -156,13 +190,16 @@ class _Planner:
         self, entry: MethodEntry, card: Card, combination: Mapping[str, Any]
     ) -> Iterator[Settings]:
         """Give the settings of a combination; what a method has no use for is left out of them."""
-        chosen = {k: v for k, v in entry.settings.items() if v is not None}
+        chosen = dict(entry.settings)
         chosen |= {key: combination[key] for key in SETTINGS if key in combination}
         settings = dataclasses.replace(self.spec.defaults, **chosen)
         if not card.takes_warm_start:
             settings = dataclasses.replace(settings, warm_start=None)
-        wanted = entry.solvers or (settings.solver or card.default_solver,)
-        for solver in wanted:
+        wanted = (
+            (settings.solver,) if "solver" in combination or not entry.solvers else entry.solvers
+        )
+        for named in wanted:
+            solver = named or card.default_solver
             if card.known and not card.solvers:
                 solver = None
             elif card.known and solver is not None and solver not in card.solvers:
@@ -207,8 +244,12 @@ class _Planner:
         told: dict[str, Any] = {"instance": instance.base, **instance.factors, "method": label}
         told |= {key: combination[key] for key in self.spec.variations if key in combination}
         told |= {f"{OPTION_PREFIX}{name}": value for name, value in options.items()}
-        always = ("solver", "seed", "threads")
-        told |= {k: getattr(settings, k) for k in SETTINGS if k in combination or k in always}
+        # all that decides the outcome, so that no two runs of one key each look alike in a report
+        told |= {
+            k: getattr(settings, k) for k in SETTINGS if k in combination or k not in NOT_IN_KEY
+        }
+        if not settings.repair and "repair" not in combination:
+            del told["repair"]
         return {key: as_text(value) for key, value in told.items() if value not in (None, ())}
 
 

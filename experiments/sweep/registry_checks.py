@@ -84,6 +84,12 @@ class RegistryChecks:
         for factor, values in self.spec.factors.items():
             if factor.startswith(OPTION_PREFIX):
                 self._check_option(factor, values)
+                if any(
+                    factor.removeprefix(OPTION_PREFIX) in entry.options
+                    for entry in self.spec.factors.get("method", ())
+                ):
+                    reason = "is a factor, and a method sets it as well"
+                    self.checker.add(f"matrix.{factor}", None, reason, "keep one of them")
         settings_of = [e.settings for _, e in self._entries()]
         for key in SETTINGS:
             if key in self.spec.factors and any(key in settings for settings in settings_of):
@@ -97,7 +103,8 @@ class RegistryChecks:
         places += [(f"matrix.{key}[{i}]", v) for i, v in enumerate(spec.factors.get(key, ()))]
         places += [(f"matrix.include[{i}].{key}", e.get(key)) for i, e in enumerate(spec.include)]
         for path, entry in self._entries():
-            given = entry.solvers if key == "solver" else (entry.settings.get(key),)
+            own = (entry.settings.get(key),)
+            given: Sequence[str | None] = entry.solvers if key == "solver" else own
             places += [(f"{path}.{key}", value) for value in given]
         return ((path, value) for path, value in places if value)
 

@@ -18,7 +18,8 @@ DEFAULT_RUNNER = "experiments.sweep.runner:run"
 
 _KEY_FORMAT = "streamplace.run/1"
 _TIMEOUT = 600.0
-_NOT_IN_KEY = ("run_timeout", "memory_limit")
+NOT_IN_KEY = ("run_timeout", "memory_limit")
+"""Settings that do not decide what a run finds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ def run_key(
         "variations": dict(variations),
         "method": method,
         "options": dict(options),
-        "settings": {k: getattr(settings, k) for k in SETTINGS if k not in _NOT_IN_KEY},
+        "settings": {k: getattr(settings, k) for k in SETTINGS if k not in NOT_IN_KEY},
     }
     if runner != DEFAULT_RUNNER:
         content["runner"] = runner

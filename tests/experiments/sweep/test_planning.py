@@ -197,6 +197,47 @@ def test_exclude_and_include_by_instance_label_and_glob(make_spec: Make) -> None
     }
 
 
+def test_exclude_and_include_see_the_solvers_of_a_method(make_spec: Make) -> None:
+    def found(**more: Any) -> list[tuple[Any, ...]]:
+        own = {"method": "balance-milp", "label": "B", "solver": ["scip", "cbc"]}
+        spec = make_spec({"method": ["top-down", own], "solver": ["highs", "cbc"], **more})
+        return [(r.label, r.settings.solver, r.settings.time_limit) for r in plan_runs(spec).runs]
+
+    top_down, scip, cbc = ("top-down", None, None), ("B", "scip", None), ("B", "cbc", None)
+    assert found() == [top_down, scip, cbc]
+    assert found(exclude=[{"method": "B", "solver": "scip"}]) == [top_down, cbc]
+    assert found(exclude=[{"solver": "highs"}]) == [top_down, scip, cbc]
+    limited = {"solver": "cbc", "time_limit": 4}
+    assert found(include=[limited]) == [top_down, scip, ("B", "cbc", 4.0)]
+
+
+def test_a_method_may_do_without_what_the_sweep_sets(make_spec: Make) -> None:
+    method = {"method": "balance-milp", "solver": "none", "warm_start": "none"}
+    spec = make_spec({"method": [method, "balance-milp"]}, solver="scip", warm_start="flux")
+    first, second = (run.settings for run in plan_runs(spec).runs)
+    assert (first.solver, first.warm_start) == ("highs", None)
+    assert (second.solver, second.warm_start) == ("scip", "flux")
+
+
+def test_runs_that_differ_in_a_setting_differ_in_their_factors(make_spec: Make) -> None:
+    settings = [{"time_limit": 1}, {"time_limit": 2}, {"gap": 0.0}, {"gap": 0.1}, {}]
+    spec = make_spec({"method": [{"method": "balance-milp", **one} for one in settings]})
+    runs = plan_runs(spec).runs
+    assert len({run.label for run in runs}) == 1
+    assert len({json.dumps(dict(run.factors), sort_keys=True) for run in runs}) == len(settings)
+    assert runs[0].factors["time_limit"] == "1"
+
+
+def test_an_include_of_its_own_may_name_a_label(make_spec: Make) -> None:
+    labelled = {"method": "top-down", "label": "TD", "options": {"priority": "imc"}}
+    spec = make_spec({"method": [labelled], "seed": [0], "include": [{"method": "TD", "seed": 5}]})
+    found = [(r.method, r.label, r.settings.seed, dict(r.options)) for r in plan_runs(spec).runs]
+    assert found == [
+        ("top-down", "TD", 0, {"priority": "imc"}),
+        ("top-down", "TD", 5, {"priority": "imc"}),
+    ]
+
+
 def test_a_file_is_taken_once_and_names_are_made_unique(make_spec: Make, base: Path) -> None:
     (base / "sub").mkdir()
     twin = {**INSTANCE, "input_rate": 2}
@@ -229,6 +270,8 @@ def test_a_file_is_taken_once_and_names_are_made_unique(make_spec: Make, base: P
         ({"method": ["top-down"], "exclude": [{"method": "top-down"}]}, "matrix", "no run"),
         ({"include": [{"seed": 1}]}, "matrix.include", "names no method"),
         ({"method": [{"method": "top-down", "gap": 0.1}], "gap": [0.2]}, "matrix.gap", "as well"),
+        ({"method": [{"method": "top-down", "options": {"priority": "imc"}}],
+          "option": {"priority": ["significance"]}}, "matrix.option.priority", "as well"),
         ({"method": ["top-down"], "scale_capacity": [{"disk": 2}]}, "tiny", "no resource disk"),
         ({"method": ["top-down"], "seed": {"from": 0, "to": 999_999}, "gap": [0.1, 0.2]},
          "matrix", "more than 1000000 runs"),
