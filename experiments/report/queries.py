@@ -107,7 +107,8 @@ WITH best AS (
     gap_of(objective_name, max(best_known), max(best_bound)) AS gap_bound,
     gap_of(objective_name, max(best_known), max(optimum)) AS gap_optimum,
     count_if(verdict = 'proved optimal') > 0 AS proved, count_if(has_plan) > 0 AS has_plan
-  FROM compared WHERE NOT none_exists GROUP BY objective_name, problem)
+  FROM compared WHERE NOT none_exists AND verdict <> 'not applicable'
+  GROUP BY objective_name, problem)
 SELECT objective_name, {mean("gap_bound")} AS gap_bound, max(gap_bound) AS worst_gap_bound,
   {mean("gap_optimum")} AS gap_optimum, max(gap_optimum) AS worst_gap_optimum,
   count(*) AS runs, {_count("has_plan", "plans")}, {_count("proved", "proved")},
@@ -162,12 +163,13 @@ WITH best AS (
   SELECT problem, max(best_known) AS value, max(optimum) AS optimum, max(best_bound) AS bound,
     max(collocation_factor) FILTER (WHERE is_best) AS collocation_factor,
     min(seconds) FILTER (WHERE is_best) AS seconds, max(metric) AS metric
-  FROM evaluated WHERE metric = :metric AND NOT none_exists GROUP BY problem)
+  FROM evaluated WHERE metric = :metric AND NOT none_exists AND verdict <> 'not applicable'
+  GROUP BY problem)
 SELECT {mean("value")} AS value, {mean("collocation_factor")} AS collocation_factor,
   {mean("gap_of(metric, value, optimum)")} AS gap_optimum,
   max(gap_of(metric, value, optimum)) AS worst_gap_optimum,
-  {mean("CASE WHEN optimum > 0 THEN value / optimum END")} AS of_optimum,
-  min(CASE WHEN optimum > 0 THEN value / optimum END) AS worst_of_optimum,
+  {mean("share_of(value, optimum)")} AS of_optimum,
+  min(share_of(value, optimum)) AS worst_of_optimum,
   {shifted_mean("seconds")} AS seconds, count(value) AS plans, count(*) AS runs,
   count(optimum) AS proved
 FROM best
@@ -212,7 +214,8 @@ WITH moments AS (SELECT explode(from_json(:moments, 'array<double>')) AS moment)
 events AS (
   SELECT contestant, objective_name, best_bound,
     concat(
-      filter(coalesce(trace, array()), e -> e.incumbent IS NOT NULL AND e.seconds <= seconds),
+      filter(coalesce(trace, array()),
+        e -> has_plan AND e.incumbent IS NOT NULL AND e.seconds <= seconds),
       CASE WHEN has_plan THEN array(named_struct('seconds', seconds, 'incumbent', objective,
         'bound', bound)) ELSE array() END) AS events
   FROM compared

@@ -50,6 +50,9 @@ FUNCTIONS = (
          WHEN name = 'load_distance' THEN abs(a - b)
          WHEN a = 0 AND b = 0 THEN 0D
          ELSE abs(a - b) / greatest(abs(a), abs(b)) END""",
+    """CREATE OR REPLACE TEMPORARY FUNCTION share_of(value DOUBLE, optimum DOUBLE)
+       RETURNS DOUBLE
+       RETURN CASE WHEN optimum = 0 AND value = 0 THEN 1D ELSE value / nullif(optimum, 0) END""",
     """CREATE OR REPLACE TEMPORARY FUNCTION beats(
          sense STRING, name STRING, value DOUBLE, bound DOUBLE) RETURNS BOOLEAN
        RETURN CASE sense WHEN 'max' THEN value > bound + tolerance(name, value, bound)
@@ -151,8 +154,7 @@ SELECT m.*, r.best_bound, r.bound_by, r.optimum, r.proved_by, b.best_known,
   gap_of(m.metric, value, r.best_bound) AS gap_bound,
   gap_of(m.metric, value, r.optimum) AS gap_optimum,
   gap_of(m.metric, value, b.best_known) AS gap_known,
-  CASE WHEN r.optimum IS NULL THEN NULL WHEN r.optimum = 0 AND value = 0 THEN 1D
-    ELSE value / nullif(r.optimum, 0) END AS of_optimum,
+  share_of(value, r.optimum) AS of_optimum,
   abs(value - b.best_known) <= tolerance(m.metric, value, b.best_known) AS is_best
 FROM measured m
 LEFT JOIN reference r ON r.problem = m.problem AND r.objective_name = m.metric

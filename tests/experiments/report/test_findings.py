@@ -179,6 +179,28 @@ def _at(rows: Rows) -> dict[tuple[str, float], float | None]:
     return {(item["contestant"], item["moment"]): item["gap"] for item in rows}
 
 
+def test_the_trace_of_a_refused_plan_reaches_no_gap(read: Callable[..., Any]) -> None:
+    trace = [{"seconds": 0.001, "incumbent": 79.0, "bound": None}]
+    refused = plan("A", "greedy", 90.0, feasible=False, exit_code=4, trace=trace)
+    sweep = read([proof("A", "exact", 80.0), refused])
+    gaps = [
+        i["gap"] for i in gather(sweep.spark, sweep.labels).anytime if i["contestant"] == "greedy"
+    ]
+    assert set(gaps) == {None}
+
+
+def test_the_virtual_best_where_nothing_can_be_kept_or_nobody_suits(
+    read: Callable[..., Any],
+) -> None:
+    refused = {"outcome": "error", "exit_code": 2, "error": "UnsuitableMethod: exact needs more"}
+    sweep = read([proof("A", "exact", 0.0), run("B", "exact", **refused), run("C", "none")])
+    found = gather(sweep.spark, sweep.labels)
+    (own,), best = found.own_best, _metric(found).best
+    assert (own["runs"], own["plans"], own["proved"]) == (1, 1, 1)
+    assert (best["runs"], best["plans"], best["proved"]) == (2, 1, 1)
+    assert (best["of_optimum"], best["worst_of_optimum"]) == (1.0, 1.0)
+
+
 def test_load_distance_is_told_in_points(read: Callable[..., Any]) -> None:
     minimal = {"objective_name": "load_distance", "sense": "min", "total_traffic": None}
     rows = [
