@@ -64,18 +64,25 @@ def _too_large(path: Path, found: str, max_bytes: int) -> InvalidInput:
 def write_atomic(path: str | Path, data: str | bytes) -> None:
     """Write a file so that a reader sees the old content or the new, never a part.
 
-    A name that ends in ``.gz`` is packed (without a time stamp, so that the bytes repeat).
+    A name that ends in ``.gz`` is packed (without a time stamp, so that the bytes repeat). A link
+    stays one, and what it leads to is replaced. Into what is no file, such as ``/dev/null`` or a
+    pipe, the bytes are written: by a rename it would be gone for everybody.
 
     Raises
     ------
     InvalidInput
         The folder does not exist or may not be written.
     """
-    path = Path(path)
+    given = path = Path(path)
     payload = data.encode() if isinstance(data, str) else data
     if path.suffix == ".gz":
         payload = gzip.compress(payload, 6, mtime=0)
     try:
+        if is_special(path):
+            with path.open("ab") as stream:
+                stream.write(payload)
+            return
+        path = behind_links(path)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or Path())
         try:
             with os.fdopen(handle, "wb") as file:
@@ -87,8 +94,20 @@ def write_atomic(path: str | Path, data: str | bytes) -> None:
             raise
     except OSError as error:
         raise InvalidInput(
-            Problem(str(path), None, f"cannot be written: {error.strerror}", "choose another place")
+            Problem(
+                str(given), None, f"cannot be written: {error.strerror}", "choose another place"
+            )
         ) from None
+
+
+def behind_links(path: Path) -> Path:
+    """Return what a link leads to, whether it is there or not; any other path as it is."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def is_special(path: Path) -> bool:
+    """Tell whether a path is there and no file or folder: a device, a pipe, a terminal."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _umask() -> int:

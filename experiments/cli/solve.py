@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
     options = _options(args.option)
     if args.output is not None:
-        _check_writable(Path(args.output))
+        _check_writable(Path(args.output), args.instance)
     began = time.perf_counter()
     instance = load_instance(args.instance)
     read = time.perf_counter() - began
@@ -171,20 +171,26 @@ def _options(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     return options
 
 
-def _check_writable(path: Path) -> None:
+def _check_writable(path: Path, instance: str) -> None:
     """Refuse an output that could not be written before any time is spent on solving.
 
     Raises
     ------
     InvalidInput
-        It is a directory, or its folder does not exist or may not be written.
+        It is a directory or the instance, or its folder does not exist or may not be written.
     """
     from optim.errors import InvalidInput, Problem
+    from optim.files import behind_links, is_special
 
-    folder = path.parent
+    folder = behind_links(path).parent
     reason = ""
     if path.is_dir():
         reason = "is a directory, not a file"
+    elif is_special(path):
+        if not os.access(path, os.W_OK):
+            reason = "may not be written"
+    elif path.exists() and Path(instance).exists() and path.samefile(instance):
+        reason = "is the instance itself"
     elif not folder.is_dir():
         reason = f"cannot be written: there is no folder {str(folder)!r}"
     elif not os.access(folder, os.W_OK):

@@ -196,6 +196,7 @@ BAD_ARGUMENTS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "output_folder": (["-o", "no/such/plan.json"], ["--output", "no folder"]),
     "output_directory": (["-o", "."], ["--output", "directory"]),
+    "output_instance": (["-o", "./pairs.json"], ["--output", "is the instance itself"]),
     "flag": (["--fast"], ["--fast"]),
 }
 
