@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from experiments.cli.problems import printable
-from experiments.cli.streams import quiet_on_broken_pipe
+from experiments.cli.streams import quiet_stdout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ class _Console(Console):
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        quiet_on_broken_pipe()
+        quiet_stdout()
 
 
 def answer_console() -> Console:

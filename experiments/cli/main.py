@@ -11,7 +11,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from experiments.cli.streams import Stdout, forgive_encoding, quiet_on_broken_pipe
+from experiments.cli.streams import (
+    Stdout,
+    forgive_encoding,
+    is_no_room,
+    open_missing,
+    quiet_stdout,
+)
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -142,16 +148,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in arguments or bool(os.environ.get("STREAMPLACE_DEBUG"))
     if not debug:
         sys.excepthook = _short_excepthook
+    open_missing()
     forgive_encoding()
-    with Stdout():
-        try:
+    try:
+        with Stdout():
             return _dispatch(arguments, debug)
-        except KeyboardInterrupt:
-            _say("interrupted")
-            return int(ExitCode.INTERRUPTED)
-        except BrokenPipeError:
-            quiet_on_broken_pipe()
-            return int(ExitCode.OK)
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        quiet_stdout()
+        return int(ExitCode.OK)
+    except OSError as error:
+        if not is_no_room(error):
+            raise
+        quiet_stdout()
+        _say(f"nothing more can be written: {error.strerror}")
+        return int(ExitCode.USAGE)
 
 
 def _dispatch(arguments: list[str], debug: bool) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -11,11 +12,23 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-def quiet_on_broken_pipe() -> None:
+def quiet_stdout() -> None:
     """Point standard output at nothing, so that neither we nor the interpreter's end complain."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
+
+
+def is_no_room(error: OSError) -> bool:
+    """Tell whether a write failed for want of room, which is nobody's fault but the disk's."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def open_missing() -> None:
+    """Put nothing in the place of streams that whoever started us has closed."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def write_stdout(text: str) -> None:
@@ -24,7 +37,7 @@ def write_stdout(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        quiet_on_broken_pipe()
+        quiet_stdout()
 
 
 def forgive_encoding() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,6 @@ from tests.experiments.cli.conftest import COMMAND, write_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -119,6 +119,27 @@ def test_a_reader_who_leaves_does_not_change_the_exit_code(
     done = run_without_reader("evaluate", instance_file, plan, *flags)
     assert done.stderr == ""
     assert done.returncode == ExitCode.NO_PLAN
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("arguments", [["methods"], ["methods", "--json"], ["--help"]])
+def test_a_full_disk_is_no_internal_error(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr == f"streamplace: nothing more can be written: {os.strerror(28)}\n"
+
+
+@pytest.mark.parametrize("stream", [0, 1, 2])
+def test_a_closed_stream_is_an_empty_one(stream: int, instance_file: Path) -> None:
+    instance = "-" if stream == 0 else str(instance_file)
+    closing = f"exec {stream}>&-; exec {COMMAND} check {instance} --json"
+    done = subprocess.run(["sh", "-c", closing], capture_output=True, text=True, check=False)
+    assert done.returncode == (ExitCode.USAGE if stream == 0 else ExitCode.OK)
+    assert ("standard input: $ is empty" in done.stderr) == (stream == 0)
+    assert bool(done.stdout) == (stream == 2)
 
 
 def test_a_plain_terminal_gets_question_marks_instead_of_a_crash(
