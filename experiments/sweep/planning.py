@@ -104,13 +104,17 @@ class _Planner:
     def _combinations(self, prepared: Sequence[Prepared]) -> list[dict[str, Any]]:
         spec = self.spec
         names = tuple(p.name for p in prepared)
+        factors = {"instance": names, **spec.factors}
+        own = tuple(s for m in spec.factors.get("method", ()) for s in m.solvers)
         for kind in ("exclude", "include"):
             for i, entry in enumerate(getattr(spec, kind)):
-                wanted = entry.get("instance")
-                if wanted is not None and not fnmatch.filter(names, wanted):
-                    where = f"matrix.{kind}[{i}].instance"
-                    self.checker.add(where, wanted, "is no instance of this sweep")
-        factors = {"instance": names, **spec.factors}
+                for key in entry if kind == "exclude" else entry.keys() & {"instance"}:
+                    values = factors[key] + own if key == "solver" else factors[key]
+                    if not any(_matches(key, value, entry[key]) for value in values):
+                        told = entry[key].method if key == "method" else entry[key]
+                        what = "instance" if key == "instance" else f"value of {key}"
+                        where = f"matrix.{kind}[{i}].{key}"
+                        self.checker.add(where, told, f"is no {what} of this sweep")
         combinations = matrix.expand(factors, spec.exclude, spec.include, _matches, self._narrow)
         for combination in combinations:
             if "method" not in combination:
