@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,8 @@ class _Planner:
         self.checker = Checker()
         self.registry = RegistryChecks(spec, self.checker, runner)
         self.varied: dict[tuple[str, str], Prepared] = {}
-        self.skipped: dict[tuple[str, str], int] = {}
+        self.skipped: Counter[tuple[str, str]] = Counter()
+        self.merged: Counter[tuple[str, str]] = Counter()
 
     def plan(self) -> Plan:
         spec, checker = self.spec, self.checker
@@ -85,7 +87,9 @@ class _Planner:
         unique: dict[str, Run] = {}
         for combination in combinations:
             for run in self._runs(combination, by_name):
-                unique.setdefault(run.key, run)
+                first = unique.setdefault(run.key, run)
+                if first.label != run.label:
+                    self.merged[run.label, first.label] += 1
         checker.finish(spec.source)
         if not unique:
             reason = "leaves no run"
@@ -98,6 +102,8 @@ class _Planner:
     def _notes(self) -> Iterator[str]:
         for (method, solver), count in self.skipped.items():
             yield f"{method} does not run on {solver}: {count} combinations left out"
+        for (label, other), count in self.merged.items():
+            yield f"{label} means {count} runs that {other} means as well: done once"
 
     # -- combinations ----------------------------------------------------------------------------
 
@@ -208,7 +214,7 @@ class _Planner:
                 solver = None
             elif card.known and solver is not None and solver not in card.solvers:
                 place = (entry.label or entry.method, solver)
-                self.skipped[place] = self.skipped.get(place, 0) + 1
+                self.skipped[place] += 1
                 continue
             yield dataclasses.replace(settings, solver=solver)
 

@@ -220,12 +220,25 @@ def test_a_method_may_do_without_what_the_sweep_sets(make_spec: Make) -> None:
 
 
 def test_runs_that_differ_in_a_setting_differ_in_their_factors(make_spec: Make) -> None:
-    settings = [{"time_limit": 1}, {"time_limit": 2}, {"gap": 0.0}, {"gap": 0.1}, {}]
+    settings: list[dict[str, Any]] = [
+        {"time_limit": 1},
+        {"time_limit": 2},
+        {"gap": 0.0},
+        {"gap": 0.1},
+        {},
+    ]
     spec = make_spec({"method": [{"method": "balance-milp", **one} for one in settings]})
     runs = plan_runs(spec).runs
     assert len({run.label for run in runs}) == 1
     assert len({json.dumps(dict(run.factors), sort_keys=True) for run in runs}) == len(settings)
     assert runs[0].factors["time_limit"] == "1"
+
+
+def test_methods_that_mean_the_same_runs_are_told(make_spec: Make) -> None:
+    twin = {"method": "balance-milp", "label": "H", "solver": "highs"}
+    plan = plan_runs(make_spec({"method": ["balance-milp", twin], "seed": [0, 1]}))
+    assert [run.label for run in plan.runs] == ["balance-milp"] * 2
+    assert plan.notes == ("H means 2 runs that balance-milp means as well: done once",)
 
 
 def test_an_include_of_its_own_may_name_a_label(make_spec: Make) -> None:
