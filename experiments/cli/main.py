@@ -6,6 +6,7 @@ Only the chosen subcommand's module is imported, so that ``--help`` answers at o
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from experiments.cli.streams import (
     Stdout,
     forgive_encoding,
-    is_no_room,
     open_missing,
     quiet_stdout,
 )
@@ -75,6 +75,11 @@ exit codes:
   130  interrupted
 
 `streamplace COMMAND --help` says more on each command."""
+
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_WAY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP})
+"""What the system refuses for a reason that lies with the user's disks and paths, not with us."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -160,10 +165,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         quiet_stdout()
         return int(ExitCode.OK)
     except OSError as error:
-        if not is_no_room(error):
+        if error.errno not in NO_ROOM | NO_WAY or debug:
             raise
-        quiet_stdout()
-        _say(f"nothing more can be written: {error.strerror}")
+        if error.errno in NO_ROOM:
+            quiet_stdout()
+            _say(f"nothing more can be written: {error.strerror}")
+        else:
+            where = "" if error.filename is None else f"{error.filename!r}: "
+            _say(f"{where}{error.strerror}")
         return int(ExitCode.USAGE)
 
 

@@ -132,6 +132,30 @@ def test_a_full_disk_is_no_internal_error(arguments: list[str]) -> None:
     assert done.stderr == f"streamplace: nothing more can be written: {os.strerror(28)}\n"
 
 
+def test_a_folder_that_may_not_be_entered_is_no_internal_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def exists(path: Path) -> bool:  # as where a folder above it may not be searched
+        raise PermissionError(13, os.strerror(13), str(path))
+
+    monkeypatch.setattr(Path, "exists", exists)
+    folder = tmp_path / "closed"
+    assert cli.main(["report", str(folder)]) == ExitCode.USAGE
+    assert capsys.readouterr().err == f"streamplace: '{folder}': {os.strerror(13)}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["report", "x" * 300], ["solve", "x", "--method", "top-down", "-o", "x" * 300 + "/y"]],
+)
+def test_a_name_that_is_too_long_is_no_internal_error(
+    arguments: list[str], streamplace: Run
+) -> None:
+    done = streamplace(*arguments)
+    assert done.returncode == ExitCode.USAGE
+    assert os.strerror(36) in done.stderr
+
+
 @pytest.mark.parametrize("stream", [0, 1, 2])
 def test_a_closed_stream_is_an_empty_one(stream: int, instance_file: Path) -> None:
     instance = "-" if stream == 0 else str(instance_file)
