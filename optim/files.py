@@ -61,6 +61,10 @@ def _too_large(path: Path, found: str, max_bytes: int) -> InvalidInput:
     )
 
 
+STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+"""Names of open streams: opened anew they would be written from the start, or at another place."""
+
+
 def write_atomic(path: str | Path, data: str | bytes) -> None:
     """Write a file so that a reader sees the old content or the new, never a part.
 
@@ -79,7 +83,8 @@ def write_atomic(path: str | Path, data: str | bytes) -> None:
         payload = gzip.compress(payload, 6, mtime=0)
     try:
         if is_special(path):
-            with path.open("ab") as stream:
+            number = STREAMS.get(str(path))
+            with path.open("ab") if number is None else os.fdopen(os.dup(number), "wb") as stream:
                 stream.write(payload)
             return
         path = behind_links(path)
@@ -106,7 +111,12 @@ def behind_links(path: Path) -> Path:
 
 
 def is_special(path: Path) -> bool:
-    """Tell whether a path is there and no file or folder: a device, a pipe, a terminal."""
+    """Tell whether a path is there and no file or folder: a device, a pipe, a terminal.
+
+    ``/dev/stdout`` is one even where it leads to a file, which the caller's shell holds open.
+    """
+    if str(path) in STREAMS:
+        return True
     return path.exists() and not path.is_file() and not path.is_dir()
 
 

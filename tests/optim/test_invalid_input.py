@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -245,3 +247,10 @@ class TestFiles:
         path.symlink_to(path)
         write_atomic(path, "new")
         assert path.read_text() == "new"
+
+    def test_standard_output_that_leads_to_a_file_is_written_into(self, tmp_path: Path) -> None:
+        code = "from optim.files import write_atomic; print('first', flush=True)\n"
+        code += "write_atomic('/dev/stdout', 'new'); print(' last')"
+        with (tmp_path / "out").open("w") as out:
+            subprocess.run([sys.executable, "-c", code], stdout=out, check=True)
+        assert (tmp_path / "out").read_text() == "first\nnew last\n"
