@@ -137,6 +137,18 @@ def test_too_few_slots_are_told_with_figures() -> None:
     assert "add slots" in reason.where
 
 
+def test_too_few_slots_where_the_executors_stand_now() -> None:
+    # a placement without slots breaks no rule the referee could see, but is no Storm schedule
+    made = chain([1, 1], workers=2)
+    node = {"id": "n0", "slots": 1, "capacity": {"cpu": 100}}
+    tasks = [{"id": f"c{i}/0", "operator": f"c{i}", "node": "n0"} for i in range(2)]
+    made = made.replace(nodes=[node], tasks=tasks)
+    for warm_start in (None, "storm-even"):
+        result = solve(made, "storm-milp", warm_start=warm_start)
+        assert result.termination == "infeasible"
+        assert "needs 2, has 1" in str(result.reasons[0])
+
+
 def test_no_free_slots_at_all() -> None:
     made = chain([1, 1]).replace(nodes=[{"id": "n0", "slots": 0}])
     assert solve(made, "storm-milp").exit_code == 3
