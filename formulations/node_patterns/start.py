@@ -357,7 +357,7 @@ def constructed(problem: PatternProblem) -> Counts | None:
 
 def _orders_of_nodes(problem: PatternProblem, owner: Counts) -> list[Counts]:
     """Return orders to fill nodes in: as listed; then those first that must hold something."""
-    needy = (problem.least > 0).any(axis=1)[owner]
+    needy = np.asarray((problem.least > 0).any(axis=1))[owner]
     orders = [np.arange(len(owner))]
     if needy.any():
         orders.append(np.argsort(~needy, kind="stable"))
