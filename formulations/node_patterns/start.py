@@ -339,29 +339,15 @@ def constructed(problem: PatternProblem) -> Counts | None:
     weight = (problem.load / room).max(axis=1)
     classes = np.arange(problem.num_classes)
     best: Counts | None = None
-    for nodes in _orders_of_nodes(problem, owner):
-        for order in (np.argsort(-weight, kind="stable"), classes, classes[::-1].copy()):
-            found, left = first_fit(
-                problem.sizes, problem.load, problem.limit, problem.most, owner[nodes], order
-            )
-            counts = np.empty_like(found)
-            counts[nodes] = found
-            if left or not feasible(problem, counts):
-                continue
-            if best is None or problem.gain(counts).sum() > problem.gain(best).sum():
-                best = counts
-        if best is not None:
-            break
+    for order in (np.argsort(-weight, kind="stable"), classes, classes[::-1].copy()):
+        counts, left = first_fit(
+            problem.sizes, problem.load, problem.limit, problem.most, owner, order
+        )
+        if left or not feasible(problem, counts):
+            continue
+        if best is None or problem.gain(counts).sum() > problem.gain(best).sum():
+            best = counts
     return best
-
-
-def _orders_of_nodes(problem: PatternProblem, owner: Counts) -> list[Counts]:
-    """Return orders to fill nodes in: as listed; then those first that must hold something."""
-    needy = np.asarray((problem.least > 0).any(axis=1))[owner]
-    orders = [np.arange(len(owner))]
-    if needy.any():
-        orders.append(np.argsort(~needy, kind="stable"))
-    return orders
 
 
 def feasible(problem: PatternProblem, counts: Counts) -> bool:

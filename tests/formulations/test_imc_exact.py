@@ -145,6 +145,7 @@ def test_stopped_at_once_it_meets_lower_bounds() -> None:
     )
     result = solve(made, "imc-exact", time_limit=1e-6)
     assert result.feasible
+    assert solve(made, time_limit=1e-6).method == "imc-exact"
 
 
 def test_time_limit_holds_on_a_general_graph() -> None:
