@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.evaluation import Violation
+from optim.first_fit import packings
 from optim.referee import evaluate_indices
 
 if TYPE_CHECKING:
@@ -29,12 +30,18 @@ def feasible_starts(instance: Instance, request: Request, classes: NodeClasses) 
     given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
     if instance.has_current:
         given.append(instance.tasks.node)
+    return [node for node in given if _counts(instance, node, classes)]
+
+
+def feasible_packing(instance: Instance, classes: NodeClasses) -> Ints | None:
+    """Return the first feasible one of all packings (first fit and its relatives)."""
+    return next((node for node in packings(instance) if _counts(instance, node, classes)), None)
+
+
+def _counts(instance: Instance, node: Ints, classes: NodeClasses) -> bool:
+    """Whether a placement is complete, feasible and on nodes that the models know."""
     usable = np.append(classes.node_class >= 0, False)  # the last one is for -1
-    return [
-        node
-        for node in given
-        if usable[node].all() and evaluate_indices(instance, node.astype(np.int32)).feasible
-    ]
+    return bool(usable[node].all()) and evaluate_indices(instance, node.astype(np.int32)).feasible
 
 
 def why_nothing_fits(instance: Instance, unplaced: float = 0.0) -> tuple[Violation, ...]:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.imc_common import HONOURS, feasible_starts, why_nothing_fits
+from formulations.imc_common import (
+    HONOURS,
+    feasible_packing,
+    feasible_starts,
+    why_nothing_fits,
+)
 from formulations.node_patterns.clock import Clock
 from formulations.node_patterns.closing import Standing
 from formulations.node_patterns.dealing import counts_of, deal
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from optim.grouping import NodeClasses, TaskGroups
     from optim.instance import Instance
     from optim.registry import Request
+    from optim.tables import Ints
 
 OPTIMAL = 1e-7
 """Relative gap that counts as closed; `optim.objectives` asks for 1e-6."""
@@ -55,9 +61,18 @@ def run(instance: Instance, request: Request) -> Outcome:
     built = request.elapsed()
     backend = Backend(request.solver or "highs", request.seed, request.threads)
     budget = int(request.options["node_budget"])
+
+    def counts(node: Ints) -> Counts:
+        return counts_of(groups, classes, node, instance.num_nodes)[:, order]
+
+    def otherwise() -> Counts | None:
+        found = feasible_packing(instance, classes)
+        return None if found is None else counts(found)
+
     interrupted = False
     try:
-        solve_counts(standing, backend, _starts(instance, request, groups, classes, order), budget)
+        starts = [counts(node) for node in feasible_starts(instance, request, classes)]
+        solve_counts(standing, backend, starts, budget, otherwise)
     except KeyboardInterrupt:
         interrupted = True
     recorder.finish()
@@ -74,16 +89,6 @@ def run(instance: Instance, request: Request) -> Outcome:
         near = request.warm_start if request.warm_start is not None else instance.tasks.node
         outcome.node = deal(groups, classes, back, near)
     return outcome
-
-
-def _starts(
-    instance: Instance, request: Request, groups: TaskGroups, classes: NodeClasses, order: Counts
-) -> list[Counts]:
-    """Counts of the warm start and of staying, where they are feasible."""
-    return [
-        counts_of(groups, classes, node, instance.num_nodes)[:, order]
-        for node in feasible_starts(instance, request, classes)
-    ]
 
 
 def _check_classes(groups: TaskGroups, most: int) -> None:

@@ -157,11 +157,14 @@ def _executors_of(instance: Instance) -> list[Integers]:
 
 
 def _num_workers(instance: Instance, executors: list[Integers]) -> list[int]:
-    """Return min(W, E) of each topology, W being one worker a usable node where it is not given."""
-    usable = instance.open_nodes & (instance.nodes.slots != 0)
+    """Return min(W, E) of each topology, W being one worker a usable node where it is not given.
+
+    Without a usable node it is 1, for a slot to be missing.
+    """
+    usable = max(1, int((instance.open_nodes & (instance.nodes.slots != 0)).sum()))
     given = [int(w) for w in instance.topologies.workers] + [-1]
     return [
-        min(len(tasks), workers if workers >= 0 else int(usable.sum()))
+        min(len(tasks), workers if workers >= 0 else usable)
         for workers, tasks in zip(given, executors, strict=True)
     ]
 

@@ -98,6 +98,9 @@ def cuts(
     from heuristics.graph_partition.weighted_graph import part_nodes, weighted_graph
 
     graph = graph or weighted_graph(instance)
+    if not len(part_nodes(instance, graph)):  # all leave, say: nothing is cut, repair places
+        yield np.full(instance.num_tasks, -1, dtype=np.int32)
+        return
     if engine == "mtkahypar":
         nodes = part_nodes(instance, graph)
         fixed = _fixed(instance, nodes)

@@ -25,6 +25,7 @@ from formulations.storm_jobs import storm_jobs
 from heuristics.storm.slots import nodes_to_use, slot_limits, slots_within_reach
 from heuristics.storm.traffic import Neighbours, Pairs, directed_pairs, neighbours
 from heuristics.storm_offline import ALPHA, NODE_SPREAD
+from heuristics.task_allocation.groups import stable_descending
 from optim.measures import slack_allowed
 from optim.registry import Method, Option, Outcome
 from optim.results import Termination
@@ -230,7 +231,7 @@ def _between(pairs: Pairs, worker: Integers, count: int) -> Pairs:
     low, high = np.minimum(a, b)[apart], np.maximum(a, b)[apart]
     key, where = np.unique(low * count + high, return_inverse=True)
     rate = np.bincount(where.reshape(-1), pairs.rate[apart], len(key)).astype(np.float64)
-    order = np.argsort(-rate, kind="stable")
+    order = stable_descending(rate)
     u, v = np.divmod(key[order], max(1, count))
     return Pairs(u, v, rate[order])
 

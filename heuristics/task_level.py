@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 from heuristics.task_allocation.grouped_run import run_on_groups
 from heuristics.task_allocation.options import RELAXATIONS
+from optim.errors import InvalidInput, Problem
 from optim.registry import Method, Option, Outcome, Request
+from optim.traffic import MAX_PAIRS
 
 if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
@@ -46,9 +48,18 @@ def place_pairs(
     -------
     ndarray of int32
         (T,) node of each task, -1 where it found none.
+
+    Raises
+    ------
+    InvalidInput
+        A group pair has more than `optim.traffic.MAX_PAIRS` task pairs, too many to shuffle.
     """
     from heuristics.task_allocation.task_level_kernel import task_level
 
+    most = int((job.size[job.edge_u] * job.size[job.edge_v]).max(initial=0))
+    if pair_order == "shuffled" and most > MAX_PAIRS:
+        reason = f"{most} task pairs of two groups are more than {MAX_PAIRS}, which can be shuffled"
+        raise InvalidInput(Problem("--option pair_order", pair_order, reason, "take diagonal"))
     rule = "imc" if priority == "group_imc" else priority
     placed = task_level(
         job.size,

@@ -115,7 +115,7 @@ class StormTrigger:
         loads = node_loads(instance, deployment.node.astype(np.int32))[:, 0]
         known = deployment.memory.get(OVERLOADED, [])
         before = np.array(known) if len(known) == len(loads) else np.zeros(len(loads))
-        full = loads >= instance.nodes.capacity[:, 0] * (1 - 1e-9)
+        full = (loads >= instance.nodes.capacity[:, 0] * (1 - 1e-9)) & (loads > 0)
         return np.where(full, before + self.period, 0.0)
 
     def _why(self, instance: Instance, old: Deployment, new: Deployment, over: Any) -> str | None:
@@ -125,9 +125,8 @@ class StormTrigger:
             before = node_loads(instance, old.node.astype(np.int32))[:, 0]
             after = node_loads(instance, new.node.astype(np.int32))[:, 0]
             lower = [n for n in late.tolist() if after[n] < before[n] * (1 - 1e-9)]
-            if lower and (after / instance.nodes.capacity[:, 0]).max() < (
-                before / instance.nodes.capacity[:, 0]
-            ).max() * (1 - 1e-9):
+            highest = [_highest_utilisation(instance, loads) for loads in (before, after)]
+            if lower and highest[1] < highest[0] * (1 - 1e-9):
                 name = instance.nodes.ids[lower[0]]
                 return f"{name} was overloaded for {over[lower[0]]:g} s"
         total = instance.total_traffic
@@ -135,6 +134,14 @@ class StormTrigger:
         if left > 0 and left - right > 0 and left - right >= self.gain / 100.0 * left * (1 - 1e-9):
             return f"{100.0 * (left - right) / left:.3g} % less traffic between nodes"
         return None
+
+
+def _highest_utilisation(instance: Instance, loads: Any) -> float:
+    """Return the highest of all nodes; a node without capacity has 0 without load, else ``inf``."""
+    capacity = instance.nodes.capacity[:, 0]
+    shares = np.where(loads > 0, np.inf, 0.0)
+    np.divide(loads, capacity, out=shares, where=capacity > 0)
+    return float(shares.max())
 
 
 def read_trigger(given: Mapping[str, str], time_limit: float | None = None) -> StormTrigger:

@@ -14,7 +14,7 @@ from formulations.node_patterns.pricing import Pool, Pricer
 from formulations.node_patterns.start import constructed, improved
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from formulations.node_patterns.closing import Standing
     from formulations.node_patterns.integer import Backend
@@ -35,6 +35,7 @@ def solve_counts(
     backend: Backend,
     starts: Sequence[Counts] = (),
     node_budget: int = NODE_BUDGET,
+    otherwise: Callable[[], Counts | None] = lambda: None,
 ) -> None:
     """Find and prove the best allocation in counts, in place.
 
@@ -45,6 +46,10 @@ def solve_counts(
         is proven infeasible.
     starts
         (N, G) allocations to begin with; those that are feasible count.
+    node_budget
+        Of each pricing.
+    otherwise
+        Asked for an allocation where there is no start and first fit fails.
     """
     problem, clock = standing.problem, standing.clock
     standing.prove(trivial_bound(problem))
@@ -54,7 +59,7 @@ def solve_counts(
     clock.note(phase="start")
     for start in starts:
         standing.offer(start)
-    _begin(standing, backend.seed)
+    _begin(standing, backend.seed, otherwise)
     pricer = Pricer(problem, clock, node_budget)
     if not standing.closed:
         _by_table(standing, pricer)
@@ -70,9 +75,11 @@ def solve_counts(
         close(standing, pricer, root, backend)
 
 
-def _begin(standing: Standing, seed: int) -> None:
+def _begin(standing: Standing, seed: int, otherwise: Callable[[], Counts | None]) -> None:
     """First fit, unless there is a start, then local search."""
     counts = standing.counts if standing.counts is not None else constructed(standing.problem)
+    if counts is None:
+        counts = otherwise()
     if counts is not None:
         standing.offer(counts)
         standing.offer(improved(standing.problem, counts, seed))

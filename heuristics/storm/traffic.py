@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from heuristics.task_allocation.groups import stable_descending
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -34,7 +36,7 @@ class Neighbours(NamedTuple):
 def directed_pairs(instance: Instance) -> Pairs:
     """Return all traffic as directed task pairs, each pair once, by descending rate.
 
-    Ties stand in order of their task numbers.
+    Ties, up to rounding, stand in order of their task numbers.
 
     Raises
     ------
@@ -54,7 +56,7 @@ def directed_pairs(instance: Instance) -> Pairs:
     )
     summed = np.bincount(where.reshape(-1), rate, len(key)).astype(np.float64)
     key, summed = key[summed > 0], summed[summed > 0]
-    order = np.argsort(-summed, kind="stable")
+    order = stable_descending(summed)
     u, v = np.divmod(key[order], max(1, instance.num_tasks))
     return Pairs(u, v, summed[order])
 

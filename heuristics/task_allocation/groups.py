@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heuristics.task_allocation.relaxations import even_kinds, normalised_room
+from optim.errors import InvalidInput, Problem
 from optim.placing.room import placing_room, restriction_kinds
+from optim.traffic import MAX_PAIRS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -140,6 +142,11 @@ def grouped_job(instance: Instance, *, margin: float = 0.0, normalise: bool = Fa
         (`heuristics.task_allocation.relaxations.even_kinds`).
     normalise
         Take nodes as whole multiples of the weakest.
+
+    Raises
+    ------
+    InvalidInput
+        Streams between unlike tasks make more than `optim.traffic.MAX_PAIRS` pairs of groups.
     """
     loads = instance.tasks.load if margin == 0 else _evened(instance, margin)
     group, size = _group_of_tasks(instance, loads)
@@ -209,9 +216,14 @@ def _group_traffic(
     flows = instance.flows
     source, target = [group[flows.source]], [group[flows.target]]
     rate: list[Any] = [flows.rate]
+    count = len(flows.rate)
     for block in flows.blocks:
         senders, num_senders = np.unique(group[block.sources], return_counts=True)
         receivers, num_receivers = np.unique(group[block.targets], return_counts=True)
+        count += len(senders) * len(receivers)
+        if count > MAX_PAIRS:
+            reason = f"between {num_groups} groups of unlike tasks make more than {MAX_PAIRS} pairs"
+            raise InvalidInput(Problem("streams", count, reason, "take --option margin=0.1 or so"))
         source.append(np.repeat(senders, len(receivers)))
         target.append(np.tile(receivers, len(senders)))
         rate.append(np.outer(num_senders, num_receivers).ravel() * block.pair_rate)

@@ -157,6 +157,9 @@ def _search(
         # what the first node may hold, and what it must so that the second is not overloaded
         most[resource] = held + min(room[first, resource], spare[second, resource])
         least[resource] = held - min(spare[first, resource], room[second, resource])
+        # each bound has a slack of its own: that of an unbounded node would lift the other's bound
+        most[resource] += TINY * (abs(most[resource]) + rest[0, resource])
+        least[resource] -= TINY * (abs(least[resource]) + rest[0, resource])
         used[0, resource] = 0.0
     best = -1.0
     level = 0
@@ -180,11 +183,7 @@ def _search(
         for resource in range(num_resources):
             on_first = used[level, resource] + number * load[group, resource]
             used[level + 1, resource] = on_first
-            slack = TINY * (abs(most[resource]) + rest[0, resource])
-            if (
-                on_first > most[resource] + slack
-                or on_first + rest[level + 1, resource] < least[resource] - slack
-            ):
+            if on_first > most[resource] or on_first + rest[level + 1, resource] < least[resource]:
                 possible = False
         if not possible:
             continue

@@ -34,7 +34,7 @@ def common_granularity(instance: Instance) -> float:
     Raises
     ------
     InvalidInput
-        There is no group with a cost.
+        There is no group with a cost, or none of them nor a capacity reaches a millionth.
     """
     costs = [
         float(instance.tasks.load[instance.tasks_of(o), 0].sum())
@@ -44,7 +44,11 @@ def common_granularity(instance: Instance) -> float:
     values = [v for v in [*costs, *room[np.isfinite(room)].tolist()] if v > 0]
     if not any(costs):
         raise InvalidInput(Problem("operators", None, "have no group with a load"))
-    return gcd(*(round(v * _UNIT) for v in values)) / _UNIT
+    grain = gcd(*(round(v * _UNIT) for v in values)) / _UNIT
+    if grain == 0:
+        reason = f"have no cost nor capacity that reaches {1 / _UNIT:g}"
+        raise InvalidInput(Problem("operators", max(costs), reason, "take a smaller unit"))
+    return grain
 
 
 def recut(instance: Instance, most_tasks: int = MOST_TASKS) -> Instance:

@@ -126,6 +126,28 @@ def test_stopped_early_it_has_a_plan_and_a_bound(seconds: float) -> None:
     assert result.termination in ("time_limit", "optimal")
 
 
+def test_stopped_at_once_it_meets_lower_bounds() -> None:
+    # first fit in the order of the file leaves the second node empty
+    made = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "floor",
+            "nodes": [
+                {"id": "big", "capacity": {"cpu": 100}},
+                {"id": "small", "capacity": {"cpu": 10}, "min_load": {"cpu": 2}},
+            ],
+            "operators": [
+                {"id": "a", "group": {"tasks": 6, "load": {"cpu": 18}}},
+                {"id": "b", "group": {"tasks": 6, "load": {"cpu": 9}}},
+            ],
+            "streams": [{"from": "a", "to": "b", "rate": 12}],
+        }
+    )
+    result = solve(made, "imc-exact", time_limit=1e-6)
+    assert result.feasible
+    assert solve(made, time_limit=1e-6).method == "imc-exact"
+
+
 def test_time_limit_holds_on_a_general_graph() -> None:
     rng = np.random.default_rng(1)
     tasks = [{"id": f"t{i}", "load": {"cpu": float(rng.integers(1, 10))}} for i in range(120)]

@@ -137,6 +137,26 @@ def test_too_few_slots_are_told_with_figures() -> None:
     assert "add slots" in reason.where
 
 
+def test_too_few_slots_where_the_executors_stand_now() -> None:
+    # a placement without slots breaks no rule the referee could see, but is no Storm schedule
+    made = chain([1, 1], workers=2)
+    node = {"id": "n0", "slots": 1, "capacity": {"cpu": 100}}
+    tasks = [{"id": f"c{i}/0", "operator": f"c{i}", "node": "n0"} for i in range(2)]
+    made = made.replace(nodes=[node], tasks=tasks)
+    for warm_start in (None, "storm-even"):
+        result = solve(made, "storm-milp", warm_start=warm_start)
+        assert result.termination == "infeasible"
+        assert "needs 2, has 1" in str(result.reasons[0])
+
+
+def test_no_slots_for_workers_that_are_not_given() -> None:
+    made = chain([2, 2], workers=None).replace(nodes=[{"id": "n0", "slots": 0}])
+    reason = solve(made, "storm-milp").reasons[0]
+    assert (reason.rule, reason.needed, reason.available) == ("slots", 1, 0)
+    for method in ("storm-even", "storm-offline", "storm-online"):
+        assert solve(made, method).notes[0] == "t: 0 free slots for 1 workers"
+
+
 def test_no_free_slots_at_all() -> None:
     made = chain([1, 1]).replace(nodes=[{"id": "n0", "slots": 0}])
     assert solve(made, "storm-milp").exit_code == 3

@@ -71,7 +71,8 @@ def drawn(draw: st.DrawFn) -> tuple[CountProblem, np.ndarray[Any, Any]]:
     for g, h in itertools.combinations_with_replacement(range(num_groups), 2):
         rate[g, h] = rate[h, g] = draw(st.sampled_from([0.0, 0.0, 1.0, 2.5, 4.0]))
     used = table @ load
-    slack = draw(st.lists(st.sampled_from([0.0, 1.0, 3.0]), min_size=num_nodes, max_size=num_nodes))
+    slacks = st.sampled_from([0.0, 1.0, 3.0, 1e15, np.inf])  # some nodes are unbounded, or nearly
+    slack = draw(st.lists(slacks, min_size=num_nodes, max_size=num_nodes))
     floor = draw(st.booleans())
     problem = CountProblem(
         size=table.sum(axis=0),

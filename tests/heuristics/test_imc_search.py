@@ -122,6 +122,32 @@ def test_several_resources_and_unequal_nodes(by: str) -> None:
     assert evaluate_indices(made, outcome.node).feasible
 
 
+@pytest.mark.parametrize("most", [{}, {"memory": 1e15}])
+def test_nodes_without_a_capacity_beside_nodes_with_one(most: dict[str, float]) -> None:
+    # a split between the unbounded node and another must not overload that one
+    load = {"a": (2, 2), "b": (1, 0), "c": (3, 1), "d": (1, 0), "e": (1, 2)}
+    pairs = [("a", "c", 3), ("a", "e", 1), ("b", "c", 3), ("b", "d", 1), ("c", "d", 3)]
+    made = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "unbounded",
+            "resources": ["cpu", "memory"],
+            "nodes": [
+                {"id": "n0", "capacity": {"cpu": 3, **most}},
+                {"id": "n1", "capacity": {"cpu": 6, "memory": 1}},
+                {"id": "n2", "capacity": {"cpu": 6, "memory": 1}},
+            ],
+            "tasks": [{"id": t, "load": {"cpu": c, "memory": m}} for t, (c, m) in load.items()],
+            "traffic": [*pairs, ("c", "e", 2), ("d", "e", 4)],
+        }
+    )
+    outcome = search(made, by="groups")
+    best = best_by_brute_force(made)
+    assert outcome.node is not None
+    assert best is not None
+    assert imc_gain_of(made, outcome.node) == pytest.approx(best[0])
+
+
 def test_a_migration_budget_is_used_and_kept() -> None:
     made = generate("community", tasks=200, nodes=8, slack=1.3)
     document = made.to_dict()

@@ -169,3 +169,27 @@ def test_shuffled_vertices_come_back_in_order(seed: int) -> None:
     parts = metis_parts(graph, np.arange(4), seed, shuffle=True)
     assert len(parts) == 24
     assert imc_gain_of(made, parts.astype(np.int32)) >= 3 * 150
+
+
+@pytest.mark.parametrize("method", ["partition", "imc-search"])
+@pytest.mark.parametrize(
+    "node",
+    [{"capacity": {"cpu": 9}, "leaving": True}, {"capacity": {"cpu": 2}, "background": {"cpu": 2}}],
+)
+def test_without_a_node_to_cut_for(method: str, node: dict[str, Any]) -> None:
+    # all nodes leave, or are full and the tasks need nothing: METIS gets no parts to make
+    made = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "no parts",
+            "nodes": [{"id": f"n{i}", **node} for i in range(2)],
+            "tasks": [{"id": t, "node": f"n{i % 2}"} for i, t in enumerate("abcd")],
+            "traffic": [["a", "b", 3], ["c", "d", 1]],
+        }
+    )
+    result = solve(made, method, **({"by": "tasks"} if method == "imc-search" else {}))
+    assert result.evaluation is not None
+    assert result.evaluation.feasible
+    heavy = {"id": "x", "load": {"cpu": 5}}
+    full = made.replace(tasks=[*made.to_dict()["tasks"], heavy], traffic=[["a", "x", 3]])
+    assert solve(full, method).exit_code in (0, 3, 4)

@@ -16,6 +16,7 @@ from heuristics.task_allocation.relaxations import (
 )
 from heuristics.top_down import place_groups
 from optim.errors import InvalidInput
+from optim.instance import Instance
 from optim.referee import evaluate_indices
 from optim.solving import solve
 from tests.heuristics.test_top_down import job
@@ -87,3 +88,16 @@ def test_margin_joins_nearly_equal_tasks_and_stays_safe() -> None:
     result = solve(made, "top-down", margin=0.05)
     assert result.plan is not None
     assert evaluate_indices(made, result.plan.node_indices(made)).feasible
+
+
+def test_costs_below_a_millionth_are_refused() -> None:
+    made = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "tiny",
+            "nodes": [{"id": "n"}],
+            "operators": [{"id": "o", "group": {"tasks": 2, "load": {"cpu": 3e-7}}}],
+        }
+    )
+    with pytest.raises(InvalidInput, match="smaller unit"):
+        recut(made)

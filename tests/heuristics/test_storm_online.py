@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from heuristics.storm.slots import most_executors
 from heuristics.storm.traffic import Pairs, directed_pairs
+from heuristics.storm_online import _between as between_workers
 from heuristics.storm_online import executors_into_slots
 from optim.instance import Instance
 from optim.registry import get_method
@@ -232,6 +233,13 @@ def test_the_same_plan_twice_and_in_other_units() -> None:
     scaled = solve(Instance.from_dict(document), "storm-online", alpha=0.2).plan
     assert scaled is not None
     assert dict(scaled.assignment) == dict(first.plan.assignment)
+
+
+def test_sums_that_differ_by_rounding_are_ties() -> None:
+    # 0.1 + 0.2 from worker 1 to 2 is more than 0.3 from 0 to 1 by the last bit
+    pairs = Pairs(np.array([0, 1, 1]), np.array([1, 2, 3]), np.array([0.3, 0.2, 0.1]))
+    found = between_workers(pairs, np.array([0, 1, 2, 2]), 3)
+    assert list(zip(found.source.tolist(), found.target.tolist(), strict=True)) == [(0, 1), (1, 2)]
 
 
 def test_declaration() -> None:

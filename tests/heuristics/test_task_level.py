@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heuristics import naive, task_level
 from heuristics.task_allocation.groups import grouped_job
+from optim.errors import InvalidInput
 from optim.instance import Instance
 from optim.referee import evaluate_indices
 from optim.registry import Request
@@ -65,6 +67,14 @@ def test_pair_orders() -> None:
     assert placed(wide, "task_imc", "column").tolist() == [0, 0, 0, 1, 1]
     first, second = (placed(figure_2(), "task_imc", "shuffled", 5).tolist() for _ in range(2))
     assert first == second
+
+
+def test_shuffling_too_many_pairs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = job([(5, 5), (5, 5)], [(1, 2, 1)], [99])
+    monkeypatch.setattr(task_level, "MAX_PAIRS", 24)
+    assert placed(made, "task_imc", "row").min() >= 0
+    with pytest.raises(InvalidInput, match=r"pair_order.*25 task pairs.*more than 24.*diagonal"):
+        placed(made, "task_imc", "shuffled")
 
 
 def test_priorities() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from heuristics.task_allocation.groups import grouped_job, stable_descending
 from heuristics.top_down import METHOD, place_groups
+from optim.errors import InvalidInput
 from optim.instance import Instance
 from optim.referee import evaluate_indices, imc_gain_of
 from optim.solving import solve
@@ -201,6 +202,17 @@ def test_group_traffic_adds_up(instance: Instance) -> None:
 def test_large_full_streams_are_never_spread_out() -> None:
     made = job([(20_000, 20_000), (20_000, 20_000)], [(1, 2, 1)], [21_000] * 2)
     assert literal.counts(made, placed(made)) == [[10_500, 9_500], [10_500, 9_500]]
+
+
+def test_too_many_pairs_of_unlike_tasks_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = [{"id": f"v{g}/{i}", "load": {"cpu": 1 + i / 100}} for g in (1, 2) for i in range(9)]
+    made = job([(9, 9), (9, 9)], [(1, 2, 1)], [99], tasks=loads)
+    monkeypatch.setattr("heuristics.task_allocation.groups.MAX_PAIRS", 81)
+    assert grouped_job(made).num_groups == 18
+    monkeypatch.setattr("heuristics.task_allocation.groups.MAX_PAIRS", 80)
+    with pytest.raises(InvalidInput, match=r"81.*more than 80 pairs.*margin"):
+        grouped_job(made)
+    assert grouped_job(made, margin=0.1).num_groups == 2
 
 
 def test_tasks_without_operators_are_groups_of_one() -> None:

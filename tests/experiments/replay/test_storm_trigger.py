@@ -100,6 +100,30 @@ def test_overload_counts_only_when_it_lasts() -> None:
     assert after.memory["overloaded_for"] == [0.0, 0.0]
 
 
+def test_a_node_without_capacity_does_not_blind_the_trigger() -> None:
+    # a dead node carries nothing: it is not overloaded, and the others are still looked at
+    made = period("0011", loads=(6, 6, 1, 1))
+    nodes = [*made.to_dict()["nodes"], {"id": "dead", "slots": 0, "capacity": {"cpu": 0}}]
+    made = made.replace(nodes=nodes)
+    policy = trigger("window=100,period=60,gain=1000")
+    first = planned(policy, made)
+    assert first.deployment is not None
+    assert first.deployment.memory["overloaded_for"] == [60.0, 0.0, 0.0]
+    plan = planned(policy, made, {"overloaded_for": [60.0, 0.0, 0.0], "since_schedule": [1e6]})
+    assert moved(made, plan)
+    assert "n0 was overloaded for 120 s" in plan.note
+
+
+def test_load_on_a_node_without_capacity_is_overload() -> None:
+    made = period("0011")
+    nodes = made.to_dict()["nodes"]
+    made = made.replace(nodes=[{**nodes[0], "capacity": {"cpu": 0}}, *nodes[1:]])
+    memory = {"overloaded_for": [600.0, 0.0], "since_schedule": [1e6]}
+    plan = planned(trigger("gain=1000"), made, memory)
+    assert moved(made, plan)
+    assert "n0 was overloaded for 660 s" in plan.note
+
+
 def test_a_break_resets_the_overload() -> None:
     made = period("0011", loads=(4, 4, 1, 1))
     plan = planned(trigger(), made, {"overloaded_for": [600.0, 0.0], "since_schedule": [0.0]})
