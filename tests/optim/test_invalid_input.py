@@ -48,7 +48,12 @@ def problems_of(value: Any) -> str:
         ('{@,"nodes":[{"id":"n","capacity":{"cpu":true}}]}', "number, not true/false"),
         ('{@,"nodes":[{"id":"n","weight":0}]}', "nodes[0].weight: 0"),
         ('{@,"nodes":[{"id":"n","slots":1.5}]}', "nodes[0].slots: 1.5"),
+        ('{@,"nodes":[{"id":"n","slots":1.5}]}', "must be a whole number"),
+        ('{@,"input_rate":1%s}' % ("0" * 400), "is too large a number"),
         ('{@,"colour":1}', "colour is not a known key"),
+        ('{@,"%s":1}' % ("k" * 5000), "k" * 100 + "… is not a known key"),
+        ('{@,"~":1,"~":2}'.replace("~", "k" * 500), "k" * 100 + "… stands twice"),
+        ('{@,"streams":[{"source":"a","target":"b"}]}', "streams[0].source is not a known key"),
         ('{@,"tasks":[{"load":{}}]}', "tasks[0].id is missing"),
         ('{@,"tasks":[{"id":""}]}', "tasks[0].id"),
         (
@@ -175,6 +180,28 @@ def test_derived_and_given_must_agree() -> None:
     assert "= 20" in text
     assert "streams[0].rate: 1999" in text
     assert "= 2000" in text
+
+
+def test_derived_numbers_have_the_same_upper_end_as_given_ones() -> None:
+    parts = {
+        "input_rate": 1e9,
+        "operators": [
+            {"id": "a", "cpu_per_tuple": 1e9, "group": {"tasks": 2}},
+            {"id": "b", "group": {"tasks": 2}},
+            {"id": "c", "cpu_per_tuple": 1, "group": {"tasks": 2}},
+            {"id": "d", "group": {"tasks": 2}},
+        ],
+        "streams": [
+            {"from": "a", "to": "b", "selectivity": 1, "tuple_bytes": 1e7},
+            {"from": "a", "to": "c", "selectivity": 1e15},
+            {"from": "c", "to": "d", "selectivity": 1e15, "tuple_bytes": 1},
+        ],
+    }
+    text = problems_of(document(**parts))
+    assert text.startswith("3 problems")
+    assert "operators[0].cpu_per_tuple: 1000000000.0 gives 1e+18, which is beyond 1e+15" in text
+    assert "streams[0].tuple_bytes: 10000000.0 gives 1e+16, which is beyond 1e+15" in text
+    assert "input_rate: 1000000000.0 gives c 1e+24 tuples/s, which is beyond 1e+15" in text
 
 
 class TestFiles:
