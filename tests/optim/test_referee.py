@@ -191,6 +191,40 @@ def test_plan_of_another_instance_is_refused() -> None:
         evaluate(made, strange)
 
 
+def modelled() -> Instance:
+    return instance(
+        nodes=[],
+        operators=[{"id": "p", "model": "m"}],
+        streams=[],
+        models={"m": [{"threads": 1, "rate": 1, "cpu": 1, "memory": 1}]},
+        vm_types=[{"id": "D", "slots": 2, "price": 1}],
+    )
+
+
+def test_a_plan_of_the_other_sort_is_refused() -> None:
+    """It would place nothing, and be feasible for that."""
+    head = {"format": "streamplace.plan/1", "instance": "small", "assignment": {}}
+    with pytest.raises(InvalidInput, match=r"threads is missing: .* has operators with models"):
+        evaluate(modelled(), Plan.from_dict(head))
+    with pytest.raises(InvalidInput, match=r"threads is of no use: no operator of .* has a model"):
+        evaluate(instance(), Plan.from_dict({**head, "threads": {}}))
+
+
+def test_missing_threads_are_counted_beyond_the_first() -> None:
+    plan = {
+        "format": "streamplace.plan/1",
+        "instance": "small",
+        "assignment": {"p/7": "v"},
+        "slots": {"p/7": 1},
+        "threads": {"p": 1_000_000},
+        "nodes": [{"id": "v", "vm_type": "D", "slots": 2}],
+    }
+    found = evaluate(modelled(), Plan.from_dict(plan)).violations
+    assert len(found) == 21
+    assert found[7].where == "p/8"
+    assert (found[20].where, found[20].amount) == ("999979 more threads of p", 999979)
+
+
 def test_task_left_out_of_a_plan_is_a_violation() -> None:
     made = instance()
     part = Plan(instance_name="small", assignment={"a/0": "n1", "b/0": "n1", "b/1": "n2"})
