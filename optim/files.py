@@ -10,6 +10,8 @@ from pathlib import Path
 
 from optim.errors import InvalidInput, Problem
 
+_PREFIX = 50
+"""Characters of a file's name that its temporary file shows: names have an end."""
 MAX_BYTES = 1 << 30
 """Largest file, and largest unpacked ``.gz``, that is read: 1 GiB."""
 
@@ -47,8 +49,9 @@ def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
                 str(path), None, f"is no whole gzip file: {error}", "unpack it, or pack it again"
             )
         ) from None
-    except OSError as error:
-        raise InvalidInput(Problem(str(path), None, f"cannot be read: {error.strerror}")) from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        reason = f"cannot be read: {_words(error)}"
+        raise InvalidInput(Problem(str(path), None, reason)) from None
     if len(data) > max_bytes:
         raise _too_large(path, f"more than {max_bytes} bytes unpacked", max_bytes)
     return data
@@ -64,7 +67,8 @@ def _too_large(path: Path, found: str, max_bytes: int) -> InvalidInput:
 def write_atomic(path: str | Path, data: str | bytes) -> None:
     """Write a file so that a reader sees the old content or the new, never a part.
 
-    A name that ends in ``.gz`` is packed (without a time stamp, so that the bytes repeat).
+    A name that ends in ``.gz`` is packed (without a time stamp, so that the bytes repeat). A link
+    is followed; a pipe or device, ``/dev/null`` say, is written to and not replaced by a file.
 
     Raises
     ------
@@ -76,19 +80,30 @@ def write_atomic(path: str | Path, data: str | bytes) -> None:
     if path.suffix == ".gz":
         payload = gzip.compress(payload, 6, mtime=0)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or Path())
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(payload)
-            Path(name).chmod(0o666 & ~_umask())
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InvalidInput(
-            Problem(str(path), None, f"cannot be written: {error.strerror}", "choose another place")
-        ) from None
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            path.write_bytes(payload)
+        else:
+            _replace(Path(os.path.realpath(path)), payload)
+    except (OSError, ValueError) as error:
+        reason = f"cannot be written: {_words(error)}"
+        raise InvalidInput(Problem(str(path), None, reason, "choose another place")) from None
+
+
+def _replace(path: Path, payload: bytes) -> None:
+    """Write beside a file and put the whole in its place."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:_PREFIX]}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(payload)
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _words(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _umask() -> int:

@@ -168,7 +168,7 @@ class Instance:
         """Return the instance with some of `LIMIT_NAMES` dropped; the same one when none are."""
         from optim.relaxing import drop_limits
 
-        chosen = tuple(names)
+        chosen = (names,) if isinstance(names, str) else tuple(names)
         return drop_limits(self, chosen) if chosen else self
 
     def __repr__(self) -> str:

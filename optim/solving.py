@@ -85,7 +85,7 @@ def solve(
         A method that promises feasible plans broke a rule.
     """
     started = time.perf_counter()
-    dropped = tuple(dict.fromkeys(ignore))
+    dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
     relaxed = instance.without_limits(dropped)
     notes: list[str] = []
     if method is None:

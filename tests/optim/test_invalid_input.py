@@ -238,6 +238,34 @@ class TestFiles:
         with pytest.raises(InvalidInput, match=r"x\.json: 2 problems"):
             Instance.load(path)
 
+    @pytest.mark.parametrize("name", ["a\0b", "a" * 5000])
+    def test_impossible_name(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(InvalidInput, match=r"cannot be read|does not exist"):
+            read_bytes(tmp_path / name)
+        with pytest.raises(InvalidInput, match="cannot be written"):
+            write_atomic(tmp_path / name, "new")
+
+    def test_a_link_is_followed(self, tmp_path: Path) -> None:
+        (tmp_path / "there").mkdir()
+        file, link = tmp_path / "there" / "file.json", tmp_path / "link.json"
+        for _ in range(2):  # to a file that is not there yet, and to one that is
+            link.unlink(missing_ok=True)
+            link.symlink_to(file)
+            write_atomic(link, "new")
+            assert link.is_symlink()
+            assert file.read_text() == "new"
+
+    def test_a_pipe_or_device_is_written_to_and_not_replaced(self, tmp_path: Path) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            write_atomic(pipe, "new")
+            assert pipe.is_fifo()
+            assert os.read(reader, 10) == b"new"
+        finally:
+            os.close(reader)
+
     def test_failed_write_leaves_the_old_file(self, tmp_path: Path) -> None:
         path = tmp_path / "x.json"
         write_atomic(path, "old")

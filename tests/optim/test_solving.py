@@ -216,6 +216,12 @@ def test_arguments_are_checked_together(fake: Maker) -> None:
         solve(instance(), "topdown")
     with pytest.raises(InvalidInput, match="is no limit"):
         solve(instance(), "fake", ignore=["gravity"])
+    fake(placed(0, 0, 0, 1), takes_warm_start=True)
+    for name in ("nowhere", "a" * 5000):
+        with pytest.raises(InvalidInput, match=r"neither a method nor|cannot be read"):
+            solve(instance(), "fake", warm_start=name)
+    made = instance(limits={"max_load_distance": 0})
+    assert solve(made, "fake", ignore="max_load_distance").ignored == ("max_load_distance",)
 
 
 def test_staying_on_leaving_nodes_is_no_alternative_to_emptying_them(fake: Maker) -> None:
