@@ -231,14 +231,13 @@ class Instance:
         """(T,) whether a node that stays is among those a task may use."""
         found = np.full(self.num_tasks, bool(self.open_nodes.any()))
         table = self.tasks
-        for k, task in enumerate(table.restricted):
-            places = table.allowed_indices[table.allowed_indptr[k] : table.allowed_indptr[k + 1]]
-            found[task] = self.open_nodes[places].any()
+        found[table.restricted] = table.any_allowed(self.open_nodes[table.allowed_indices])
         return _frozen(found)
 
     def allowed_mask(self, task: int) -> Bools:
         """(N,) where one task may go."""
-        where = int(np.searchsorted(self.tasks.restricted, task))
+        # of its own type, or numpy would convert the whole array
+        where = int(np.searchsorted(self.tasks.restricted, np.int32(task)))
         if where == len(self.tasks.restricted) or self.tasks.restricted[where] != task:
             return np.ones(self.num_nodes, dtype=np.bool_)
         mask = np.zeros(self.num_nodes, dtype=np.bool_)
