@@ -113,6 +113,17 @@ def test_optimal_means_the_gap(fake: Maker) -> None:
     assert (result.bound, result.gap, result.bound_of) == (None, None, None)
 
 
+@pytest.mark.parametrize("bound_of", ["problem", "restricted"])
+def test_a_plan_that_breaks_a_limit_is_never_optimal(fake: Maker, bound_of: Any) -> None:
+    """Not even where its value is that of the bound: the method did not know the limit."""
+    made = instance(limits={"max_load_distance": 0})
+    fake(placed(0, 0, 0, 0, bound=12.0, bound_of=bound_of, termination=Termination.OPTIMAL))
+    result = solve(made, "fake", repair=True)
+    assert (result.feasible, result.exit_code) == (False, 4)
+    assert (result.bound, result.gap) == (12.0, None)
+    assert result.termination == "iteration_limit"
+
+
 def test_load_distance_gap_is_in_points(fake: Maker) -> None:
     fake(placed(0, 0, 0, 1, bound=1.5), objective="load_distance")  # loads 8 and 4
     result = solve(instance(), "fake")
@@ -232,7 +243,11 @@ def test_staying_on_leaving_nodes_is_no_alternative_to_emptying_them(fake: Maker
         tasks=[{"id": t, "node": n} for t, n in where.items()],
     )
     fake(Outcome(Termination.INFEASIBLE))
-    assert solve(made, "fake").termination == "infeasible"
+    result = solve(made, "fake")
+    assert result.termination == "infeasible"
+    assert result.notes == (
+        "staying keeps every limit, but uses leaving nodes, which fake empties",
+    )
     fake(Outcome(Termination.INFEASIBLE), objective="load_distance")
     with pytest.raises(SolverError, match="staying is a feasible plan"):
         solve(made, "fake")
