@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from optim.choosing import choose_method
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, RefereeRefused
 from optim.infeasible import quick_proofs
 from optim.judging import judge
 from optim.registry import Method, Outcome, Request, get_method
@@ -181,7 +181,18 @@ def _run(method: Method, instance: Instance, request: Request, start: Start | No
         outcome = method.run(instance, request)
     except KeyboardInterrupt:
         outcome = Outcome(Termination.INTERRUPTED)
+    _check_indices(method, instance, outcome)
     spent = time.perf_counter() - began - outcome.times.get("compile", 0.0)
     known = outcome.times.get("build", 0.0)
     outcome.times.setdefault("solve", max(0.0, spent - known))
     return outcome
+
+
+def _check_indices(method: Method, instance: Instance, outcome: Outcome) -> None:
+    """Refuse a placement that is none: methods of other packages may return anything."""
+    node = outcome.node
+    if node is None:
+        return
+    fits = node.shape == (instance.num_tasks,)
+    if not fits or node.max(initial=-1) >= instance.num_nodes or node.min(initial=0) < -1:
+        raise RefereeRefused(f"{method.name} returned no (T,) node indices, -1 for none")
