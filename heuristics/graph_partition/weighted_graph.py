@@ -39,7 +39,7 @@ class WeightedGraph:
     task_weight
         (T,) integer loads, rounded up.
     node_weight
-        (N,) integer room of every node, rounded down; 0 on leaving ones.
+        (N,) integer room of every node, rounded down; 0 on leaving ones, where others stay.
     """
 
     indptr: NDArray[np.int32]
@@ -89,18 +89,21 @@ def weighted_graph(instance: Instance) -> WeightedGraph:
 def scalar_loads(instance: Instance) -> tuple[Floats, Floats]:
     """Return (T,) one load a task and (N,) one room a node, both in shares of the total load.
 
-    Each resource counts by its tightness: total load over total room of the staying nodes. Where no
-    resource is bounded, tasks count equally and every node has room for all.
+    Each resource counts by its tightness: total load over total room of the staying nodes (of all,
+    where none stays). Where no resource is bounded, tasks count equally and every node has room for
+    all.
     """
+    stay = instance.open_nodes
+    usable = stay if stay.any() else np.ones(instance.num_nodes, dtype=np.bool_)
     total = instance.total_load
     room = np.maximum(placing_room(instance), 0.0)
     room = np.where(np.isfinite(room), room, total)
-    room[~instance.open_nodes] = 0.0
+    room[~usable] = 0.0
     offered = room.sum(axis=0)
     bounded = np.isfinite(instance.headroom).any(axis=0) & (total > 0)
     if not bounded.any():
         load = np.full(instance.num_tasks, 1.0 / max(1, instance.num_tasks))
-        return load, np.where(instance.open_nodes, 1.0, 0.0)
+        return load, np.where(usable, 1.0, 0.0)
     tightness = total[bounded] / np.maximum(offered[bounded], 1e-300)
     factor = tightness / tightness.sum() / total[bounded]
     return instance.tasks.load[:, bounded] @ factor, room[:, bounded] @ factor

@@ -35,6 +35,10 @@ def levels(result: Result) -> dict[str, tuple[float | None, float | None]]:
 
 def check(made: Instance, **given: Any) -> None:
     """Compare both levels with brute force."""
+    if not made.has_open_node.all():
+        with pytest.raises(UnsuitableMethod, match="a staying node for every task"):
+            solve(made, "storm-milp", **given)
+        return
     want = brute_force(made)
     result = solve(made, "storm-milp", **given)
     if want is None:
@@ -284,3 +288,13 @@ def test_only_columns_of_whole_placements_survive() -> None:
     assert not used.any()
     used, steps = find_covers(*parts, one, two, inf, 5.0, 1)
     assert steps == 1  # gave up
+
+
+def test_a_task_bound_to_a_leaving_node_is_no_proof_of_infeasibility() -> None:
+    """It may stay there, but slots of leaving nodes do not count: refused, not "infeasible"."""
+    made = instance(
+        nodes=[{"id": "n1", "slots": 2, "leaving": True}, {"id": "n2", "slots": 2}],
+        tasks=[{"id": "a/0", "node": "n1", "allowed": ["n1"]}],
+    )
+    with pytest.raises(UnsuitableMethod, match="a staying node for every task, and a/0 may go"):
+        solve(made, "storm-milp")

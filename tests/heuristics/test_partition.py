@@ -169,3 +169,11 @@ def test_shuffled_vertices_come_back_in_order(seed: int) -> None:
     parts = metis_parts(graph, np.arange(4), seed, shuffle=True)
     assert len(parts) == 24
     assert imc_gain_of(made, parts.astype(np.int32)) >= 3 * 150
+
+
+@pytest.mark.parametrize("method", ["partition", "imc-search"])
+def test_where_every_node_leaves_all_of_them_count(method: str) -> None:
+    result = solve(small(nodes=nodes(3, leaving=True)), method)
+    assert result.feasible
+    assert result.objective is not None
+    assert result.objective.value == 12
