@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.collecting import collection_paused
 from optim.errors import InvalidInput
 from optim.files import read_bytes, write_atomic
 from optim.traffic import TaskPairs, Traffic
@@ -106,7 +107,8 @@ class Instance:
         from optim.document import INSTANCE_ADAPTER
         from optim.reading import validate
 
-        return build(validate(INSTANCE_ADAPTER, value))
+        with collection_paused():
+            return build(validate(INSTANCE_ADAPTER, value))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Instance:
@@ -119,7 +121,8 @@ class Instance:
         """
         from optim.reading import parse_json
 
-        return cls.from_dict(parse_json(text.encode() if isinstance(text, str) else text))
+        with collection_paused():
+            return cls.from_dict(parse_json(text.encode() if isinstance(text, str) else text))
 
     @classmethod
     def load(cls, path: str | Path) -> Instance:
@@ -140,7 +143,8 @@ class Instance:
         """Return the canonical document: fixed key order, defaults left out, groups kept."""
         from optim.serialising import instance_document
 
-        return instance_document(self)
+        with collection_paused():
+            return instance_document(self)
 
     def to_json(self) -> str:
         """Return the canonical JSON text; `sha256` is the hash of these bytes."""
