@@ -109,7 +109,8 @@ class Result:
     notes
         Readings used, best-effort parts, anything a reader should know.
     times
-        Seconds: read, build, solve, check; ``compile`` for a kernel's first use.
+        Seconds: read, build, solve, check; ``compile`` for a kernel's first use; ``warm_start`` of
+        the method that made the start, which has the time limit for itself.
     trace
         (seconds, incumbent, bound) over time.
     versions

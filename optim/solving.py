@@ -105,6 +105,8 @@ def solve(
     if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
         repaired = finish(relaxed, outcome)
     outcome.notes[:0] = notes
+    if start is not None and start.seconds > 0:
+        outcome.times["warm_start"] = start.seconds
     outcome.times.setdefault("total", time.perf_counter() - started)
     return judge(
         instance, relaxed, chosen, request, outcome, start, repaired=repaired, ignored=dropped

@@ -154,6 +154,16 @@ def test_never_worse_than_the_start_or_than_staying(fake: Maker) -> None:
     assert result.warm_start.objective == 6
 
 
+def test_the_time_of_a_method_that_makes_the_start_is_told(fake: Maker) -> None:
+    fake(placed(0, 0, 1, 1, termination=Termination.TIME_LIMIT), takes_warm_start=True)
+    result = solve(instance(), "fake", warm_start="naive")
+    assert result.warm_start is not None
+    assert result.warm_start.method == "naive"
+    assert 0 < result.times["warm_start"] < result.times["total"]
+    fake(placed(0, 0, 1, 1), takes_warm_start=True)
+    assert "warm_start" not in solve(instance(), "fake").times
+
+
 def test_false_infeasible_is_an_error(fake: Maker) -> None:
     current = [
         {"id": t, "node": n}
