@@ -49,7 +49,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     jobs = storm_jobs(instance, METHOD.name)
     reasons = missing_slots(instance, jobs)
     if reasons:
-        return Outcome(Termination.INFEASIBLE, reasons=reasons)
+        return Outcome(Termination.INFEASIBLE, reasons=reasons, own_order=True)
     from formulations.storm_patterns.problem import make_problem
 
     problem = make_problem(instance, jobs)

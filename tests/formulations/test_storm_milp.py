@@ -298,3 +298,17 @@ def test_a_task_bound_to_a_leaving_node_is_no_proof_of_infeasibility() -> None:
     )
     with pytest.raises(UnsuitableMethod, match="a staying node for every task, and a/0 may go"):
         solve(made, "storm-milp")
+
+
+def test_too_few_slots_are_no_disagreement_with_a_start_that_says_no_slots() -> None:
+    """Without slots a placement keeps no worker count, and its feasibility refutes nothing."""
+    made = instance(
+        nodes=[{"id": "n1", "slots": 1}, {"id": "n2", "slots": 1}],
+        topologies=[{"id": "t", "workers": 3}],
+        operators=[{"id": "a", "topology": "t", "group": {"tasks": 4}}],
+        tasks=[{"id": f"a/{i}", "node": "n1"} for i in range(4)],
+        streams=[],
+    )
+    for start in (None, "storm-even"):
+        result = solve(made, "storm-milp", warm_start=start, repair=True)
+        assert (result.termination, result.exit_code) == ("infeasible", 3)
