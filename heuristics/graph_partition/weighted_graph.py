@@ -113,16 +113,14 @@ def part_nodes(instance: Instance, graph: WeightedGraph, extra: int = 0) -> NDAr
     """Return the nodes to ask parts for: the largest that hold 1.03 of the load, and `extra` more.
 
     Nodes that must hold something (a lower load bound, or a task with no other node) are always
-    among them. Largest first, ties by index.
+    among them. Largest first, ties by index; one staying node where none has room.
     """
     weight = graph.node_weight
     order = np.argsort(-weight, kind="stable")
     order = order[weight[order] > 0]
-    if (
-        len(order)
-        and extra == 0
-        and (instance.total_load <= placing_room(instance)[order[0]]).all()
-    ):
+    if not len(order):  # no staying node has room for anything: one takes all, and repair goes on
+        return np.argmax(instance.open_nodes, keepdims=True)
+    if extra == 0 and (instance.total_load <= placing_room(instance)[order[0]]).all():
         count = 1
     else:
         needed = int(graph.task_weight.sum())
