@@ -9,9 +9,11 @@ import numpy as np
 from optim.errors import Problem, UnsuitableMethod
 from optim.local_search.balance_making import check
 from optim.local_search.balance_problem import BalanceProblem
+from optim.placing.room import placing_slack
 
 if TYPE_CHECKING:
     from optim.instance import Instance
+    from optim.tables import Floats
 
 
 def balance_problem(instance: Instance, method: str = "balance-milp") -> BalanceProblem:
@@ -47,8 +49,10 @@ def balance_problem(instance: Instance, method: str = "balance-milp") -> Balance
             )
         )
     _check_leaving(instance, method)
-    floor = np.maximum(0.0, nodes.min_load - nodes.background)
+    floor = _widened(nodes.min_load - nodes.background, nodes.min_load, -1.0)
+    floor = np.maximum(0.0, floor)
     floor[nodes.leaving] = 0.0
+    headroom = _widened(instance.headroom, nodes.capacity * limits.max_utilisation, 1.0)
     binds = np.isfinite(instance.headroom).any(axis=0) | (floor > 0).any(axis=0)
     problem = BalanceProblem(
         load=tasks.load[:, 0].copy(),
@@ -61,7 +65,7 @@ def balance_problem(instance: Instance, method: str = "balance-milp") -> Balance
         max_cost=limits.max_migration_cost,
         max_distance=limits.max_load_distance,
         usage=tasks.load[:, binds].copy(),
-        headroom=instance.headroom[:, binds].copy(),
+        headroom=headroom[:, binds],
         floor=floor[:, binds].copy(),
         restricted=tasks.restricted.astype(np.int64),
         allowed_indptr=tasks.allowed_indptr.astype(np.int64),
@@ -70,6 +74,15 @@ def balance_problem(instance: Instance, method: str = "balance-milp") -> Balance
     )
     check(problem)
     return problem
+
+
+def _widened(left: Floats, bound: Floats, sense: float) -> Floats:
+    """Add to what is left of a bound what the referee tolerates of the background.
+
+    The problem tolerates a part of what is left only, the referee a part of the whole bound.
+    """
+    more = np.maximum(0.0, placing_slack(bound) - placing_slack(left))
+    return np.asarray(left + sense * more)
 
 
 def _check_leaving(instance: Instance, method: str) -> None:

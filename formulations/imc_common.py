@@ -57,14 +57,16 @@ def why_nothing_fits(instance: Instance, unplaced: float = 0.0) -> tuple[Violati
         where = "nodes, filled with whole tasks: at least that many find no place"
         return (Violation("placed", where, unplaced, total, total - unplaced),)
     room = np.where(instance.open_nodes[:, None], instance.headroom, 0.0).sum(axis=0)
-    reasons = []
+    which = "all staying nodes" if instance.nodes.leaving.any() else "all nodes"
+    short, whole = [], []
     for r in np.flatnonzero(np.isfinite(room)):
         needed, available = float(instance.total_load[r]), float(room[r])
-        where = f"all nodes.{instance.resources[r]} (the sum would do, whole tasks do not fit)"
+        where = f"{which}.{instance.resources[r]}"
         if needed > available:
-            where = f"all nodes.{instance.resources[r]}"
-        reasons.append(Violation("capacity", where, needed - available, needed, available))
-    return tuple(reasons) or (Violation("placed", "all tasks", total, total, 0.0),)
+            short.append(Violation("capacity", where, needed - available, needed, available))
+        where += " (the sum would do, whole tasks do not fit)"
+        whole.append(Violation("capacity", where, needed - available, needed, available))
+    return tuple(short or whole) or (Violation("placed", "all tasks", total, total, 0.0),)
 
 
 def relabelled(node: Ints, classes: NodeClasses) -> NDArray[Any]:

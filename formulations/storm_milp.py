@@ -21,6 +21,7 @@ import numpy as np
 from formulations.imc_common import why_nothing_fits
 from formulations.storm_jobs import missing_slots, storm_jobs
 from formulations.storm_starts import Start, feasible_start
+from optim.errors import Problem, UnsuitableMethod
 from optim.measures import imc_gain_of
 from optim.registry import Method, Option, Outcome
 from optim.results import Level, Termination
@@ -40,8 +41,10 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        A component is in no topology, though there are some; or no form takes the instance.
+        A component is in no topology, though there are some; a task may go to leaving nodes only,
+        whose slots do not count; or no form takes the instance.
     """
+    _check_places(instance)
     request, compiling = request.warmed(warm_up)
     jobs = storm_jobs(instance, METHOD.name)
     reasons = missing_slots(instance, jobs)
@@ -67,6 +70,15 @@ def run(instance: Instance, request: Request) -> Outcome:
     return outcome
 
 
+def _check_places(instance: Instance) -> None:
+    bound = np.flatnonzero(~instance.has_open_node)
+    if len(bound):
+        task = instance.tasks.ids[int(bound[0])]
+        reason = f"needs a staying node for every task, and {task} may go to none"
+        remedy = "add one to its allowed nodes, or take the mark off a node it may use"
+        raise UnsuitableMethod(Problem(METHOD.name, None, reason, remedy))
+
+
 def warm_up() -> float:
     """Compile the kernels, or load them from the cache; return the seconds it took."""
     from formulations.storm_patterns import covering, splitting
@@ -88,7 +100,6 @@ def _why_not_patterns(
         They were asked for.
     """
     from formulations.storm_patterns.rows import MAX_TOPOLOGIES
-    from optim.errors import Problem, UnsuitableMethod
 
     form, most = request.options["form"], request.options["most_patterns"]
     why = None

@@ -15,6 +15,7 @@ import numpy as np
 
 from heuristics.albic_steps.bisecting import balanced_parts
 from heuristics.rebalancing.list_schedule import ListScheduler
+from optim.errors import InvalidInput, Problem
 from optim.local_search.balance_problem import tolerated
 from optim.measures import imc_gain_of, load_distance_of
 from optim.registry import Method, Option, Outcome
@@ -48,7 +49,16 @@ class Schedule:
 
 
 def run(instance: Instance, request: Request) -> Outcome:
-    """Split and schedule from scratch; the method's entry point."""
+    """Split and schedule from scratch; the method's entry point.
+
+    Raises
+    ------
+    InvalidInput
+        No node stays.
+    """
+    if not instance.open_nodes.any():
+        remedy = "keep at least one node: the mean needs it"
+        raise InvalidInput(Problem("nodes", None, "are all leaving", remedy))
     target = float(request.options["max_load_distance"])
     own = instance.limits.max_load_distance
     target = target if own is None else min(target, own)

@@ -119,7 +119,7 @@ def termination_of(
     if stopped in (Termination.OPTIMAL, Termination.GAP_REACHED):
         if wanted is not None and gap is not None and gap <= wanted:
             return Termination.GAP_REACHED
-        reached = outcome.bound_of == "restricted"
+        reached = gap is not None and outcome.bound_of == "restricted"
         return Termination.GAP_REACHED if reached else Termination.ITERATION_LIMIT
     return stopped
 
@@ -154,7 +154,9 @@ def write_result(
     """
     value = None if evaluation is None else evaluation.objective(objective.name)
     check_bound(method, outcome, objective, value, evaluation)
-    gap = objective.gap(value, outcome.bound)
+    # the value of a plan that breaks a limit is no distance from what feasible plans can reach
+    comparable = value if evaluation is not None and evaluation.feasible else None
+    gap = objective.gap(comparable, outcome.bound)
     times = {"build": 0.0, "solve": 0.0, **outcome.times}
     times["check"] = time.perf_counter() - began
     fields = {"objective_levels": outcome.levels, **more}

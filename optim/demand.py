@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.document import MAX_NUMBER
 from optim.errors import Problem
 
 if TYPE_CHECKING:
@@ -93,7 +94,19 @@ def tuple_rates(
             rates[operator] = sum(
                 rates[index[s.source]] * s.selectivity for s in streams if s.selectivity is not None
             )
+        if rates[operator] > MAX_NUMBER:
+            name = document.operators[operator].id
+            problems.append(
+                _beyond("input_rate", document.input_rate, rates[operator], f"{name} ", " tuples/s")
+            )
+            rates[operator] = np.nan
     return rates
+
+
+def _beyond(path: str, value: float, derived: float, whose: str = "", unit: str = "") -> Problem:
+    """Tell of a derived figure that would be refused if it were given."""
+    reason = f"gives {whose}{derived:.9g}{unit}, which is beyond {MAX_NUMBER:g}"
+    return Problem(path, value, reason, "check the unit")
 
 
 def derived_load(
@@ -107,6 +120,10 @@ def derived_load(
     if entry.cpu_per_tuple is None or np.isnan(rates[operator]):
         return None
     derived = float(entry.cpu_per_tuple * rates[operator])
+    if derived > MAX_NUMBER:
+        path = f"operators[{operator}].cpu_per_tuple"
+        problems.append(_beyond(path, entry.cpu_per_tuple, derived))
+        return None
     if entry.group is not None:
         given = entry.group.load.get(document.resources[0])
         if given is not None and not same(given, derived):
@@ -138,6 +155,10 @@ def stream_rate(
         sent = rates[index[stream.source]]
         if stream.selectivity is not None and not np.isnan(sent):
             derived = float(sent * stream.selectivity * stream.tuple_bytes)
+            if derived > MAX_NUMBER:
+                path = f"streams[{position}].tuple_bytes"
+                problems.append(_beyond(path, stream.tuple_bytes, derived))
+                return 0.0
     if stream.rate is None:
         if derived is None and stream.selectivity is None:
             problems.append(

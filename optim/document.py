@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Required
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, TypeAdapter
 from typing_extensions import TypedDict
 
 INSTANCE_FORMAT = "streamplace.instance/1"
@@ -16,13 +16,22 @@ MAX_TASKS = 20_000_000
 MAX_NODES = 1_000_000
 MAX_NUMBER = 1e15
 
+
+def _whole(value: Any) -> Any:
+    """Take 4.0 for 4: to JSON, and to JSON Schema, they are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = BeforeValidator(_whole)
 Identifier = Annotated[str, Field(min_length=1, max_length=1000)]
 Text = Annotated[str, Field(max_length=100_000)]
 Amount = Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
 Amounts = dict[Identifier, Amount]
 Labels = dict[Identifier, Text]
-Count = Annotated[int, Field(ge=0, le=MAX_TASKS)]
+Count = Annotated[int, Field(ge=0, le=MAX_TASKS), Whole]
+PositiveCount = Annotated[int, Field(ge=1, le=MAX_TASKS), Whole]
+SmallCount = Annotated[int, Field(ge=1, le=1_000_000), Whole]
 Pattern = Literal["full", "one_to_one", "rescale", "merge"]
 
 _STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -61,14 +70,14 @@ class TopologyDocument(BaseModel):
 
     model_config = _STRICT
     id: Identifier
-    workers: Annotated[int, Field(ge=1, le=MAX_TASKS)] | None = None
+    workers: PositiveCount | None = None
 
 
 class GroupDocument(BaseModel):
     """Equal tasks ``op/0``, ``op/1``, … that share load and state evenly."""
 
     model_config = _STRICT
-    tasks: Annotated[int, Field(ge=1, le=MAX_TASKS)]
+    tasks: PositiveCount
     load: Amounts = {}
     state: Amount | None = None
 
@@ -108,7 +117,7 @@ class TaskDocument(TypedDict, total=False):
 class StreamDocument(BaseModel):
     """Traffic between two operators, spread over their tasks by `pattern`."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=True)
+    model_config = _STRICT
     source: Identifier = Field(alias="from")
     target: Identifier = Field(alias="to")
     rate: Amount | None = None
@@ -124,7 +133,7 @@ class LimitsDocument(BaseModel):
     max_migrations: Count | None = None
     max_migration_cost: Amount | None = None
     max_load_distance: Amount | None = None
-    max_tasks_per_slot: Annotated[int, Field(ge=1, le=MAX_TASKS)] | None = None
+    max_tasks_per_slot: PositiveCount | None = None
     max_utilisation: dict[Identifier, Positive] = Field(
         {}, description='share of the capacity that may be used; "links" for all links'
     )
@@ -134,7 +143,7 @@ class ModelPointDocument(BaseModel):
     """A measured point of a performance model: threads on one slot and what they reach and use."""
 
     model_config = _STRICT
-    threads: Annotated[int, Field(ge=1, le=1_000_000)]
+    threads: SmallCount
     rate: Amount
     cpu: Amount
     memory: Amount
@@ -145,7 +154,7 @@ class VmTypeDocument(BaseModel):
 
     model_config = _STRICT
     id: Identifier
-    slots: Annotated[int, Field(ge=1, le=1_000_000)]
+    slots: SmallCount
     price: Amount
 
 

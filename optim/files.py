@@ -10,6 +10,8 @@ from pathlib import Path
 
 from optim.errors import InvalidInput, Problem
 
+_PREFIX = 50
+"""Characters of a file's name that its temporary file shows: names have an end."""
 MAX_BYTES = 1 << 30
 """Largest file, and largest unpacked ``.gz``, that is read: 1 GiB."""
 
@@ -47,8 +49,9 @@ def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
                 str(path), None, f"is no whole gzip file: {error}", "unpack it, or pack it again"
             )
         ) from None
-    except OSError as error:
-        raise InvalidInput(Problem(str(path), None, f"cannot be read: {error.strerror}")) from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        reason = f"cannot be read: {_words(error)}"
+        raise InvalidInput(Problem(str(path), None, reason)) from None
     if len(data) > max_bytes:
         raise _too_large(path, f"more than {max_bytes} bytes unpacked", max_bytes)
     return data
@@ -77,7 +80,7 @@ def write_atomic(path: str | Path, data: str | bytes) -> None:
     InvalidInput
         The folder does not exist or may not be written.
     """
-    given = path = Path(path)
+    path = Path(path)
     payload = data.encode() if isinstance(data, str) else data
     if path.suffix == ".gz":
         payload = gzip.compress(payload, 6, mtime=0)
@@ -86,23 +89,28 @@ def write_atomic(path: str | Path, data: str | bytes) -> None:
             number = STREAMS.get(str(path))
             with path.open("ab") if number is None else os.fdopen(os.dup(number), "wb") as stream:
                 stream.write(payload)
-            return
-        path = behind_links(path)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or Path())
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(payload)
-            Path(name).chmod(0o666 & ~_umask())
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InvalidInput(
-            Problem(
-                str(given), None, f"cannot be written: {error.strerror}", "choose another place"
-            )
-        ) from None
+        else:
+            _replace(behind_links(path), payload)
+    except (OSError, ValueError) as error:
+        reason = f"cannot be written: {_words(error)}"
+        raise InvalidInput(Problem(str(path), None, reason, "choose another place")) from None
+
+
+def _replace(path: Path, payload: bytes) -> None:
+    """Write beside a file and put the whole in its place."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name[:_PREFIX]}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(payload)
+        Path(name).chmod(0o666 & ~_umask())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _words(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def behind_links(path: Path) -> Path:

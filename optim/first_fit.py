@@ -90,9 +90,9 @@ def packings(instance: Instance) -> Iterator[Ints]:
 def _tightness(instance: Instance) -> Floats:
     """(R,) share of all room that all load takes; 0 where room is unbounded."""
     room = np.maximum(instance.headroom[instance.open_nodes], 0.0).sum(axis=0)
-    return np.where(
-        np.isfinite(room) & (room > 0), instance.total_load / np.maximum(room, 1e-300), 0.0
-    )
+    share = np.zeros(len(room))
+    np.divide(instance.total_load, room, out=share, where=np.isfinite(room) & (room > 0))
+    return share
 
 
 def _pack(instance: Instance, size: Floats, rule: Rule, restricted_first: bool) -> Ints:

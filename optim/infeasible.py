@@ -81,15 +81,26 @@ def _tasks_that_fit_nowhere(instance: Instance) -> Iterator[Violation]:
         part = loads[start : start + step, None, :]
         hopeless[start : start + step] = ~_fits(part, rooms[None, :, :]).any(axis=1)
     lost = free[hopeless[which.reshape(-1)]].tolist()
-    for task in instance.tasks.restricted.tolist():
-        if not _fits(instance.tasks.load[task], most[instance.allowed_mask(task)]).any():
-            lost.append(task)
+    lost += _restricted_that_fit_nowhere(instance, most)
     for task in lost[:_NAMED]:
         yield _nearest_miss(instance, task)
     if len(lost) > _NAMED:
         yield Violation(
             "capacity", f"{len(lost) - _NAMED} more tasks", len(lost) - _NAMED, 1.0, 0.0
         )
+
+
+def _restricted_that_fit_nowhere(instance: Instance, most: Floats) -> list[int]:
+    """Tasks that none of their allowed nodes could hold."""
+    table = instance.tasks
+    owner = np.repeat(table.restricted, np.diff(table.allowed_indptr))
+    fits = np.zeros(len(owner), dtype=np.bool_)
+    step = max(1, _CHUNK // instance.num_resources)
+    for start in range(0, len(owner), step):
+        part = slice(start, start + step)
+        fits[part] = _fits(table.load[owner[part]], most[table.allowed_indices[part]])
+    found: list[int] = table.restricted[~table.any_allowed(fits)].tolist()
+    return found
 
 
 def _fits(load: Floats, most: Floats) -> Bools:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.collecting import collection_paused
 from optim.errors import InvalidInput
 from optim.files import read_bytes, write_atomic
 from optim.traffic import TaskPairs, Traffic
@@ -106,7 +107,8 @@ class Instance:
         from optim.document import INSTANCE_ADAPTER
         from optim.reading import validate
 
-        return build(validate(INSTANCE_ADAPTER, value))
+        with collection_paused():
+            return build(validate(INSTANCE_ADAPTER, value))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Instance:
@@ -119,7 +121,8 @@ class Instance:
         """
         from optim.reading import parse_json
 
-        return cls.from_dict(parse_json(text.encode() if isinstance(text, str) else text))
+        with collection_paused():
+            return cls.from_dict(parse_json(text.encode() if isinstance(text, str) else text))
 
     @classmethod
     def load(cls, path: str | Path) -> Instance:
@@ -140,7 +143,8 @@ class Instance:
         """Return the canonical document: fixed key order, defaults left out, groups kept."""
         from optim.serialising import instance_document
 
-        return instance_document(self)
+        with collection_paused():
+            return instance_document(self)
 
     def to_json(self) -> str:
         """Return the canonical JSON text; `sha256` is the hash of these bytes."""
@@ -168,7 +172,7 @@ class Instance:
         """Return the instance with some of `LIMIT_NAMES` dropped; the same one when none are."""
         from optim.relaxing import drop_limits
 
-        chosen = tuple(names)
+        chosen = (names,) if isinstance(names, str) else tuple(names)
         return drop_limits(self, chosen) if chosen else self
 
     def __repr__(self) -> str:
@@ -231,14 +235,13 @@ class Instance:
         """(T,) whether a node that stays is among those a task may use."""
         found = np.full(self.num_tasks, bool(self.open_nodes.any()))
         table = self.tasks
-        for k, task in enumerate(table.restricted):
-            places = table.allowed_indices[table.allowed_indptr[k] : table.allowed_indptr[k + 1]]
-            found[task] = self.open_nodes[places].any()
+        found[table.restricted] = table.any_allowed(self.open_nodes[table.allowed_indices])
         return _frozen(found)
 
     def allowed_mask(self, task: int) -> Bools:
         """(N,) where one task may go."""
-        where = int(np.searchsorted(self.tasks.restricted, task))
+        # of its own type, or numpy would convert the whole array
+        where = int(np.searchsorted(self.tasks.restricted, np.int32(task)))
         if where == len(self.tasks.restricted) or self.tasks.restricted[where] != task:
             return np.ones(self.num_nodes, dtype=np.bool_)
         mask = np.zeros(self.num_nodes, dtype=np.bool_)

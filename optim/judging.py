@@ -114,7 +114,13 @@ def _plan_in_hand(
         return node, evaluation
     for name, other in _alternatives(instance, start):
         found = evaluate_indices(instance, other)
-        if not found.feasible or not _could_return(instance, objective, other):
+        if not found.feasible:
+            continue
+        if not _could_return(instance, objective, other):
+            if outcome.termination is Termination.INFEASIBLE:
+                outcome.notes.append(
+                    f"{name} keeps every limit, but uses leaving nodes, which {method.name} empties"
+                )
             continue
         if outcome.termination is Termination.INFEASIBLE:
             if not at_the_edge(instance, other):

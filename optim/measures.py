@@ -85,16 +85,13 @@ def link_loads(instance: Instance, node: Ints) -> Floats:
     """(L,) background + traffic that crosses each link: one end on a listed node, one elsewhere."""
     links, flows = instance.links, instance.flows
     loads = links.background.copy()
-    width = np.diff(links.node_indptr)
-    single = np.flatnonzero(width == 1)
+    single = np.flatnonzero(np.diff(links.node_indptr) == 1)
     if len(single):
-        incident, inside = flows.per_place(node, instance.num_nodes)
-        at = links.node_indices[links.node_indptr[single]]
-        loads[single] += np.maximum(0.0, incident[at] - 2 * inside[at])
-    side = np.zeros(instance.num_nodes, dtype=np.int32)
-    for i in np.flatnonzero(width > 1):
-        side[:] = 0
-        side[links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]] = 1
-        incident, inside = flows.per_place(np.where(node >= 0, side[node], -1), 2)
-        loads[i] += max(0.0, incident[1] - 2 * inside[1])
+        crossing = flows.crossing(node, instance.num_nodes)
+        loads[single] += crossing[links.node_indices[links.node_indptr[single]]]
+    for layer in links.layers:
+        side = np.zeros(instance.num_nodes, dtype=np.int32)  # 0 is outside of every link
+        side[layer.nodes] = layer.side
+        place = np.where(node >= 0, side[node], -1)
+        loads[layer.links] += flows.crossing(place, len(layer.links) + 1)[1:]
     return loads

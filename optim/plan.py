@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from optim.document import Amount, Count, Identifier, Text
+from optim.document import Amount, Count, Identifier, SmallCount, Text
 from optim.errors import InvalidInput, Problem
 from optim.files import read_bytes, write_atomic
 from optim.reading import parse_json, validate
@@ -35,7 +35,7 @@ class AcquiredNode(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     id: Identifier
     vm_type: Identifier
-    slots: Annotated[int, Field(ge=1, le=1_000_000)]
+    slots: SmallCount
     rack: Identifier | None = None
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_PROBLEMS = 1000
+_SHOWN_KEY = 100
 _REMEDIES = {
     "extra_forbidden": "remove it, or see `streamplace schema` for the known keys",
     "missing": "add it",
@@ -67,7 +68,7 @@ def _duplicate_keys(data: bytes, text: str) -> Iterable[Problem]:
         if isinstance(value, Pairs):
             seen = set()
             for key, item in value:
-                here = f"{path}.{key}" if path else key
+                here = _below(path, key)
                 if key in seen:
                     found = True
                     yield Problem(here, None, "stands twice in the same object", "keep one")
@@ -101,9 +102,15 @@ def path_of(location: Iterable[str | int]) -> str:
     for part in location:
         if isinstance(part, int):
             path += f"[{part}]"
-        elif part not in ("[key]",):
-            path += f".{part}" if path else str(part)
+        elif part != "[key]":
+            path = _below(path, part)
     return path or "$"
+
+
+def _below(path: str, key: str) -> str:
+    """Go one key down; a key longer than anyone would read is cut."""
+    shown = key if len(key) <= _SHOWN_KEY else key[:_SHOWN_KEY] + "…"
+    return f"{path}.{shown}" if path else shown
 
 
 def _problem(detail: dict[str, Any]) -> Problem:
@@ -113,10 +120,14 @@ def _problem(detail: dict[str, Any]) -> Problem:
     )
     message = message.replace("Extra inputs are not permitted", "is not a known key")
     message = re.sub("a valid dictionary( or instance of \\w+)?", "an object", message)
+    message = message.replace("a valid integer", "a whole number")
     value = None if kind in ("missing", "extra_forbidden") else detail.get("input")
     reason = message[0].lower() + message[1:]
-    if kind.endswith(("_type", "_parsing")):
-        reason += f", not {_json_type(detail.get('input'))}"
+    if kind == "float_type" and isinstance(value, int) and not isinstance(value, bool):
+        reason = "is too large a number"  # a whole number beyond what a float holds
+    elif kind.endswith(("_type", "_parsing")):
+        found = _json_type(detail.get("input"))
+        reason += "" if found == "a number" and kind == "int_type" else f", not {found}"
     return Problem(path_of(detail["loc"]), value, reason, _REMEDIES.get(kind, ""))
 
 

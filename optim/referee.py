@@ -117,6 +117,7 @@ def check_belongs(instance: Instance, plan: Plan) -> None:
                 "use the instance the plan was made for, or make a new plan",
             )
         )
+    _check_sort(instance, plan)
     if plan.threads is not None:
         return
     tasks, nodes = instance.tasks.index, instance.nodes.index
@@ -131,6 +132,21 @@ def check_belongs(instance: Instance, plan: Plan) -> None:
             problems.append(Problem(f"slots.{task}", None, "is not a task of the instance"))
     if problems:
         raise InvalidInput(problems)
+
+
+def _check_sort(instance: Instance, plan: Plan) -> None:
+    """Refuse a plan of tasks for operators with models, and one of threads without these.
+
+    It would place nothing, and be feasible for that.
+    """
+    modelled = any(model is not None for model in instance.operators.model)
+    if plan.threads is None and modelled and instance.num_tasks == 0:
+        reason = f"is missing: {instance.name!r} has operators with models and no tasks"
+        remedy = "give the threads of each operator, and a slot for every one"
+        raise InvalidInput(Problem("threads", None, reason, remedy))
+    if plan.threads is not None and not modelled:
+        reason = f"is of no use: no operator of {instance.name!r} has a model"
+        raise InvalidInput(Problem("threads", None, reason, "give the node of every task instead"))
 
 
 def _utilisation(instance: Instance, loads: Floats) -> Floats:

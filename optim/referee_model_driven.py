@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from optim.plan import Plan
 
 _RESOURCES = ("cpu", "memory")
+_NAMED = 20
 
 
 def evaluate_model_driven(instance: Instance, plan: Plan) -> Evaluation:
@@ -141,11 +142,14 @@ def _count(
         wanted = threads.get(operator, 0)
         if wanted == 0:
             violations.append(Violation("placed", operator, 1.0, 1.0, 0.0))
+        missing = 0
         for i in range(wanted):
             name = f"{operator}/{i}"
             node, slot = plan.assignment.get(name), slots.get(name)
             if node is None or slot is None:
-                violations.append(Violation("placed", name, 1.0, 1.0, 0.0))
+                missing += 1
+                if missing <= _NAMED:
+                    violations.append(Violation("placed", name, 1.0, 1.0, 0.0))
                 continue
             count = int(sizes[index[node]])
             if slot >= count:
@@ -154,6 +158,10 @@ def _count(
                 )
             else:
                 placed[index[node], slot, o] += 1
+        if missing > _NAMED:
+            rest = float(missing - _NAMED)
+            where = f"{missing - _NAMED} more threads of {operator}"
+            violations.append(Violation("placed", where, rest, rest, 0.0))
     per_operator = np.array([threads.get(o, 0) for o in instance.operators.ids], dtype=np.int64)
     return count_bundles(instance, per_operator, sizes, placed, between), violations
 

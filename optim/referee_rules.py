@@ -71,11 +71,11 @@ def _placed(instance: Instance, node: Ints) -> Iterator[Violation]:
 def _allowed(instance: Instance, node: Ints) -> Iterator[Violation]:
     """A task with an ``allowed`` list is on one of its nodes."""
     table = instance.tasks
-    for k, t in enumerate(table.restricted):
-        places = table.allowed_indices[table.allowed_indptr[k] : table.allowed_indptr[k + 1]]
-        if node[t] >= 0 and node[t] not in places:
-            where = f"{table.ids[t]} on {instance.nodes.ids[node[t]]}"
-            yield Violation("allowed", where, 1.0, 1.0, 0.0)
+    at = node[table.restricted]
+    there = table.allowed_indices == np.repeat(at, np.diff(table.allowed_indptr))
+    for t in table.restricted[~table.any_allowed(there) & (at >= 0)]:
+        where = f"{table.ids[t]} on {instance.nodes.ids[node[t]]}"
+        yield Violation("allowed", where, 1.0, 1.0, 0.0)
 
 
 def _leaving(instance: Instance, node: Ints) -> Iterator[Violation]:

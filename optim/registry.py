@@ -7,6 +7,7 @@ group ``streamplace.methods``, each pointing at a `Method`.
 from __future__ import annotations
 
 import time
+import warnings
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
@@ -309,9 +310,18 @@ class Method:
         }
 
 
+def _own(entry: Any) -> bool:
+    """Whether an entry point is streamplace's, not another package's."""
+    dist = getattr(entry, "dist", None)
+    return dist is None or dist.name == "streamplace"
+
+
 @cache
 def _entries() -> dict[str, Any]:
-    return {entry.name: entry for entry in sorted(entry_points(group=GROUP))}
+    """Names to entry points; other packages do not take names that streamplace has itself."""
+    found = sorted(entry_points(group=GROUP))
+    others = {entry.name: entry for entry in found if not _own(entry)}
+    return others | {entry.name: entry for entry in found if _own(entry)}
 
 
 def method_names() -> tuple[str, ...]:
@@ -325,17 +335,49 @@ def get_method(name: str) -> Method:
     Raises
     ------
     InvalidInput
-        There is none of that name.
+        There is none of that name, or another package's entry is no method.
     """
     entry = _entries().get(name)
     if entry is None:
         close = get_close_matches(name, method_names(), 1)
         hint = f"did you mean {close[0]}?" if close else "see `streamplace methods`"
         raise InvalidInput(Problem("--method", name, "is no method", hint))
-    method: Method = entry.load()
+    method: Method = entry.load() if _own(entry) else _foreign(entry)
     return method
 
 
+def _foreign(entry: Any) -> Method:
+    """Load another package's method and check what it declares."""
+    try:
+        method = entry.load()
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise _not_taken(entry, f"cannot be loaded: {error}") from error
+    if not isinstance(method, Method):
+        raise _not_taken(entry, "is no Method of optim.registry")
+    from optim.objectives import OBJECTIVES
+    from optim.suitability import NEEDS
+
+    if method.name != entry.name:
+        raise _not_taken(entry, f"calls itself {method.name}")
+    if method.objective not in OBJECTIVES:
+        raise _not_taken(entry, f"has the unknown objective {method.objective}")
+    unknown = [need for need in method.needs if need not in NEEDS]
+    if unknown:
+        raise _not_taken(entry, f"has unknown needs: {', '.join(unknown)}")
+    return method
+
+
+def _not_taken(entry: Any, reason: str) -> InvalidInput:
+    remedy = f"it is {entry.value} of the package {entry.dist.name}: mend or remove that"
+    return InvalidInput(Problem("--method", entry.name, reason, remedy))
+
+
 def all_methods() -> Iterable[Method]:
-    """Load every registered method, sorted by name."""
-    return [get_method(name) for name in method_names()]
+    """Load every registered method, sorted by name; what cannot be taken is warned of."""
+    found = []
+    for name in method_names():
+        try:
+            found.append(get_method(name))
+        except InvalidInput as error:
+            warnings.warn(str(error), stacklevel=2)
+    return found

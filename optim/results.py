@@ -90,7 +90,8 @@ class Result:
         ``None`` when there is none.
     objective, bound, bound_of, gap
         Value, proven bound (of the ``problem``, or of a ``restricted`` one), and their distance:
-        relative, or in points for load distance; ``None`` where unknown.
+        relative, or in points for load distance; ``None`` where unknown, or where the plan breaks
+        a limit, so that its value says nothing.
     objective_levels
         Further levels of a lexicographic objective.
     evaluation
@@ -108,7 +109,8 @@ class Result:
     notes
         Readings used, best-effort parts, anything a reader should know.
     times
-        Seconds: read, build, solve, check; ``compile`` for a kernel's first use.
+        Seconds: read, build, solve, check; ``compile`` for a kernel's first use; ``warm_start`` of
+        the method that made the start, which has the time limit for itself.
     trace
         (seconds, incumbent, bound) over time.
     versions

@@ -126,17 +126,15 @@ def _operators(instance: Instance) -> list[dict[str, Any]]:
 
 
 def _tasks(instance: Instance) -> list[dict[str, Any]]:
-    """Listed tasks in full; of a group's members only what differs from the even share."""
+    """Listed tasks, derived loads left out; of group members what differs from the even share."""
     table, operators, resources = instance.tasks, instance.operators, instance.resources
     grouped = np.zeros(instance.num_tasks, dtype=np.bool_)
     own = table.operator >= 0
     size = np.ones(instance.num_tasks)
     grouped[own] = operators.group_tasks[table.operator[own]] >= 0
     size[grouped] = operators.group_tasks[table.operator[grouped]]
-    load_differs = np.ones((instance.num_tasks, len(resources)), dtype=np.bool_)
     share = _even_share(instance, grouped, size)
-    load_differs[grouped] = table.load[grouped] != share[grouped]
-    load_differs[~grouped] = table.load[~grouped] != 0
+    load_differs = table.load != share
     state_share = np.full(instance.num_tasks, np.nan)
     state_share[grouped] = operators.group_state[table.operator[grouped]] / size[grouped]
     state_differs = ~(
@@ -186,15 +184,15 @@ def _tasks(instance: Instance) -> list[dict[str, Any]]:
 
 
 def _even_share(instance: Instance, grouped: Any, size: Floats) -> Floats:
-    """Return (T, R) what a group member has by its group alone, derived CPU included."""
+    """Return (T, R) what a task has by its operator alone: its group's share, and derived CPU."""
     operators, table = instance.operators, instance.tasks
     share = np.zeros_like(table.load)
-    at = table.operator[grouped]
-    share[grouped] = operators.group_load[at] / size[grouped, None]
-    derived = operators.cpu_per_tuple[at] * operators.tuple_rate[at] / size[grouped]
+    share[grouped] = operators.group_load[table.operator[grouped]] / size[grouped, None]
+    rows = np.flatnonzero(table.operator >= 0)
+    at = table.operator[rows]
+    derived = operators.cpu_per_tuple[at] * operators.tuple_rate[at] / operators.num_tasks[at]
     use = ~operators.group_load_given[at, 0] & ~np.isnan(derived)
-    rows = np.flatnonzero(grouped)[use]
-    share[rows, 0] = derived[use]
+    share[rows[use], 0] = derived[use]
     return share
 
 

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from optim.choosing import choose_method
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, RefereeRefused
 from optim.infeasible import quick_proofs
 from optim.judging import judge
 from optim.registry import Method, Outcome, Request, get_method
@@ -85,7 +85,7 @@ def solve(
         A method that promises feasible plans broke a rule.
     """
     started = time.perf_counter()
-    dropped = tuple(dict.fromkeys(ignore))
+    dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
     relaxed = instance.without_limits(dropped)
     notes: list[str] = []
     if method is None:
@@ -105,6 +105,8 @@ def solve(
     if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
         repaired = finish(relaxed, outcome)
     outcome.notes[:0] = notes
+    if start is not None and start.seconds > 0:
+        outcome.times["warm_start"] = start.seconds
     outcome.times.setdefault("total", time.perf_counter() - started)
     return judge(
         instance, relaxed, chosen, request, outcome, start, repaired=repaired, ignored=dropped
@@ -181,7 +183,18 @@ def _run(method: Method, instance: Instance, request: Request, start: Start | No
         outcome = method.run(instance, request)
     except KeyboardInterrupt:
         outcome = Outcome(Termination.INTERRUPTED)
+    _check_indices(method, instance, outcome)
     spent = time.perf_counter() - began - outcome.times.get("compile", 0.0)
     known = outcome.times.get("build", 0.0)
     outcome.times.setdefault("solve", max(0.0, spent - known))
     return outcome
+
+
+def _check_indices(method: Method, instance: Instance, outcome: Outcome) -> None:
+    """Refuse a placement that is none: methods of other packages may return anything."""
+    node = outcome.node
+    if node is None:
+        return
+    fits = node.shape == (instance.num_tasks,)
+    if not fits or node.max(initial=-1) >= instance.num_nodes or node.min(initial=0) < -1:
+        raise RefereeRefused(f"{method.name} returned no (T,) node indices, -1 for none")

@@ -53,11 +53,19 @@ def resolve_start(
         return _from_plan(instance, given, given.method or "plan")
     if str(given) in method_names():
         return _from_method(instance, str(given), request)
-    if not Path(given).exists():
+    if not _may_exist(Path(given)):
         raise InvalidInput(
             Problem("--warm-start", str(given), "is neither a method nor a plan's file")
         )
     return _from_plan(instance, Plan.load(given), str(given))
+
+
+def _may_exist(path: Path) -> bool:
+    """Whether there is such a file; where asking fails, reading it will tell why."""
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def _from_plan(instance: Instance, plan: Plan, name: str) -> Start:

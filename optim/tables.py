@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -116,6 +116,11 @@ class TaskTable(_Frozen):
         """Task id to index."""
         return {name: i for i, name in enumerate(self.ids)}
 
+    def any_allowed(self, found: Bools) -> Bools:
+        """(len(restricted),) whether any of `found`, one an entry of `allowed_indices`, holds."""
+        count = np.concatenate([[0], np.cumsum(found)])
+        return np.asarray(np.diff(count[self.allowed_indptr]) > 0)
+
     @cached_property
     def migration_cost(self) -> Floats:
         """(T,) cost of moving a task: `migration_cost`, else `state`, else 1."""
@@ -191,6 +196,46 @@ class LinkTable(_Frozen):
     node_indices: Ints
     capacity: Floats
     background: Floats
+
+    @cached_property
+    def layers(self) -> tuple[LinkLayer, ...]:
+        """Links of several nodes in few layers, so that all of a layer are counted at once.
+
+        The racks of a cluster are one layer, and what joins several racks another.
+        """
+        taken: dict[int, int] = {}  # node to the layers that have it, a bit each
+        chosen: list[list[tuple[int, list[int]]]] = []
+        for i in np.flatnonzero(np.diff(self.node_indptr) > 1).tolist():
+            nodes = self.node_indices[self.node_indptr[i] : self.node_indptr[i + 1]].tolist()
+            full = 0
+            for n in nodes:
+                full |= taken.get(n, 0)
+            free = ~full & (full + 1)  # the lowest bit that is not set
+            for n in nodes:
+                taken[n] = taken.get(n, 0) | free
+            at = free.bit_length() - 1
+            if at == len(chosen):
+                chosen.append([])
+            chosen[at].append((i, nodes))
+        return tuple(LinkLayer.of(layer) for layer in chosen)
+
+
+class LinkLayer(NamedTuple):
+    """Links that share no node: their indices, their nodes, and the position + 1 of each's link."""
+
+    links: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    side: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, members: Sequence[tuple[int, list[int]]]) -> LinkLayer:
+        """Write links and their nodes as arrays."""
+        sizes = [len(nodes) for _, nodes in members]
+        return cls(
+            np.array([i for i, _ in members]),
+            np.array([n for _, nodes in members for n in nodes]),
+            np.repeat(np.arange(1, len(members) + 1), sizes),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -335,7 +335,7 @@ def constructed(problem: PatternProblem) -> Counts | None:
     """Return a feasible allocation by first fit in several orders, or ``None``."""
     owner = problem.class_of_node()
     share = np.where(np.isfinite(problem.limit), problem.limit, 0.0)
-    room = np.maximum((share * problem.nodes[:, None]).sum(axis=0), 1e-300)
+    room = np.maximum((share * problem.nodes[:, None]).sum(axis=0), 1e-200)
     weight = (problem.load / room).max(axis=1)
     classes = np.arange(problem.num_classes)
     best: Counts | None = None

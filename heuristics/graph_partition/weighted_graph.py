@@ -39,7 +39,7 @@ class WeightedGraph:
     task_weight
         (T,) integer loads, rounded up.
     node_weight
-        (N,) integer room of every node, rounded down; 0 on leaving ones.
+        (N,) integer room of every node, rounded down; 0 on leaving ones, where others stay.
     """
 
     indptr: NDArray[np.int32]
@@ -89,18 +89,21 @@ def weighted_graph(instance: Instance) -> WeightedGraph:
 def scalar_loads(instance: Instance) -> tuple[Floats, Floats]:
     """Return (T,) one load a task and (N,) one room a node, both in shares of the total load.
 
-    Each resource counts by its tightness: total load over total room of the staying nodes. Where no
-    resource is bounded, tasks count equally and every node has room for all.
+    Each resource counts by its tightness: total load over total room of the staying nodes (of all,
+    where none stays). Where no resource is bounded, tasks count equally and every node has room for
+    all.
     """
+    stay = instance.open_nodes
+    usable = stay if stay.any() else np.ones(instance.num_nodes, dtype=np.bool_)
     total = instance.total_load
     room = np.maximum(placing_room(instance), 0.0)
     room = np.where(np.isfinite(room), room, total)
-    room[~instance.open_nodes] = 0.0
+    room[~usable] = 0.0
     offered = room.sum(axis=0)
     bounded = np.isfinite(instance.headroom).any(axis=0) & (total > 0)
     if not bounded.any():
         load = np.full(instance.num_tasks, 1.0 / max(1, instance.num_tasks))
-        return load, np.where(instance.open_nodes, 1.0, 0.0)
+        return load, np.where(usable, 1.0, 0.0)
     tightness = total[bounded] / np.maximum(offered[bounded], 1e-300)
     factor = tightness / tightness.sum() / total[bounded]
     return instance.tasks.load[:, bounded] @ factor, room[:, bounded] @ factor
@@ -110,16 +113,14 @@ def part_nodes(instance: Instance, graph: WeightedGraph, extra: int = 0) -> NDAr
     """Return the nodes to ask parts for: the largest that hold 1.03 of the load, and `extra` more.
 
     Nodes that must hold something (a lower load bound, or a task with no other node) are always
-    among them. Largest first, ties by index.
+    among them. Largest first, ties by index; one staying node where none has room.
     """
     weight = graph.node_weight
     order = np.argsort(-weight, kind="stable")
     order = order[weight[order] > 0]
-    if (
-        len(order)
-        and extra == 0
-        and (instance.total_load <= placing_room(instance)[order[0]]).all()
-    ):
+    if not len(order):  # no staying node has room for anything: one takes all, and repair goes on
+        return np.argmax(instance.open_nodes, keepdims=True)
+    if extra == 0 and (instance.total_load <= placing_room(instance)[order[0]]).all():
         count = 1
     else:
         needed = int(graph.task_weight.sum())

@@ -12,6 +12,7 @@ from optim.instance import Instance
 from optim.referee import evaluate
 from optim.results import Result, Termination
 from optim.solving import solve
+from tests.optim.make import instance as small
 
 
 def instance_of(nodes: list[dict[str, Any]], tasks: list[dict[str, Any]], **more: Any) -> Instance:
@@ -195,3 +196,29 @@ def test_too_many_classes_are_refused_by_name() -> None:
     with pytest.raises(UnsuitableMethod, match=r"form.*form=moves"):
         solve(many, "balance-milp", form="classes")
     assert solve(many, "balance-milp", time_limit=1).plan is not None
+
+
+@pytest.mark.parametrize("method", ["balance-milp", "balance-search", "flux", "joint-milp"])
+def test_the_tolerance_is_that_of_the_whole_bound_not_of_what_the_background_leaves(
+    method: str,
+) -> None:
+    """Capacity 1e9 and background 1e9: a load of 0.1 is rounding to the referee, and stays."""
+    made = small(
+        resources=["cpu", "mem"],
+        nodes=[
+            {"id": "n1", "capacity": {"mem": 1e9}, "background": {"mem": 1e9}},
+            {"id": "n2", "min_load": {"mem": 1e9 + 0.6}, "background": {"mem": 1e9}},
+        ],
+        operators=[],
+        streams=[],
+        tasks=[
+            {"id": f"t{i}", "load": {"cpu": 1, "mem": 0.1}, "node": f"n{i + 1}"} for i in range(2)
+        ],
+        traffic=[["t0", "t1", 1]],
+        limits={"max_load_distance": 5, "max_migrations": 0},
+    )
+    result = solve(made, method, repair=True)
+    assert result.feasible
+    assert "repair" not in " ".join(result.notes)
+    if method.endswith("milp"):
+        assert result.termination == "optimal"

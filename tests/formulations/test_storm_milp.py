@@ -35,6 +35,10 @@ def levels(result: Result) -> dict[str, tuple[float | None, float | None]]:
 
 def check(made: Instance, **given: Any) -> None:
     """Compare both levels with brute force."""
+    if not made.has_open_node.all():
+        with pytest.raises(UnsuitableMethod, match="a staying node for every task"):
+            solve(made, "storm-milp", **given)
+        return
     want = brute_force(made)
     result = solve(made, "storm-milp", **given)
     if want is None:
@@ -304,3 +308,27 @@ def test_only_columns_of_whole_placements_survive() -> None:
     assert not used.any()
     used, steps = find_covers(*parts, one, two, inf, 5.0, 1)
     assert steps == 1  # gave up
+
+
+def test_a_task_bound_to_a_leaving_node_is_no_proof_of_infeasibility() -> None:
+    """It may stay there, but slots of leaving nodes do not count: refused, not "infeasible"."""
+    made = instance(
+        nodes=[{"id": "n1", "slots": 2, "leaving": True}, {"id": "n2", "slots": 2}],
+        tasks=[{"id": "a/0", "node": "n1", "allowed": ["n1"]}],
+    )
+    with pytest.raises(UnsuitableMethod, match="a staying node for every task, and a/0 may go"):
+        solve(made, "storm-milp")
+
+
+def test_too_few_slots_are_no_disagreement_with_a_start_that_says_no_slots() -> None:
+    """Without slots a placement keeps no worker count, and its feasibility refutes nothing."""
+    made = instance(
+        nodes=[{"id": "n1", "slots": 1}, {"id": "n2", "slots": 1}],
+        topologies=[{"id": "t", "workers": 3}],
+        operators=[{"id": "a", "topology": "t", "group": {"tasks": 4}}],
+        tasks=[{"id": f"a/{i}", "node": "n1"} for i in range(4)],
+        streams=[],
+    )
+    for start in (None, "storm-even"):
+        result = solve(made, "storm-milp", warm_start=start, repair=True)
+        assert (result.termination, result.exit_code) == ("infeasible", 3)

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from heuristics.cola import METHOD, run
 from heuristics.rebalancing.list_schedule import ListScheduler
+from optim.errors import InvalidInput
 from optim.instance import Instance
 from optim.referee import evaluate_indices
 from optim.registry import Request
 from tests.heuristics.rebalancing_cases import case, random_case
+from tests.optim.make import instance as small
+from tests.optim.make import nodes
 
 
 def placed(made: Instance, seed: int = 0, **given: Any) -> Any:
@@ -101,3 +104,8 @@ def test_published_instance_reaches_nearly_all_collocation(shared_data) -> None:
     assert found.load_distance <= 1.0
     assert found.collocation_factor == pytest.approx(1.0)
     assert found.migrations > 350
+
+
+def test_a_node_has_to_stay() -> None:
+    with pytest.raises(InvalidInput, match="nodes are all leaving"):
+        run(small(nodes=nodes(2, leaving=True)), Request(options=METHOD.read_options({})))

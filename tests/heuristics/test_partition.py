@@ -193,3 +193,27 @@ def test_without_a_node_to_cut_for(method: str, node: dict[str, Any]) -> None:
     heavy = {"id": "x", "load": {"cpu": 5}}
     full = made.replace(tasks=[*made.to_dict()["tasks"], heavy], traffic=[["a", "x", 3]])
     assert solve(full, method).exit_code in (0, 3, 4)
+
+
+@pytest.mark.parametrize("method", ["partition", "imc-search"])
+def test_where_every_node_leaves_all_of_them_count(method: str) -> None:
+    result = solve(small(nodes=nodes(3, leaving=True)), method)
+    assert result.feasible
+    assert result.objective is not None
+    assert result.objective.value == 12
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_no_room_on_any_staying_node_is_no_error(leaving: bool) -> None:
+    made = small(
+        nodes=[
+            {"id": "n1", "leaving": True, "capacity": {"cpu": 1e10} if not leaving else {"cpu": 0}},
+            {"id": "n2", "leaving": leaving, "capacity": {"cpu": 1 / 3}},
+        ],
+        operators=[{"id": "a", "group": {"tasks": 2, "load": {"cpu": 2e9}}}],
+        tasks=[{"id": f"a/{i}", "node": "n1"} for i in range(2)],
+        streams=[],
+        traffic=[["a/0", "a/1", 1]],
+    )
+    assert part_nodes(made, weighted_graph(made)).tolist() == [0 if leaving else 1]
+    assert solve(made, "partition", repair=True).exit_code in (3, 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from optim import Instance
 from optim.demand import find_cycle, topological_order
 from tests.optim.make import instance
 
@@ -38,6 +39,20 @@ def test_given_values_win_where_a_member_overrides() -> None:
         streams=[],
     )
     assert made.tasks.load[:, 0].tolist() == [5, 9]
+
+
+def test_derived_loads_of_listed_tasks_are_derived_again() -> None:
+    made = instance(
+        input_rate=10,
+        operators=[{"id": "a", "cpu_per_tuple": 1}],
+        tasks=[{"id": "x", "operator": "a", "load": {"cpu": 9}}, {"id": "y", "operator": "a"}],
+        streams=[],
+    )
+    assert made.tasks.load[:, 0].tolist() == [9, 5]
+    again = Instance.from_json(made.to_json())
+    assert again.tasks.load[:, 0].tolist() == [9, 5]
+    assert again.sha256 == made.sha256
+    assert made.replace(input_rate=20).tasks.load[:, 0].tolist() == [9, 10]
 
 
 def test_without_an_input_rate_nothing_is_derived() -> None:

@@ -100,3 +100,14 @@ def test_permuted_tasks_give_the_same_packing() -> None:
     other = listed(loads[order].tolist(), [60.0] * 10)
     first, second = first_fit_decreasing(instance), first_fit_decreasing(other)
     assert first[order].tolist() == second.tolist()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_resource_without_room_warns_of_nothing() -> None:
+    made = small(
+        resources=["cpu", "memory"],
+        nodes=nodes(2, capacity={"cpu": 0, "memory": 1}),
+        operators=[{"id": "a", "group": {"tasks": 2, "load": {"cpu": 1e9, "memory": 1}}}],
+        streams=[],
+    )
+    assert all((placed == -1).all() for placed in packings(made))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optim import Instance
+from optim import Instance, InvalidInput
 from tests.optim.make import document, instance, nodes
 
 
@@ -197,3 +198,13 @@ def test_rescale_forms_blocks_as_flink_does() -> None:
     assert rescale_pairs(2, 4) == [(0, 0), (0, 1), (1, 2), (1, 3)]
     assert rescale_pairs(3, 2) == [(0, 0), (1, 1), (2, 1)]
     assert rescale_pairs(2, 3) == [(0, 0), (0, 1), (1, 2)]
+
+
+def test_reading_leaves_the_garbage_collector_as_it_was() -> None:
+    for switch in (gc.disable, gc.enable):
+        switch()
+        found = gc.isenabled()
+        Instance.from_json(instance().to_json())
+        with pytest.raises(InvalidInput):
+            Instance.from_json('{"nodes": 3}')
+        assert gc.isenabled() == found

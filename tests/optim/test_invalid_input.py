@@ -50,7 +50,12 @@ def problems_of(value: Any) -> str:
         ('{@,"nodes":[{"id":"n","capacity":{"cpu":true}}]}', "number, not true/false"),
         ('{@,"nodes":[{"id":"n","weight":0}]}', "nodes[0].weight: 0"),
         ('{@,"nodes":[{"id":"n","slots":1.5}]}', "nodes[0].slots: 1.5"),
+        ('{@,"nodes":[{"id":"n","slots":1.5}]}', "must be a whole number"),
+        ('{@,"input_rate":1%s}' % ("0" * 400), "is too large a number"),
         ('{@,"colour":1}', "colour is not a known key"),
+        ('{@,"%s":1}' % ("k" * 5000), "k" * 100 + "… is not a known key"),
+        ('{@,"~":1,"~":2}'.replace("~", "k" * 500), "k" * 100 + "… stands twice"),
+        ('{@,"streams":[{"source":"a","target":"b"}]}', "streams[0].source is not a known key"),
         ('{@,"tasks":[{"load":{}}]}', "tasks[0].id is missing"),
         ('{@,"tasks":[{"id":""}]}', "tasks[0].id"),
         (
@@ -179,6 +184,28 @@ def test_derived_and_given_must_agree() -> None:
     assert "= 2000" in text
 
 
+def test_derived_numbers_have_the_same_upper_end_as_given_ones() -> None:
+    parts = {
+        "input_rate": 1e9,
+        "operators": [
+            {"id": "a", "cpu_per_tuple": 1e9, "group": {"tasks": 2}},
+            {"id": "b", "group": {"tasks": 2}},
+            {"id": "c", "cpu_per_tuple": 1, "group": {"tasks": 2}},
+            {"id": "d", "group": {"tasks": 2}},
+        ],
+        "streams": [
+            {"from": "a", "to": "b", "selectivity": 1, "tuple_bytes": 1e7},
+            {"from": "a", "to": "c", "selectivity": 1e15},
+            {"from": "c", "to": "d", "selectivity": 1e15, "tuple_bytes": 1},
+        ],
+    }
+    text = problems_of(document(**parts))
+    assert text.startswith("3 problems")
+    assert "operators[0].cpu_per_tuple: 1000000000.0 gives 1e+18, which is beyond 1e+15" in text
+    assert "streams[0].tuple_bytes: 10000000.0 gives 1e+16, which is beyond 1e+15" in text
+    assert "input_rate: 1000000000.0 gives c 1e+24 tuples/s, which is beyond 1e+15" in text
+
+
 class TestFiles:
     def test_directory(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="is a directory"):
@@ -212,6 +239,34 @@ class TestFiles:
         path.write_text("{}")
         with pytest.raises(InvalidInput, match=r"x\.json: 2 problems"):
             Instance.load(path)
+
+    @pytest.mark.parametrize("name", ["a\0b", "a" * 5000])
+    def test_impossible_name(self, tmp_path: Path, name: str) -> None:
+        with pytest.raises(InvalidInput, match=r"cannot be read|does not exist"):
+            read_bytes(tmp_path / name)
+        with pytest.raises(InvalidInput, match="cannot be written"):
+            write_atomic(tmp_path / name, "new")
+
+    def test_a_link_is_followed(self, tmp_path: Path) -> None:
+        (tmp_path / "there").mkdir()
+        file, link = tmp_path / "there" / "file.json", tmp_path / "link.json"
+        for _ in range(2):  # to a file that is not there yet, and to one that is
+            link.unlink(missing_ok=True)
+            link.symlink_to(file)
+            write_atomic(link, "new")
+            assert link.is_symlink()
+            assert file.read_text() == "new"
+
+    def test_a_pipe_or_device_is_written_to_and_not_replaced(self, tmp_path: Path) -> None:
+        pipe = tmp_path / "pipe"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            write_atomic(pipe, "new")
+            assert pipe.is_fifo()
+            assert os.read(reader, 10) == b"new"
+        finally:
+            os.close(reader)
 
     def test_failed_write_leaves_the_old_file(self, tmp_path: Path) -> None:
         path = tmp_path / "x.json"

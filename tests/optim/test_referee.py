@@ -155,6 +155,38 @@ def test_links_carry_what_they_separate() -> None:
     assert judge(made, [0, 0, 0, 2]).feasible
 
 
+def test_links_that_nest_and_overlap_are_counted_one_by_one() -> None:
+    lists = [["n1", "n2"], ["n2", "n3"], ["n3", "n4"], ["n1", "n2", "n3"], ["n2"], ["n2", "n1"]]
+    made = instance(
+        nodes=nodes(5),
+        operators=[{"id": o, "group": {"tasks": 20}} for o in "ab"],
+        streams=[{"from": "a", "to": "b", "rate": 400}],  # one a pair, kept as a block
+        traffic=[["a/0", "a/1", 0.5], ["b/7", "a/3", 0.25]],
+        links=[{"id": f"l{i}", "nodes": n, "capacity": 1} for i, n in enumerate(lists)],
+    )
+    assert [layer.links.tolist() for layer in made.links.layers] == [[0, 2], [1], [3], [5]]
+    node = [(7 * t) % 5 for t in range(40)]
+    found = judge(made, node).link_utilisation
+    for i, members in enumerate(lists):
+        inside = {int(name[1]) - 1 for name in members}
+        pairs = zip(*(column.tolist() for column in made.pairs), strict=True)
+        cross = sum(rate for u, v, rate in pairs if (node[u] in inside) != (node[v] in inside))
+        assert found[f"l{i}"] == pytest.approx(cross, rel=1e-12)
+
+
+def test_a_little_traffic_over_a_link_is_not_lost_beside_much_that_stays() -> None:
+    """As the difference of two sums the figure was 0.49976, and a link of 0.4999 was kept."""
+    inside = [[f"t{i}", f"t{i + 1}", 1e10 / 3 + i / 7] for i in range(198)]
+    made = instance(
+        operators=[],
+        streams=[],
+        tasks=[{"id": f"t{i}"} for i in range(200)],
+        traffic=[["t0", "t199", 1 / 3], *inside, ["t199", "t5", 1 / 6]],
+        links=[{"id": "up", "nodes": ["n1"], "capacity": 0.4999}],
+    )
+    assert rules(judge(made, [0] * 199 + [1])) == ["links"]
+
+
 def test_slots_topologies_and_interslot_traffic() -> None:
     made = instance(
         nodes=nodes(2, slots=2, slot_capacity={"cpu": 6}),
@@ -189,6 +221,40 @@ def test_plan_of_another_instance_is_refused() -> None:
     strange = Plan(instance_name="small", assignment={"a/0": "n1", "zz": "n7"})
     with pytest.raises(InvalidInput, match="zz is not a task"):
         evaluate(made, strange)
+
+
+def modelled() -> Instance:
+    return instance(
+        nodes=[],
+        operators=[{"id": "p", "model": "m"}],
+        streams=[],
+        models={"m": [{"threads": 1, "rate": 1, "cpu": 1, "memory": 1}]},
+        vm_types=[{"id": "D", "slots": 2, "price": 1}],
+    )
+
+
+def test_a_plan_of_the_other_sort_is_refused() -> None:
+    """It would place nothing, and be feasible for that."""
+    head = {"format": "streamplace.plan/1", "instance": "small", "assignment": {}}
+    with pytest.raises(InvalidInput, match=r"threads is missing: .* has operators with models"):
+        evaluate(modelled(), Plan.from_dict(head))
+    with pytest.raises(InvalidInput, match=r"threads is of no use: no operator of .* has a model"):
+        evaluate(instance(), Plan.from_dict({**head, "threads": {}}))
+
+
+def test_missing_threads_are_counted_beyond_the_first() -> None:
+    plan = {
+        "format": "streamplace.plan/1",
+        "instance": "small",
+        "assignment": {"p/7": "v"},
+        "slots": {"p/7": 1},
+        "threads": {"p": 1_000_000},
+        "nodes": [{"id": "v", "vm_type": "D", "slots": 2}],
+    }
+    found = evaluate(modelled(), Plan.from_dict(plan)).violations
+    assert len(found) == 21
+    assert found[7].where == "p/8"
+    assert (found[20].where, found[20].amount) == ("999979 more threads of p", 999979)
 
 
 def test_task_left_out_of_a_plan_is_a_violation() -> None:

@@ -46,3 +46,22 @@ def test_schema_refuses_what_the_code_refuses() -> None:
     ):
         with pytest.raises(jsonschema.ValidationError):
             check.validate(document(**bad))
+
+
+def test_a_whole_number_may_be_written_with_a_point() -> None:
+    """As JSON Schema has it: 4.0 is an integer."""
+    parts = {
+        "nodes": [{"id": "n1", "slots": 4.0}, {"id": "n2"}],
+        "operators": [{"id": "a", "group": {"tasks": 2e0}}],
+        "tasks": [{"id": "a/0", "node": "n1", "slot": 3.0}],
+        "streams": [],
+        "limits": {"max_migrations": 1e1, "max_tasks_per_slot": 2.0},
+    }
+    jsonschema.Draft202012Validator(instance_schema()).validate(document(**parts))
+    made = instance(**parts)
+    assert (made.nodes.slots[0], made.num_tasks, made.limits.max_migrations) == (4, 2, 10)
+    assert "3.0" not in made.to_json()
+    value = {"format": "streamplace.plan/1", "instance": "x", "assignment": {"t": "n"}}
+    value["slots"] = {"t": 2.0}
+    jsonschema.Draft202012Validator(plan_schema()).validate(value)
+    assert Plan.from_dict(value).slots == {"t": 2}

@@ -113,6 +113,17 @@ def test_optimal_means_the_gap(fake: Maker) -> None:
     assert (result.bound, result.gap, result.bound_of) == (None, None, None)
 
 
+@pytest.mark.parametrize("bound_of", ["problem", "restricted"])
+def test_a_plan_that_breaks_a_limit_is_never_optimal(fake: Maker, bound_of: Any) -> None:
+    """Not even where its value is that of the bound: the method did not know the limit."""
+    made = instance(limits={"max_load_distance": 0})
+    fake(placed(0, 0, 0, 0, bound=12.0, bound_of=bound_of, termination=Termination.OPTIMAL))
+    result = solve(made, "fake", repair=True)
+    assert (result.feasible, result.exit_code) == (False, 4)
+    assert (result.bound, result.gap) == (12.0, None)
+    assert result.termination == "iteration_limit"
+
+
 def test_load_distance_gap_is_in_points(fake: Maker) -> None:
     fake(placed(0, 0, 0, 1, bound=1.5), objective="load_distance")  # loads 8 and 4
     result = solve(instance(), "fake")
@@ -141,6 +152,16 @@ def test_never_worse_than_the_start_or_than_staying(fake: Maker) -> None:
     assert result.objective.value == 6
     assert result.warm_start is not None
     assert result.warm_start.objective == 6
+
+
+def test_the_time_of_a_method_that_makes_the_start_is_told(fake: Maker) -> None:
+    fake(placed(0, 0, 1, 1, termination=Termination.TIME_LIMIT), takes_warm_start=True)
+    result = solve(instance(), "fake", warm_start="naive")
+    assert result.warm_start is not None
+    assert result.warm_start.method == "naive"
+    assert 0 < result.times["warm_start"] < result.times["total"]
+    fake(placed(0, 0, 1, 1), takes_warm_start=True)
+    assert "warm_start" not in solve(instance(), "fake").times
 
 
 def test_false_infeasible_is_an_error(fake: Maker) -> None:
@@ -216,6 +237,12 @@ def test_arguments_are_checked_together(fake: Maker) -> None:
         solve(instance(), "topdown")
     with pytest.raises(InvalidInput, match="is no limit"):
         solve(instance(), "fake", ignore=["gravity"])
+    fake(placed(0, 0, 0, 1), takes_warm_start=True)
+    for name in ("nowhere", "a" * 5000):
+        with pytest.raises(InvalidInput, match=r"neither a method nor|cannot be read"):
+            solve(instance(), "fake", warm_start=name)
+    made = instance(limits={"max_load_distance": 0})
+    assert solve(made, "fake", ignore="max_load_distance").ignored == ("max_load_distance",)
 
 
 def test_staying_on_leaving_nodes_is_no_alternative_to_emptying_them(fake: Maker) -> None:
@@ -226,7 +253,11 @@ def test_staying_on_leaving_nodes_is_no_alternative_to_emptying_them(fake: Maker
         tasks=[{"id": t, "node": n} for t, n in where.items()],
     )
     fake(Outcome(Termination.INFEASIBLE))
-    assert solve(made, "fake").termination == "infeasible"
+    result = solve(made, "fake")
+    assert result.termination == "infeasible"
+    assert result.notes == (
+        "staying keeps every limit, but uses leaving nodes, which fake empties",
+    )
     fake(Outcome(Termination.INFEASIBLE), objective="load_distance")
     with pytest.raises(SolverError, match="staying is a feasible plan"):
         solve(made, "fake")
