@@ -78,7 +78,7 @@ def test_unequal_costs_are_redrawn_until_they_fit(costs: str) -> None:
 
 def test_a_job_that_never_fits_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"capacity.*1000 draws"):
-        generate("random_graphs", capacity=64, costs="noisy")  # 17 tasks, two a node
+        generate("random_graphs", capacity=62.5, costs="noisy")  # no room to spare
 
 
 def test_pipeline() -> None:
