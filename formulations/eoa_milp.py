@@ -245,4 +245,5 @@ METHOD = Method(
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",
     takes_warm_start=True,
+    empties_leaving=True,
 )

@@ -228,4 +228,5 @@ METHOD = Method(
         ),
         Option("merge_tasks", "bool", True, "count interchangeable tasks once"),
     ),
+    empties_leaving=True,
 )

@@ -267,4 +267,5 @@ METHOD = Method(
     default_solver="highs",
     promises_feasibility=True,
     takes_warm_start=True,
+    empties_leaving=True,
 )

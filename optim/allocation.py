@@ -6,7 +6,8 @@ rest the least measured thread count that reaches it.
 
 Source: Shukla and Simmhan 2017, section 6, Algorithms 2 and 3.
 
-Readings where the paper is silent: a task that receives nothing still gets one thread. A source or
+Readings where the paper is silent: a task that receives nothing still gets one thread (booked as
+measured where the model has no rate above 0, since nothing says what less work takes). A source or
 sink with a model gets one thread at its full use, as the paper's do ("static allocation"), as long
 as one thread reaches the rate. Thread counts that need more than a slot are left out of MBA.
 """
@@ -120,14 +121,14 @@ def _linear(model: PerformanceModel, rate: float) -> _Row:
     single = float(model.rate(1))
     whole, residual = _split(rate, single)
     threads = max(1, whole + (residual > 0))
-    scale = rate / single
+    scale = rate / single if single > 0 else 1.0  # of a model without rates nothing is scaled
     best = model.best
     bundle = int(model.threads[best])
     full, rest = divmod(threads, bundle)
-    if full and bundle == 1 and residual > 0:
+    if full and bundle == 1 and threads > whole:
         full, rest = full - 1, 1  # the last thread is not used up, and shares a slot
     level = 1.0
-    if rest == 1:
+    if rest == 1 and single > 0:
         left = max(0.0, rate - full * float(model.rates[best]))
         level = min(1.0, left / single)
     rest_cpu = float(model.cpu(rest)) * level if rest else 0.0
@@ -160,7 +161,12 @@ def _static(model: PerformanceModel) -> _Row:
 
 
 def _split(rate: float, unit: float) -> tuple[int, float]:
-    """Whole units in a rate, and what is left; rounding leaves nothing behind."""
+    """Whole units in a rate, and what is left; rounding leaves nothing behind.
+
+    A unit of 0 comes with a rate of 0 only (`_check`).
+    """
+    if unit <= 0:
+        return 0, 0.0
     whole = math.floor(rate / unit + _ROUNDING)
     residual = rate - whole * unit
     return whole, residual if residual > _ROUNDING * unit else 0.0

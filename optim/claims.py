@@ -94,6 +94,28 @@ def check_bound(
     )
 
 
+def restrict_to_emptied(method: Method, instance: Instance, outcome: Outcome) -> None:
+    """Say of what a proof is, where tasks on leaving nodes may stay and the method lets none.
+
+    "Infeasible" is then no proof: a plan that leaves them there may keep all rules.
+    """
+    home, leaving = instance.tasks.node, instance.nodes.leaving
+    count = int(((home >= 0) & leaving[home] & instance.has_open_node).sum())
+    if not method.empties_leaving or not count:
+        return
+    if outcome.termination is Termination.INFEASIBLE:
+        outcome.termination, outcome.reasons = Termination.ITERATION_LIMIT, ()
+        outcome.notes.append(
+            f"no plan takes all tasks off the leaving nodes, and {method.name} looks for no other, "
+            f"though the {count} that are there may stay"
+        )
+    elif outcome.bound is not None and outcome.bound_of == "problem":
+        outcome.bound_of = "restricted"
+        outcome.notes.append(
+            f"the bound is of plans that take the {count} tasks on leaving nodes off them"
+        )
+
+
 def check_promise(method: Method, broken: Sequence[Violation]) -> None:
     """Refuse a plan that breaks rules its method promises to keep.
 

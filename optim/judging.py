@@ -114,13 +114,8 @@ def _plan_in_hand(
         return node, evaluation
     for name, other in _alternatives(instance, start):
         found = evaluate_indices(instance, other)
-        if not found.feasible:
-            continue
-        if not _could_return(instance, objective, other):
-            if outcome.termination is Termination.INFEASIBLE:
-                outcome.notes.append(
-                    f"{name} keeps every limit, but uses leaving nodes, which {method.name} empties"
-                )
+        nothing = evaluation is None
+        if not found.feasible or not (nothing or _could_return(instance, objective, other)):
             continue
         if outcome.termination is Termination.INFEASIBLE:
             if not at_the_edge(instance, other):
@@ -165,7 +160,8 @@ def _could_return(instance: Instance, objective: Objective, node: Ints) -> bool:
     """Whether a placement is one that methods of this objective look for at all.
 
     Methods that place for traffic empty the leaving nodes; only load distance weighs what is left
-    there, so for the others a placement that uses a leaving node is no alternative.
+    there, so for the others a placement that uses a leaving node is no alternative to one that does
+    not.
     """
     if objective.name == "load_distance" or not instance.nodes.leaving.any():
         return True

@@ -240,6 +240,9 @@ class Method:
         Whether every plan it returns keeps the rules it honours.
     takes_warm_start
         Whether it can start from a plan.
+    empties_leaving
+        Whether it looks only for plans that take off leaving nodes all that may go elsewhere; then
+        what it proves is of these plans, where tasks stand on such nodes.
     """
 
     name: str
@@ -256,6 +259,7 @@ class Method:
     default_solver: str | None = None
     promises_feasibility: bool = True
     takes_warm_start: bool = False
+    empties_leaving: bool = False
 
     @property
     def sense(self) -> str:

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from optim.choosing import choose_method
+from optim.claims import restrict_to_emptied
 from optim.errors import InvalidInput, Problem, RefereeRefused
 from optim.infeasible import quick_proofs
 from optim.judging import judge
@@ -184,6 +185,7 @@ def _run(method: Method, instance: Instance, request: Request, start: Start | No
     except KeyboardInterrupt:
         outcome = Outcome(Termination.INTERRUPTED)
     _check_indices(method, instance, outcome)
+    restrict_to_emptied(method, instance, outcome)
     spent = time.perf_counter() - began - outcome.times.get("compile", 0.0)
     known = outcome.times.get("build", 0.0)
     outcome.times.setdefault("solve", max(0.0, spent - known))

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from optim.instance import Instance
 
 _REDRAWS = 1000
+_LEAST_REDRAWS = 20
+_WORK = 200_000
+"""Operators drawn in all, of large queries: more would take minutes to say that none fits."""
 _INPUT_RATE = 1000.0
 _CAPACITY = 400.0
 _UNITS = {"cpu": "percent of a core", "rate": "bytes/s"}
@@ -67,12 +70,22 @@ def build_random(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> I
     if p["background"] >= p["utilisation"]:
         reason = f"leaves nothing to place at utilisation {p['utilisation']}"
         raise InvalidInput(Problem("background", p["background"], reason, "lower it"))
-    for _ in range(_REDRAWS):
+    draws = max(_LEAST_REDRAWS, min(_REDRAWS, _WORK // p["operators"]))
+    for _ in range(draws):
         drawn = _draw(rng, name, p)
-        if any((packed >= 0).all() for packed in packings(drawn)):
+        if _as_stated(drawn, p) and any((packed >= 0).all() for packed in packings(drawn)):
             return drawn
-    reason = f"and the other parameters gave nothing that fits in {_REDRAWS} draws"
+    reason = f"and the other parameters gave nothing that fits in {draws} draws"
     raise InvalidInput(Problem("utilisation", p["utilisation"], reason, "lower it or raise nodes"))
+
+
+def _as_stated(drawn: Instance, p: Mapping[str, Any]) -> bool:
+    """Whether all CPU comes to the use asked for, and no background is above what a node takes."""
+    capacity, background = drawn.nodes.capacity[:, 0], drawn.nodes.background[:, 0]
+    use = float(drawn.total_load[0] + background.sum()) / float(capacity.sum())
+    if use > p["utilisation"] * (1 + 1e-9):
+        return False
+    return bool((background <= capacity * drawn.limits.max_utilisation[0]).all())
 
 
 def _draw(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:

@@ -53,7 +53,7 @@ class Kind:
                 problems.append(Problem(name, None, reason, f"parameters: {', '.join(known)}"))
                 continue
             try:
-                typed[name] = known[name].read(value)
+                typed[name] = _within_the_format(known[name], known[name].read(value))
             except InvalidInput as error:
                 problems += [
                     Problem(name, problem.value, problem.reason, problem.remedy)
@@ -77,6 +77,37 @@ class Kind:
                 {**vars(option), "choices": list(option.choices)} for option in self.parameters
             ],
         }
+
+
+def _within_the_format(option: Option, value: Any) -> Any:
+    """Return a parameter as it is; numbers that no instance file takes are refused.
+
+    Raises
+    ------
+    InvalidInput
+        A number beyond what the format takes.
+    """
+    from optim.document import MAX_NUMBER
+
+    if option.kind == "float" and value is not None and not abs(value) <= MAX_NUMBER:
+        reason = f"is above {MAX_NUMBER:g}, more than an instance may hold"
+        raise InvalidInput(Problem(option.name, value, reason, "check the unit"))
+    return value
+
+
+def check_tasks(name: str, value: Any, tasks: int) -> None:
+    """Refuse more tasks than an instance may hold, before they are made.
+
+    Raises
+    ------
+    InvalidInput
+        There are.
+    """
+    from optim.document import MAX_TASKS
+
+    if tasks > MAX_TASKS:
+        reason = f"gives {tasks:,} tasks, above {MAX_TASKS:,}"
+        raise InvalidInput(Problem(name, value, reason, "lower it"))
 
 
 def numbers(text: str, count: int, name: str, *, whole: bool = False) -> list[float]:

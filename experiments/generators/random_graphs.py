@@ -50,17 +50,22 @@ def _check(p: Mapping[str, Any]) -> None:
         raise InvalidInput(Problem("least_groups", p["least_groups"], "is above most_groups"))
     if p["most_groups"] > p["tasks"]:
         raise InvalidInput(Problem("most_groups", p["most_groups"], "is above tasks"))
-    if p["fan_out_1"] + p["fan_out_2"] > 1:
+    if p["fan_out_1"] + p["fan_out_2"] > 1 + 1e-9:
         raise InvalidInput(Problem("fan_out_2", p["fan_out_2"], "and fan_out_1 exceed 1 together"))
     if p["least_rate"] > p["most_rate"]:
         raise InvalidInput(Problem("least_rate", p["least_rate"], "is above most_rate"))
+    room = p["nodes"] * p["capacity"]
+    if p["cost"] > room * (1 + 1e-6):
+        reason = f"is above the capacity of all nodes, {room:g}"
+        raise InvalidInput(Problem("cost", p["cost"], reason, "raise capacity or nodes"))
 
 
 def _draw(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
     count = int(rng.integers(p["least_groups"], p["most_groups"] + 1))
     size = 1 + rng.multinomial(p["tasks"] - count, np.full(count, 1 / count))
     cost = _costs(rng, size, p)
-    chances = [p["fan_out_1"], p["fan_out_2"], 1 - p["fan_out_1"] - p["fan_out_2"]]
+    third = max(0.0, 1 - p["fan_out_1"] - p["fan_out_2"])  # rounding may take it below 0
+    chances = [p["fan_out_1"], p["fan_out_2"], third]
     streams = []
     for source in range(count - 1):
         later = np.arange(source + 1, count)

@@ -7,6 +7,7 @@ lost is set so that instances handed down from such a study are met: loads are p
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from experiments.generators.key_groups import (
     one_to_one_job,
     shift_nodes,
 )
-from experiments.generators.kinds import Kind
+from experiments.generators.kinds import Kind, check_tasks
 from optim.errors import InvalidInput, Problem
 from optim.registry import Option
+from optim.traffic import MAX_PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,12 +79,19 @@ def build_joint(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> In
     Raises
     ------
     InvalidInput
-        An odd number of operators, or more operators than key groups.
+        An odd number of operators, more operators than key groups, or too many pairs.
     """
     count = p["nodes"] * p["key_groups"]
     if p["operators"] % 2 or p["operators"] > count:
         reason = f"must be even and at most the {count} key groups"
         raise InvalidInput(Problem("operators", p["operators"], reason))
+    check_tasks("key_groups", p["key_groups"], count)
+    several = math.ceil(count / p["operators"] * (1 - p["one_to_one"] / 100.0))
+    pairs = p["operators"] // 2 * several**2
+    if pairs > MAX_PAIRS:
+        reason = f"gives about {pairs:,} pairs of key groups that talk, above {MAX_PAIRS:,}"
+        remedy = "raise it, or operators, or take fewer key groups"
+        raise InvalidInput(Problem("one_to_one", p["one_to_one"], reason, remedy))
     load, home = even_key_groups(rng, p["nodes"], p["key_groups"], p["mean"], p["noise"])
     operator, source, target, rate = one_to_one_job(rng, count, p["operators"], p["one_to_one"])
     for _ in range(p["period"]):
@@ -119,6 +128,7 @@ def joint_periods(seed: int, periods: int, **parameters: Any) -> list[Instance]:
 def _cluster_loads(
     rng: np.random.Generator, p: Mapping[str, Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    check_tasks("key_groups", p["key_groups"], p["nodes"] * p["key_groups"])
     load, home = even_key_groups(rng, p["nodes"], p["key_groups"], p["mean"], p["noise"])
     nodes = rng.choice(p["nodes"], _num_shifted(p), replace=False)
     percent = np.where(np.arange(len(nodes)) < len(nodes) // 2, -p["varies"], p["varies"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.generators.kinds import Kind, numbers
+from experiments.generators.kinds import Kind, check_tasks, numbers
 from optim.errors import InvalidInput, Problem
 from optim.registry import Option
 
@@ -109,6 +109,7 @@ def build_reference(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -
     """
     stages = p["stages"]
     sizes = [int(k) for k in numbers(p["replication"], stages + 1, "replication", whole=True)]
+    check_tasks("replication", p["replication"], p["topologies"] * sum(sizes))
     _check_slots(p, sum(sizes))
     job = _Job()
     for t in range(p["topologies"]):
@@ -137,10 +138,14 @@ def build_cluster(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
     Raises
     ------
     InvalidInput
-        Too few slots.
+        Too few slots, or fewer executors than components.
     """
     job = _Job()
     fewest = p["executors"]
+    if fewest < p["components"]:
+        reason = f"is below components = {p['components']}, each of which has one at least"
+        raise InvalidInput(Problem("executors", fewest, reason, "raise it"))
+    check_tasks("executors", fewest, p["topologies"] * fewest)
     _check_slots(p, fewest)
     for t in range(p["topologies"]):
         count = p["components"]

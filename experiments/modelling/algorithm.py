@@ -92,7 +92,8 @@ def model_task(
         Called with threads and rate; see `queueing_trial` and `callable_trial`.
     rate_step, thread_step
         Steps of both loops. Rates begin at one step (or at what the function makes of 0), threads
-        at 1; a function such as ``lambda k: 2 * k`` makes the model coarser and cheaper.
+        at 1 and rise by one at least; a function such as ``lambda k: 2 * k`` makes the model
+        coarser and cheaper.
     max_threads, max_rate
         Where both loops end at the latest.
     window
@@ -126,7 +127,8 @@ def model_task(
         last = peaks[-window:]
         if len(last) == window and slope(*zip(*last, strict=True)) <= least_rise:
             break
-        threads = round(_next("thread_step", thread_step, threads))
+        # a step that rounding would undo (0.4, or a factor of 1.2 from 1) is one thread
+        threads = max(threads + 1, round(_next("thread_step", thread_step, threads)))
     if not points:
         least = _next("rate_step", rate_step, 0.0)
         raise InvalidInput(

@@ -86,7 +86,21 @@ def queueing_trial(
         Share of a trial that is left out of its measurements.
     most_tuples, seed
         See above.
+
+    Raises
+    ------
+    InvalidInput
+        Times or tuples out of range.
     """
+    problems = []
+    if not 0 < seconds < float("inf"):
+        problems.append(Problem("seconds", seconds, "must be a number above 0"))
+    if not 0 <= warm_up < 1:
+        problems.append(Problem("warm_up", warm_up, "must be a share from 0 to below 1"))
+    if most_tuples < 1:
+        problems.append(Problem("most_tuples", most_tuples, "must be at least 1"))
+    if problems:
+        raise InvalidInput(problems)
 
     def trial(threads: int, rate: float) -> TrialResult:
         length = min(seconds, most_tuples / rate)

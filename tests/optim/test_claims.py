@@ -67,3 +67,56 @@ def test_a_beaten_bound_of_a_restricted_problem_is_dropped_with_a_note(
     assert outcome.bound == (bound if kept else None)
     assert outcome.bound_of == ("restricted" if kept else "problem")
     assert ("is dropped, since the plan has 0" in " ".join(outcome.notes)) is not kept
+
+
+def draining(room: float, *, home: bool = True) -> Instance:
+    """Return three tasks of 4, two of them on a leaving node; the other node has this room."""
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "draining",
+            "resources": ["cpu"],
+            "nodes": [
+                {"id": "n0", "capacity": {"cpu": room}, "slots": 1},
+                {"id": "n1", "capacity": {"cpu": 10.0}, "slots": 1, "leaving": True},
+            ],
+            "operators": [{"id": "o"}],
+            "tasks": [
+                {"id": f"t{i}", "operator": "o", "load": {"cpu": 4.0}}
+                | ({"node": f"n{min(i, 1)}", "slot": 0} if home else {})
+                for i in range(3)
+            ],
+            "traffic": [["t1", "t2", 1.0]],
+        }
+    )
+
+
+EMPTYING = ["eoa-milp", "imc-exact", "imc-milp", "imc-brute", "storm-milp"]
+
+
+@pytest.mark.parametrize("method", EMPTYING)
+def test_nothing_is_infeasible_while_tasks_may_stay_on_leaving_nodes(method: str) -> None:
+    result = solve(draining(5.0), method)
+    assert result.termination == "iteration_limit"
+    assert result.bound is None
+    assert any("off the leaving nodes" in note for note in result.notes)
+    if method == "storm-milp":  # staying tells it no slots
+        assert result.exit_code == 4
+    else:
+        assert result.feasible
+        assert result.plan is not None
+        assert dict(result.plan.assignment) == {"t0": "n0", "t1": "n1", "t2": "n1"}
+
+
+@pytest.mark.parametrize("method", EMPTYING)
+def test_a_bound_of_plans_that_empty_nodes_is_a_restricted_one(method: str) -> None:
+    result = solve(draining(20.0), method)
+    assert result.feasible
+    assert (result.termination, result.bound_of) == ("gap_reached", "restricted")
+    bare = solve(draining(20.0, home=False), method)
+    assert (bare.termination, bare.bound_of) == ("optimal", "problem")
+
+
+@pytest.mark.parametrize("method", EMPTYING)
+def test_what_has_no_place_anywhere_else_stays_proven(method: str) -> None:
+    assert solve(draining(5.0, home=False), method).termination == "infeasible"

@@ -245,19 +245,24 @@ def test_arguments_are_checked_together(fake: Maker) -> None:
     assert solve(made, "fake", ignore="max_load_distance").ignored == ("max_load_distance",)
 
 
-def test_staying_on_leaving_nodes_is_no_alternative_to_emptying_them(fake: Maker) -> None:
+def test_infeasible_without_leaving_nodes_proves_nothing_where_tasks_may_stay_there(
+    fake: Maker,
+) -> None:
     # n2 leaves and n1 alone is too small: staying keeps every rule, but nothing empties n2
     where = {"a/0": "n1", "a/1": "n2", "b/0": "n1", "b/1": "n2"}
     made = instance(
         nodes=[{"id": "n1", "capacity": {"cpu": 8}}, {"id": "n2", "leaving": True}],
         tasks=[{"id": t, "node": n} for t, n in where.items()],
     )
-    fake(Outcome(Termination.INFEASIBLE))
+    fake(Outcome(Termination.INFEASIBLE), empties_leaving=True)
     result = solve(made, "fake")
-    assert result.termination == "infeasible"
-    assert result.notes == (
-        "staying keeps every limit, but uses leaving nodes, which fake empties",
-    )
+    assert result.termination == "iteration_limit"
+    assert result.feasible
+    assert result.moves == ()
+    assert "though the 2 that are there may stay" in result.notes[0]
+    fake(Outcome(Termination.INFEASIBLE))
+    with pytest.raises(SolverError, match="staying is a feasible plan"):
+        solve(made, "fake")
     fake(Outcome(Termination.INFEASIBLE), objective="load_distance")
     with pytest.raises(SolverError, match="staying is a feasible plan"):
         solve(made, "fake")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.generators import generate
+from experiments.generators import allocation, generate
 from optim.errors import InvalidInput
 
 
@@ -20,6 +20,27 @@ def test_random_queries_have_the_use_and_the_fan_out_they_state() -> None:
         assert out[:-1].min() >= 1
         assert out.max() <= 3
         assert all(s.source < s.target for s in made.streams)
+
+
+@pytest.mark.parametrize(("background", "utilisation"), [(0.55, 0.6), (0.7, 0.8), (0.5, 0.6)])
+def test_much_background_stays_within_the_use_and_the_nodes(
+    background: float, utilisation: float
+) -> None:
+    for seed in range(20):
+        made = generate(
+            "eoa_random", seed=seed, nodes=4, operators=6, background=background,
+            utilisation=utilisation,
+        )  # fmt: skip
+        used = made.nodes.background[:, 0]
+        assert (used <= made.nodes.capacity[:, 0]).all()
+        use = (made.total_load[0] + used.sum()) / made.nodes.capacity[:, 0].sum()
+        assert use == pytest.approx(utilisation)
+
+
+def test_large_queries_are_drawn_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allocation, "_WORK", 600)
+    with pytest.raises(InvalidInput, match="in 30 draws"):
+        generate("eoa_random", nodes=20, operators=20, utilisation=1.0)
 
 
 def test_demand_is_derived_from_tuple_rates() -> None:

@@ -78,7 +78,7 @@ def test_unequal_costs_are_redrawn_until_they_fit(costs: str) -> None:
 
 def test_a_job_that_never_fits_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"capacity.*1000 draws"):
-        generate("random_graphs", capacity=20, costs="noisy")
+        generate("random_graphs", capacity=62.5, costs="noisy")  # no room to spare
 
 
 def test_pipeline() -> None:
@@ -144,11 +144,26 @@ def test_communities_attract() -> None:
         ("community", {"least_load": 11}, "above most_load"),
         ("geometric", {"tasks": 10**12}, "out of range"),
         ("sparse_random", {"tasks": 10**6, "degree": 1000}, "40 million"),
+        ("sparse_random", {"most_rate": float("inf")}, "most_rate: inf is above"),
+        ("geometric", {"most_load": 1e150}, "most_load: 1e[+]150 is above"),
+        ("cluster", {"mean": "inf"}, "mean: inf is above"),
+        ("cluster", {"nodes": 100_000, "key_groups": 10_000}, "1,000,000,000 tasks"),
+        ("joint", {"nodes": 1000, "key_groups": 1000, "operators": 2}, "one_to_one.*pairs"),
+        ("random_graphs", {"capacity": 10, "tasks": 100_000}, "cost: 500.0 is above"),
+        ("storm_cluster", {"executors": 3}, "executors: 3 is below components = 6"),
+        ("storm_cluster", {"executors": 10**5, "topologies": 1000}, "100,000,000 tasks"),
+        ("storm_reference", {"replication": "1e9"}, "5,000,000,000 tasks"),
     ],
 )
 def test_what_is_refused(kind: str, parameters: dict[str, object], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         generate(kind, **parameters)
+
+
+def test_shares_of_fan_out_may_sum_to_one() -> None:
+    """1 - 0.9 - 0.1 is below 0 by the last bit."""
+    made = generate("random_graphs", fan_out_1=0.9, fan_out_2=0.1)
+    assert np.bincount([s.source for s in made.streams]).max() <= 2
 
 
 def test_bad_seeds_are_refused() -> None:

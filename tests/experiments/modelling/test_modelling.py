@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from typing import Any
 
 import pytest
 
@@ -203,3 +204,16 @@ def test_a_model_goes_into_an_instance() -> None:
         }
     )
     assert solve(instance, "mba+sam").evaluation.slots == 3  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("step", [0.4, 0.5, lambda k: 1.2 * k])
+def test_threads_rise_whatever_rounding_makes_of_the_step(step: Any) -> None:
+    trial = queueing_trial(SlotTask(cpu=0.02), seconds=5)
+    points = model_task(trial, rate_step=25, thread_step=step, max_threads=4)
+    assert [point.threads for point in points] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("wrong", [{"seconds": 0}, {"warm_up": 1.0}, {"most_tuples": 0}])
+def test_trials_that_could_not_measure_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        queueing_trial(SlotTask(cpu=0.02), **wrong)

@@ -173,6 +173,40 @@ def test_the_literal_reading_of_lsa_and_sam_fails_for_good() -> None:
     assert solve(generate("micro_dag", rate=50), "lsa+sam").feasible
 
 
+def test_a_literal_plan_that_overloads_is_kept_and_told() -> None:
+    """Three threads of 30 %: 100 % off for a bundle of two leaves nothing for the third."""
+    models = {
+        "a": points((1, 5, 30, 30), (2, 6, 90, 90)),
+        "b": points((1, 15.01, 99, 99), (2, 24, 99, 99)),
+    }
+    made = model_instance(models, {"a": "a", "b": "b"}, [("a", "b", 1)], rate=15)
+    result = solve(made, "lsa+sam", literal=True)
+    assert result.exit_code == 4
+    assert result.evaluation is not None
+    assert "slot_capacity" in {v.rule for v in result.evaluation.violations}
+    assert solve(made, "lsa+sam").feasible
+
+
+@pytest.mark.parametrize("method", [*METHODS, "slots-milp"])
+@pytest.mark.parametrize("measured", [[(1, 0, 10, 10)], [(1, 0, 10, 10), (2, 5, 20, 20)]])
+def test_an_idle_task_may_have_a_model_without_a_rate(method: str, measured: Any) -> None:
+    models = {"m": points((1, 5, 50, 20)), "n": points(*measured)}
+    made = model_instance(models, {"a": "m", "b": "n"}, [("a", "b", 0)], rate=3)
+    result = solve(made, method)
+    assert result.plan is not None
+    assert result.plan.threads == {"a": 1, "b": 1}
+    assert result.feasible
+    assert result.evaluation is not None
+    assert result.evaluation.slots == 1
+
+
+@pytest.mark.parametrize("method", ["lsa+sam", "mba+sam", "slots-milp"])
+def test_an_idle_task_shares_a_slot(method: str) -> None:
+    models = {"m": points((1, 5, 50, 20)), "n": points((1, 5, 90, 90))}
+    made = model_instance(models, {"a": "m", "b": "n"}, [("a", "b", 0)], rate=3)
+    assert solve(made, method).evaluation.slots == 1  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("method", [*METHODS, "slots-milp"])
 def test_a_rate_that_no_thread_count_supports(method: str) -> None:
     made = model_instance({"m": points((1, 0, 10, 10))}, {"t": "m"})
