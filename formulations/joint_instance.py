@@ -13,13 +13,16 @@ from formulations.balance_milp import impossible
 from optim.bounds.touch import touch_bound
 from optim.evaluation import Violation
 from optim.local_search.balance_problem import tolerated
-from optim.local_search.balance_search import search_balance
+from optim.local_search.balance_search import LARGE, search_balance
 from optim.local_search.joint_problem import JointProblem
 
 if TYPE_CHECKING:
     from optim.instance import Instance
     from optim.local_search.balance_problem import BalanceProblem, Ints
     from optim.registry import Request
+
+#: Further balanced starts that are tried where the first one misses the distance asked for.
+RETRIES = 3
 
 
 @dataclass
@@ -132,9 +135,17 @@ def _balance_first(
     found = search_balance(free, given, seed, aim)
     if found is None:
         return
-    made.starts.append(found)
     reached = free.levels(found).distance
-    if cap is None or reached <= cap + float(tolerated(cap)) or cap == own:
+    wanted = math.inf if cap is None else cap + float(tolerated(cap))
+    for more in range(RETRIES if free.num_tasks <= LARGE else 0):
+        if reached <= wanted:
+            break
+        # aimed at less, the level falls by other steps
+        again = search_balance(free, (found,), seed + more, least)
+        found = found if again is None else again
+        reached = free.levels(found).distance
+    made.starts.append(found)
+    if cap is None or reached <= wanted or cap == own:
         return
     within = own is None or reached <= own + float(tolerated(own))
     closest = reached if within or own is None else own

@@ -3,10 +3,12 @@
 Order: the relaxation says which moves are worth trying; annealing along them gives a plan at once;
 models over the best columns improve it. With a time limit this goes on, rounds and models growing.
 
-Dense traffic (most pairs have a key group with several partners) is another case: its relaxation
-is loose, so its columns mislead, and the small models take minutes to find less than annealing
-finds in a tenth of a second (measured: 400 key groups, 2,100 pairs). There all the work goes into
-annealing along the moves to partners, and the relaxation only bounds.
+Dense traffic (most pairs have a key group with several partners) is another case. Where a few
+strong pairs stand out, all this is done on them (`joint_backbone`), with a short annealing on all
+pairs after each. Where none do, the relaxation is loose, so its columns mislead, and the small
+models take minutes to find less than annealing finds in a tenth of a second (measured: 400 key
+groups, 2,100 pairs). There all the work goes into annealing along the moves to partners, and the
+relaxation only bounds.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.joint_backbone import backbone_of
 from formulations.joint_columns import all_places, columns_of, pruned_places
-from formulations.joint_model import JointAim, build_joint
+from formulations.joint_model import JointAim
 from formulations.joint_relaxing import arcs_of, relax, solve_kernel
 from optim.bounds.collocation import collocation_bound
 from optim.local_search.joint_search import partner_arcs, search_joint
@@ -47,6 +50,9 @@ KERNELS = ((600, 8, 0.05, 20), (1_000, 14, 0.01, 50))
 
 #: Rounds of annealing where there are no small models beside it.
 PLAIN_ROUNDS = 3
+
+#: Steps on the strong pairs alone for each one on all pairs, which takes several times as long.
+POLISHING = 8
 
 #: Longest single model while the clock runs, or a quarter of what is left: Ctrl-C is heard only
 #: between two.
@@ -181,8 +187,11 @@ class _Finding:
         told: Callable[[float | None, float | None], None] | None,
     ) -> None:
         self.problem, self.starts, self.for_left, self.told = problem, starts, for_left, told
+        self.backbone = backbone_of(problem)
+        #: What models are built of, and annealing mostly works on.
+        self.core = self.backbone.problem
         #: Whether there is annealing only, beside what bounds.
-        self.plain = problem.is_dense or not effort.relaxing
+        self.plain = self.core.is_dense or not effort.relaxing
         if self.plain:
             effort = replace(effort, rounds=max(effort.rounds, PLAIN_ROUNDS), kernels=())
         self.effort = effort
@@ -190,10 +199,10 @@ class _Finding:
 
     def go(self, go_on: bool) -> None:
         """Search and bound; with `go_on`, until the time is up."""
-        known, effort, problem = self.known, self.effort, self.problem
+        known, effort, core = self.known, self.effort, self.core
         for start in self.starts:
             self.take(start)
-        size = (problem.balance.num_tasks + problem.num_pairs) * problem.balance.num_nodes
+        size = (core.balance.num_tasks + core.num_pairs) * core.balance.num_nodes
         if self.plain:
             self.search(0)
         elif size > SMALL_PLACES and not known.closed:
@@ -212,8 +221,8 @@ class _Finding:
     def relax_whole(self) -> None:
         """Solve the relaxation over all places, which bounds."""
         known = self.known
-        columns = columns_of(self.problem, all_places(self.problem.balance))
-        built = build_joint(self.problem, columns, self.aim())
+        columns = columns_of(self.core, all_places(self.core.balance))
+        built = self.backbone.build(columns, self.aim())
         relaxed = relax(built, self.effort.left())
         if relaxed is None:
             return
@@ -226,14 +235,14 @@ class _Finding:
 
     def relax_promising(self) -> None:
         """Solve the relaxation over the places worth trying, which does not bound."""
-        problem = self.problem
-        places = problem.balance.num_tasks * problem.balance.num_nodes
-        if places > MAX_PLACES or problem.num_pairs > LP_PLACES:
+        core = self.core
+        places = core.balance.num_tasks * core.balance.num_nodes
+        if places > MAX_PLACES or core.num_pairs > LP_PLACES:
             return
-        columns = columns_of(problem, pruned_places(problem, SPREAD, tuple(self.starts)))
+        columns = columns_of(core, pruned_places(core, SPREAD, tuple(self.starts)))
         if len(columns) > LP_PLACES:
             return
-        built = build_joint(problem, columns, self.aim())
+        built = self.backbone.build(columns, self.aim())
         relaxed = relax(built, self.effort.left())
         if relaxed is not None and relaxed.bound > -math.inf:
             self.known.built, self.known.relaxed = built, relaxed
@@ -271,7 +280,7 @@ class _Finding:
         """Return the moves that annealing prefers."""
         known = self.known
         if known.built is None or known.relaxed is None or self.plain:
-            return partner_arcs(self.problem)
+            return partner_arcs(self.core)
         return arcs_of(known.built, known.relaxed, self.small(*KERNELS[0][:2]))
 
     def small(self, least: int, times: int) -> int:
@@ -290,16 +299,26 @@ class _Finding:
             self.take(found)
 
     def anneal(self, arcs: Arcs, times: int = 1) -> None:
-        """Anneal from the best placement known and from the starts."""
+        """Anneal from the best placement known and from the starts, on strong pairs first."""
+        rounds, first = self.effort.rounds, self.effort.first * times
+        if self.backbone.is_whole:
+            self.anneal_on(self.problem, arcs, rounds, first)
+            return
+        self.anneal_on(self.core, arcs, rounds, first)
+        if not (self.for_left or self.known.interrupted):
+            self.anneal_on(self.problem, arcs, 1, max(1, first // POLISHING))
+
+    def anneal_on(self, problem: JointProblem, arcs: Arcs, rounds: int, first: int) -> None:
+        """Anneal on all pairs, or on the strong ones."""
         known, effort = self.known, self.effort
         best = [] if known.placement is None else [known.placement]
         found = search_joint(
-            self.problem,
+            problem,
             (*best, *self.starts),
             effort.seed * 1024 + known.anneals,
-            target=known.bound,
-            rounds=effort.rounds,
-            first=effort.first * times,
+            target=known.bound if problem is self.problem else math.inf,
+            rounds=rounds,
+            first=first,
             deadline=effort.deadline,
             for_left=self.for_left,
             arcs=arcs,

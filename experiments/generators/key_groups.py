@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 LEAST_LOAD = 0.05
 """No key group falls below this, in points."""
 
+SPREAD_OF_RATES = 0.5
+"""Standard deviation of the logarithm of one-to-one rates in clusters."""
+
 _DECIMALS = 4
 
 
@@ -132,6 +135,31 @@ def one_to_one_job(
     order = np.lexsort((target, source))
     rate = rate[order] * (100.0 / rate.sum())
     return operator, source[order], target[order], rate
+
+
+def one_to_one_pairs(
+    rng: np.random.Generator, key_groups: int, one_to_one: float
+) -> tuple[Integers, Integers, Integers, Floats]:
+    """Return two operators whose key groups are one to one in part, the others without traffic.
+
+    Rates are lognormal (σ `SPREAD_OF_RATES`) and add up to 100. The operators have the key groups
+    in turn.
+
+    Parameters
+    ----------
+    key_groups
+        How many.
+    one_to_one
+        Percent of the key groups with one partner.
+    """
+    operator = np.arange(key_groups) % 2
+    up = rng.permutation(np.flatnonzero(operator == 0))
+    down = rng.permutation(np.flatnonzero(operator == 1))
+    pairs = round(len(down) * one_to_one / 100.0)
+    rate = rng.lognormal(0.0, SPREAD_OF_RATES, pairs)
+    order = np.lexsort((down[:pairs], up[:pairs]))
+    rate = rate[order] * (100.0 / rate.sum()) if pairs else rate
+    return operator, up[:pairs][order], down[:pairs][order], rate
 
 
 def build_instance(

@@ -17,6 +17,7 @@ from experiments.generators.key_groups import (
     build_instance,
     even_key_groups,
     one_to_one_job,
+    one_to_one_pairs,
     shift_nodes,
 )
 from experiments.generators.kinds import Kind, check_tasks
@@ -36,10 +37,18 @@ OVERLOADED = 100.0
 
 
 def build_cluster(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    """Build the cluster of Figures 2 to 4: a share of the nodes is shifted, half down, half up."""
+    """Build the cluster of Figures 2 to 4: a share of the nodes is shifted, half down, half up.
+
+    With `one_to_one` above 0, key groups of two operators talk to each other in pairs, which the
+    paper's clusters do not: what is collocated under a load distance can then be studied on them.
+    """
     load, home = _cluster_loads(rng, p)
     origin = f"synthetic cluster after section 5.1 of the ALBIC paper; varies {p['varies']:g}"
-    return build_instance(name, origin, _without_traffic(load, home), _nodes(p), _limits(p))
+    groups = _without_traffic(load, home)
+    if p["one_to_one"] > 0:
+        groups = KeyGroups(load, home, *one_to_one_pairs(rng, len(load), p["one_to_one"]))
+        origin += f", {p['one_to_one']:g} % of the key groups in one-to-one pairs"
+    return build_instance(name, origin, groups, _nodes(p), _limits(p))
 
 
 def build_scale_in(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
@@ -174,13 +183,22 @@ def _common(nodes: int, varies: float, budget: int) -> tuple[Option, ...]:
     )
 
 
+def _one_to_one(percent: float) -> Option:
+    text = "percent of the key groups with one partner"
+    return Option("one_to_one", "float", percent, text, minimum=0, maximum=100)
+
+
+_DISTANCE = Option(
+    "max_load_distance", "float", None, "limit, points; none: no limit", minimum=0
+)  # fmt: skip
+
 KINDS = {
     "cluster": Kind(
         name="cluster",
         summary="Even key groups; some nodes shifted up and down; a budget of moves",
         source="Madsen, Zhou, Cao 2016, section 5.1, Figures 2 to 4",
         build=build_cluster,
-        parameters=_common(20, 40.0, 10),
+        parameters=(*_common(20, 40.0, 10), _one_to_one(0.0), _DISTANCE),
     ),
     "scale_in": Kind(
         name="scale_in",
@@ -201,9 +219,9 @@ KINDS = {
         parameters=(
             *_common(40, 20.0, 20),
             Option("operators", "int", 20, "number of operators, even", minimum=2),
-            Option("one_to_one", "float", 50.0, "percent of key groups", minimum=0, maximum=100),
+            _one_to_one(50.0),
             Option("period", "int", 1, "adjustments made so far", minimum=0, maximum=10_000),
-            Option("max_load_distance", "float", None, "limit, points; none: no limit", minimum=0),
+            _DISTANCE,
         ),
     ),
 }

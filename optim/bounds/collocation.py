@@ -2,9 +2,11 @@
 
 A pair that is apart comes together only if one of its key groups moves. So the traffic collocated
 in the end is at most what is collocated now and the pairs apart that the moved key groups have.
-Each pair whose key groups have no other partner is one item (it costs at least one move); every
-other key group is one item with all its pairs apart, of which a pair may be counted twice. The best
-items the budget can pay are then an upper bound: by count the largest ones, by cost a fractional
+Each pair whose key groups have no other partner is one item (it costs at least one move). Every
+other key group is one item, worth at most all its pairs apart, and at most what it has with the
+key groups at home on one other node (those that stay there) and half of its largest pairs with as
+many others as the budget lets move besides (the other half is counted with them). The best items
+the budget can pay are then an upper bound: by count the largest ones, by cost a fractional
 knapsack.
 """
 
@@ -17,7 +19,7 @@ import numpy as np
 from optim.local_search.balance_problem import tolerated
 
 if TYPE_CHECKING:
-    from optim.local_search.balance_problem import Floats
+    from optim.local_search.balance_problem import Floats, Ints
     from optim.local_search.joint_problem import JointProblem
 
 #: Sums in another order may differ by this much, relative.
@@ -31,7 +33,7 @@ def collocation_bound(problem: JointProblem) -> float:
     """
     balance = problem.balance
     now = float(problem.rate[~problem.apart].sum())
-    worth, cost = _items(problem)
+    worth, cost = _items(problem, most_moves(problem))
     best = float(worth.sum())
     if balance.max_moves is not None:
         best = min(best, float(np.sort(worth)[::-1][: balance.max_moves].sum()))
@@ -41,20 +43,56 @@ def collocation_bound(problem: JointProblem) -> float:
     return min(now + best, problem.total) * (1.0 + ROUNDING)
 
 
-def _items(problem: JointProblem) -> tuple[Floats, Floats]:
-    """Return worth and least cost of each item."""
-    apart = problem.apart
+def most_moves(problem: JointProblem) -> int:
+    """Return how many key groups the budgets let move at most."""
+    balance = problem.balance
+    most = balance.num_tasks if balance.max_moves is None else balance.max_moves
+    if balance.max_cost is not None:
+        budget = balance.max_cost + float(tolerated(balance.max_cost))
+        cheapest = np.cumsum(np.sort(balance.cost))
+        within = cheapest <= budget * (1.0 + ROUNDING)
+        most = min(most, int(np.count_nonzero(within)))
+    return most
+
+
+def _items(problem: JointProblem, most: int) -> tuple[Floats, Floats]:
+    """Return worth and least cost of each item, when `most` key groups may move."""
+    apart, balance = problem.apart, problem.balance
     u, v, rate = problem.source[apart], problem.target[apart], problem.rate[apart]
     alone = (problem.degree[u] == 1) & (problem.degree[v] == 1)
-    cost = problem.balance.cost
-    many = np.bincount(
-        np.concatenate([u[~alone], v[~alone]]),
-        np.concatenate([rate[~alone], rate[~alone]]),
-        problem.balance.num_tasks,
-    )
+    cost = balance.cost
+    task = np.concatenate([u[~alone], v[~alone]])
+    home = balance.home[np.concatenate([v[~alone], u[~alone]])]
+    rates = np.concatenate([rate[~alone], rate[~alone]])
+    many = np.bincount(task, rates, balance.num_tasks)
+    joined = _best_home(task, home, rates, balance.num_tasks)
+    joined += 0.5 * largest_rates(task, rates, most - 1, balance.num_tasks)
     some = np.flatnonzero(many > 0)
-    worth = np.concatenate([rate[alone], many[some]])
+    worth = np.concatenate([rate[alone], np.minimum(many, joined)[some]])
     return worth, np.concatenate([np.minimum(cost[u], cost[v])[alone], cost[some]])
+
+
+def _best_home(task: Ints, home: Ints, rate: Floats, num_tasks: int) -> Floats:
+    """Return (T,) the most rate that each key group has with those at home on one node."""
+    best = np.zeros(num_tasks)
+    if len(task) == 0:
+        return best
+    order = np.lexsort((home, task))
+    task, home, rate = task[order], home[order], rate[order]
+    begins = np.flatnonzero(np.append(True, (task[1:] != task[:-1]) | (home[1:] != home[:-1])))
+    np.maximum.at(best, task[begins], np.add.reduceat(rate, begins))
+    return best
+
+
+def largest_rates(task: Ints, rate: Floats, number: int, num_tasks: int) -> Floats:
+    """Return (T,) the sum of the `number` largest rates of each key group."""
+    order = np.lexsort((-rate, task))
+    task, rate = task[order], rate[order]
+    counts = np.bincount(task, minlength=num_tasks)
+    rank = np.arange(len(task)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = rank < number
+    total: Floats = np.bincount(task[kept], rate[kept], num_tasks).astype(np.float64)
+    return total
 
 
 def _knapsack(worth: Floats, cost: Floats, budget: float) -> float:

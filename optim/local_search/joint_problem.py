@@ -19,6 +19,9 @@ from optim.local_search.balance_problem import tolerated
 if TYPE_CHECKING:
     from optim.local_search.balance_problem import BalanceProblem, Bools, Floats, Ints
 
+#: Pairs with less than this share of the typical rate are no part of the backbone.
+WEAK = 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class JointProblem:
@@ -74,6 +77,24 @@ class JointProblem:
         """Whether most pairs have a key group with several partners."""
         several = self.degree > 1
         return 2 * int((several[self.source] | several[self.target]).sum()) > self.num_pairs
+
+    @cached_property
+    def backbone(self) -> Bools:
+        """(P,) pairs with at least a tenth of the typical rate.
+
+        Typical is the mean over traffic, not over pairs. Where a few pairs carry much and very many
+        carry a little each (one-to-one beside full partitioning), these few are the backbone.
+        """
+        if self.num_pairs == 0:
+            return np.zeros(0, dtype=np.bool_)
+        share = self.rate / self.rate.max()
+        strong: Bools = share * share.sum() >= WEAK * float((share * share).sum())
+        return strong
+
+    def part(self, pairs: Bools) -> JointProblem:
+        """Return the problem with some of its pairs only."""
+        source, target, rate = self.source[pairs], self.target[pairs], self.rate[pairs]
+        return replace(self, source=source, target=target, rate=rate)
 
     @cached_property
     def adjacency(self) -> tuple[Ints, Ints, Floats]:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 #: Steps of the first round and how many rounds by default; each round is twice as long.
 FIRST, ROUNDS = 200_000, 4
 
-#: Steps in one call of the kernel: between calls the clock and Ctrl-C are looked at.
-SLICE = 50_000
+#: Steps in one call of the kernel: between calls the clock and Ctrl-C are looked at. With more than
+#: so many pairs a key group a step takes longer, and a call has fewer.
+SLICE, PAIRS = 50_000, 8
 
 
 @dataclass
@@ -103,6 +104,8 @@ def search_joint(
     arcs = partner_arcs(problem) if arcs is None else arcs
     seeds = np.random.default_rng(seed)
     number = 0
+    crowd = problem.num_pairs / (PAIRS * problem.balance.num_tasks)
+    calls = max(1, int(SLICE / max(1.0, crowd)))
     try:
         while number < rounds:
             steps = first * 2 ** min(number, 6)
@@ -113,7 +116,7 @@ def search_joint(
             while done < steps:
                 if found.value >= target or _over(deadline):
                     return found
-                slice_ = min(SLICE, steps - done)
+                slice_ = min(calls, steps - done)
                 part = np.array([done / steps, (done + slice_) / steps])
                 place, value, now_price, _ = anneal(
                     fixed, *changing_part(problem, place), arcs,

@@ -47,6 +47,19 @@ def test_noise_stays_within_its_bounds() -> None:
     assert 2.6 < load.max() <= 2.5 * 1.05
 
 
+@pytest.mark.parametrize("share", [25, 50, 100])
+def test_a_cluster_with_pairs_has_the_loads_of_one_without(share: float) -> None:
+    instance, bare = made("cluster", 2, one_to_one=share), made("cluster", 2)
+    np.testing.assert_array_equal(instance.tasks.load, bare.tasks.load)
+    assert bare.total_traffic == 0
+    assert instance.total_traffic == pytest.approx(100.0, abs=0.01)
+    table = instance.traffic
+    ends = np.concatenate([table.source, table.target])
+    assert len(np.unique(ends)) == len(ends) == 400 * share / 100
+    assert set((table.source % 2).tolist()) == {0}
+    assert set((table.target % 2).tolist()) == {1}
+
+
 def test_scale_in_marks_and_overloads_other_nodes() -> None:
     instance = made("scale_in", nodes=12, leaving=3, overloaded=2)
     load, leaving = node_loads(instance), instance.nodes.leaving
@@ -114,3 +127,14 @@ def test_like_the_instances_handed_down(shared_data, name: str, kind: str, given
     assert ours.num_tasks == theirs.num_tasks
     np.testing.assert_allclose(np.sort(node_loads(ours)), np.sort(node_loads(theirs)), atol=2.0)
     assert ours.tasks.load.max() == pytest.approx(theirs.tasks.load.max(), rel=0.2)
+
+
+def test_pairs_like_those_handed_down(shared_data) -> None:  # type: ignore[no-untyped-def]
+    theirs = Instance.load(shared_data / "albic" / "joint_60x1200_v40_s0_m50.json.gz")
+    ours = made("cluster", nodes=60, one_to_one=50)
+    assert len(ours.traffic.rate) == len(theirs.traffic.rate) == 300
+    quarters = np.arange(1, 4) / 4
+    np.testing.assert_allclose(
+        np.quantile(ours.traffic.rate, quarters), np.quantile(theirs.traffic.rate, quarters),
+        rtol=0.15,
+    )  # fmt: skip
