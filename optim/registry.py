@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from optim.errors import InvalidInput, Problem
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from optim.tables import Ints
     from optim.threads import ThreadPlacement
 
-GROUP = "streamplace.methods"
+GROUP, OURS = "streamplace.methods", "streamplace"
 Kind = Literal["exact", "heuristic", "search"]
 Family = Literal["task allocation", "rebalancing", "elastic allocator", "storm", "model-driven"]
 
@@ -314,18 +314,26 @@ class Method:
         }
 
 
-def _own(entry: Any) -> bool:
-    """Whether an entry point is streamplace's, not another package's."""
-    dist = getattr(entry, "dist", None)
-    return dist is None or dist.name == "streamplace"
+class _Entry(NamedTuple):
+    """An entry point, and the package it is of: ours, or the name of another.
+
+    The name is read here and once: out of a zip it cannot be read in a forked process, which shares
+    the open file with its siblings.
+    """
+
+    point: Any
+    package: str
 
 
 @cache
-def _entries() -> dict[str, Any]:
+def _entries() -> dict[str, _Entry]:
     """Names to entry points; other packages do not take names that streamplace has itself."""
-    found = sorted(entry_points(group=GROUP))
-    others = {entry.name: entry for entry in found if not _own(entry)}
-    return others | {entry.name: entry for entry in found if _own(entry)}
+    found = []
+    for point in sorted(entry_points(group=GROUP)):
+        dist = getattr(point, "dist", None)
+        found.append(_Entry(point, OURS if dist is None else dist.name))
+    found.sort(key=lambda entry: entry.package == OURS)
+    return {entry.point.name: entry for entry in found}
 
 
 def method_names() -> tuple[str, ...]:
@@ -346,14 +354,14 @@ def get_method(name: str) -> Method:
         close = get_close_matches(name, method_names(), 1)
         hint = f"did you mean {close[0]}?" if close else "see `streamplace methods`"
         raise InvalidInput(Problem("--method", name, "is no method", hint))
-    method: Method = entry.load() if _own(entry) else _foreign(entry)
+    method: Method = entry.point.load() if entry.package == OURS else _foreign(entry)
     return method
 
 
-def _foreign(entry: Any) -> Method:
+def _foreign(entry: _Entry) -> Method:
     """Load another package's method and check what it declares."""
     try:
-        method = entry.load()
+        method = entry.point.load()
     except (ImportError, AttributeError, SyntaxError) as error:
         raise _not_taken(entry, f"cannot be loaded: {error}") from error
     if not isinstance(method, Method):
@@ -361,7 +369,7 @@ def _foreign(entry: Any) -> Method:
     from optim.objectives import OBJECTIVES
     from optim.suitability import NEEDS
 
-    if method.name != entry.name:
+    if method.name != entry.point.name:
         raise _not_taken(entry, f"calls itself {method.name}")
     if method.objective not in OBJECTIVES:
         raise _not_taken(entry, f"has the unknown objective {method.objective}")
@@ -371,9 +379,9 @@ def _foreign(entry: Any) -> Method:
     return method
 
 
-def _not_taken(entry: Any, reason: str) -> InvalidInput:
-    remedy = f"it is {entry.value} of the package {entry.dist.name}: mend or remove that"
-    return InvalidInput(Problem("--method", entry.name, reason, remedy))
+def _not_taken(entry: _Entry, reason: str) -> InvalidInput:
+    remedy = f"it is {entry.point.value} of the package {entry.package}: mend or remove that"
+    return InvalidInput(Problem("--method", entry.point.name, reason, remedy))
 
 
 def all_methods() -> Iterable[Method]:

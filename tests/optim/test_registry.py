@@ -34,7 +34,7 @@ def made_up(name: str = "theirs", node: Any = (0, 0, 0, 0), **declared: Any) -> 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Register]:
     """Install a package ``other`` whose module has `thing`, under the given names."""
-    own = [e for e in registry._entries().values() if e.name in ("naive", "flux")]
+    own = [e.point for e in registry._entries().values() if e.point.name in ("naive", "flux")]
 
     def install(thing: Any, *names: str, value: str = "other_module:thing") -> None:
         module = ModuleType("other_module")

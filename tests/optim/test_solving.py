@@ -47,7 +47,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Maker]:
             run=run,
             summary="made up",
         )
-        known = {**registry._entries(), "fake": FakeEntry(replace(method, **declared))}
+        entry = registry._Entry(FakeEntry(replace(method, **declared)), registry.OURS)
+        known = {**registry._entries(), "fake": entry}
         monkeypatch.setattr(registry, "_entries", lambda: known)
 
     yield register
