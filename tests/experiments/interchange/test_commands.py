@@ -121,3 +121,28 @@ def test_an_empty_folder_and_a_wrong_document(
     (tmp_path / "bad.json").write_text('{"hello": 1}')
     assert main(["import", "storm", str(tmp_path / "bad.json")]) == 2
     assert "no nodes" in capsys.readouterr().err
+
+
+def test_limits_of_what_is_imported(
+    saved: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = saved(systems.cruise_control()), str(tmp_path / "k.json")
+    command = ["import", "cruise-control", folder, "-o", out, "-q"]
+    asked = ["--limit", "max_migrations=1", "--limit", "max_utilisation.disk=0.9"]
+    assert main([*command, *asked]) == 0
+    limits = Instance.load(out).limits
+    disk = Instance.load(out).resources.index("disk")
+    assert limits.max_migrations == 1
+    assert limits.max_utilisation[disk] == 0.9
+    capsys.readouterr()
+    wrong = ["max_moves=1", "max_migrations=few", "max_load_distance=3", "max_load_distance=4"]
+    assert main([*command, *(word for text in wrong for word in ("--limit", text))]) == 2
+    told = capsys.readouterr().err
+    assert "3 problems" in told
+    assert "--limit max_moves" in told
+    assert "max_migration_cost" in told
+    assert main([*command, "--limit", "max_utilisation.gpu=0.9"]) == 2
+    assert "gpu" in capsys.readouterr().err
+    assert main([*command, "--limit", "max_migrations=nan"]) == 2
+    assert main([*command, "--limit", "max_migrations=-1"]) == 2
+    assert main([*command, "--limit", "max_migrations=1.5"]) == 2
