@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import TYPE_CHECKING
 
 from experiments.cli.arguments import add_json
@@ -31,9 +33,14 @@ def run(args: argparse.Namespace) -> int:
     """List the methods by family, or all about one."""
     from experiments.cli.console import answer_console
     from experiments.cli.json_text import print_json
+    from experiments.cli.problems import printable
     from optim.registry import all_methods, get_method
 
-    methods = [get_method(args.name)] if args.name else list(all_methods())
+    with warnings.catch_warnings(record=True) as left_out:
+        warnings.simplefilter("always")
+        methods = [get_method(args.name)] if args.name else list(all_methods())
+    for warning in left_out:
+        sys.stderr.write(f"warning: {printable(str(warning.message))}\n")
     if args.json:
         print_json([method.to_dict() for method in methods])
     elif args.name:
