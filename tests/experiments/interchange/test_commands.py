@@ -123,6 +123,16 @@ def test_an_empty_folder_and_a_wrong_document(
     assert "no nodes" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("system", "option"), [("storm", "topology"), ("flink", "job")])
+def test_a_wrong_name_is_told_what_there_is(
+    system: str, option: str, saved: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved(getattr(systems, system)())
+    assert main(["import", system, folder, "--option", f"{option}=nix"]) == 2
+    told = capsys.readouterr().err
+    assert f"holds no {option} 'nix' (there is " in told
+
+
 def test_limits_of_what_is_imported(
     saved: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
