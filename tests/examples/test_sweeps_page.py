@@ -16,7 +16,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = (REPOSITORY / "docs" / "sweeps.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 KAFKA = """{"format": "streamplace.instance/1", "name": "k", "resources": ["cpu", "memory"],
- "nodes": [{"id": "a", "capacity": {"cpu": 9, "memory": 9}}, {"id": "b", "capacity": {"cpu": 9, "memory": 9}}],
+ "nodes": [{"id": "a", "capacity": {"cpu": 9, "memory": 9}},
+           {"id": "b", "capacity": {"cpu": 9, "memory": 9}}],
  "tasks": [{"id": "t", "load": {"cpu": 1, "memory": 1}, "node": "a"}]}"""
 
 
