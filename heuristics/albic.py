@@ -97,8 +97,8 @@ def run(instance: Instance, request: Request) -> Outcome:
         why = Termination.INFEASIBLE if proven else Termination.HEURISTIC
         why = Termination.INTERRUPTED if solver.interrupted else why
         notes = [none_within(problem)] if proven else []
-        reasons = why_none(instance, problem) if proven else ()
-        return Outcome(why, notes=[*notes, *solver.notes], times=times, reasons=reasons)
+        broken = why_none(instance, problem) if proven else ()
+        return Outcome(why, notes=[*notes, *solver.notes], times=times, reasons=broken)
     node = best.placement.astype(np.int32)
     return Outcome(
         Termination.INTERRUPTED if solver.interrupted else Termination.HEURISTIC,
