@@ -23,6 +23,10 @@ examples:
   streamplace methods --json"""
 
 
+_WIDE = 110
+"""Columns of a terminal from which on the listing has room for more than what a method does."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("name", metavar="METHOD", nargs="?", help="tell all about one method")
@@ -55,17 +59,16 @@ def _print_all(console: Console, methods: list[Method]) -> None:
 
     for family in sorted({method.family for method in methods}):
         console.print(f"\n{family}", style="bold")
-        table = plain_table(["method", "kind", "objective", "needs", "solvers", "what it does"])
+        between = ["objective", "needs", "solvers"] if console.width >= _WIDE else []
+        table = plain_table(["method", "kind", *between, "what it does"])
         for method in methods:
             if method.family == family:
-                table.add_row(
-                    method.name,
-                    method.kind,
+                told = [
                     f"{method.sense} {method.objective}",
                     ", ".join(need for need in method.needs if need not in ("tasks", "nodes")),
                     ", ".join(method.solvers),
-                    method.summary,
-                )
+                ]
+                table.add_row(method.name, method.kind, *told[: len(between)], method.summary)
         console.print(table)
     console.print("\n`streamplace methods METHOD` tells a method's source, limits and options.")
 
