@@ -156,3 +156,19 @@ def test_limits_of_what_is_imported(
     assert main([*command, "--limit", "max_migrations=nan"]) == 2
     assert main([*command, "--limit", "max_migrations=-1"]) == 2
     assert main([*command, "--limit", "max_migrations=1.5"]) == 2
+
+
+def test_a_kafka_export_says_how_it_is_applied_if_there_is_anything_to(
+    saved: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved(systems.cruise_control())
+    instance, plan, out = (str(tmp_path / n) for n in ("k.json", "p.json", "r.json"))
+    for limit, told in (("9", True), ("0", False)):
+        words = ["import", "cruise-control", folder, "-o", instance, "-q"]
+        assert main([*words, "--limit", f"max_migrations={limit}"]) == 0
+        assert main(["solve", instance, "--method", "balance-search", "-o", plan, "-q"]) == 0
+        capsys.readouterr()
+        assert main(["export", "kafka", instance, plan, "-o", out]) == 0
+        text = capsys.readouterr().err
+        assert (f"--reassignment-json-file {out} --execute" in text) is told
+        assert ("no partition moves" in text) is not told
