@@ -24,6 +24,7 @@ from experiments.interchange.sources import (
     read_documents,
 )
 from experiments.interchange.web import WebClient, is_url
+from experiments.interchange.weighing import weigh
 from optim.document import INSTANCE_FORMAT
 from optim.registry import Option
 
@@ -156,6 +157,7 @@ def _document(
     first = options["balance"]
     resources = [first, *(r for r in RESOURCES if r != first)]
     nodes = [_node(b, ledger) for b in brokers.values()]
+    weigh(nodes, first, ledger)
     sites = Sites.of(nodes, options["rack_aware"])
     tasks, entries = [], 0
     for partition in partitions.values():

@@ -182,3 +182,15 @@ def test_what_is_needed_and_absent(
     break_it(documents)
     with pytest.raises(InvalidInput, match=told):
         load(saved, documents)
+
+
+def test_unequal_brokers_are_filled_alike(saved: Callable[..., str]) -> None:
+    documents = systems.cruise_control()
+    for broker, disk in zip(documents["load"]["brokers"], (8000, 8000, 4000), strict=True):
+        broker |= {"DiskCapacityMB": disk}
+    documents = {key: documents[key] for key in ("load", "partition_load")}
+    made = import_instance("cruise-control", [saved(documents)], [("balance", "disk")])
+    assert made.instance.nodes.weight.tolist() == [1.0, 1.0, 0.5]
+    assert any("in proportion to a node's capacity" in text for text in made.ledger.readings)
+    even = import_instance("cruise-control", [saved(documents)])  # by CPU, of which none is told
+    assert even.instance.nodes.weight.tolist() == [1.0, 1.0, 1.0]
