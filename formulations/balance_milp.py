@@ -15,9 +15,9 @@ from formulations.balance_classes import solve_by_classes
 from formulations.balance_draining import drained_start
 from formulations.balance_instance import balance_problem
 from formulations.balance_preparing import Prepared, best_start, prepare_balance
+from formulations.balance_reasons import impossible, none_within, why_none
 from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
 from optim.errors import Problem, UnsuitableMethod
-from optim.evaluation import Violation
 from optim.local_search.balance_making import make_problem
 from optim.local_search.balance_search import warm_up
 from optim.registry import Method, Option, Outcome
@@ -35,8 +35,6 @@ _NAMES = {
     "sides": ("sum_of_sides", "min"),
     "weighted": ("weighted", "min"),
 }
-
-_SHOWN = 20
 
 #: Levels that the search before the solver may fail at, one after the other.
 SEARCH_TRIES = 100
@@ -71,7 +69,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     answer = _by_classes(problem, settings, options["form"], starts)
     if answer is None:
         answer = solve_balance(problem, settings, starts, prepared.bound)
-    outcome = _outcome(problem, answer, settings)
+    outcome = _outcome(instance, problem, answer, settings)
     # what is not told here, the search before the solver too, counts as solving
     outcome.times = {"compile": compiled, "build": answer.build_seconds}
     outcome.notes[:0] = notes
@@ -114,24 +112,6 @@ def _by_classes(
     return answer
 
 
-def impossible(instance: Instance, problem: BalanceProblem) -> list[Violation]:
-    """Return reasons why no placement can exist that need no solver; empty says nothing."""
-    forced = np.flatnonzero(problem.must_move)
-    reasons = []
-    for task in forced.tolist():
-        if not problem.may_be_rows(np.array([task])).any():
-            where = f"{instance.tasks.ids[task]} may neither stay nor go anywhere"
-            reasons.append(Violation("allowed", where, 1.0, 1.0, 0.0))
-    count, cost = float(len(forced)), float(problem.cost[forced].sum())
-    if problem.max_moves is not None and count > problem.max_moves:
-        where, most = "key groups that may not stay", float(problem.max_moves)
-        reasons.append(Violation("max_migrations", where, count - most, count, most))
-    if problem.max_cost is not None and cost > problem.max_cost * (1 + 1e-9) + 1e-6:
-        where, most = "key groups that may not stay", problem.max_cost
-        reasons.append(Violation("max_migration_cost", where, cost - most, cost, most))
-    return reasons[:_SHOWN]
-
-
 def _starts(problem: BalanceProblem, request: Request) -> tuple[list[Ints], list[str]]:
     """Return the placements to start from, and notes on one that was not used."""
     if request.warm_start is None:
@@ -159,7 +139,9 @@ def _settings(request: Request) -> Settings:
     )
 
 
-def _outcome(problem: BalanceProblem, answer: BalanceAnswer, settings: Settings) -> Outcome:
+def _outcome(
+    instance: Instance, problem: BalanceProblem, answer: BalanceAnswer, settings: Settings
+) -> Outcome:
     """Turn the levels into an outcome: the load distance with its bound, the others beside it."""
     main = next(level for level in answer.levels if level.goal in ("distance", "weighted"))
     outcome = Outcome(
@@ -179,7 +161,8 @@ def _outcome(problem: BalanceProblem, answer: BalanceAnswer, settings: Settings)
                 name = _NAMES[level.goal][0]
                 outcome.notes.append(f"{name}: best effort, stopped by {level.termination}")
     elif outcome.termination is Termination.INFEASIBLE:
-        outcome.notes.append(_why_infeasible(problem))
+        outcome.notes.append(none_within(problem))
+        outcome.reasons = why_none(instance, problem)
     return outcome
 
 
@@ -215,13 +198,6 @@ def _level(level: LevelAnswer) -> Level:
     if level.bound is not None and math.isfinite(level.bound):
         bound = sign * level.bound + 0.0
     return Level(name, sense, value, bound)
-
-
-def _why_infeasible(problem: BalanceProblem) -> str:
-    note = "no placement within the budget keeps every limit"
-    if problem.has_leaving and not problem.into_leaving:
-        note += "; --ignore leaving lets key groups move onto leaving nodes"
-    return note
 
 
 METHOD = Method(

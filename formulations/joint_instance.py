@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.balance_instance import balance_problem
-from formulations.balance_milp import impossible
+from formulations.balance_reasons import impossible
 from optim.bounds.touch import touch_bound
 from optim.evaluation import Violation
 from optim.local_search.balance_problem import tolerated

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.balance_milp import METHOD as BALANCE_MILP
+from formulations.balance_reasons import none_within
 from formulations.joint_instance import Prepared, prepare
 from formulations.joint_solving import Answer, JointSettings, solve_joint
 from formulations.joint_starting import KERNELS, Effort, find
@@ -112,7 +113,7 @@ def _outcome(made: Prepared, answer: Answer, drained: Answer | None, request: Re
         if answer.termination == "error":
             raise SolverError("; ".join(answer.notes) or "the solver failed")
         if infeasible:
-            notes.append("no placement within the budget keeps every limit")
+            notes.append(none_within(problem.balance))
         why = Termination(answer.termination)
         if why is Termination.INFEASIBLE and not infeasible:
             why = Termination.ITERATION_LIMIT

@@ -16,7 +16,7 @@ import numpy as np
 
 from formulations.balance_instance import balance_problem
 from formulations.balance_milp import METHOD as BALANCE_MILP
-from formulations.balance_milp import impossible
+from formulations.balance_reasons import impossible, none_within, why_none
 from heuristics.albic_steps.pinning import Pins, choose_pins
 from heuristics.albic_steps.scores import beneficial_pairs
 from heuristics.albic_steps.sets import merge_pairs
@@ -96,8 +96,9 @@ def run(instance: Instance, request: Request) -> Outcome:
         proven = rounds[-1].proven_infeasible and rounds[-1].part_load == 0
         why = Termination.INFEASIBLE if proven else Termination.HEURISTIC
         why = Termination.INTERRUPTED if solver.interrupted else why
-        notes = ["no placement within the budget keeps every limit"] if proven else []
-        return Outcome(why, notes=[*notes, *solver.notes], times=times)
+        notes = [none_within(problem)] if proven else []
+        broken = why_none(instance, problem) if proven else ()
+        return Outcome(why, notes=[*notes, *solver.notes], times=times, reasons=broken)
     node = best.placement.astype(np.int32)
     return Outcome(
         Termination.INTERRUPTED if solver.interrupted else Termination.HEURISTIC,

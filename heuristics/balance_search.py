@@ -15,8 +15,8 @@ import numpy as np
 from formulations.balance_classes import few_classes, solve_by_classes
 from formulations.balance_instance import balance_problem
 from formulations.balance_milp import METHOD as BALANCE_MILP
-from formulations.balance_milp import impossible
 from formulations.balance_patterns.counts import count_classes
+from formulations.balance_reasons import impossible
 from formulations.balance_settings import Settings
 from optim.bounds.touch import touch_bound, touched_bound
 from optim.local_search.balance_search import (

@@ -13,8 +13,8 @@ import numpy as np
 
 from formulations.balance_instance import balance_problem
 from formulations.balance_milp import METHOD as BALANCE_MILP
-from formulations.balance_milp import impossible
 from formulations.balance_preparing import best_start, prepare_balance
+from formulations.balance_reasons import impossible
 from formulations.balance_solving import OPTIMAL_POINTS, BalanceAnswer, Settings, solve_balance
 from optim.local_search.balance_problem import margin, tolerated
 from optim.local_search.balance_search import warm_up

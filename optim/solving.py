@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from optim.choosing import choose_method
 from optim.claims import restrict_to_emptied
 from optim.errors import InvalidInput, Problem, RefereeRefused
@@ -194,9 +196,19 @@ def _run(method: Method, instance: Instance, request: Request, start: Start | No
 
 def _check_indices(method: Method, instance: Instance, outcome: Outcome) -> None:
     """Refuse a placement that is none: methods of other packages may return anything."""
-    node = outcome.node
-    if node is None:
-        return
-    fits = node.shape == (instance.num_tasks,)
-    if not fits or node.max(initial=-1) >= instance.num_nodes or node.min(initial=0) < -1:
-        raise RefereeRefused(f"{method.name} returned no (T,) node indices, -1 for none")
+    if not isinstance(outcome, Outcome):
+        kind = type(outcome).__name__
+        raise RefereeRefused(f"{method.name} returned {kind}, and no Outcome of optim.registry")
+    for name, indices in (("node", outcome.node), ("slot", outcome.slot)):
+        if indices is None:
+            continue
+        whole = isinstance(indices, np.ndarray) and indices.dtype.kind in "iu"
+        most = instance.num_nodes - 1 if name == "node" else np.inf
+        if (
+            not whole
+            or indices.shape != (instance.num_tasks,)
+            or indices.max(initial=-1) > most
+            or indices.min(initial=0) < -1
+        ):
+            wanted = f"no (T,) {name} indices, whole numbers in a numpy array, -1 for none"
+            raise RefereeRefused(f"{method.name} returned {wanted}")

@@ -40,7 +40,7 @@ def print_reasons(console: Console, reasons: Sequence[Violation]) -> None:
 
 def print_nodes(console: Console, instance: Instance, evaluation: Evaluation) -> None:
     """Print the load of the nodes."""
-    table = node_table(instance, evaluation)
+    table = node_table(instance, evaluation, console)
     if table is None:
         return
     console.print()

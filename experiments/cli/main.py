@@ -77,6 +77,8 @@ exit codes:
 `streamplace COMMAND --help` says more on each command."""
 
 
+OURS = frozenset({"optim", "formulations", "heuristics", "experiments"})
+
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NO_WAY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP})
 """What the system refuses for a reason that lies with the user's disks and paths, not with us."""
@@ -228,16 +230,34 @@ def _short_excepthook(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """Tell an internal error in a few lines; the interpreter then leaves with status 1."""
+    theirs = _foreign_method(trace)
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = ""
     if trace is not None:
         where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
     _say(f"internal error: {kind.__name__}: {error}{where}")
-    sys.stderr.write(
-        "This is a fault of streamplace, not of your input. Please report it with the output of\n"
-        "the same command and --debug, and of `streamplace versions`.\n"
-    )
+    if theirs is None:
+        sys.stderr.write(
+            "This is a fault of streamplace, not of your input. Please report it with the output "
+            "of\nthe same command and --debug, and of `streamplace versions`.\n"
+        )
+    else:
+        sys.stderr.write(
+            f"The method is not streamplace's own: its module {theirs} raised this.\n"
+            "--debug shows the traceback.\n"
+        )
+
+
+def _foreign_method(trace: TracebackType | None) -> str | None:
+    """Return the module of another package's method that was running, if one was."""
+    while trace is not None and trace.tb_next is not None:
+        caller, trace = trace.tb_frame, trace.tb_next
+        module = str(trace.tb_frame.f_globals.get("__name__"))
+        running = caller.f_globals.get("__name__") == "optim.solving"
+        if running and caller.f_code.co_name == "_run" and module.partition(".")[0] not in OURS:
+            return module
+    return None
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import TYPE_CHECKING
 
 from experiments.cli.arguments import add_json
@@ -21,6 +23,10 @@ examples:
   streamplace methods --json"""
 
 
+_WIDE = 110
+"""Columns of a terminal from which on the listing has room for more than what a method does."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("name", metavar="METHOD", nargs="?", help="tell all about one method")
@@ -31,9 +37,14 @@ def run(args: argparse.Namespace) -> int:
     """List the methods by family, or all about one."""
     from experiments.cli.console import answer_console
     from experiments.cli.json_text import print_json
+    from experiments.cli.problems import printable
     from optim.registry import all_methods, get_method
 
-    methods = [get_method(args.name)] if args.name else list(all_methods())
+    with warnings.catch_warnings(record=True) as left_out:
+        warnings.simplefilter("always")
+        methods = [get_method(args.name)] if args.name else list(all_methods())
+    for warning in left_out:
+        sys.stderr.write(f"warning: {printable(str(warning.message))}\n")
     if args.json:
         print_json([method.to_dict() for method in methods])
     elif args.name:
@@ -48,17 +59,16 @@ def _print_all(console: Console, methods: list[Method]) -> None:
 
     for family in sorted({method.family for method in methods}):
         console.print(f"\n{family}", style="bold")
-        table = plain_table(["method", "kind", "objective", "needs", "solvers", "what it does"])
+        between = ["objective", "needs", "solvers"] if console.width >= _WIDE else []
+        table = plain_table(["method", "kind", *between, "what it does"])
         for method in methods:
             if method.family == family:
-                table.add_row(
-                    method.name,
-                    method.kind,
+                told = [
                     f"{method.sense} {method.objective}",
                     ", ".join(need for need in method.needs if need not in ("tasks", "nodes")),
                     ", ".join(method.solvers),
-                    method.summary,
-                )
+                ]
+                table.add_row(method.name, method.kind, *told[: len(between)], method.summary)
         console.print(table)
     console.print("\n`streamplace methods METHOD` tells a method's source, limits and options.")
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _LIVE_EVERY = 0.2
 _FIRST_LINE = 2.0
 _SPARSER = 1.5
+_LONG = 20.0
 
 
 class ProgressLine:
@@ -29,6 +30,8 @@ class ProgressLine:
         Whether the gap is a difference, as for load distance, and not a share.
     stream
         Where to write; standard error if not given.
+    hint
+        Said once when a run that has a plan takes long; nothing if empty.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class ProgressLine:
         unit: str = "",
         absolute_gap: bool = False,
         stream: TextIO | None = None,
+        hint: str = "",
     ) -> None:
         self._objective = objective
         self._unit = unit
@@ -45,11 +49,15 @@ class ProgressLine:
         self._live = self._stream.isatty()
         self._next = 0.0 if self._live else _FIRST_LINE
         self._shown = False
+        self._hint = hint
 
     def __call__(self, progress: Progress) -> None:
         """Show a moment of the run, if it is time to."""
         if progress.seconds < self._next:
             return
+        if self._hint and progress.seconds >= _LONG and progress.incumbent is not None:
+            self._stream.write(("\r\x1b[2K" if self._live else "") + self._hint + "\n")
+            self._hint = ""
         if self._live:
             self._next = progress.seconds + _LIVE_EVERY
             self._stream.write("\r\x1b[2K" + self._text(progress))

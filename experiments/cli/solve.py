@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from optim.instance import Instance
     from optim.results import Result
 
+LONG_HINT = (
+    "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
+)
+
 EXAMPLES = """\
 examples:
   streamplace solve cluster.json                     the method is chosen, and said why
@@ -116,7 +120,10 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
     objective = OBJECTIVES[method.objective]
     unit = unit_of(instance, objective.unit)
-    line = None if args.quiet else ProgressLine(objective.name, unit, objective.absolute_gap)
+    hint = LONG_HINT if args.time_limit is None and args.gap is None else ""
+    line = None
+    if not args.quiet:
+        line = ProgressLine(objective.name, unit, objective.absolute_gap, hint=hint)
     said: list[bool] = []
 
     def compiling() -> None:

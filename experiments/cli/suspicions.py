@@ -139,6 +139,29 @@ def _current(instance: Instance) -> Iterator[Problem]:
             f"is given for {placed.sum():,} of {plural(len(placed), 'task')}; "
             f"{_named(instance.tasks.ids, missing)} {'has' if len(missing) == 1 else 'have'} none",
         )
+    if len(placed) and not len(missing):
+        yield from _broken_now(instance)
+
+
+def _broken_now(instance: Instance) -> Iterator[Problem]:
+    """What the current placement breaks: a plan has to mend it."""
+    from optim.referee import evaluate_indices
+
+    broken = evaluate_indices(instance, instance.tasks.node).violations
+    for k, violation in enumerate(broken):
+        if k == _NAMED:
+            yield Problem(
+                "tasks[].node",
+                None,
+                f"the current placement breaks {plural(len(broken) - _NAMED, 'more limit')}",
+            )
+            return
+        yield Problem(
+            "tasks[].node",
+            violation.where,
+            f"the current placement breaks {violation.rule}: needs {number(violation.needed, 6)}, "
+            f"has {number(violation.available, 6)}",
+        )
 
 
 def _limits(instance: Instance) -> Iterator[Problem]:

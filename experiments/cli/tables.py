@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from rich.measure import Measurement
 from rich.text import Text
 
 from experiments.cli.console import name, plain_table
@@ -12,8 +13,9 @@ from experiments.cli.numbers import bar, number, percent, plural
 from experiments.cli.problems import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from rich.console import Console
     from rich.table import Table
 
     from optim.evaluation import Evaluation, Violation
@@ -23,8 +25,11 @@ SHOWN_NODES = 24
 SHOWN_MOVES = 20
 SHOWN_VIOLATIONS = 20
 
-#: Resources up to which a node's line has bars, and loads beside the shares.
+#: Resources up to which a node's line has bars, and loads beside the shares, where there is room.
 MOST_BARS, MOST_FIGURES = 2, 4
+
+#: What a node's line tells of a resource, from the widest to the narrowest.
+Cells = Literal["bars", "figures", "shares", "fullest"]
 
 
 class Metric(NamedTuple):
@@ -113,26 +118,71 @@ def _model_driven_parts(instance: Instance) -> str:
     return ", ".join(parts)
 
 
-def node_table(instance: Instance, evaluation: Evaluation) -> Table | None:
+def node_table(
+    instance: Instance, evaluation: Evaluation, console: Console | None = None
+) -> Table | None:
     """Lay out load against capacity of every node, or of the fullest of many.
+
+    Parameters
+    ----------
+    instance, evaluation
+        Whose nodes, and what is on them.
+    console
+        What it is printed on: where resources do not fit side by side, each tells less, and at
+        last only the fullest of a node is named.
 
     Returns
     -------
     rich.table.Table or None
         ``None`` when the evaluation has no nodes.
     """
-    loads, tasks = evaluation.node_loads, evaluation.node_tasks
-    if not loads or tasks is None:
+    if not evaluation.node_loads or evaluation.node_tasks is None:
         return None
-    headings = [*instance.resources, "tasks"]
-    table = plain_table(["node", *headings], right=["tasks"])
+    table = None
+    for cells in _layouts(instance.num_resources):
+        table = _laid_out(instance, evaluation, cells)
+        if console is None or _fits(table, console):
+            break
+    return table
+
+
+def _layouts(resources: int) -> Iterator[Cells]:
+    if resources <= MOST_BARS:
+        yield "bars"
+    if resources <= MOST_FIGURES:
+        yield "figures"
+    yield "shares"
+    if resources > 1:
+        yield "fullest"
+
+
+def _fits(table: Table, console: Console) -> bool:
+    wide = console.options.update(width=10_000, max_width=10_000)
+    return Measurement.get(console, wide, table).maximum <= console.width
+
+
+def _laid_out(instance: Instance, evaluation: Evaluation, cells: Cells) -> Table:
+    assert evaluation.node_loads is not None
+    assert evaluation.node_tasks is not None
+    told = ["fullest resource"] if cells == "fullest" else list(instance.resources)
+    table = plain_table(["node", *told, "tasks"], right=["tasks"])
     for i in _nodes_shown(instance, evaluation):
         node = instance.nodes.ids[i]
         row: list[Text] = [name(node, "dim" if instance.nodes.leaving[i] else "")]
-        for r, resource in enumerate(instance.resources):
-            capacity = float(instance.nodes.capacity[i, r])
-            row.append(_load_cell(loads[node][resource], capacity, instance.num_resources))
-        table.add_row(*row, f"{tasks[node]:,}")
+        loads = [
+            (float(evaluation.node_loads[node][resource]), float(instance.nodes.capacity[i, r]))
+            for r, resource in enumerate(instance.resources)
+        ]
+        if cells == "fullest":
+            most = max(range(len(loads)), key=lambda r: _share(*loads[r]))
+            row.append(
+                Text.assemble(
+                    _load_cell(*loads[most], "figures"), f"  {printable(instance.resources[most])}"
+                )
+            )
+        else:
+            row += [_load_cell(load, capacity, cells) for load, capacity in loads]
+        table.add_row(*row, f"{evaluation.node_tasks[node]:,}")
     return table
 
 
@@ -150,16 +200,21 @@ def _nodes_shown(instance: Instance, evaluation: Evaluation) -> list[int]:
     return sorted(sorted(indices, key=lambda i: -fullest[i])[:SHOWN_NODES])
 
 
-def _load_cell(load: float, capacity: float, resources: int) -> Text:
+def _share(load: float, capacity: float) -> float:
+    """Return load over capacity; nothing of a resource without one counts as used."""
+    return load / capacity if capacity else (0.0 if load == 0 else math.inf)
+
+
+def _load_cell(load: float, capacity: float, cells: Cells) -> Text:
     """Show a load; the more resources share the line, the shorter."""
     if math.isinf(capacity):
         return Text(number(load))
-    share = load / capacity if capacity else (0.0 if load == 0 else math.inf)
+    share = _share(load, capacity)
     style = "red" if share > 1 + 1e-9 else "yellow" if share > 0.9 else "green"
     figures, told = f"{number(load)} / {number(capacity)}", percent(share, 0)
-    if resources <= MOST_BARS:
+    if cells == "bars":
         return Text.assemble((f"{bar(share):<10} ", style), f"{figures}  {told}")
-    return Text.assemble(f"{figures}  " if resources <= MOST_FIGURES else "", (told, style))
+    return Text.assemble("" if cells == "shares" else f"{figures}  ", (told, style))
 
 
 def violation_table(violations: Sequence[Violation]) -> Table:

@@ -69,6 +69,9 @@ class Exporter:
         Whether there is anything to write without a plan.
     read_back
         Reads where tasks are out of a file that `write` made; ``None`` where nothing says so.
+    next_step
+        How the files are put to use, with ``{0}``, ``{1}``, … for their names; empty for nothing
+        to say.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Exporter:
     write: Callable[[Instance, Places, Mapping[str, Any], Ledger], dict[str, str]]
     needs_plan: bool = True
     read_back: Callable[[str, Instance], Places] | None = None
+    next_step: str = ""
 
 
 def typed_options(

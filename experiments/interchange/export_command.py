@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.format is None:
         list_formats(args.json)
         return 0
-    get_exporter(args.format)
+    exporter = get_exporter(args.format)
     if args.instance is None:
         raise InvalidInput(Problem("INSTANCE", None, "is missing", "name an instance file"))
     one_document(args.json, args.output)
@@ -83,6 +84,8 @@ def run(args: argparse.Namespace) -> int:
             sys.stderr.write("warning: further files are written only with -o\n")
         for path in written:
             sys.stderr.write(f"{path}\n")
+        if written and exporter.next_step and not done.ledger.warnings:  # these come first
+            sys.stderr.write(f"next: {exporter.next_step.format(*map(shlex.quote, written))}\n")
     return 0
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from experiments.cli.arguments import add_json, add_option, one_document, seconds
+from experiments.cli.arguments import add_json, add_option, assignment, one_document, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -19,7 +19,8 @@ examples:
   streamplace import                                         the formats and their options
   streamplace import storm http://localhost:8080 -o cluster.json
   streamplace import flink saved/ --option job=orders -o cluster.json
-  streamplace import cruise-control load.json partition_load.json capacity.json -o kafka.json
+  streamplace import cruise-control load.json partition_load.json capacity.json \\
+    --limit max_migrations=10 -o kafka.json
   streamplace import zerotune query.graph.gz -o query.json
   streamplace import cruise-control load.json partition_load.json \\
     --placement reassignment.json -o after.json
@@ -43,6 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--placement",
         metavar="FILE",
         help="where tasks are now, in place of what the sources say: a plan, or an exported file",
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="K=V",
+        type=assignment,
+        action="append",
+        default=[],
+        help="what a plan must keep, such as max_migrations=10 or max_utilisation.cpu=0.9; may be "
+        "given again",
     )
     parser.add_argument("--name", metavar="NAME", help="of the instance")
     parser.add_argument(
@@ -81,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
         args.option,
         placement=args.placement,
         name=args.name,
+        limits=args.limit,
         timeout=args.timeout,
     )
     if args.output:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.interchange.declaring import Request, typed_options
 from experiments.interchange.importers import get_importer
 from experiments.interchange.ledger import Ledger
+from experiments.interchange.limiting import read_limits
 from experiments.interchange.placing import moves_to, with_places
 from experiments.interchange.web import DEFAULT_TIMEOUT
 from optim.errors import InvalidInput
@@ -34,6 +35,7 @@ def import_instance(
     *,
     placement: str | None = None,
     name: str | None = None,
+    limits: Sequence[tuple[str, str]] = (),
     timeout: float = DEFAULT_TIMEOUT,
 ) -> Imported:
     """Make an instance.
@@ -50,6 +52,8 @@ def import_instance(
         A file that says where tasks are, in place of what the sources say.
     name
         Of the instance, in place of one made from the source.
+    limits
+        What a plan must keep, as texts, such as ``max_migrations`` and ``10``.
     timeout
         Seconds that an answer over the net may take.
 
@@ -62,6 +66,7 @@ def import_instance(
 
     importer = get_importer(format_name)
     typed = typed_options(importer.name, importer.options, options)
+    bounds = read_limits(limits)
     ledger = Ledger()
     document = importer.read(Request(tuple(sources), typed, timeout), ledger)
     ledger.check()
@@ -71,6 +76,8 @@ def import_instance(
     document["origin"] = "; ".join(origin)[:_MAX_ORIGIN]
     if name is not None:
         document["name"] = name
+    if bounds:
+        document["limits"] = document.get("limits", {}) | bounds
     instance = _instance(document, importer.name)
     if placement is not None:
         places = read_placement(placement, instance)

@@ -57,7 +57,9 @@ class JobReader:
         calendar = read_calendar(check, top.get("period"))
         self.zone = calendar.zone if calendar else "UTC"
         events = self._events(top.get("events"))
-        operators = self._operators(top.get("operator"), [e.name for e in events])
+        # by their names: a recording that is wrong is told once, not again by who reads it
+        names = list(top["events"]) if isinstance(top.get("events"), dict) else []
+        operators = self._operators(top.get("operator"), names)
         edges = self._edges(top.get("edge", []), operators)
         cluster = read_cluster(check, top)
         if check.problems or calendar is None or name is None:

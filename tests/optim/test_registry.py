@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.metadata import Distribution, EntryPoint
 from types import ModuleType
 from typing import Any, cast
@@ -85,8 +86,26 @@ def test_what_is_no_method_is_told_and_left_out(
         assert [method.name for method in all_methods()] == ["flux", "naive"]
 
 
-@pytest.mark.parametrize("node", [[0, 0, 0], [0, 0, 0, 2], [0, 0, 0, -2], [[0], [0], [0], [0]]])
+@pytest.mark.parametrize(
+    "node",
+    [[0, 0, 0], [0, 0, 0, 2], [0, 0, 0, -2], [[0], [0], [0], [0]], [0.0, 0.0, 0.0, 0.5]],
+)
 def test_what_is_no_placement_is_refused(register: Register, node: Any) -> None:
     register(made_up(node=node), "theirs")
     with pytest.raises(RefereeRefused, match="theirs returned no"):
         solve(instance(), "theirs", repair=True)
+
+
+@pytest.mark.parametrize("returned", [None, [0, 0, 0, 0], Outcome(Termination.HEURISTIC, [0] * 4)])
+def test_what_is_no_outcome_is_refused(register: Register, returned: Any) -> None:
+    method = replace(made_up(), run=lambda _instance, _request: returned)
+    register(method, "theirs")
+    with pytest.raises(RefereeRefused, match="theirs returned"):
+        solve(instance(), "theirs")
+
+
+def test_slots_that_are_none_are_refused(register: Register) -> None:
+    outcome = Outcome(Termination.HEURISTIC, np.zeros(4, np.int32), slot=np.zeros(3, np.int32))
+    register(replace(made_up(), run=lambda _instance, _request: outcome), "theirs")
+    with pytest.raises(RefereeRefused, match="slot indices"):
+        solve(instance(), "theirs")

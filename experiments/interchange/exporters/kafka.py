@@ -188,4 +188,6 @@ EXPORTER = Exporter(
     options=(),
     write=write,
     read_back=read_back,
+    next_step="kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file "
+    "{0} --execute (--throttle limits its speed); the same with {1} takes it back",
 )

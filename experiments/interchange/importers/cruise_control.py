@@ -24,6 +24,7 @@ from experiments.interchange.sources import (
     read_documents,
 )
 from experiments.interchange.web import WebClient, is_url
+from experiments.interchange.weighing import weigh
 from optim.document import INSTANCE_FORMAT
 from optim.registry import Option
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "kafkacruisecontrol"
 _TASK_HEADER = "User-Task-ID"
+_NAMED = 3
 MOST_ALLOWED = 40_000_000
 """Entries of all lists of allowed brokers together."""
 
@@ -120,9 +122,11 @@ def _led(
 ) -> dict[tuple[str, int], Partition]:
     """Return the partitions that have a leader: without one there is nothing that could move."""
     led = {key: p for key, p in partitions.items() if p.leader is not None}
-    if len(led) < len(partitions):
-        lost = len(partitions) - len(led)
-        ledger.warn(f"{lost} partitions have no leader: left out, their load stays where it is")
+    lost = sorted(partitions.keys() - led.keys())
+    if lost:
+        names = ", ".join(f"{topic}-{number}" for topic, number in lost[:_NAMED])
+        more = f", … ({len(lost):,} in all)" if len(lost) > _NAMED else ""
+        ledger.warn(f"left out for want of a leader, their load stays where it is: {names}{more}")
     return led
 
 
@@ -153,6 +157,7 @@ def _document(
     first = options["balance"]
     resources = [first, *(r for r in RESOURCES if r != first)]
     nodes = [_node(b, ledger) for b in brokers.values()]
+    weigh(nodes, first, ledger)
     sites = Sites.of(nodes, options["rack_aware"])
     tasks, entries = [], 0
     for partition in partitions.values():

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _AT_ONCE = 60
 """Metrics asked for in one request, so that addresses stay short."""
 
+#: Names told of many.
+_NAMED = 5
+
 OPTIONS = (
     Option("job", "str", "", "only the job with this name or id; default all running"),
     Option(
@@ -64,7 +67,11 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         ledger.warn(f"{idle} saved jobs do not run: left out (--option job=NAME takes one)")
     if not jobs:
         what = f"job {wanted!r}" if wanted else "running job (/jobs/ID, with vertices)"
-        ledger.problem("SOURCE", None, f"holds no {what}", "save that page too")
+        remedy = "save that page too"
+        if wanted and everyone:
+            there = ", ".join(sorted({job.name for job in everyone})[:_NAMED])
+            remedy = f"there is {there}; to take another one, save its pages too"
+        ledger.problem("SOURCE", None, f"holds no {what}", remedy)
     if not managers:
         ledger.problem(
             "SOURCE", None, "holds no task managers: there are no nodes", "save /taskmanagers too"

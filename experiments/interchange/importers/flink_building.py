@@ -13,6 +13,7 @@ from experiments.interchange.importers.flink_slots import (
 )
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.naming import UniqueNames
+from experiments.interchange.weighing import weigh
 from optim.document import INSTANCE_FORMAT
 
 if TYPE_CHECKING:
@@ -66,13 +67,15 @@ def build_document(
                 tasks.append(entry if node is None else {**entry, "node": node})
         streams += _streams(job, names, ledger)
     _tell(placed, ledger)
+    nodes = [_node(m, resources, taken[m.id], background.get(m.id, 0.0)) for m in managers]
+    weigh(nodes, resources[0], ledger)
     return {
         "format": INSTANCE_FORMAT,
         "name": ("flink " + " ".join(sorted(job.name for job in jobs)))[:200],
         "units": {"cpu": "cores", "rate": "MB/s"},
         "labels": {"system": "flink"},
         "resources": resources,
-        "nodes": [_node(m, resources, taken[m.id], background.get(m.id, 0.0)) for m in managers],
+        "nodes": nodes,
         "topologies": [{"id": _topology(job, jobs)} for job in jobs],
         "operators": operators,
         "tasks": tasks,

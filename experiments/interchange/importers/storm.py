@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _MAX_EXECUTORS = 1_000_000
 _PREFIX = "api/v1"
 
+#: Names told of many.
+_NAMED = 5
+
 OPTIONS = (
     Option("topology", "str", "", "only the topology with this name or id; default all active"),
     Option(
@@ -51,11 +54,15 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     supervisors, topologies = _sort(documents, ledger)
     ledger.check()
     wanted = request.options["topology"]
+    there = ", ".join(sorted({topology.name for topology in topologies})[:_NAMED])
     topologies = _chosen(topologies, wanted, ledger)
     _one_each(topologies, ledger)
     if not topologies:
         what = f"topology {wanted!r}" if wanted else "page of an active topology (spouts and bolts)"
-        ledger.problem("SOURCE", None, f"holds no {what}", "save /api/v1/topology/ID too")
+        remedy = "save /api/v1/topology/ID too"
+        if wanted and there:
+            remedy = f"there is {there}; to take another one, {remedy}"
+        ledger.problem("SOURCE", None, f"holds no {what}", remedy)
     if not supervisors:
         remedy = "save /api/v1/supervisor/summary too"
         ledger.problem("SOURCE", None, "holds no supervisor summary: there are no nodes", remedy)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.importers.storm_reading import ports_of
 from experiments.interchange.importers.storm_traffic import Edge, edges_of
+from experiments.interchange.weighing import weigh
 from optim.document import INSTANCE_FORMAT
 
 if TYPE_CHECKING:
@@ -238,4 +239,5 @@ def _nodes(
                     "labels": {PORTS: ",".join(map(str, known_ports))} if known_ports else {},
                 }
             )
+    weigh(entries, resources[0], ledger)
     return entries

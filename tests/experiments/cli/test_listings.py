@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
+from experiments.cli.main import main
 from optim.exit_codes import ExitCode
 from optim.objectives import OBJECTIVES
 from optim.registry import method_names
@@ -40,6 +41,17 @@ def test_methods_as_text_stand_by_family(streamplace: Run) -> None:
     for name in method_names():
         assert f"\n{name} " in done.stdout
     assert "\ntask allocation\n" in done.stdout
+
+
+def test_a_narrow_terminal_lists_what_methods_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["methods"]) == ExitCode.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert "method    kind       what it does" in [line.rstrip() for line in lines]
+    assert len(lines) < 3 * len(method_names())
+    assert max(map(len, lines)) <= 80
 
 
 def test_one_method_with_its_options(streamplace: Run) -> None:

@@ -43,6 +43,18 @@ def test_a_terminal_sees_one_line_that_is_cleared() -> None:
     assert "\n" not in stream.getvalue()
 
 
+@pytest.mark.parametrize("kind", [io.StringIO, Terminal])
+def test_a_long_run_with_a_plan_says_once_how_to_end_it(kind: type[io.StringIO]) -> None:
+    stream = kind()
+    line = ProgressLine("x", stream=stream, hint="press the key")
+    line(Progress(19.0, 1.0, 0.5, "solve"))
+    line(Progress(29.0, None, 0.5, "solve"))
+    assert "press" not in stream.getvalue()
+    for seconds in (50.0, 100.0, 200.0):
+        line(Progress(seconds, 1.0, 0.5, "solve"))
+    assert stream.getvalue().count("press the key\n") == 1
+
+
 @pytest.mark.parametrize(
     ("incumbent", "bound", "gap"),
     [(0.0, 0.0, "0 %"), (None, 1.0, "–"), (1.0, None, "–"), (2.0, 2.0, "0 %")],

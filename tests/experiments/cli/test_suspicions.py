@@ -90,6 +90,20 @@ def test_each_suspicion(case: str, document: dict[str, Any]) -> None:
     assert [p.path for p in found if reason in p.reason] == [path], [str(p) for p in found]
 
 
+def test_what_the_current_placement_breaks_is_told_with_its_figures(
+    document: dict[str, Any],
+) -> None:
+    document = copy.deepcopy(document)
+    for node in document["nodes"]:
+        node["capacity"]["cpu"] = 100
+    names = Instance.from_dict(document).tasks.ids
+    document["tasks"] = [{"id": name, "node": "n1"} for name in names]
+    problems = [p for p in suspicions(Instance.from_dict(document)) if "breaks" in p.reason]
+    assert [(p.value, p.reason) for p in problems] == [
+        ("n1.cpu", "the current placement breaks capacity: needs 160, has 100")
+    ]
+
+
 def test_a_sound_instance_earns_none(document: dict[str, Any]) -> None:
     assert suspicions(Instance.from_dict(document)) == []
 

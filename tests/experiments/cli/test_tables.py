@@ -86,3 +86,56 @@ def test_many_resources_stay_on_one_line(resources: int, cell: str) -> None:
     assert len(lines) == 2
     assert cell in lines[1]
     assert ("/" in lines[1]) == (resources < 5)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+@pytest.mark.parametrize("resources", [1, 2, 4, 7])
+def test_no_cell_of_a_node_is_broken(width: int, resources: int) -> None:
+    names = [f"slot of operator {r}" for r in range(resources)]
+    nodes = [
+        {"id": f"broker-{n}", "capacity": {r: (k + 1) * 1e6 for k, r in enumerate(names)}}
+        for n in range(3)
+    ]
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "wide",
+        "resources": names,
+        "nodes": nodes,
+        "tasks": [{"id": "t0", "load": dict.fromkeys(names, 654_321.5)}],
+    }
+    instance = Instance.from_dict(document)
+    evaluation = evaluate_indices(instance, np.zeros(1, dtype=np.int32))
+    console = Console(file=io.StringIO(), width=width)
+    console.print(node_table(instance, evaluation, console))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) == 4, "a line a node, and the headings on one"
+    assert "65 %" in lines[1], "the fullest resource is told in every layout"
+
+
+def test_the_fullest_resource_of_a_node_is_the_fullest() -> None:
+    names = ["a resource with a long name", "another resource with one", "and one more of them"]
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "narrow",
+        "resources": names,
+        "nodes": [{"id": "n0", "capacity": dict(zip(names, [9, 3], strict=False))}],
+        "tasks": [{"id": "t0", "load": dict.fromkeys(names, 6)}],
+    }
+    instance = Instance.from_dict(document)
+    evaluation = evaluate_indices(instance, np.zeros(1, dtype=np.int32))
+    console = Console(file=io.StringIO(), width=60)
+    console.print(node_table(instance, evaluation, console))
+    row = console.file.getvalue().splitlines()[1]  # type: ignore[attr-defined]
+    assert row.split() == [
+        "n0",
+        "6",
+        "/",
+        "3",
+        "200",
+        "%",
+        "another",
+        "resource",
+        "with",
+        "one",
+        "1",
+    ]

@@ -121,3 +121,54 @@ def test_an_empty_folder_and_a_wrong_document(
     (tmp_path / "bad.json").write_text('{"hello": 1}')
     assert main(["import", "storm", str(tmp_path / "bad.json")]) == 2
     assert "no nodes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("system", "option"), [("storm", "topology"), ("flink", "job")])
+def test_a_wrong_name_is_told_what_there_is(
+    system: str, option: str, saved: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved(getattr(systems, system)())
+    assert main(["import", system, folder, "--option", f"{option}=nix"]) == 2
+    told = capsys.readouterr().err
+    assert f"holds no {option} 'nix' (there is " in told
+
+
+def test_limits_of_what_is_imported(
+    saved: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = saved(systems.cruise_control()), str(tmp_path / "k.json")
+    command = ["import", "cruise-control", folder, "-o", out, "-q"]
+    asked = ["--limit", "max_migrations=1", "--limit", "max_utilisation.disk=0.9"]
+    assert main([*command, *asked]) == 0
+    limits = Instance.load(out).limits
+    disk = Instance.load(out).resources.index("disk")
+    assert limits.max_migrations == 1
+    assert limits.max_utilisation[disk] == 0.9
+    capsys.readouterr()
+    wrong = ["max_moves=1", "max_migrations=few", "max_load_distance=3", "max_load_distance=4"]
+    assert main([*command, *(word for text in wrong for word in ("--limit", text))]) == 2
+    told = capsys.readouterr().err
+    assert "3 problems" in told
+    assert "--limit max_moves" in told
+    assert "max_migration_cost" in told
+    assert main([*command, "--limit", "max_utilisation.gpu=0.9"]) == 2
+    assert "gpu" in capsys.readouterr().err
+    assert main([*command, "--limit", "max_migrations=nan"]) == 2
+    assert main([*command, "--limit", "max_migrations=-1"]) == 2
+    assert main([*command, "--limit", "max_migrations=1.5"]) == 2
+
+
+def test_a_kafka_export_says_how_it_is_applied_if_there_is_anything_to(
+    saved: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved(systems.cruise_control())
+    instance, plan, out = (str(tmp_path / n) for n in ("k.json", "p.json", "r.json"))
+    for limit, told in (("9", True), ("0", False)):
+        words = ["import", "cruise-control", folder, "-o", instance, "-q"]
+        assert main([*words, "--limit", f"max_migrations={limit}"]) == 0
+        assert main(["solve", instance, "--method", "balance-search", "-o", plan, "-q"]) == 0
+        capsys.readouterr()
+        assert main(["export", "kafka", instance, plan, "-o", out]) == 0
+        text = capsys.readouterr().err
+        assert (f"--reassignment-json-file {out} --execute" in text) is told
+        assert ("no partition moves" in text) is not told

@@ -89,7 +89,7 @@ def test_partitions_without_a_leader_are_left_out(saved: Callable[..., str]) -> 
     instance = made.instance
     assert instance.tasks.ids == ("orders-0", "orders-1", "orders-2")
     assert instance.operators.ids == ("orders",)
-    told = "1 partitions have no leader: left out, their load stays where it is"
+    told = "left out for want of a leader, their load stays where it is: clicks-0"
     assert told in made.ledger.warnings
     # broker 1 leads 45 of its 60 % CPU: what the lost partition costs is background
     assert instance.nodes.background[:, 0].tolist() == [15.0, 5.0, 5.0]
@@ -182,3 +182,15 @@ def test_what_is_needed_and_absent(
     break_it(documents)
     with pytest.raises(InvalidInput, match=told):
         load(saved, documents)
+
+
+def test_unequal_brokers_are_filled_alike(saved: Callable[..., str]) -> None:
+    documents = systems.cruise_control()
+    for broker, disk in zip(documents["load"]["brokers"], (8000, 8000, 4000), strict=True):
+        broker |= {"DiskCapacityMB": disk}
+    documents = {key: documents[key] for key in ("load", "partition_load")}
+    made = import_instance("cruise-control", [saved(documents)], [("balance", "disk")])
+    assert made.instance.nodes.weight.tolist() == [1.0, 1.0, 0.5]
+    assert any("in proportion to a node's capacity" in text for text in made.ledger.readings)
+    even = import_instance("cruise-control", [saved(documents)])  # by CPU, of which none is told
+    assert even.instance.nodes.weight.tolist() == [1.0, 1.0, 1.0]

@@ -78,6 +78,15 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], message: str) -> None:
         Job.from_dict(job(**changes))
 
 
+@pytest.mark.parametrize(
+    "changes", [{"period__length": "1 fortnight"}, {"events__clicks__format": "xls"}]
+)
+def test_one_mistake_is_one_problem(changes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Job.from_dict(job(**changes), Path())
+    assert len(caught.value.problems) == 1
+
+
 def test_everything_is_told_at_once() -> None:
     wrong = job(operator__0__key="a +", operator__1__key_groups=-1, edge__0__rate="b(")
     with pytest.raises(InvalidInput) as error:
