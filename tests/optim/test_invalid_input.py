@@ -278,25 +278,6 @@ class TestFiles:
         assert path.read_text() == "old"
         assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
 
-    def test_a_pipe_is_written_into_and_stays_one(self, tmp_path: Path) -> None:
-        path = tmp_path / "pipe"
-        os.mkfifo(path)
-        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            write_atomic(path, "new")
-            assert os.read(reader, 9) == b"new"
-        finally:
-            os.close(reader)
-        assert path.is_fifo()
-
-    def test_a_link_stays_one(self, tmp_path: Path) -> None:
-        path, link = tmp_path / "sub" / "x.json", tmp_path / "link.json"
-        path.parent.mkdir()
-        link.symlink_to(path)
-        for text in ("first", "second"):
-            write_atomic(link, text)
-            assert (link.is_symlink(), path.read_text()) == (True, text)
-
     def test_links_in_a_circle_end(self, tmp_path: Path) -> None:
         path = tmp_path / "x.json"
         path.symlink_to(path)
