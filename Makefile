@@ -7,6 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := build/demo
 WORKERS ?= 2
+# of `make fuzz`: another run each night, the same run for the same SEED
+SEED ?= $(shell date +%Y%m%d)
+SECONDS ?= 3600
 
 # The first interpreter that is new enough; `make PYTHON=/path/to/python demo` overrides it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
@@ -14,12 +17,13 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers docs-check bench constraints clean distclean
+.PHONY: help demo test lint types layers docs-check fuzz bench constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
 	@echo 'make test         the whole test suite: style, types, layers, documentation, tests'
 	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
+	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
 	@echo 'make bench        the benchmarks, written to build/bench'
 	@echo 'make constraints  rewrite constraints.txt from this environment'
 	@echo 'make clean        remove build/ and caches; make distclean removes .venv too'
@@ -70,8 +74,11 @@ layers: $(VENV)/.installed-dev
 
 docs-check: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q --doctest-modules --doctest-glob='*.md' \
-		optim formulations heuristics experiments README.md docs
+		streamplace optim formulations heuristics experiments README.md docs
 	$(BIN)/python -m pytest -q tests/examples/test_documentation.py
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.fuzz --seed $(SEED) --seconds $(SECONDS) --out build/fuzz $(FUZZ_ARGS)
 
 bench: $(VENV)/.installed-dev
 	@mkdir -p build/bench

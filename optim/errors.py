@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _SHOWN_VALUE = 60
 _SHOWN_PROBLEMS = 20
@@ -91,6 +91,18 @@ class InvalidInput(StreamplaceError):
     def within(self, source: str) -> InvalidInput:
         """Return the same problems, told as coming from `source`."""
         return type(self)(self.problems, source)
+
+
+def raise_any(problems: Sequence[Problem], source: str = "") -> None:
+    """Refuse an input with everything that was found wrong with it, if anything was.
+
+    Raises
+    ------
+    InvalidInput
+        There are problems.
+    """
+    if problems:
+        raise InvalidInput(problems, source)
 
 
 class UnsuitableMethod(InvalidInput):

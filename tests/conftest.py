@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import Distribution, EntryPoint
 from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from optim import plugins
+
+Plug = Callable[..., None]
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -47,3 +56,29 @@ def shared_data(repository: Path) -> Path:
     if not data.is_dir():
         pytest.skip("third-party inputs are not here; STREAMPLACE_SHARED names their folder")
     return data
+
+
+@pytest.fixture
+def plug(monkeypatch: pytest.MonkeyPatch) -> Iterator[Plug]:
+    """Install a package ``other`` whose module registers things by name in a group.
+
+    Of what streamplace registers in that group, only the names to `keep` are left.
+    """
+
+    def install(
+        group: str, things: Mapping[str, Any], *, keep: tuple[str, ...], value: str = ""
+    ) -> None:
+        own = [plugins.entries(group)[name].point for name in keep]
+        module = ModuleType("other_module")
+        vars(module).update(things)
+        monkeypatch.setitem(sys.modules, "other_module", module)
+        dist = cast("Distribution", type("Dist", (), {"name": "other"})())
+        theirs = [EntryPoint(name, value or f"other_module:{name}", group) for name in things]
+        for entry in theirs:
+            vars(entry).update(dist=dist)
+        monkeypatch.setattr(plugins, "entry_points", lambda **_: [*own, *theirs])
+        plugins.entries.cache_clear()
+
+    yield install
+    monkeypatch.undo()
+    plugins.entries.cache_clear()

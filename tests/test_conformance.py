@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from optim import Instance, Plan, UnsuitableMethod, all_methods, evaluate, get_method, solve
-from optim.objectives import OBJECTIVES
-from optim.registry import Method
-from optim.results import Result
-from optim.suitability import LIMITS, NEEDS
+from optim.figures.catalogue import OBJECTIVES
+from optim.methods.registry import Method
+from optim.methods.suitable import NEEDS
+from optim.referee.result import Result
+from optim.rules import RULE_NAMES
 from tests.optim.make import nodes
 
 METHODS = tuple(all_methods())
@@ -137,9 +138,10 @@ def run(method: str, solver: str | None, made: Instance, **kw: Any) -> Result:
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_declaration(method: Method) -> None:
-    assert method.objective in OBJECTIVES
+    assert set(method.objectives) <= set(OBJECTIVES)
+    assert method.objectives[0] == method.objective
     assert set(method.needs) <= set(NEEDS)
-    assert method.honours <= set(LIMITS)
+    assert method.honours <= set(RULE_NAMES)
     assert method.default_solver in (method.solvers or (None,))
     assert method.summary
     assert method.summary[0].isupper() or method.summary[0].isdigit()
@@ -168,7 +170,8 @@ def test_result_holds_together(method: str, solver: str | None, name: str) -> No
     objective = OBJECTIVES[result.objective.name]
     if result.bound is not None and judged.feasible and result.bound_of == "problem":
         assert result.objective.value is not None
-        assert not objective.beats_bound(result.objective.value, result.bound)
+        reference = objective.reference_of(judged)
+        assert not objective.beats_bound(result.objective.value, result.bound, reference)
     if declared.kind == "exact":
         # a proof for given threads or bundles is one of a restricted problem
         proved = "gap_reached" if result.bound_of == "restricted" else "optimal"
@@ -207,8 +210,10 @@ def test_names_and_order_change_no_proven_value(
         return
     assert first.objective is not None
     assert second.objective is not None
-    tolerance = OBJECTIVES[first.objective.name].optimal_gap
-    assert second.objective.value == pytest.approx(first.objective.value, rel=1e-6, abs=tolerance)
+    figure = OBJECTIVES[first.objective.name]
+    value = first.objective.value
+    tolerance = figure.tolerance(value, value, figure.reference_of(first.evaluation))
+    assert second.objective.value == pytest.approx(value, rel=1e-6, abs=tolerance)
 
 
 @pytest.mark.parametrize(("method", "solver"), RUNS, ids=IDS)
@@ -240,7 +245,8 @@ def test_exact_methods_of_one_objective_agree() -> None:
             values.setdefault(result.objective.name, []).append((label, result.objective.value))
         for objective, found in values.items():
             best = found[0][1]
-            tolerance = 2 * OBJECTIVES[objective].optimal_gap
+            figure = OBJECTIVES[objective]
+            tolerance = 2 * figure.tolerance(best, best, figure.reference_of(case(name)))
             for label, value in found:
                 assert value == pytest.approx(best, rel=1e-6, abs=tolerance), (name, label, found)
 

@@ -12,7 +12,7 @@ import time
 from experiments.benchmarks.table import best_of, print_table
 from experiments.generators import generate
 from optim import solve
-from optim.registry import Request, get_method
+from optim.methods.registry import Request, get_method
 
 NODES, OPERATORS = 1_000, 10_000
 SEEDS = range(10)
@@ -25,8 +25,8 @@ def greedy() -> list[list[object]]:
     method = get_method("gma")
     for racks in (0, 25):
         instance = generate("eoa_random", nodes=NODES, operators=OPERATORS, racks=racks)
-        for objective in ("utilisation", "deviation"):
-            request = Request(options=method.read_options({"objective": objective}))
+        for objective in ("used_capacity", "cpu_deviation"):
+            request = Request(objective=objective, options=method.read_options({}))
             method.run(instance, request)  # compiles, and derives the instance's arrays
             spent = best_of(lambda r=request, i=instance: method.run(i, r), 3)  # type: ignore[misc]
             result = solve(instance, "gma", objective=objective)
@@ -40,7 +40,7 @@ def exact() -> list[list[object]]:
     rows: list[list[object]] = []
     solve(generate("eoa_random", seed=0, nodes=4, operators=6), "eoa-milp")  # compiles
     for racks in (0, 2):
-        for objective in ("utilisation", "deviation", "absolute_deviation"):
+        for objective in ("used_capacity", "cpu_deviation", "mean_absolute_deviation"):
             times, proved = [], 0
             for seed in SEEDS:
                 instance = generate("eoa_random", seed=seed, racks=racks)

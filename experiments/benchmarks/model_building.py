@@ -14,13 +14,13 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from experiments.benchmarks.table import print_table
-from formulations.balance_forms import build_full
-from optim.local_search.balance_making import make_problem
+from formulations.rebalancing.balance.forms import build_full
+from formulations.rebalancing.make_problem import make_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from optim.local_search.balance_problem import BalanceProblem
+    from formulations.rebalancing.problem import BalanceProblem
 
 NODES, KEY_GROUPS, BUDGET, PAIRS = 60, 1_200, 50, 7
 

@@ -16,7 +16,7 @@ from experiments.generators import generate
 from optim import solve
 
 if TYPE_CHECKING:
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 TASKS = 1_000
 RATES = {"mba": 160.0, "lsa": 585.0}

@@ -25,15 +25,15 @@ import numpy as np
 from experiments.benchmarks.rebalancer_peer import peak_megabytes
 from experiments.benchmarks.rebalancing_cases import CASES, Case
 from experiments.benchmarks.table import print_table
-from formulations.balance_forms import build_full
-from formulations.balance_instance import balance_problem
+from formulations.rebalancing.balance.forms import build_full
+from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.bounds.touch import touch_bound
 from optim import solve
-from optim.bounds.touch import touch_bound
 from optim.solvers import SOLVERS, solve_linear
 
 if TYPE_CHECKING:
-    from optim.instance import Instance
-    from optim.results import Result
+    from optim.format.instance import Instance
+    from optim.referee.result import Result
 
 #: Beyond this many key groups a run gets a process of its own, for its peak memory.
 OWN_PROCESS = 500_000

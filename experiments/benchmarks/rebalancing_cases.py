@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.generators.rebalancing import KINDS
-from formulations.balance_instance import balance_problem
-from optim.bounds.touch import Needs
-from optim.instance import Instance
+from experiments.generators.rebalancing import CLUSTER, SCALE_IN
+from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.bounds.touch import Needs
+from optim.format.instance import Instance
 
 #: Load distance that the budgets of the large clusters are made for, and how generous they are.
 NEEDED_FOR, GENEROUS = 0.5, 1.5
@@ -59,13 +59,13 @@ class Case:
         }  # fmt: skip
         if self.name.startswith("scalein"):
             more = {"leaving": 2, "overloaded": 2, "max_migrations": self.budget}
-            return KINDS["scale_in"].make(seed, {**sizes, **more})
+            return SCALE_IN.make(seed, {**sizes, **more})
         budget = self.budget
         if budget is None:
-            free = balance_problem(KINDS["cluster"].make(seed, sizes | {"max_migrations": 0}))
+            free = balance_problem(CLUSTER.make(seed, sizes | {"max_migrations": 0}))
             needs = Needs(free)
             budget = int(GENEROUS * needs.least_moves(*needs.outside(NEEDED_FOR))[0])
-        return KINDS["cluster"].make(seed, sizes | {"max_migrations": budget})
+        return CLUSTER.make(seed, sizes | {"max_migrations": budget})
 
 
 CASES = (

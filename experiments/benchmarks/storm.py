@@ -11,11 +11,11 @@ import numpy as np
 
 from experiments.benchmarks.table import best_of, print_table
 from experiments.generators import generate
-from optim.instance import Instance
-from optim.solving import solve
+from optim.format.instance import Instance
+from optim.methods.solve import solve
 
 if TYPE_CHECKING:
-    from optim.results import Result
+    from optim.referee.result import Result
 
 EXECUTORS, PAIRS, NODES, SLOTS = 10_000, 100_000, 100, 4
 

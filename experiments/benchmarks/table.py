@@ -7,7 +7,7 @@ import platform
 import time
 from typing import TYPE_CHECKING
 
-from optim.versions import package_version
+from optim.util.versions import package_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,10 +15,10 @@ import numpy as np
 from experiments.benchmarks.table import print_table, processor_seconds
 from experiments.generators import generate
 from optim import solve
-from optim.first_fit import first_fit_decreasing
+from optim.moves.first_fit import first_fit_decreasing
 
 if TYPE_CHECKING:
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 NODES = (8, 20, 100)
 SLACKS = (1.0, 1.1, 1.5)

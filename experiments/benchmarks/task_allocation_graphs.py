@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 KINDS = ("community", "sparse_random", "geometric")
 TASKS, NODES, SEED = 10_000, 100, 1
@@ -39,8 +39,8 @@ def highest(instance: Instance) -> tuple[NDArray[np.int32] | None, float]:
         import mtkahypar  # noqa: F401
     except ImportError:
         return None, 0.0
-    from heuristics.graph_partition.mtkahypar import mtkahypar_parts
-    from heuristics.graph_partition.weighted_graph import weighted_graph
+    from heuristics.task_allocation.graph_partition.mtkahypar import mtkahypar_parts
+    from heuristics.task_allocation.graph_partition.weighted_graph import weighted_graph
 
     graph = weighted_graph(instance)
     nodes = np.arange(instance.num_nodes)

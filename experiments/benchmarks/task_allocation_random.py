@@ -16,26 +16,26 @@ import numpy as np
 
 from experiments.benchmarks.table import print_table
 from experiments.generators import generate
+from formulations.patterns.classes import node_classes, task_groups
 from heuristics.task_allocation.group_search import SHARES, STEPS, STRENGTH, count_problem
 from heuristics.task_allocation.groups import grouped_job
 from optim import solve
-from optim.grouping import node_classes, task_groups
-from optim.referee import imc_gain_of
+from optim.figures.measures import imc_gain_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 GRAPHS, REPEATS, KICKS = 2_000, 5, (0, 10, 20)
 
 
 def heuristic(name: str) -> tuple[Callable[[Instance], Callable[[], Any]], Callable[..., Any]]:
     """Return what prepares a call of TD or TL, and what gives its plan."""
+    from heuristics.task_allocation.task_level import place_pairs
     from heuristics.task_allocation.task_level_kernel import task_level
+    from heuristics.task_allocation.top_down import place_groups
     from heuristics.task_allocation.top_down_kernel import top_down
-    from heuristics.task_level import place_pairs
-    from heuristics.top_down import place_groups
 
     kernel, rule = (top_down, "significance") if name == "TD" else (task_level, "task_imc")
 

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.cli.numbers import plural
 from experiments.cli.tables import (
     SHOWN_MOVES,
     SHOWN_NODES,
     SHOWN_VIOLATIONS,
+    drain_line,
     hidden_nodes,
     move_table,
     node_table,
     violation_table,
 )
+from experiments.numbers import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from optim.evaluation import Evaluation, Violation
-    from optim.instance import Instance
+    from optim.format.instance import Instance
+    from optim.referee.evaluation import Evaluation
+    from optim.rules.violation import Violation
+
+
+def print_undrained(console: Console, evaluation: Evaluation | None) -> None:
+    """Print, before all else, that leaving nodes keep tasks."""
+    line = drain_line(evaluation)
+    if line is not None:
+        console.print(line, soft_wrap=True)
 
 
 def print_violations(console: Console, violations: Sequence[Violation]) -> None:

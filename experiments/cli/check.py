@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from optim.errors import Problem
-    from optim.evaluation import Evaluation, Violation
-    from optim.instance import Instance
+    from optim.format.instance import Instance
+    from optim.referee.evaluation import Evaluation
+    from optim.rules.violation import Violation
 
 EXAMPLES = """\
 examples:
@@ -37,14 +38,14 @@ def run(args: argparse.Namespace) -> int:
     from experiments.cli.inputs import load_instance
     from experiments.cli.suspicions import suspicions
     from optim import Plan, evaluate
-    from optim.infeasible import quick_proofs
+    from optim.rules import hopeless, without_limits
 
     instance = load_instance(args.instance)
-    relaxed = instance.without_limits(args.ignore)
+    relaxed = without_limits(instance, args.ignore)
     evaluation = None
     if args.plan is not None:
         evaluation = evaluate(instance, Plan.load(args.plan), args.ignore)
-    reasons = quick_proofs(relaxed)
+    reasons = hopeless(relaxed)
     show = _print_json if args.json else _print_text
     show(instance, suspicions(relaxed), reasons, evaluation)
     if evaluation is not None:
@@ -70,6 +71,8 @@ def _print_json(
         "warnings": [vars(problem) for problem in odd],
         "infeasible": [reason.to_dict() for reason in reasons],
         "feasible": None if evaluation is None else evaluation.feasible,
+        "drained": None if evaluation is None else evaluation.drained,
+        "undrained": None if evaluation is None else evaluation.undrained,
         "violations": None
         if evaluation is None
         else [violation.to_dict() for violation in evaluation.violations],
@@ -83,13 +86,14 @@ def _print_text(
     reasons: Sequence[Violation],
     evaluation: Evaluation | None,
 ) -> None:
-    from experiments.cli.blocks import print_reasons, print_violations
+    from experiments.cli.blocks import print_reasons, print_undrained, print_violations
     from experiments.cli.console import answer_console
-    from experiments.cli.numbers import plural
     from experiments.cli.problems import problem_lines
     from experiments.cli.tables import size_line, verdict
+    from experiments.numbers import plural
 
     console = answer_console()
+    print_undrained(console, evaluation)
     console.print(size_line(instance), soft_wrap=True)
     console.print(f"sha256 {instance.sha256}", soft_wrap=True)
     if odd:

@@ -10,9 +10,9 @@ from optim.exit_codes import ExitCode
 if TYPE_CHECKING:
     import argparse
 
-    from optim.evaluation import Evaluation
-    from optim.instance import Instance
-    from optim.tables import Ints
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.referee.evaluation import Evaluation
 
 EXAMPLES = """\
 examples:
@@ -53,7 +53,7 @@ _Side = tuple[str, "Ints", "Evaluation"]
 
 def _sides(instance: Instance, names: list[str]) -> tuple[_Side, _Side]:
     from optim.errors import InvalidInput, Problem
-    from optim.referee import evaluate_indices
+    from optim.referee.evaluate import evaluate_indices
 
     if len(names) == 2:
         return _plan_side(instance, names[0]), _plan_side(instance, names[1])
@@ -113,13 +113,14 @@ def _print_json(instance: Instance, before: _Judged, after: _Judged, moves: _Mov
 
 
 def _print_text(instance: Instance, before: _Judged, after: _Judged, moves: _Moves) -> None:
-    from experiments.cli.blocks import print_moves
+    from experiments.cli.blocks import print_moves, print_undrained
     from experiments.cli.console import answer_console
-    from experiments.cli.numbers import number, plural
     from experiments.cli.problems import printable
     from experiments.cli.tables import figure, metric_table, size_line
+    from experiments.numbers import number, plural
 
     console = answer_console()
+    print_undrained(console, after[1])
     console.print(size_line(instance), soft_wrap=True)
     console.print()
     columns = [(printable(before[0]), before[1]), (printable(after[0]), after[1])]

@@ -8,9 +8,9 @@ from experiments.cli.threads_text import print_thread_changes, thread_changes
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from optim.evaluation import Evaluation
-    from optim.instance import Instance
-    from optim.plan import Plan
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.referee.evaluation import Evaluation
 
 Side = tuple[str, "Plan", "Evaluation"]
 
@@ -68,9 +68,9 @@ def _print_json(instance: Instance, before: Side, after: Side) -> None:
 
 def _print_text(instance: Instance, before: Side, after: Side) -> None:
     from experiments.cli.console import answer_console
-    from experiments.cli.numbers import plural
     from experiments.cli.problems import printable
     from experiments.cli.tables import metric_table, size_line
+    from experiments.numbers import plural
 
     console = answer_console()
     console.print(size_line(instance), soft_wrap=True)

@@ -38,12 +38,13 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(evaluation.to_dict())
     else:
-        from experiments.cli.blocks import print_nodes, print_violations
+        from experiments.cli.blocks import print_nodes, print_undrained, print_violations
         from experiments.cli.console import answer_console
         from experiments.cli.tables import metric_table, size_line, verdict
         from experiments.cli.threads_text import print_threads
 
         console = answer_console()
+        print_undrained(console, evaluation)
         console.print(size_line(instance), soft_wrap=True)
         console.print()
         console.print(metric_table(instance, [("plan", evaluation)]))

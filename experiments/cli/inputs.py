@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
-from optim.files import MAX_BYTES
+from optim.util.files import MAX_BYTES
 
 if TYPE_CHECKING:
     from optim import Instance

@@ -22,7 +22,7 @@ from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
+    from types import ModuleType, TracebackType
 
 
 class Command(NamedTuple):
@@ -77,7 +77,7 @@ exit codes:
 `streamplace COMMAND --help` says more on each command."""
 
 
-OURS = frozenset({"optim", "formulations", "heuristics", "experiments"})
+OURS = frozenset({"streamplace", "optim", "formulations", "heuristics", "experiments"})
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NO_WAY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP})
@@ -119,12 +119,24 @@ def build_parser(chosen: str | None = None) -> Parser:
             allow_abbrev=False,
         )
         if command.name == chosen:
-            module = importlib.import_module(command.module)
+            module = _module_of(command, parser)
             module.add_arguments(sub)
             sub.epilog = getattr(module, "EXAMPLES", None)
             sub.set_defaults(run=module.run)
         _add_common(sub)
     return parser
+
+
+def _module_of(command: Command, parser: Parser) -> ModuleType:
+    try:
+        return importlib.import_module(command.module)
+    except ModuleNotFoundError as error:
+        if error.name != "experiments.papers":
+            raise
+        parser.error(
+            "the papers' figures come with the source checkout and are not in the installed "
+            "package: in the checkout, `pip install -e .`"
+        )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -254,7 +266,7 @@ def _foreign_method(trace: TracebackType | None) -> str | None:
     while trace is not None and trace.tb_next is not None:
         caller, trace = trace.tb_frame, trace.tb_next
         module = str(trace.tb_frame.f_globals.get("__name__"))
-        running = caller.f_globals.get("__name__") == "optim.solving"
+        running = caller.f_globals.get("__name__") == "optim.methods.solve"
         if running and caller.f_code.co_name == "_run" and module.partition(".")[0] not in OURS:
             return module
     return None

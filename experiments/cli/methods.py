@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from typing import TYPE_CHECKING
 
 from experiments.cli.arguments import add_json
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from optim.registry import Method
+    from optim.methods.registry import Method
 
 EXAMPLES = """\
 examples:
@@ -37,14 +35,10 @@ def run(args: argparse.Namespace) -> int:
     """List the methods by family, or all about one."""
     from experiments.cli.console import answer_console
     from experiments.cli.json_text import print_json
-    from experiments.cli.problems import printable
-    from optim.registry import all_methods, get_method
+    from experiments.cli.listing import load_all
+    from optim.methods.registry import METHODS
 
-    with warnings.catch_warnings(record=True) as left_out:
-        warnings.simplefilter("always")
-        methods = [get_method(args.name)] if args.name else list(all_methods())
-    for warning in left_out:
-        sys.stderr.write(f"warning: {printable(str(warning.message))}\n")
+    methods = [METHODS.get(args.name)] if args.name else load_all(METHODS)
     if args.json:
         print_json([method.to_dict() for method in methods])
     elif args.name:
@@ -79,7 +73,7 @@ def _print_one(console: Console, method: Method) -> None:
     console.print(f"{method.name}: {method.summary}", soft_wrap=True)
     rows = [
         ("family", f"{method.family}, {method.kind}"),
-        ("objective", f"{method.sense} {method.objective}"),
+        ("objective", _objectives(method)),
         ("source", method.source or "–"),
         ("needs", ", ".join(method.needs)),
         ("honours", ", ".join(sorted(method.honours))),
@@ -100,6 +94,12 @@ def _print_one(console: Console, method: Method) -> None:
         options.add_row(option.name, kind, str(option.default), option.help)
     console.print()
     console.print(options)
+
+
+def _objectives(method: Method) -> str:
+    from optim.figures.catalogue import OBJECTIVES
+
+    return ", or ".join(f"{OBJECTIVES[name].sense} {name}" for name in method.objectives)
 
 
 def _solvers(method: Method) -> str:

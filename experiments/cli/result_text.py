@@ -6,25 +6,30 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from experiments.cli.blocks import print_moves, print_nodes, print_reasons, print_violations
+from experiments.cli.blocks import (
+    print_moves,
+    print_nodes,
+    print_reasons,
+    print_undrained,
+    print_violations,
+)
 from experiments.cli.console import name
-from experiments.cli.numbers import duration, number, percent, plural
 from experiments.cli.problems import printable
-from experiments.cli.tables import figure, metric_table, unit_of, verdict
+from experiments.cli.tables import figure, gap_text, metric_table, verdict
 from experiments.cli.threads_text import print_threads
-from optim.objectives import OBJECTIVES
-from optim.results import Termination
+from experiments.numbers import duration, number, plural
+from optim.figures.catalogue import OBJECTIVES
+from optim.referee.result import Termination
+from optim.rules import without_limits
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from optim.evaluation import Evaluation
-    from optim.instance import Instance
-    from optim.objectives import Objective
-    from optim.results import Result
+    from optim.format.instance import Instance
+    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Result
 
 _SHOWN_UNPLACED = 10
-_ROUNDING = 1e-12
 
 _WORDS = {
     Termination.OPTIMAL: ("optimal", "bold green"),
@@ -52,14 +57,16 @@ def print_result(
     output
         File the plan was written to, if any.
     """
+    print_undrained(console, result.evaluation)
     console.print(_status(instance, result), soft_wrap=True)
+    told = result.objective.name if result.objective else None
     if result.reasons:
         print_reasons(console, result.reasons)
     if result.unplaced:
         _print_unplaced(console, result)
     if result.evaluation is not None:
         console.print()
-        console.print(metric_table(instance, _columns(instance, result)))
+        console.print(metric_table(instance, _columns(instance, result), told))
         print_nodes(console, instance, result.evaluation)
         print_threads(console, instance, result.plan, result.evaluation)
         console.print()
@@ -85,27 +92,19 @@ def _status(instance: Instance, result: Result) -> Text:
     if result.bound is not None:
         text.append(f"  proven bound {bound}{of}")
     if result.gap is not None:
-        text.append(f"  gap {_gap(instance, objective, result.gap)}")
+        text.append(f"  gap {gap_text(objective, result.gap)}")
     elif result.plan is not None:
         text.append("  no bound proven")
     return text
 
 
-def _gap(instance: Instance, objective: Objective, gap: float) -> str:
-    if _ROUNDING < gap <= objective.optimal_gap:
-        return f"< {number(objective.optimal_gap)}"  # counts as proved, and still is not nothing
-    if objective.absolute_gap:
-        return number(gap) + unit_of(instance, objective.unit)
-    return percent(gap if gap > _ROUNDING else 0.0)
-
-
 def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]:
-    from optim.referee import evaluate_indices
+    from optim.referee.evaluate import evaluate_indices
 
     assert result.evaluation is not None
     columns = [("plan", result.evaluation)]
     if instance.has_current:
-        relaxed = instance.without_limits(result.ignored)
+        relaxed = without_limits(instance, result.ignored)
         columns.insert(0, ("now", evaluate_indices(relaxed, instance.tasks.node)))
     return columns
 

@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a JSON Schema (draft 2020-12)."""
     from experiments.cli.json_text import print_json
-    from optim.document import instance_schema
-    from optim.plan import plan_schema
+    from optim.format.document import instance_schema
+    from optim.format.plan import plan_schema
 
     schema = instance_schema() if args.what == "instance" else plan_schema()
     print_json(schema)

@@ -19,12 +19,13 @@ from experiments.cli.arguments import (
     seconds,
     whole,
 )
+from optim.rules import without_limits
 
 if TYPE_CHECKING:
     import argparse
 
-    from optim.instance import Instance
-    from optim.results import Result
+    from optim.format.instance import Instance
+    from optim.referee.result import Result
 
 LONG_HINT = (
     "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
@@ -39,13 +40,19 @@ examples:
   streamplace solve cluster.json --method top-down --json | python -m json.tool
 
 exit codes: 0 a feasible, checked plan; 1 internal error or refused plan; 2 usage or invalid input;
-3 proven infeasible; 4 no feasible plan; 130 interrupted (the best plan so far is still told)"""
+3 proven infeasible; 4 no feasible plan; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP
+(the best plan so far is still told)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
     parser.add_argument("--method", metavar="M", help="see `streamplace methods`; else chosen")
+    parser.add_argument(
+        "--objective",
+        metavar="NAME",
+        help="what to optimise: a figure that the method can (`streamplace methods METHOD`)",
+    )
     parser.add_argument(
         "--solver", metavar="S", help="cbc, highs, scip or cp-sat, for the exact methods"
     )
@@ -59,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gap",
         metavar="G",
         type=amount,
-        help="stop at this gap to the bound: a share (0.01 is 1 %%), or points of load distance",
+        help="stop at this gap to the bound: a share (0.01 is 1 %%); for load distance percent of "
+        "the mean load",
     )
     parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
     parser.add_argument("--threads", metavar="N", type=count, default=1, help="default 1")
@@ -76,11 +84,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Solve; a signal that ends the program ends the search, and the best plan is told."""
+    from experiments.cli.stopping import stopped_by_signals
+    from optim.exit_codes import ExitCode
+
+    with stopped_by_signals() as received:
+        try:
+            return received.exit_code(_run(args))
+        except KeyboardInterrupt:
+            if received.signal is None:
+                raise
+            return received.exit_code(ExitCode.INTERRUPTED)
+
+
+def _run(args: argparse.Namespace) -> int:
     """Read, choose, solve, have it checked, tell, and write the plan."""
     from experiments.cli.inputs import load_instance
     from experiments.cli.streams import write_stdout
 
-    options = _options(args.option)
+    options = _options(args)
     if args.output is not None:
         _check_writable(Path(args.output), args.instance)
     began = time.perf_counter()
@@ -105,17 +127,19 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     from experiments.cli.progress_line import ProgressLine
     from experiments.cli.tables import size_line, unit_of
     from optim import solve
-    from optim.choosing import choose_method
-    from optim.compilation import listening
-    from optim.objectives import OBJECTIVES
-    from optim.registry import get_method
+    from optim.figures.catalogue import OBJECTIVES
+    from optim.methods.choose import choose_method
+    from optim.methods.objective import aim
+    from optim.methods.registry import get_method
+    from optim.util.compilation import listening
 
     talk = talk_console(args.quiet)
     talk.print(size_line(instance))
     name, why = args.method, "as asked"
     if name is None:
-        name, why = choose_method(instance.without_limits(args.ignore), args.time_limit)
-    method = get_method(name)
+        relaxed = without_limits(instance, args.ignore)
+        name, why, _ = choose_method(relaxed, args.time_limit, args.objective)
+    method, _ = aim(get_method(name), args.objective, {})
     solver = args.solver or method.default_solver
     talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
     objective = OBJECTIVES[method.objective]
@@ -123,7 +147,7 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     hint = LONG_HINT if args.time_limit is None and args.gap is None else ""
     line = None
     if not args.quiet:
-        line = ProgressLine(objective.name, unit, objective.absolute_gap, hint=hint)
+        line = ProgressLine(objective, unit, objective.reference_of(instance), hint=hint)
     said: list[bool] = []
 
     def compiling() -> None:
@@ -136,6 +160,7 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
             return solve(
                 instance,
                 args.method,
+                objective=args.objective,
                 solver=args.solver,
                 time_limit=args.time_limit,
                 gap=args.gap,
@@ -152,8 +177,10 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
             line.close()
 
 
-def _options(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Gather ``--option k=v``; a name that `solve` itself takes is pointed to its flag.
+
+    ``--option objective=…`` is taken as ``--objective``, which it was before there was one.
 
     Raises
     ------
@@ -166,7 +193,10 @@ def _options(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     flags = set(inspect.signature(solve).parameters) - {"options"}
     problems = []
     options: dict[str, Any] = {}
-    for name, value in pairs:
+    for name, value in args.option:
+        if name == "objective" and args.objective is None:
+            args.objective = value
+            continue
         if name in flags:
             remedy = f"use --{name.replace('_', '-')}"
             problems.append(Problem(f"--option {name}", value, "is not a method's option", remedy))
@@ -187,7 +217,7 @@ def _check_writable(path: Path, instance: str) -> None:
         It is a directory or the instance, or its folder does not exist or may not be written.
     """
     from optim.errors import InvalidInput, Problem
-    from optim.files import behind_links, is_special
+    from optim.util.files import behind_links, is_special
 
     folder = behind_links(path).parent
     reason = ""

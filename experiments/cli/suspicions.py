@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.cli.numbers import number, percent, plural
+from experiments.numbers import number, percent, plural
 from optim.errors import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 NEARLY_FULL = 0.95
 LARGE_TASK = 0.9
@@ -145,7 +145,7 @@ def _current(instance: Instance) -> Iterator[Problem]:
 
 def _broken_now(instance: Instance) -> Iterator[Problem]:
     """What the current placement breaks: a plan has to mend it."""
-    from optim.referee import evaluate_indices
+    from optim.referee.evaluate import evaluate_indices
 
     broken = evaluate_indices(instance, instance.tasks.node).violations
     for k, violation in enumerate(broken):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.measure import Measurement
 from rich.text import Text
 
 from experiments.cli.console import name, plain_table
-from experiments.cli.numbers import bar, number, percent, plural
 from experiments.cli.problems import printable
+from experiments.numbers import bar, number, percent, plural
+from optim.figures.catalogue import FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,46 +19,23 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from optim.evaluation import Evaluation, Violation
-    from optim.instance import Instance
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.referee.evaluation import Evaluation
+    from optim.rules.violation import Violation
 
 SHOWN_NODES = 24
 SHOWN_MOVES = 20
 SHOWN_VIOLATIONS = 20
+SHOWN_LEAVING = 5
+
+_ROUNDING = 1e-12
 
 #: Resources up to which a node's line has bars, and loads beside the shares, where there is room.
 MOST_BARS, MOST_FIGURES = 2, 4
 
 #: What a node's line tells of a resource, from the widest to the narrowest.
 Cells = Literal["bars", "figures", "shares", "fullest"]
-
-
-class Metric(NamedTuple):
-    """A figure of an evaluation: attribute, label, kind of number, and whether more is better."""
-
-    attribute: str
-    label: str
-    kind: str
-    more_is_better: bool | None = None
-
-
-METRICS = (
-    Metric("load_distance", "load distance", "resource", False),
-    Metric("imc_gain", "traffic inside nodes", "rate", True),
-    Metric("internode_traffic", "traffic between nodes", "rate", False),
-    Metric("interslot_traffic", "traffic between slots", "rate", False),
-    Metric("collocation_factor", "collocated", "share", True),
-    Metric("max_utilisation", "highest utilisation", "share", False),
-    Metric("nodes_used", "nodes used", "count"),
-    Metric("slots_used", "slots used", "count"),
-    Metric("migrations", "moves", "count"),
-    Metric("migration_cost", "migration cost", "state"),
-    Metric("slots", "slots acquired", "count", False),
-    Metric("extra_slots", "beyond the allocation", "count", False),
-    Metric("supported_rate", "supported input rate", "rate", True),
-    Metric("capacity_rate", "input rate by capacity", "rate", True),
-    Metric("price", "price", "price", False),
-)
 
 
 def unit_of(instance: Instance, kind: str) -> str:
@@ -76,15 +54,31 @@ def unit_of(instance: Instance, kind: str) -> str:
     return f" {unit}" if unit and len(unit) <= 24 and "(" not in unit else ""
 
 
-def figure(instance: Instance, kind: str, value: float | None) -> str:
+def figure(instance: Instance, kind: str, value: Any) -> str:
     """Write a figure of a given kind with its unit."""
     if value is None:
         return "–"
+    if kind == "flag":
+        return "yes" if value else "no"
+    if kind == "text":
+        return printable(value)
     if kind == "share":
         return percent(value)
     if kind == "count":
         return f"{int(value):,}"
     return number(value) + unit_of(instance, kind)
+
+
+def gap_text(objective: Figure, gap: float | None) -> str:
+    """Write a gap: relative, or for some figures in percent of a mean."""
+    if gap is None:
+        return "–"
+    of = " of the mean" if objective.percent else ""
+    share = gap / 100 if objective.percent else gap
+    if _ROUNDING < gap <= objective.optimal_gap:  # counts as proved, and still is not nothing
+        limit = objective.optimal_gap * (1 if objective.percent else 100)
+        return f"< {number(limit)} %{of}"
+    return percent(share if gap > _ROUNDING else 0.0, 2 if objective.percent else 1) + of
 
 
 def size_line(instance: Instance) -> str:
@@ -168,7 +162,7 @@ def _laid_out(instance: Instance, evaluation: Evaluation, cells: Cells) -> Table
     table = plain_table(["node", *told, "tasks"], right=["tasks"])
     for i in _nodes_shown(instance, evaluation):
         node = instance.nodes.ids[i]
-        row: list[Text] = [name(node, "dim" if instance.nodes.leaving[i] else "")]
+        row: list[Text] = [_node_cell(instance, evaluation, i)]
         loads = [
             (float(evaluation.node_loads[node][resource]), float(instance.nodes.capacity[i, r]))
             for r, resource in enumerate(instance.resources)
@@ -184,6 +178,16 @@ def _laid_out(instance: Instance, evaluation: Evaluation, cells: Cells) -> Table
             row += [_load_cell(load, capacity, cells) for load, capacity in loads]
         table.add_row(*row, f"{evaluation.node_tasks[node]:,}")
     return table
+
+
+def _node_cell(instance: Instance, evaluation: Evaluation, index: int) -> Text:
+    """Name a node; one that leaves is marked, and louder while there are tasks on it."""
+    node = instance.nodes.ids[index]
+    if not instance.nodes.leaving[index]:
+        return name(node)
+    full = bool(evaluation.node_tasks and evaluation.node_tasks[node])
+    mark = (" leaving, not empty", "bold yellow") if full else (" leaving", "dim")
+    return Text.assemble(name(node, "dim"), mark)
 
 
 def hidden_nodes(instance: Instance) -> int:
@@ -243,7 +247,9 @@ def move_table(moves: Iterable[tuple[str, str, str, float]], shown: int = SHOWN_
     return table
 
 
-def metric_table(instance: Instance, columns: Sequence[tuple[str, Evaluation]]) -> Table:
+def metric_table(
+    instance: Instance, columns: Sequence[tuple[str, Evaluation]], objective: str | None = None
+) -> Table:
     """Lay out the figures of one evaluation, or of several side by side.
 
     Parameters
@@ -252,19 +258,40 @@ def metric_table(instance: Instance, columns: Sequence[tuple[str, Evaluation]]) 
         For units.
     columns
         Heading and evaluation of each column.
+    objective
+        What was optimised: told even where it is a figure that tables leave out.
     """
     headings = [heading for heading, _ in columns]
     table = plain_table(["", *headings], right=headings)
-    for metric in METRICS:
-        values = [getattr(evaluation, metric.attribute) for _, evaluation in columns]
-        if all(value is None for value in values):
+    for told in FIGURES:
+        values = [getattr(evaluation, told.name) for _, evaluation in columns]
+        left_out = not told.single or (told.quiet and told.name != objective)
+        if left_out or all(value is None for value in values):
             continue
-        table.add_row(metric.label, *(figure(instance, metric.kind, value) for value in values))
+        table.add_row(told.label, *(figure(instance, told.unit, value) for value in values))
     for resource in instance.resources:
         values = [(evaluation.deviation or {}).get(resource) for _, evaluation in columns]
         if any(value is not None for value in values):
             table.add_row(f"deviation of {printable(resource)}", *(number(v) for v in values))
     return table
+
+
+def drain_line(evaluation: Evaluation | None) -> Text | None:
+    """Say that leaving nodes keep tasks, how many and why; nothing where they do not.
+
+    The first line of every answer: a plan that was asked to empty nodes and did not is no success.
+    """
+    left = None if evaluation is None else evaluation.undrained
+    if left is None:
+        return None
+    nodes = list(left["nodes"])
+    shown = ", ".join(nodes[:SHOWN_LEAVING]) + (", …" if len(nodes) > SHOWN_LEAVING else "")
+    told = f"{plural(left['count'], 'task')} on leaving {shown}"
+    why = left["why"]
+    reasons = [w if len(why) == 1 else f"{count:,}: {w}" for w, count in why.items()]
+    return Text.assemble(
+        ("not drained", "bold yellow"), printable(f"  {told} ({'; '.join(reasons)})")
+    )
 
 
 def verdict(evaluation: Evaluation) -> Text:

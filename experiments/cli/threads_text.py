@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from experiments.cli.console import name, plain_table
-from experiments.cli.numbers import bar, number, percent, plural
+from experiments.numbers import bar, number, percent, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from optim.evaluation import Evaluation
-    from optim.instance import Instance
-    from optim.plan import Plan
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.referee.evaluation import Evaluation
 
 SHOWN_MACHINES = 24
 SHOWN_TASKS = 24

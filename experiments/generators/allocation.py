@@ -12,12 +12,12 @@ import numpy as np
 
 from experiments.generators.kinds import Kind
 from optim.errors import InvalidInput, Problem
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 _REDRAWS = 1000
 _LEAST_REDRAWS = 20
@@ -63,7 +63,7 @@ def build_random(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> I
     InvalidInput
         Nothing that can be packed was found, or there are more racks than nodes.
     """
-    from optim.first_fit import packings
+    from optim.moves.first_fit import packings
 
     if p["racks"] > p["nodes"]:
         raise InvalidInput(Problem("racks", p["racks"], f"is above nodes = {p['nodes']}"))
@@ -89,7 +89,7 @@ def _as_stated(drawn: Instance, p: Mapping[str, Any]) -> bool:
 
 
 def _draw(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     nodes, count = p["nodes"], p["operators"]
     background = _CAPACITY * rng.uniform(0, 2 * p["background"], nodes)
@@ -182,7 +182,7 @@ def build_testbed(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
     InvalidInput
         More workers run queries than there are.
     """
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     nodes = p["nodes"]
     if p["busy_nodes"] > nodes:
@@ -292,57 +292,55 @@ _LIMITS = (
     Option("link_limit", "float", 1.0, "D_bw, share of a link", minimum=0.01, maximum=1),
 )
 
-KINDS = {
-    "eoa_random": Kind(
-        name="eoa_random",
-        summary="Random queries of single operators on nodes with background, uplinks and racks",
-        build=build_random,
-        parameters=(
-            Option("nodes", "int", 10, "number of nodes", minimum=2, maximum=10_000),
-            Option(
-                "operators", "int", 20, "operators, one task each", minimum=2, maximum=100_000
-            ),
-            Option(
-                "utilisation", "float", 0.6, "CPU of all, background included", minimum=0.01,
-                maximum=1,
-            ),
-            Option(
-                "background", "float", 0.1, "mean share of a node's CPU in use before", minimum=0,
-                maximum=0.9,
-            ),
-            Option(
-                "bandwidth", "float", 3.0,
-                "uplinks: multiple of what each would carry if nothing were collocated",
-                minimum=0.01,
-            ),
-            Option(
-                "link_background", "float", 0.1, "mean share of an uplink in use before",
-                minimum=0, maximum=0.5,
-            ),
-            Option("racks", "int", 0, "racks with a shared uplink; 0 for none", minimum=0),
-            Option(
-                "oversubscription", "float", 2.0, "uplinks of a rack's nodes over the rack's",
-                minimum=0.1,
-            ),
-            *_LIMITS,
+EOA_RANDOM = Kind(
+    name="eoa_random",
+    summary="Random queries of single operators on nodes with background, uplinks and racks",
+    build=build_random,
+    parameters=(
+        Option("nodes", "int", 10, "number of nodes", minimum=2, maximum=10_000),
+        Option(
+            "operators", "int", 20, "operators, one task each", minimum=2, maximum=100_000
         ),
-    ),
-    "eoa_testbed": Kind(
-        name="eoa_testbed",
-        summary="Workers of 4 cores and 3 slots; Word Count and Join run, Top-K is placed",
-        source="Elastic Allocator, SOSE 2014, section V (costs and sizes chosen)",
-        build=build_testbed,
-        parameters=(
-            Option("workload", "float", 600.0, "tuples/s of Top-K", minimum=1e-6, maximum=1e9),
-            Option("nodes", "int", 10, "number of workers", minimum=1, maximum=10_000),
-            Option("busy_nodes", "int", 6, "workers that run queries already", minimum=1),
-            Option(
-                "background", "float", 20.0, "mean of what the system uses, percent of a core",
-                minimum=0, maximum=200,
-            ),
-            Option("uplink", "float", 20e6, "of each worker, bytes/s", minimum=1),
-            *_LIMITS,
+        Option(
+            "utilisation", "float", 0.6, "CPU of all, background included", minimum=0.01,
+            maximum=1,
         ),
+        Option(
+            "background", "float", 0.1, "mean share of a node's CPU in use before", minimum=0,
+            maximum=0.9,
+        ),
+        Option(
+            "bandwidth", "float", 3.0,
+            "uplinks: multiple of what each would carry if nothing were collocated",
+            minimum=0.01,
+        ),
+        Option(
+            "link_background", "float", 0.1, "mean share of an uplink in use before",
+            minimum=0, maximum=0.5,
+        ),
+        Option("racks", "int", 0, "racks with a shared uplink; 0 for none", minimum=0),
+        Option(
+            "oversubscription", "float", 2.0, "uplinks of a rack's nodes over the rack's",
+            minimum=0.1,
+        ),
+        *_LIMITS,
     ),
-}  # fmt: skip
-"""Kinds of this module by name."""
+)  # fmt: skip
+
+EOA_TESTBED = Kind(
+    name="eoa_testbed",
+    summary="Workers of 4 cores and 3 slots; Word Count and Join run, Top-K is placed",
+    source="Elastic Allocator, SOSE 2014, section V (costs and sizes chosen)",
+    build=build_testbed,
+    parameters=(
+        Option("workload", "float", 600.0, "tuples/s of Top-K", minimum=1e-6, maximum=1e9),
+        Option("nodes", "int", 10, "number of workers", minimum=1, maximum=10_000),
+        Option("busy_nodes", "int", 6, "workers that run queries already", minimum=1),
+        Option(
+            "background", "float", 20.0, "mean of what the system uses, percent of a core",
+            minimum=0, maximum=200,
+        ),
+        Option("uplink", "float", 20e6, "of each worker, bytes/s", minimum=1),
+        *_LIMITS,
+    ),
+)  # fmt: skip

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from experiments.cli.arguments import add_json, add_option, whole
+from experiments.cli.listing import load_all, option_lines
 
 if TYPE_CHECKING:
     import argparse
@@ -35,15 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Generate and write, or list the kinds."""
-    from experiments.generators import generate, get_kind, kind_names
+    from experiments.generators import KINDS, generate
     from optim.errors import InvalidInput, Problem
 
     if args.kind is None:
         if args.option or args.output:
             raise InvalidInput(
-                Problem("KIND", None, "is missing", f"one of {', '.join(kind_names())}")
+                Problem("KIND", None, "is missing", f"one of {', '.join(KINDS.names())}")
             )
-        kinds = [get_kind(name) for name in kind_names()]
+        kinds = load_all(KINDS)
         if args.json:
             print(json.dumps([kind.to_dict() for kind in kinds], indent=1))
         else:
@@ -60,12 +61,5 @@ def run(args: argparse.Namespace) -> int:
 
 def describe(kind: Kind) -> str:
     """Return a kind's summary and parameters as text."""
-    width = max(len(option.name) for option in kind.parameters)
-    lines = [f"{kind.name}: {kind.summary}"]
-    if kind.source:
-        lines.append(f"  {kind.source}")
-    for option in kind.parameters:
-        choices = f" ({', '.join(map(str, option.choices))})" if option.choices else ""
-        default = "" if option.default is None else f" [{option.default}]"
-        lines.append(f"  {option.name:{width}}  {option.help}{choices}{default}")
-    return "\n".join(lines)
+    source = [f"  {kind.source}"] if kind.source else []
+    return "\n".join([f"{kind.name}: {kind.summary}", *source, *option_lines(kind.parameters)])

@@ -11,19 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind, equal_nodes, job
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import numpy as np
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 Groups = list[tuple[str, int, float]]
 Streams = list[tuple[str, str, float]]
 
-TWITTER: tuple[Groups, Streams] = (
+_TRENDS: tuple[Groups, Streams] = (
     [
         ("spout", 10, 450.0),
         ("count", 20, 1000.0),
@@ -38,7 +38,7 @@ TWITTER: tuple[Groups, Streams] = (
 )
 """Trending topics: a pipeline; (group, tasks, percent of a core) and (from, to, MB/s)."""
 
-BARGAIN: tuple[Groups, Streams] = (
+_QUOTES: tuple[Groups, Streams] = (
     [
         ("trades", 10, 500.0),
         ("quotes", 20, 1300.0),
@@ -83,19 +83,18 @@ _PARAMETERS = (
     ),
 )
 
-KINDS = {
-    "twitter": Kind(
-        name="twitter",
-        summary="Trending topics: spout, count, rank, merge; 143 MB/s",
-        source="Chatzistergiou and Viglas, CIKM 2014, Figure 6 (costs chosen)",
-        build=_builder(TWITTER),
-        parameters=_PARAMETERS,
-    ),
-    "bargain": Kind(
-        name="bargain",
-        summary="Bargain detection on stock quotes: six groups, a join; 790 MB/s",
-        source="Chatzistergiou and Viglas, CIKM 2014, Figure 7 (costs chosen)",
-        build=_builder(BARGAIN),
-        parameters=_PARAMETERS,
-    ),
-}
+TWITTER = Kind(
+    name="twitter",
+    summary="Trending topics: spout, count, rank, merge; 143 MB/s",
+    source="Chatzistergiou and Viglas, CIKM 2014, Figure 6 (costs chosen)",
+    build=_builder(_TRENDS),
+    parameters=_PARAMETERS,
+)
+
+BARGAIN = Kind(
+    name="bargain",
+    summary="Bargain detection on stock quotes: six groups, a join; 790 MB/s",
+    source="Chatzistergiou and Viglas, CIKM 2014, Figure 7 (costs chosen)",
+    build=_builder(_QUOTES),
+    parameters=_PARAMETERS,
+)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]
@@ -185,8 +185,8 @@ def build_instance(
     names
         Further entries of the document, such as ``labels``.
     """
-    from optim.instance import Instance
-    from optim.tables import TaskTable, TrafficTable
+    from optim.format.instance import Instance
+    from optim.format.tables import TaskTable, TrafficTable
 
     bare = Instance.from_dict(
         {

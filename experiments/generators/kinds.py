@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
+from optim.options import read_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from optim.instance import Instance
-    from optim.registry import Option
+    from optim.format.instance import Instance
+    from optim.options import Option
 
 
 @dataclass(frozen=True)
@@ -44,26 +45,19 @@ class Kind:
         InvalidInput
             Unknown parameters or values that do not do, all at once.
         """
-        known = {option.name: option for option in self.parameters}
-        typed = {name: option.default for name, option in known.items()}
         problems: list[Problem] = []
-        for name, value in given.items():
-            if name not in known:
-                reason = f"is no parameter of {self.name}"
-                problems.append(Problem(name, None, reason, f"parameters: {', '.join(known)}"))
-                continue
-            try:
-                typed[name] = _within_the_format(known[name], known[name].read(value))
-            except InvalidInput as error:
-                problems += [
-                    Problem(name, problem.value, problem.reason, problem.remedy)
-                    for problem in error.problems
-                ]
+        typed: dict[str, Any] = {}
+        try:
+            typed = read_options(self.name, self.parameters, given, where="{}", noun="parameter")
+            problems += _beyond_the_format(typed)
+        except InvalidInput as error:
+            problems += error.problems
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
             problems.append(Problem("seed", seed, "must be a whole number from 0 to 2147483647"))
         if problems:
             raise InvalidInput(problems)
-        changed = [f"{k}={v}" for k, v in typed.items() if v != known[k].default]
+        defaults = {option.name: option.default for option in self.parameters}
+        changed = [f"{k}={v}" for k, v in typed.items() if v != defaults[k]]
         name = "-".join([self.name, *changed, f"s{seed}"])
         return self.build(np.random.default_rng(seed), name, typed)
 
@@ -73,26 +67,20 @@ class Kind:
             "name": self.name,
             "summary": self.summary,
             "source": self.source,
-            "parameters": [
-                {**vars(option), "choices": list(option.choices)} for option in self.parameters
-            ],
+            "parameters": [option.to_dict() for option in self.parameters],
         }
 
 
-def _within_the_format(option: Option, value: Any) -> Any:
-    """Return a parameter as it is; numbers that no instance file takes are refused.
+def _beyond_the_format(typed: Mapping[str, Any]) -> list[Problem]:
+    """Return what is wrong with numbers that no instance file takes."""
+    from optim.format.document import MAX_NUMBER
 
-    Raises
-    ------
-    InvalidInput
-        A number beyond what the format takes.
-    """
-    from optim.document import MAX_NUMBER
-
-    if option.kind == "float" and value is not None and not abs(value) <= MAX_NUMBER:
-        reason = f"is above {MAX_NUMBER:g}, more than an instance may hold"
-        raise InvalidInput(Problem(option.name, value, reason, "check the unit"))
-    return value
+    reason = f"is above {MAX_NUMBER:g}, more than an instance may hold"
+    return [
+        Problem(name, value, reason, "check the unit")
+        for name, value in typed.items()
+        if isinstance(value, float) and not abs(value) <= MAX_NUMBER
+    ]
 
 
 def check_tasks(name: str, value: Any, tasks: int) -> None:
@@ -103,7 +91,7 @@ def check_tasks(name: str, value: Any, tasks: int) -> None:
     InvalidInput
         There are.
     """
-    from optim.document import MAX_TASKS
+    from optim.format.document import MAX_TASKS
 
     if tasks > MAX_TASKS:
         reason = f"gives {tasks:,} tasks, above {MAX_TASKS:,}"
@@ -151,7 +139,7 @@ def job(
     labels: Mapping[str, str] | None = None,
 ) -> Instance:
     """Build an instance of groups (id, tasks, CPU of all) and full streams (from, to, MB/s)."""
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     return Instance.from_dict(
         {

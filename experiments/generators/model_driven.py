@@ -17,14 +17,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 _POINTS: dict[str, list[tuple[int, float, float, float]]] = {
     "xml_parse": [(1, 310, 84.69, 35.63)],
@@ -145,7 +145,7 @@ def _instance(
     streams: Sequence[Mapping[str, Any]],
     p: Mapping[str, Any],
 ) -> Instance:
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     used = {o["model"] for o in operators}
     sizes = list(_VMS)[: list(_VMS).index(p["largest_vm"]) + 1]
@@ -179,40 +179,40 @@ _LARGEST = Option(
 _ENDS = Option("ends", "bool", False, "with the source and the sink, of one thread each")
 _SOURCE = "Shukla and Simmhan, JPDC 2018, section 8.3"
 
-KINDS = {
-    "micro_dag": Kind(
-        name="micro_dag",
-        summary="Five measured tasks in a row, a diamond or a star; threads are the plan's",
-        source=f"{_SOURCE}, Figure 5",
-        build=build_micro,
-        parameters=(
-            Option("shape", "str", "linear", "how they are wired", choices=tuple(MICRO)),
-            _RATE,
-            _LARGEST,
-            _ENDS,
-        ),
+MICRO_DAG = Kind(
+    name="micro_dag",
+    summary="Five measured tasks in a row, a diamond or a star; threads are the plan's",
+    source=f"{_SOURCE}, Figure 5",
+    build=build_micro,
+    parameters=(
+        Option("shape", "str", "linear", "how they are wired", choices=tuple(MICRO)),
+        _RATE,
+        _LARGEST,
+        _ENDS,
     ),
-    "application_dag": Kind(
-        name="application_dag",
-        summary="Finance, traffic or smart grid, 7, 10 and 15 measured tasks; wirings rebuilt",
-        source=f"{_SOURCE}, Figure 6",
-        build=build_application,
-        parameters=(
-            Option("application", "str", "finance", "which", choices=tuple(APPLICATION)),
-            _RATE,
-            _LARGEST,
-            _ENDS,
-        ),
+)
+
+APPLICATION_DAG = Kind(
+    name="application_dag",
+    summary="Finance, traffic or smart grid, 7, 10 and 15 measured tasks; wirings rebuilt",
+    source=f"{_SOURCE}, Figure 6",
+    build=build_application,
+    parameters=(
+        Option("application", "str", "finance", "which", choices=tuple(APPLICATION)),
+        _RATE,
+        _LARGEST,
+        _ENDS,
     ),
-    "model_dag": Kind(
-        name="model_dag",
-        summary="A random DAG of the same five measured tasks, of any size",
-        build=build_random,
-        parameters=(
-            Option("tasks", "int", 20, "number of tasks", minimum=1, maximum=100_000),
-            Option("fan_in", "int", 3, "most streams into a task", minimum=1, maximum=20),
-            _RATE,
-            _LARGEST,
-        ),
+)
+
+MODEL_DAG = Kind(
+    name="model_dag",
+    summary="A random DAG of the same five measured tasks, of any size",
+    build=build_random,
+    parameters=(
+        Option("tasks", "int", 20, "number of tasks", minimum=1, maximum=100_000),
+        Option("fan_in", "int", 3, "most streams into a task", minimum=1, maximum=20),
+        _RATE,
+        _LARGEST,
     ),
-}
+)

@@ -6,14 +6,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind, equal_nodes, job, numbers
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 
 def build_pipeline(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
@@ -59,31 +59,30 @@ def build_figure_2(rng: np.random.Generator, name: str, p: Mapping[str, Any]) ->
     return job(name, origin, nodes, groups, streams)
 
 
-KINDS = {
-    "pipeline": Kind(
-        name="pipeline",
-        summary="Groups of equal tasks in a row, each feeding the next",
-        source="Chatzistergiou and Viglas, CIKM 2014, sections 7.1 and 7.2",
-        build=build_pipeline,
-        parameters=(
-            Option("groups", "int", 4, "number of groups", minimum=1, maximum=10_000),
-            Option("tasks", "str", "100", "tasks a group: one number, or one for each"),
-            Option("costs", "str", "200", "processing cost of each group, percent"),
-            Option("rates", "str", "15", "traffic of each edge, MB/s"),
-            Option("nodes", "int", 20, "number of nodes", minimum=1, maximum=100_000),
-            Option("slack", "float", 1.1, "capacity of all nodes over all costs", minimum=0.01),
-            Option("capacity", "float", None, "of each node, instead of slack", minimum=1e-6),
-        ),
+PIPELINE = Kind(
+    name="pipeline",
+    summary="Groups of equal tasks in a row, each feeding the next",
+    source="Chatzistergiou and Viglas, CIKM 2014, sections 7.1 and 7.2",
+    build=build_pipeline,
+    parameters=(
+        Option("groups", "int", 4, "number of groups", minimum=1, maximum=10_000),
+        Option("tasks", "str", "100", "tasks a group: one number, or one for each"),
+        Option("costs", "str", "200", "processing cost of each group, percent"),
+        Option("rates", "str", "15", "traffic of each edge, MB/s"),
+        Option("nodes", "int", 20, "number of nodes", minimum=1, maximum=100_000),
+        Option("slack", "float", 1.1, "capacity of all nodes over all costs", minimum=0.01),
+        Option("capacity", "float", None, "of each node, instead of slack", minimum=1e-6),
     ),
-    "figure2": Kind(
-        name="figure2",
-        summary="The running example: groups of 10, 20, 10 and 10 tasks, each 40 % of a node",
-        source="Chatzistergiou and Viglas, CIKM 2014, Figure 2",
-        build=build_figure_2,
-        parameters=(
-            Option("nodes", "int", 4, "number of nodes", minimum=1, maximum=100_000),
-            Option("spare", "float", 40.0, "spare capacity of a node", minimum=1, maximum=100),
-            Option("rates", "str", "20,20,2", "traffic of the three edges, MB/s"),
-        ),
+)
+
+FIGURE2 = Kind(
+    name="figure2",
+    summary="The running example: groups of 10, 20, 10 and 10 tasks, each 40 % of a node",
+    source="Chatzistergiou and Viglas, CIKM 2014, Figure 2",
+    build=build_figure_2,
+    parameters=(
+        Option("nodes", "int", 4, "number of nodes", minimum=1, maximum=100_000),
+        Option("spare", "float", 40.0, "spare capacity of a node", minimum=1, maximum=100),
+        Option("rates", "str", "20,20,2", "traffic of the three edges, MB/s"),
     ),
-}
+)

@@ -14,14 +14,14 @@ import numpy as np
 
 from experiments.generators.kinds import Kind, equal_nodes, job
 from optim.errors import InvalidInput, Problem
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 _REDRAWS = 1000
 
@@ -34,7 +34,7 @@ def build(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance
     InvalidInput
         The parameters contradict each other, or no job that fits was found.
     """
-    from optim.first_fit import packings
+    from optim.moves.first_fit import packings
 
     _check(p)
     for _ in range(_REDRAWS):
@@ -93,33 +93,29 @@ def _costs(
     return weight * (p["cost"] / weight.sum())
 
 
-KINDS = {
-    "random_graphs": Kind(
-        name="random_graphs",
-        summary="Random acyclic jobs of few groups, small enough to prove",
-        source="Chatzistergiou and Viglas, CIKM 2014, section 7.3",
-        build=build,
-        parameters=(
-            Option("tasks", "int", 17, "tasks of a job", minimum=1, maximum=1_000_000),
-            Option("least_groups", "int", 3, "fewest groups", minimum=1, maximum=1000),
-            Option("most_groups", "int", 7, "most groups", minimum=1, maximum=1000),
-            Option("cost", "float", 500.0, "processing cost of the job, percent", minimum=1e-6),
-            Option("nodes", "int", 8, "number of nodes", minimum=1, maximum=100_000),
-            Option("capacity", "float", 100.0, "of each node, percent", minimum=1e-6),
-            Option("least_rate", "float", 5.0, "least traffic of an edge, MB/s", minimum=0),
-            Option("most_rate", "float", 20.0, "most traffic of an edge, MB/s", minimum=0),
-            Option(
-                "fan_out_1", "float", 0.70, "share of groups that feed one", minimum=0, maximum=1
-            ),
-            Option("fan_out_2", "float", 0.25, "share that feed two", minimum=0, maximum=1),
-            Option(
-                "costs",
-                "str",
-                "proportional",
-                "group costs: in proportion to tasks, so with noise, or only in the same order",
-                choices=("proportional", "noisy", "ranked"),
-            ),
-            Option("noise", "float", 0.3, "of noisy costs, ±", minimum=0, maximum=0.99),
+RANDOM_GRAPHS = Kind(
+    name="random_graphs",
+    summary="Random acyclic jobs of few groups, small enough to prove",
+    source="Chatzistergiou and Viglas, CIKM 2014, section 7.3",
+    build=build,
+    parameters=(
+        Option("tasks", "int", 17, "tasks of a job", minimum=1, maximum=1_000_000),
+        Option("least_groups", "int", 3, "fewest groups", minimum=1, maximum=1000),
+        Option("most_groups", "int", 7, "most groups", minimum=1, maximum=1000),
+        Option("cost", "float", 500.0, "processing cost of the job, percent", minimum=1e-6),
+        Option("nodes", "int", 8, "number of nodes", minimum=1, maximum=100_000),
+        Option("capacity", "float", 100.0, "of each node, percent", minimum=1e-6),
+        Option("least_rate", "float", 5.0, "least traffic of an edge, MB/s", minimum=0),
+        Option("most_rate", "float", 20.0, "most traffic of an edge, MB/s", minimum=0),
+        Option("fan_out_1", "float", 0.70, "share of groups that feed one", minimum=0, maximum=1),
+        Option("fan_out_2", "float", 0.25, "share that feed two", minimum=0, maximum=1),
+        Option(
+            "costs",
+            "str",
+            "proportional",
+            "group costs: in proportion to tasks, so with noise, or only in the same order",
+            choices=("proportional", "noisy", "ranked"),
         ),
-    )
-}
+        Option("noise", "float", 0.3, "of noisy costs, ±", minimum=0, maximum=0.99),
+    ),
+)

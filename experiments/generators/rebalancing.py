@@ -22,15 +22,15 @@ from experiments.generators.key_groups import (
 )
 from experiments.generators.kinds import Kind, check_tasks
 from optim.errors import InvalidInput, Problem
-from optim.registry import Option
-from optim.traffic import MAX_PAIRS
+from optim.format.traffic import MAX_PAIRS
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 OVERLOADED = 100.0
 """Load of an overloaded node, in points (Figure 5)."""
@@ -130,8 +130,7 @@ def joint_periods(seed: int, periods: int, **parameters: Any) -> list[Instance]:
     InvalidInput
         Unknown parameters, or values that do not do.
     """
-    kind = KINDS["joint"]
-    return [kind.make(seed, {**parameters, "period": period}) for period in range(periods)]
+    return [JOINT.make(seed, {**parameters, "period": period}) for period in range(periods)]
 
 
 def _cluster_loads(
@@ -192,36 +191,36 @@ _DISTANCE = Option(
     "max_load_distance", "float", None, "limit, points; none: no limit", minimum=0
 )  # fmt: skip
 
-KINDS = {
-    "cluster": Kind(
-        name="cluster",
-        summary="Even key groups; some nodes shifted up and down; a budget of moves",
-        source="Madsen, Zhou, Cao 2016, section 5.1, Figures 2 to 4",
-        build=build_cluster,
-        parameters=(*_common(20, 40.0, 10), _one_to_one(0.0), _DISTANCE),
+CLUSTER = Kind(
+    name="cluster",
+    summary="Even key groups; some nodes shifted up and down; a budget of moves",
+    source="Madsen, Zhou, Cao 2016, section 5.1, Figures 2 to 4",
+    build=build_cluster,
+    parameters=(*_common(20, 40.0, 10), _one_to_one(0.0), _DISTANCE),
+)
+
+SCALE_IN = Kind(
+    name="scale_in",
+    summary="A cluster with leaving and overloaded nodes",
+    source="Madsen, Zhou, Cao 2016, section 5.1, Figure 5",
+    build=build_scale_in,
+    parameters=(
+        *_common(60, 20.0, 20),
+        Option("leaving", "int", 10, "nodes marked for removal", minimum=0),
+        Option("overloaded", "int", 1, "staying nodes at 100 points", minimum=0),
     ),
-    "scale_in": Kind(
-        name="scale_in",
-        summary="A cluster with leaving and overloaded nodes",
-        source="Madsen, Zhou, Cao 2016, section 5.1, Figure 5",
-        build=build_scale_in,
-        parameters=(
-            *_common(60, 20.0, 20),
-            Option("leaving", "int", 10, "nodes marked for removal", minimum=0),
-            Option("overloaded", "int", 1, "staying nodes at 100 points", minimum=0),
-        ),
+)
+
+JOINT = Kind(
+    name="joint",
+    summary="A job with a share of one-to-one key groups, whose loads vary by period",
+    source="Madsen, Zhou, Cao 2016, section 5.3, Figures 10 and 11",
+    build=build_joint,
+    parameters=(
+        *_common(40, 20.0, 20),
+        Option("operators", "int", 20, "number of operators, even", minimum=2),
+        _one_to_one(50.0),
+        Option("period", "int", 1, "adjustments made so far", minimum=0, maximum=10_000),
+        _DISTANCE,
     ),
-    "joint": Kind(
-        name="joint",
-        summary="A job with a share of one-to-one key groups, whose loads vary by period",
-        source="Madsen, Zhou, Cao 2016, section 5.3, Figures 10 and 11",
-        build=build_joint,
-        parameters=(
-            *_common(40, 20.0, 20),
-            Option("operators", "int", 20, "number of operators, even", minimum=2),
-            _one_to_one(50.0),
-            Option("period", "int", 1, "adjustments made so far", minimum=0, maximum=10_000),
-            _DISTANCE,
-        ),
-    ),
-}
+)

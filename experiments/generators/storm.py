@@ -13,14 +13,14 @@ import numpy as np
 
 from experiments.generators.kinds import Kind, check_tasks, numbers
 from optim.errors import InvalidInput, Problem
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     Floats = NDArray[np.float64]
 
@@ -58,7 +58,7 @@ class _Job:
 
     def instance(self, name: str, origin: str, p: Mapping[str, Any], speeds: Floats) -> Instance:
         """Return the instance on nodes of these speeds, in all `utilisation` percent busy."""
-        from optim.instance import Instance
+        from optim.format.instance import Instance
 
         whole = self.load * 100.0 / p["utilisation"]
         capacity = np.maximum(speeds / speeds.sum() * whole, self.largest)
@@ -180,39 +180,36 @@ _SHARED = (
     Option("skew", "float", 0.8, "exponent of the keys' shares by fields grouping", minimum=0),
 )
 
-KINDS = {
-    "storm_reference": Kind(
-        name="storm_reference",
-        summary="Chains of a spout and stages of replicated bolts, shuffle and fields grouping",
-        source="Aniello, Baldoni and Querzoni, DEBS 2013, section 4 (rates and costs chosen)",
-        build=build_reference,
-        parameters=(
-            Option("stages", "int", 4, "stages of bolts after the spout", minimum=1, maximum=100),
-            Option("replication", "str", "4", "executors a component: one number, or one for each"),
-            Option(
-                "grouping",
-                "str",
-                "alternate",
-                "of the streams: shuffle and fields in turn, or one of them",
-                choices=("alternate", "shuffle", "fields"),
-            ),
-            Option("selectivity", "float", 1.0, "tuples sent for one received", minimum=1e-6),
-            *_SHARED,
+STORM_REFERENCE = Kind(
+    name="storm_reference",
+    summary="Chains of a spout and stages of replicated bolts, shuffle and fields grouping",
+    source="Aniello, Baldoni and Querzoni, DEBS 2013, section 4 (rates and costs chosen)",
+    build=build_reference,
+    parameters=(
+        Option("stages", "int", 4, "stages of bolts after the spout", minimum=1, maximum=100),
+        Option("replication", "str", "4", "executors a component: one number, or one for each"),
+        Option(
+            "grouping",
+            "str",
+            "alternate",
+            "of the streams: shuffle and fields in turn, or one of them",
+            choices=("alternate", "shuffle", "fields"),
         ),
+        Option("selectivity", "float", 1.0, "tuples sent for one received", minimum=1e-6),
+        *_SHARED,
     ),
-    "storm_cluster": Kind(
-        name="storm_cluster",
-        summary="Random acyclic topologies with CPU, traffic and slots, for comparing families",
-        build=build_cluster,
-        parameters=(
-            Option("components", "int", 6, "components of a topology", minimum=2, maximum=1000),
-            Option("executors", "int", 24, "executors of a topology", minimum=2, maximum=100_000),
-            Option(
-                "joins", "float", 30.0, "percent of components fed by two", minimum=0, maximum=100
-            ),
-            Option("fields", "float", 50.0, "percent of fields groupings", minimum=0, maximum=100),
-            Option("unequal", "bool", True, "nodes of speeds 1, 1.5 and 2"),
-            *_SHARED,
-        ),
+)
+
+STORM_CLUSTER = Kind(
+    name="storm_cluster",
+    summary="Random acyclic topologies with CPU, traffic and slots, for comparing families",
+    build=build_cluster,
+    parameters=(
+        Option("components", "int", 6, "components of a topology", minimum=2, maximum=1000),
+        Option("executors", "int", 24, "executors of a topology", minimum=2, maximum=100_000),
+        Option("joins", "float", 30.0, "percent of components fed by two", minimum=0, maximum=100),
+        Option("fields", "float", 50.0, "percent of fields groupings", minimum=0, maximum=100),
+        Option("unequal", "bool", True, "nodes of speeds 1, 1.5 and 2"),
+        *_SHARED,
     ),
-}
+)

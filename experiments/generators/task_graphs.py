@@ -13,14 +13,14 @@ import numpy as np
 
 from experiments.generators.kinds import Kind
 from optim.errors import InvalidInput, Problem
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -100,8 +100,8 @@ def _instance(
     load: NDArray[np.float64],
 ) -> Instance:
     """Put arrays into the tables of an instance that has only nodes."""
-    from optim.instance import Instance
-    from optim.tables import TaskTable, TrafficTable
+    from optim.format.instance import Instance
+    from optim.format.tables import TaskTable, TrafficTable
 
     resources = ["cpu", *(f"r{i}" for i in range(1, p["resources"]))]
     share = rng.uniform(1 - p["unequal"], 1 + p["unequal"], p["nodes"])
@@ -152,27 +152,27 @@ _COMMON = (
     Option("most_rate", "float", 10.0, "greatest rate of a pair", minimum=1e-3),
 )
 
-KINDS = {
-    "sparse_random": Kind(
-        name="sparse_random",
-        summary="Tasks that talk to a few others, anyone to anyone",
-        parameters=_COMMON,
-        build=_builder(sparse_random_pairs),
+SPARSE_RANDOM = Kind(
+    name="sparse_random",
+    summary="Tasks that talk to a few others, anyone to anyone",
+    parameters=_COMMON,
+    build=_builder(sparse_random_pairs),
+)
+
+COMMUNITY = Kind(
+    name="community",
+    summary="Tasks that talk mostly within hidden communities",
+    parameters=(
+        *_COMMON,
+        Option("communities", "int", None, "how many; as many as nodes", minimum=1),
+        Option("inside", "float", 0.7, "share of pairs within one", minimum=0, maximum=1),
     ),
-    "community": Kind(
-        name="community",
-        summary="Tasks that talk mostly within hidden communities",
-        parameters=(
-            *_COMMON,
-            Option("communities", "int", None, "how many; as many as nodes", minimum=1),
-            Option("inside", "float", 0.7, "share of pairs within one", minimum=0, maximum=1),
-        ),
-        build=_builder(community_pairs),
-    ),
-    "geometric": Kind(
-        name="geometric",
-        summary="Tasks on a square that talk to their neighbours",
-        parameters=_COMMON,
-        build=_builder(geometric_pairs),
-    ),
-}
+    build=_builder(community_pairs),
+)
+
+GEOMETRIC = Kind(
+    name="geometric",
+    summary="Tasks on a square that talk to their neighbours",
+    parameters=_COMMON,
+    build=_builder(geometric_pairs),
+)

@@ -1,19 +1,19 @@
-"""What an importer and an exporter declare of themselves."""
+"""What an importer and an exporter declare of themselves, and the tables of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from optim.errors import InvalidInput, Problem
+from optim.plugins import Plugins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from experiments.interchange.ledger import Ledger
     from experiments.interchange.placing import Places
-    from optim.instance import Instance
-    from optim.registry import Option
+    from optim.format.instance import Instance
+    from optim.options import Option
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,15 @@ class Importer:
         Callable[[dict[str, Any], Mapping[str, str], Mapping[str, Any], Ledger], None] | None
     ) = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``streamplace import --json`` lists."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "sources": self.sources,
+            "options": [option.to_dict() for option in self.options],
+        }
+
 
 @dataclass(frozen=True)
 class Exporter:
@@ -82,33 +91,26 @@ class Exporter:
     read_back: Callable[[str, Instance], Places] | None = None
     next_step: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``streamplace export --json`` lists."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "needs_plan": self.needs_plan,
+            "options": [option.to_dict() for option in self.options],
+        }
 
-def typed_options(
-    owner: str, options: Sequence[Option], given: Sequence[tuple[str, str]]
-) -> dict[str, Any]:
-    """Read options as their types, defaults filled in.
 
-    Raises
-    ------
-    InvalidInput
-        Unknown options, options given twice, or values that do not do, all at once.
-    """
-    known = {option.name: option for option in options}
-    typed = {name: option.default for name, option in known.items()}
-    problems: list[Problem] = []
-    seen: set[str] = set()
-    for name, value in given:
-        if name not in known:
-            remedy = f"options: {', '.join(known)}" if known else "it has none"
-            problems.append(Problem(f"--option {name}", value, f"is no option of {owner}", remedy))
-        elif name in seen:
-            problems.append(Problem(f"--option {name}", value, "is given twice", "keep one"))
-        else:
-            seen.add(name)
-            try:
-                typed[name] = known[name].read(value)
-            except InvalidInput as error:
-                problems += error.problems
-    if problems:
-        raise InvalidInput(problems)
-    return typed
+IMPORTERS: Plugins[Importer] = Plugins(
+    group="streamplace.importers",
+    noun="format",
+    where="FORMAT",
+    declared=f"{__name__}:Importer",
+)
+
+EXPORTERS: Plugins[Exporter] = Plugins(
+    group="streamplace.exporters",
+    noun="format",
+    where="FORMAT",
+    declared=f"{__name__}:Exporter",
+)

@@ -50,16 +50,16 @@ def run(args: argparse.Namespace) -> int:
         As `experiments.interchange.exporting.export_plan`.
     """
     from experiments.cli.inputs import load_instance
-    from experiments.interchange.exporters import get_exporter
+    from experiments.interchange.declaring import EXPORTERS
     from experiments.interchange.exporting import export_plan
     from experiments.interchange.import_command import tell
     from optim.errors import InvalidInput, Problem
-    from optim.plan import Plan
+    from optim.format.plan import Plan
 
     if args.format is None:
         list_formats(args.json)
         return 0
-    exporter = get_exporter(args.format)
+    exporter = EXPORTERS.get(args.format)
     if args.instance is None:
         raise InvalidInput(Problem("INSTANCE", None, "is missing", "name an instance file"))
     one_document(args.json, args.output)
@@ -91,21 +91,12 @@ def run(args: argparse.Namespace) -> int:
 
 def list_formats(as_json: bool) -> None:
     """Print the formats and their options."""
-    from experiments.interchange.exporters import exporter_names, get_exporter
-    from experiments.interchange.listing import option_lines
+    from experiments.cli.listing import load_all, option_lines
+    from experiments.interchange.declaring import EXPORTERS
 
-    exporters = [get_exporter(name) for name in exporter_names()]
+    exporters = load_all(EXPORTERS)
     if as_json:
-        content = [
-            {
-                "name": e.name,
-                "summary": e.summary,
-                "needs_plan": e.needs_plan,
-                "options": [{**vars(o), "choices": list(o.choices)} for o in e.options],
-            }
-            for e in exporters
-        ]
-        sys.stdout.write(json.dumps(content, indent=1) + "\n")
+        sys.stdout.write(json.dumps([e.to_dict() for e in exporters], indent=1) + "\n")
         return
     blocks = ["\n".join([f"{e.name}: {e.summary}", *option_lines(e.options)]) for e in exporters]
     sys.stdout.write("\n\n".join(blocks) + "\n")

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.interchange.declaring import typed_options
-from experiments.interchange.exporters import get_exporter
+from experiments.interchange.declaring import EXPORTERS
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places, places_of_plan
 from optim.errors import InvalidInput, Problem
-from optim.files import write_atomic
+from optim.options import read_options
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from optim.instance import Instance
-    from optim.plan import Plan
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def export_plan(
     Parameters
     ----------
     format_name
-        One of `exporter_names`.
+        Name of one of `EXPORTERS`.
     plan
         For this instance; ``None`` only where the format needs none.
     options
@@ -67,8 +67,8 @@ def export_plan(
     InvalidInput
         The plan does not fit the instance or the format, by name.
     """
-    exporter = get_exporter(format_name)
-    typed = typed_options(exporter.name, exporter.options, options)
+    exporter = EXPORTERS.get(format_name)
+    typed = read_options(exporter.name, exporter.options, options)
     if exporter.needs_plan and plan is None:
         raise InvalidInput(Problem("PLAN", None, "is missing", f"{exporter.name} writes a plan"))
     places = Places(instance.tasks.node) if plan is None else places_of_plan(instance, plan)

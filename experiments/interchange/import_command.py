@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
         list_formats(args.json)
         return 0
     if not args.sources:
-        from experiments.interchange.importers import get_importer
+        from experiments.interchange.declaring import IMPORTERS
 
-        sources = get_importer(args.format).sources
+        sources = IMPORTERS.get(args.format).sources
         raise InvalidInput(Problem("SOURCE", None, "is missing", f"it takes {sources}"))
     one_document(args.json, args.output)
     done = import_instance(
@@ -109,23 +109,13 @@ def run(args: argparse.Namespace) -> int:
 
 def list_formats(as_json: bool) -> None:
     """Print the formats with what they read and their options."""
-    from experiments.interchange.importers import get_importer, importer_names
+    from experiments.cli.listing import load_all, option_lines
+    from experiments.interchange.declaring import IMPORTERS
 
-    importers = [get_importer(name) for name in importer_names()]
+    importers = load_all(IMPORTERS)
     if as_json:
-        content = [
-            {
-                "name": i.name,
-                "summary": i.summary,
-                "sources": i.sources,
-                "options": [{**vars(o), "choices": list(o.choices)} for o in i.options],
-            }
-            for i in importers
-        ]
-        sys.stdout.write(json.dumps(content, indent=1) + "\n")
+        sys.stdout.write(json.dumps([i.to_dict() for i in importers], indent=1) + "\n")
         return
-    from experiments.interchange.listing import option_lines
-
     blocks = [
         "\n".join([f"{i.name}: {i.summary}", f"  reads {i.sources}", *option_lines(i.options)])
         for i in importers

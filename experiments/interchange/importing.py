@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.interchange.declaring import Request, typed_options
-from experiments.interchange.importers import get_importer
+from experiments.interchange.declaring import IMPORTERS, Request
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.limiting import read_limits
 from experiments.interchange.placing import moves_to, with_places
 from experiments.interchange.web import DEFAULT_TIMEOUT
 from optim.errors import InvalidInput
-from optim.instance import Instance
+from optim.format.instance import Instance
+from optim.options import read_options
+from optim.util.garbage import collection_paused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,7 @@ def import_instance(
     Parameters
     ----------
     format_name
-        One of `importer_names`.
+        Name of one of `IMPORTERS`.
     sources
         Files, folders or an address, as the format takes them.
     options
@@ -64,11 +65,12 @@ def import_instance(
     """
     from experiments.interchange.placement_files import read_placement
 
-    importer = get_importer(format_name)
-    typed = typed_options(importer.name, importer.options, options)
+    importer = IMPORTERS.get(format_name)
+    typed = read_options(importer.name, importer.options, options)
     bounds = read_limits(limits)
     ledger = Ledger()
-    document = importer.read(Request(tuple(sources), typed, timeout), ledger)
+    with collection_paused():
+        document = importer.read(Request(tuple(sources), typed, timeout), ledger)
     ledger.check()
     if placement is not None:
         ledger.reading("where tasks are is read from a file of its own")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
+from optim.rules import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LIMITS = ("max_migrations", "max_migration_cost", "max_load_distance", "max_tasks_per_slot")
 SHARES = "max_utilisation."
 
 
@@ -34,8 +34,8 @@ def read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
         path = f"--limit {name}"
         resource = name.removeprefix(SHARES)
         into, key = (shares, resource) if name.startswith(SHARES) else (limits, name)
-        if into is limits and name not in LIMITS:
-            remedy = f"one of {', '.join(LIMITS)}, {SHARES}RESOURCE"
+        if into is limits and name not in NUMBERS:
+            remedy = f"one of {', '.join(NUMBERS)}, {SHARES}RESOURCE"
             problems.append(Problem(path, None, "is no limit", remedy))
         elif key in into:
             problems.append(Problem(path, text, "is given twice", "keep one"))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.interchange.exporters import get_exporter
+from experiments.interchange.declaring import EXPORTERS
+from experiments.interchange.foreign import is_whole
 from experiments.interchange.placing import Places, places_of_plan
-from experiments.interchange.record import is_whole
 from experiments.interchange.sources import read_text
 from optim.errors import InvalidInput, Problem
-from optim.plan import PLAN_FORMAT, Plan
-from optim.reading import parse_json
+from optim.format.plan import PLAN_FORMAT, Plan
+from optim.format.read import parse_json
 
 if TYPE_CHECKING:
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 
 def read_placement(name: str, instance: Instance) -> Places:
@@ -30,7 +30,7 @@ def read_placement(name: str, instance: Instance) -> Places:
         kind = _kind_of(text)
         if kind == "plan":
             return places_of_plan(instance, Plan.from_json(text))
-        reader = get_exporter(kind).read_back
+        reader = EXPORTERS.get(kind).read_back
         assert reader is not None
         return reader(text, instance)
     except InvalidInput as error:

@@ -10,9 +10,9 @@ import numpy as np
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from optim.instance import Instance
-    from optim.plan import Plan
-    from optim.tables import Ints
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.format.tables import Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def moves_to(instance: Instance, places: Places) -> dict[str, str]:
 
 def with_places(instance: Instance, places: Places) -> Instance:
     """Return the instance with these places as its current placement; -1 leaves a task without."""
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     document = instance.to_dict()
     entries: dict[str, dict[str, Any]] = {e["id"]: dict(e) for e in document.get("tasks", [])}

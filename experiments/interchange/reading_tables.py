@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.interchange.foreign import is_whole
 from experiments.interchange.placing import Places
-from experiments.interchange.record import is_whole
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 
 def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) -> Places:

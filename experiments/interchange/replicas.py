@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.interchange.record import as_number, is_whole
+from experiments.interchange.foreign import as_whole, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,8 +21,8 @@ REPLICAS = "replicas"
 
 def broker_number(value: Any) -> int | None:
     """Return a broker's number out of JSON; ``None`` for what is no whole number from 0."""
-    number = as_number(value)
-    return int(number) if number is not None and number.is_integer() and number < 2**31 else None
+    number = as_whole(value)
+    return number if number is not None and number < 2**31 else None
 
 
 def listed_brokers(value: Any) -> list[int] | None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.interchange.web import is_url
 from optim.errors import InvalidInput, Problem
-from optim.files import read_bytes
-from optim.reading import parse_json
+from optim.format.read import parse_json
+from optim.util.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

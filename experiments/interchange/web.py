@@ -12,7 +12,7 @@ from http.client import HTTPException
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem
-from optim.reading import parse_json
+from optim.format.read import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
-from optim.tables import ModelPoint
+from optim.format.tables import ModelPoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

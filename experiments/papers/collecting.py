@@ -15,7 +15,7 @@ from pathlib import Path
 from experiments.papers import find_figures
 from experiments.papers.running import folder_of
 from optim.errors import InvalidInput, Problem
-from optim.files import read_bytes, write_atomic
+from optim.util.files import read_bytes, write_atomic
 
 
 def collect(paper: str, source: Path, target: Path) -> Path:

@@ -106,7 +106,7 @@ def draw_bars(axes: Axes, table: pd.DataFrame, names: str, values: str) -> None:
     names, values
         Columns that hold them.
     """
-    from experiments.report.formats import significant
+    from experiments.numbers import number
 
     places = range(len(table))
     axes.barh(places, table[values], color=COLORS[0], height=0.62)
@@ -114,7 +114,7 @@ def draw_bars(axes: Axes, table: pd.DataFrame, names: str, values: str) -> None:
     axes.invert_yaxis()
     axes.grid(visible=False, axis="y")
     for place, value in zip(places, table[values], strict=True):
-        axes.annotate(significant(value), (value, place), (10, 0), textcoords="offset points",
+        axes.annotate(number(value), (value, place), (10, 0), textcoords="offset points",
                       va="center")  # fmt: skip
     axes.margins(x=0.12)
 

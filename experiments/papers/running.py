@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from experiments.papers.texts import REDUCED, page, to_csv, to_markdown
 from optim.errors import InvalidInput, Problem
-from optim.files import write_atomic
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +115,7 @@ def _draw(figure: Figure, table: pd.DataFrame, folder: Path, reduced: bool) -> N
 
 
 def _made(figure: Figure, rows: pd.DataFrame, reduced: bool) -> str:
-    from optim.versions import package_version
+    from optim.util.versions import package_version
 
     command = f"streamplace paper {figure.name}" + (" --reduced" if reduced else "")
     cores = len(os.sched_getaffinity(0))

@@ -32,7 +32,7 @@ def to_markdown(table: pd.DataFrame) -> str:
 def _cell(value: Any) -> str:
     import pandas as pd
 
-    from experiments.report.formats import significant
+    from experiments.numbers import number
 
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -41,8 +41,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        whole = abs(value) >= 1e4
-        return f"{value:,.0f}" if whole else significant(value)
+        return number(value)
     return _escaped(str(value))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
-    from optim.tables import Floats, LinkTable, NodeTable, TaskTable
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats, Ints, LinkTable, NodeTable, TaskTable
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,6 @@ class Cluster:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    @property
-    def num_staying(self) -> int:
-        """Nodes that are not marked."""
-        return len(self.ids) - sum(self.leaving)
 
     def grown(self, count: int, template: int) -> Cluster:
         """Return the cluster with `count` copies of a node of the recording.
@@ -95,22 +90,6 @@ class Cluster:
         )
         return left, new
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what a state file holds."""
-        return {
-            "ids": list(self.ids),
-            "base": list(self.base),
-            "leaving": list(self.leaving),
-            "added": self.added,
-        }
-
-    @classmethod
-    def from_dict(cls, value: dict[str, Any]) -> Cluster:
-        """Read it back."""
-        return cls(
-            tuple(value["ids"]), tuple(value["base"]), tuple(value["leaving"]), value["added"]
-        )
-
 
 def on_cluster(
     period: Instance, cluster: Cluster, load: Floats, node: NDArray[np.int64], limits: Any
@@ -131,7 +110,7 @@ def on_cluster(
     node
         (T,) current place, index in the cluster.
     limits
-        Budgets of the replay, an `optim.tables.Limits`.
+        Budgets of the replay, an `optim.format.tables.Limits`.
     """
     base = np.array(cluster.base, dtype=np.int64)
     return replace(
@@ -144,36 +123,43 @@ def on_cluster(
 
 
 def _nodes(table: NodeTable, cluster: Cluster, base: NDArray[np.int64]) -> NodeTable:
-    return replace(
-        table,
-        ids=cluster.ids,
-        capacity=table.capacity[base],
-        min_load=table.min_load[base],
-        background=table.background[base],
-        weight=table.weight[base],
-        slots=table.slots[base],
-        slot_capacity=table.slot_capacity[base],
-        rack=table.rack[base],
-        leaving=np.array(cluster.leaving, dtype=np.bool_),
-        labels={i: table.labels[b] for i, b in enumerate(cluster.base) if b in table.labels},
-    )
+    columns = {f.name: getattr(table, f.name) for f in fields(table)}
+    changes: dict[str, Any] = {
+        name: value[base] for name, value in columns.items() if isinstance(value, np.ndarray)
+    }
+    changes["ids"] = cluster.ids
+    changes["leaving"] = np.array(cluster.leaving, dtype=np.bool_)
+    changes["labels"] = {
+        i: table.labels[b] for i, b in enumerate(cluster.base) if b in table.labels
+    }
+    return replace(table, **changes)
 
 
 def _tasks(
     table: TaskTable, base: NDArray[np.int64], load: Floats, node: NDArray[np.int64]
 ) -> TaskTable:
-    rows = []
-    for row in range(len(table.restricted)):
-        start, stop = table.allowed_indptr[row : row + 2]
-        rows.append(np.flatnonzero(np.isin(base, table.allowed_indices[start:stop])))
-    counts = [len(row) for row in rows]
+    allowed_indptr, allowed_indices = _now(table.allowed_indptr, table.allowed_indices, base)
+    copies_indptr, copies_indices = _now(table.copies_indptr, table.copies_indices, base)
     return replace(
         table,
         load=load.copy(),
         node=node.astype(np.int32),
         slot=np.full(len(node), -1, dtype=np.int32),
-        allowed_indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        allowed_indices=np.concatenate([np.zeros(0, np.int32), *rows]).astype(np.int32),
+        allowed_indptr=allowed_indptr,
+        allowed_indices=allowed_indices,
+        copies_indptr=copies_indptr,
+        copies_indices=copies_indices,
+    )
+
+
+def _now(indptr: Ints, indices: Ints, base: NDArray[np.int64]) -> tuple[Ints, Ints]:
+    """Lists of nodes in CSR form, as lists of the nodes there are now."""
+    ends = zip(indptr[:-1].tolist(), indptr[1:].tolist(), strict=True)
+    rows = [np.flatnonzero(np.isin(base, indices[start:stop])) for start, stop in ends]
+    counts = [len(row) for row in rows]
+    return (
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        np.concatenate([np.zeros(0, np.int32), *rows]).astype(np.int32),
     )
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
 
     from experiments.replay.replaying import Replayed, ReplayOptions
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 EXAMPLES = """\
 examples:

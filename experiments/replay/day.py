@@ -13,14 +13,14 @@ import numpy as np
 from experiments.generators.key_groups import KeyGroups, build_instance, one_to_one_job
 from experiments.generators.kinds import Kind
 from optim.errors import InvalidInput, Problem
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     Floats = NDArray[np.float64]
 
@@ -142,5 +142,3 @@ DAY = Kind(
         Option("max_migrations", "int", 20, "budget in moves; none: no limit", minimum=0),
     ),
 )
-
-KINDS = {"day": DAY}

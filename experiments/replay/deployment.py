@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
-    from optim.tables import Floats
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats
 
     Integers = NDArray[np.int64]
 

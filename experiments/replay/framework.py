@@ -21,15 +21,15 @@ from experiments.replay.deployment import (
     node_loads,
 )
 from experiments.replay.scaling import ScalingDecision, ScalingView
-from optim.measures import distance_of_loads
+from optim.figures.measures import distance_of_loads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from experiments.replay.policies import Policy
     from experiments.replay.scaling import ScalingRule
-    from optim.instance import Instance
-    from optim.tables import Floats, Limits
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats, Limits
 
 _NEVER = 1_000_000
 

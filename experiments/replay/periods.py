@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
-from optim.instance import Instance
+from optim.format.instance import Instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,4 +1,7 @@
-"""Policies: what plans a period. Any registered method, `static`, `potc`, and `storm-trigger`."""
+"""Policies: what plans a period. Any registered method, `static`, `potc`, and `storm-trigger`.
+
+Others register policies of theirs in the entry point group ``streamplace.policies``.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,20 @@ import numpy as np
 
 from experiments.replay.deployment import Deployment
 from optim.errors import InvalidInput, Problem, StreamplaceError
-from optim.referee import evaluate_indices
-from optim.registry import Option, get_method, method_names
+from optim.methods.registry import get_method, method_names
+from optim.options import Option, read_options
+from optim.plugins import Plugins
+from optim.referee.evaluate import evaluate_indices
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from optim.instance import Instance
-
-OWN = ("static", "potc", "storm-trigger")
-"""Policies that are no registered methods."""
+    from optim.format.instance import Instance
 
 _SOLVE = (
     Option("solver", "str", None, "back end"),
     Option("time_limit", "float", None, "seconds for each plan", minimum=1e-3),
     Option("gap", "float", None, "as `streamplace solve --gap`", minimum=0.0),
-)
-
-_POTC = (
-    Option("merge", "float", 0.1, "load of merging, share of a key group's load", minimum=0.0),
 )
 
 
@@ -74,6 +72,37 @@ class Policy(Protocol):
 
     def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
         """Return the deployment as it stands under other loads: routing may follow at once."""
+
+
+@dataclass(frozen=True)
+class Planner:
+    """What a policy declares of itself.
+
+    Attributes
+    ----------
+    name, summary
+        Its name and one line.
+    make
+        Makes the policy from its typed options, the seed, and a limit on the seconds of a plan.
+    options
+        Typed, with defaults.
+    passes_on
+        Whether options it does not declare go on to a method that it plans with, as texts.
+    """
+
+    name: str
+    summary: str
+    make: Callable[[Mapping[str, Any], int, float | None], Policy]
+    options: tuple[Option, ...] = ()
+    passes_on: bool = False
+
+
+POLICIES: Plugins[Planner] = Plugins(
+    group="streamplace.policies",
+    noun="policy",
+    where="--policy",
+    declared=f"{__name__}:Planner",
+)
 
 
 @dataclass(frozen=True)
@@ -161,10 +190,11 @@ class ByMethod:
         UnsuitableMethod
             The method needs a part that the instance lacks.
         """
-        from optim.suitability import check_suitable
+        from optim.methods.suitable import check_suitable
+        from optim.rules import without_limits
 
         method = get_method(self.method)
-        check_suitable(method, instance.without_limits(self._ignored(instance)))
+        check_suitable(method, without_limits(instance, self._ignored(instance)))
 
     def start(self, instance: Instance, deployment: Deployment) -> Deployment:
         """Begin as recorded."""
@@ -172,7 +202,7 @@ class ByMethod:
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Solve; a failure keeps what runs and is told in the row."""
-        from optim.solving import solve
+        from optim.methods.solve import solve
 
         ignored = self._ignored(instance)
         try:
@@ -195,7 +225,7 @@ class ByMethod:
         return deployment
 
     def _ignored(self, instance: Instance) -> tuple[str, ...]:
-        from optim.suitability import limits_set
+        from optim.rules import limits_set
 
         honours = get_method(self.method).honours
         return tuple(n for n in limits_set(instance) if n not in honours and n != "capacity")
@@ -207,7 +237,7 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
     Parameters
     ----------
     text
-        A method's name, ``static``, ``potc`` or ``storm-trigger``. Methods take ``solver``,
+        Name of one of `POLICIES` or of a method. Methods take ``solver``,
         ``time_limit`` and ``gap`` beside their own options.
     seed
         Of the hash functions of ``potc``.
@@ -228,39 +258,48 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
                 Problem("--policy", text, f"{part!r} is not of the form option=value")
             )
         given[key.strip()] = value.strip()
-    if name == "static":
-        _typed(name, (), given)
-        return Static()
-    if name == "potc":
-        return Potc(seed, **_typed(name, _POTC, given))
-    if name == "storm-trigger":
-        from experiments.replay.storm_trigger import read_trigger
-
-        return read_trigger(given, time_limit)
-    if name not in method_names():
-        known = ", ".join((*OWN, *method_names()))
+    methods = method_names()
+    if POLICIES.is_ours(name) or (name in POLICIES.names() and name not in methods):
+        return _own_policy(POLICIES.get(name), given, seed, time_limit)
+    if name not in methods:
+        known = ", ".join((*POLICIES.names(), *methods))
         raise InvalidInput(Problem("--policy", name, "is no policy", f"one of {known}"))
     method = get_method(name)
-    own = {key for key in given if key in {option.name for option in _SOLVE}}
-    solve = _typed(name, _SOLVE, {key: given[key] for key in own})
+    ours, theirs = _parted(_SOLVE, given)
+    solve = read_options(name, _SOLVE, ours, where=f"--policy {name}:{{}}")
     if solve["time_limit"] is None:
         solve["time_limit"] = time_limit
-    options = method.read_options({k: v for k, v in given.items() if k not in own})
     if solve["solver"] is not None and solve["solver"] not in method.solvers:
         remedy = ", ".join(method.solvers) or f"none: {name} uses no solver"
         raise InvalidInput(Problem("--policy", text, "names a solver it cannot use", remedy))
-    return ByMethod(name, solve, options)
+    return ByMethod(name, solve, method.read_options(theirs))
 
 
-def _typed(name: str, options: tuple[Option, ...], given: Mapping[str, str]) -> dict[str, Any]:
-    known = {option.name: option for option in options}
-    unknown = [key for key in given if key not in known]
-    if unknown:
-        remedy = f"it takes {', '.join(known)}" if known else "it takes none"
-        raise InvalidInput(
-            [Problem(f"--policy {name}", key, "is no option of it", remedy) for key in unknown]
-        )
-    return {
-        key: option.read(given[key]) if key in given else option.default
-        for key, option in known.items()
-    }
+def _own_policy(
+    planner: Planner, given: Mapping[str, str], seed: int, time_limit: float | None
+) -> Policy:
+    ours, theirs = _parted(planner.options, given)
+    told = ours if planner.passes_on else given
+    options = read_options(
+        planner.name, planner.options, told, where=f"--policy {planner.name}:{{}}"
+    )
+    return planner.make({**theirs, **options}, seed, time_limit)
+
+
+def _parted(
+    options: Iterable[Option], given: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what is given for these options, and the rest."""
+    names = {option.name for option in options}
+    ours = {key: value for key, value in given.items() if key in names}
+    return ours, {key: value for key, value in given.items() if key not in names}
+
+
+STATIC = Planner("static", "never moves anything", lambda *_: Static())
+
+POTC = Planner(
+    "potc",
+    "splits every key group over two hashed nodes (partial key grouping)",
+    lambda options, seed, _: Potc(seed, **options),
+    (Option("merge", "float", 0.1, "load of merging, share of a key group's load", minimum=0.0),),
+)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
-_LINE_SECONDS = 10.0
+from experiments.numbers import number, plural
+from experiments.status_line import StatusLine
 
 
 class Teller:
@@ -24,25 +24,20 @@ class Teller:
 
     def __init__(self, total: int, done: int, quiet: bool = False) -> None:
         self._total, self._done, self._quiet = total, done, quiet
-        self._live = sys.stderr.isatty()
-        self._next = 0.0
+        self._line = StatusLine()
 
     def __call__(self, policy: str, row: dict[str, Any]) -> None:
         """Take in a finished period."""
         self._done += 1
         now = time.monotonic()
         last = self._done == self._total
-        if self._quiet or (now < self._next and not last):
+        if self._quiet or not (last or self._line.due(now)):
             return
-        self._next = now + (0.1 if self._live else _LINE_SECONDS)
-        distance = row["load_distance"]
-        told = "–" if distance is None else f"{distance:.3g}"
-        text = (
-            f"{self._done}/{self._total} periods  {policy} {row['period']}: "
-            f"load distance {told}, {row['migrations']} moves, {row['nodes']} nodes"
+        self._line.show(
+            f"{self._done:,}/{self._total:,} periods  {policy} {row['period']}: load distance "
+            f"{number(row['load_distance'], 3)}, {plural(row['migrations'], 'move')}, "
+            f"{plural(row['nodes'], 'node')}",
+            now,
         )
-        if self._live:
-            sys.stderr.write("\r\x1b[2K" + text[:110] + ("\n" if last else ""))
-        else:
-            sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        if last:
+            self._line.close(keep=True)

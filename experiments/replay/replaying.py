@@ -17,13 +17,13 @@ from experiments.replay.scaling import ScalingChoice
 from experiments.replay.store import Progressed, ReplayFolder
 from experiments.replay.summary import PolicySummary, markdown, summarise
 from optim.errors import InvalidInput, Problem
-from optim.files import write_atomic
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from experiments.replay.policies import Policy
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 DEFAULT_POLICIES = ("albic", "flux", "static")
 

@@ -6,7 +6,8 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from optim.files import write_atomic
+from optim.figures.catalogue import BY_NAME
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,19 +22,26 @@ class Column(NamedTuple):
     meaning: str
 
 
+def _figure(name: str, meaning: str = "") -> Column:
+    """Column of one of the referee's figures."""
+    figure = BY_NAME[name]
+    kind = "int64" if figure.unit == "count" else "float64"
+    return Column(name, kind, meaning or figure.words)
+
+
 COLUMNS = (
     Column("policy", "string", "as given"),
     Column("period", "int64", "number, from 0"),
     Column("name", "string", "of the period's instance"),
     Column("load_distance_before", "float64", "of what ran, on this period"),
-    Column("load_distance", "float64", "now: of what was deployed, on this period"),
+    _figure("load_distance", "now: of what was deployed, on this period"),
     Column("load_distance_next", "float64", "of what was deployed, on the next period"),
-    Column("collocation_factor", "float64", "traffic inside nodes over all traffic"),
+    _figure("collocation_factor"),
     Column("load_index", "float64", "mean load now over mean load right after start-up"),
     Column("mean_load", "float64", "of a node"),
     Column("total_load", "float64", "of all nodes, serialisation and merging included"),
-    Column("migrations", "int64", "key groups that moved"),
-    Column("migration_cost", "float64", "of these"),
+    _figure("migrations", "key groups that moved"),
+    _figure("migration_cost"),
     Column("over_budget", "bool", "whether they cost more than the budget"),
     Column("nodes", "int64", "nodes there are, leaving ones included"),
     Column("leaving", "int64", "marked for removal"),

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from optim.tables import Bools, Floats
+    from optim.format.tables import Bools, Floats
 
 
 @dataclass(frozen=True, eq=False)

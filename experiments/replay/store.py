@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.replay.stored import read_rows, read_state
+from experiments.replay.stored import read_stored
 from optim.errors import InvalidInput, Problem
-from optim.files import read_bytes, write_atomic
+from optim.util.files import read_bytes, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,13 +90,12 @@ class ReplayFolder:
         path = self._state_path(policy)
         if not path.is_file():
             return Progressed([], [], None)
-        content = _json(path)
         try:
-            rows, seconds = read_rows(content, policy)
-            return Progressed(rows, seconds, read_state(content.get("state")))
-        except ValueError as error:
+            return Progressed(*read_stored(_json(path), policy))
+        except InvalidInput as error:
             remedy = "remove it to begin this policy anew, or choose another folder"
-            raise InvalidInput(Problem(str(path), None, str(error), remedy)) from None
+            told = [replace(problem, remedy=remedy) for problem in error.problems]
+            raise InvalidInput(told, str(path)) from None
 
     def save(self, policy: str, progressed: Progressed) -> None:
         """Store rows and state of a policy, both or neither."""
@@ -127,7 +126,7 @@ def _state_dict(state: State) -> dict[str, Any]:
     deployment = state.deployment
     split = not deployment.is_whole
     return {
-        "cluster": state.cluster.to_dict(),
+        "cluster": asdict(state.cluster),
         "places": deployment.places[:, 0].tolist(),
         "second": deployment.places[:, 1].tolist() if split else None,
         "share": deployment.share.tolist() if split else None,

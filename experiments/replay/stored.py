@@ -1,117 +1,129 @@
-"""Read and check what a replay stored of a policy: damaged files are told, not gone on from."""
+"""What a replay stored of a policy, as types: damaged files are told, not gone on from."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Required
 
 import numpy as np
+from pydantic import AfterValidator, Field, Strict, TypeAdapter
 
+from experiments.documents import Flag, Many, table_type
 from experiments.replay.cluster import Cluster
 from experiments.replay.deployment import Deployment
 from experiments.replay.framework import State
 from experiments.replay.rows import COLUMNS
+from optim.errors import Problem, raise_any
+from optim.format.read import Fault, check
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+_MOST = (1 << 53) - 1
+
+Whole = Annotated[int, Strict(), Field(ge=-_MOST, le=_MOST)]
+Index = Annotated[int, Strict(), Field(ge=0, le=_MOST)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Share = Annotated[Number, Field(ge=0, le=1)]
+Text = Annotated[str, Strict()]
+
+_CELLS: dict[str, Any] = {
+    "string": Text,
+    "int64": Whole,
+    "float64": Number | None,
+    "bool": Flag | None,
+}
+_ROW = table_type("Row", **{column.name: Required[_CELLS[column.type]] for column in COLUMNS})
+_CLUSTER = table_type(
+    "Cluster",
+    ids=Required[Many[Text]],
+    base=Required[tuple[Index, ...]],
+    leaving=Required[tuple[Flag, ...]],
+    added=Required[Index],
+)
+_STATE = table_type(
+    "State",
+    cluster=Required[Annotated[_CLUSTER, AfterValidator(lambda table: _cluster(table))]],
+    places=Required[list[Index]],
+    second=list[Index] | None,
+    share=list[Share] | None,
+    merge=list[Number] | None,
+    memory=dict[str, list[Number]],
+    start_load=Required[Number],
+    changed=Required[Whole],
+)
+_STORED: TypeAdapter[dict[str, Any]] = TypeAdapter(
+    table_type(
+        "Stored",
+        policy=Required[Text],
+        rows=Required[Many[_ROW]],  # type: ignore[valid-type]
+        seconds=Required[list[Number]],
+        state=Required[Annotated[_STATE, AfterValidator(lambda table: _state(table))]],
+    )
+)
 
 
-def read_rows(content: Any, policy: str) -> tuple[list[dict[str, Any]], list[float]]:
-    """Return rows and seconds of a policy.
+def read_stored(content: Any, policy: str) -> tuple[list[dict[str, Any]], list[float], State]:
+    """Return rows, seconds of planning and state of a policy.
 
     Raises
     ------
-    ValueError
-        With what is wrong.
+    InvalidInput
+        With everything that is wrong.
     """
     if not isinstance(content, dict) or content.get("policy") != policy:
-        raise ValueError(f"is no state of the policy {policy}")
-    rows, seconds = content.get("rows"), content.get("seconds")
-    if not isinstance(rows, list) or not rows:
-        raise ValueError("has no rows")
-    for number, row in enumerate(rows):
-        if not isinstance(row, dict) or row.get("policy") != policy or row.get("period") != number:
-            raise ValueError(f"has no row of {policy} for period {number}")
-        for column in COLUMNS:
-            if column.name not in row or not _TYPES[column.type](row[column.name]):
-                raise ValueError(f"has a row without {column.name} for period {number}")
-    return rows, _list(seconds, "seconds", _is_number, len(rows))
+        raise_any([Problem("$", None, f"is no state of the policy {policy}")])
+    problems: list[Problem] = []
+    table = check(_STORED, content, problems)
+    raise_any(problems)
+    assert table is not None
+    rows = content["rows"]  # as they are: 5 and 5.0 are not the same text in a file of rows
+    problems += [
+        Problem(f"rows[{number}]", None, f"is not the row of {policy} for period {number}")
+        for number, row in enumerate(rows)
+        if (row["policy"], row["period"]) != (policy, number)
+    ]
+    problems += _of_length("seconds", table["seconds"], len(rows))
+    raise_any(problems)
+    return rows, table["seconds"], table["state"]
 
 
-def read_state(value: Any) -> State:
-    """Return a state.
-
-    Raises
-    ------
-    ValueError
-        With what is wrong.
-    """
-    value = _table(value, "state")
-    cluster = _cluster(_table(value.get("cluster"), "cluster"))
-    nodes = len(cluster)
-
-    def is_node(number: Any) -> bool:
-        return _is_whole(number) and 0 <= number < nodes
-
-    first = _list(value.get("places"), "places", is_node)
-    deployment = Deployment.whole(np.array(first, dtype=np.int64))
-    if value.get("second") is not None:
-        second = _list(value["second"], "second", is_node, len(first))
-        share = _list(value.get("share"), "share", _is_share, len(first))
-        places = np.column_stack([deployment.node, np.array(second, dtype=np.int64)])
-        deployment = Deployment(places, np.array(share))
-    if value.get("merge") is not None:
-        merge = np.array(_list(value["merge"], "merge", _is_number, nodes))
-        deployment = Deployment(deployment.places, deployment.share, merge)
-    memory = _table(value.get("memory", {}), "memory")
-    for name in memory:
-        _list(memory[name], f"memory.{name}", _is_number)
-    if not _is_number(value.get("start_load")) or not _is_whole(value.get("changed")):
-        raise ValueError("has no start_load or no changed")
-    deployment = replace(deployment, memory=memory)
-    return State(cluster, deployment, value["start_load"], value["changed"])
+def _cluster(table: dict[str, Any]) -> Cluster:
+    ids = table["ids"]
+    problems = [p for n in ("base", "leaving") for p in _of_length(n, table[n], len(ids))]
+    if len(set(ids)) < len(ids):
+        problems.append(Problem("ids", None, "holds a name twice"))
+    if problems:
+        raise Fault(problems=problems)
+    return Cluster(**table)
 
 
-def _cluster(value: dict[str, Any]) -> Cluster:
-    ids = _list(value.get("ids"), "cluster.ids", lambda v: isinstance(v, str))
-    _list(value.get("base"), "cluster.base", lambda v: _is_whole(v) and v >= 0, len(ids))
-    _list(value.get("leaving"), "cluster.leaving", lambda v: isinstance(v, bool), len(ids))
-    if not ids or len(set(ids)) < len(ids) or not _is_whole(value.get("added")):
-        raise ValueError("has no cluster")
-    return Cluster.from_dict(value)
+def _state(table: dict[str, Any]) -> State:
+    cluster, places = table["cluster"], table["places"]
+    second, share, merge = (table.get(name) for name in ("second", "share", "merge"))
+    problems = [
+        Problem(f"{name}[{i}]", node, f"is no node: there are {len(cluster)}")
+        for name, nodes in (("places", places), ("second", second or ()))
+        for i, node in enumerate(nodes)
+        if node >= len(cluster)
+    ]
+    problems += _of_length("merge", merge, len(cluster))
+    problems += _of_length("second", second, len(places))
+    problems += _of_length("share", share, len(places))
+    if (second is None) != (share is None):
+        problems.append(Problem("share", None, "goes with second: both, or neither"))
+    if problems:
+        raise Fault(problems=problems)
+    deployment = Deployment.whole(np.array(places, dtype=np.int64))
+    if second is not None:
+        both = np.column_stack([deployment.node, np.array(second, dtype=np.int64)])
+        deployment = Deployment(both, np.array(share))
+    deployment = replace(
+        deployment,
+        merge=None if merge is None else np.array(merge),
+        memory=table.get("memory", {}),
+    )
+    return State(cluster, deployment, table["start_load"], table["changed"])
 
 
-def _table(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"has no {name}")
-    return value
-
-
-def _list(
-    value: Any, name: str, fits: Callable[[Any], bool], length: int | None = None
-) -> list[Any]:
-    whole = isinstance(value, list) and (length is None or len(value) == length)
-    if not whole or not all(fits(item) for item in value):
-        raise ValueError(f"has no {name}, or a wrong one")
-    return list(value)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53
-
-
-def _is_number(value: Any) -> bool:
-    return _is_whole(value) or (isinstance(value, float) and math.isfinite(value))
-
-
-def _is_share(value: Any) -> bool:
-    return _is_number(value) and 0 <= value <= 1
-
-
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "string": lambda value: isinstance(value, str),
-    "int64": _is_whole,
-    "float64": lambda value: value is None or _is_number(value),
-    "bool": lambda value: value is None or isinstance(value, bool),
-}
+def _of_length(name: str, values: Any, length: int) -> list[Problem]:
+    if values is None or len(values) == length:
+        return []
+    return [Problem(name, None, f"holds {len(values)} values, not {length}")]

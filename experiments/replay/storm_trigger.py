@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.replay.deployment import Deployment, collocated_traffic
-from experiments.replay.policies import ByMethod, Planned, keeps_limits
+from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, read_policy
 from optim.errors import InvalidInput, Problem
-from optim.measures import node_loads
-from optim.registry import Option
+from optim.figures.measures import node_loads
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 OPTIONS = (
     Option("method", "str", "storm-online", "what makes the fresh schedule"),
@@ -144,23 +144,29 @@ def _highest_utilisation(instance: Instance, loads: Any) -> float:
     return float(shares.max())
 
 
-def read_trigger(given: Mapping[str, str], time_limit: float | None = None) -> StormTrigger:
-    """Read a policy's options; those that are not its own go to the scheduler.
+def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None) -> StormTrigger:
+    """Make the policy; options that are not its own go to the scheduler.
 
     Raises
     ------
     InvalidInput
         An unknown option or method, or a value that does not do.
     """
-    from experiments.replay.policies import read_policy
-
-    known = {option.name: option for option in OPTIONS}
-    own = {key: known[key].read(given.get(key, option.default)) for key, option in known.items()}
+    own = {option.name: options[option.name] for option in OPTIONS}
+    rest = [f"{key}={value}" for key, value in options.items() if key not in own]
     method = own.pop("method")
-    rest = [f"{key}={value}" for key, value in given.items() if key not in known]
-    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), 0, time_limit)
+    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
     if not isinstance(planner, ByMethod):
         raise InvalidInput(
             Problem("--policy storm-trigger:method", method, "is no method", "take storm-online")
         )
     return StormTrigger(planner, **own)
+
+
+STORM_TRIGGER = Planner(
+    "storm-trigger",
+    "reschedules on overload, or for less traffic between nodes",
+    make_trigger,
+    OPTIONS,
+    passes_on=True,
+)

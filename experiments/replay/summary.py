@@ -97,7 +97,7 @@ HEADINGS = (
 
 def cells(summary: PolicySummary) -> list[str]:
     """Return a line of the table, under `HEADINGS`."""
-    from experiments.cli.numbers import number, percent
+    from experiments.numbers import number, percent
 
     return [
         summary.policy,

@@ -70,13 +70,12 @@ def _matrix(
 
 def gap_table(findings: Findings, metric: MetricFindings) -> Table:
     """Return the distance to the proven optimum, by case and contestant."""
-    kind: Kind = "gap" if WORDS[metric.name].relative else "points"
     return _matrix(
         findings,
         metric,
         "gaps-by-case",
         "Gap to the proven optimum by case",
-        kind,
+        "gap",
         "Blank where no run has proved the optimum, or the method has no feasible plan.",
         "gap_optimum",
     )
@@ -161,7 +160,7 @@ def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | 
 
 
 def _relative(metric: MetricFindings, status: Record | None, gap: float | None) -> float | None:
-    """Return a gap as a share between 0 and 1, points in relation to the worst plan."""
+    """Return a gap as a share between 0 and 1; a difference in relation to the worst plan's."""
     if gap is None or WORDS[metric.name].relative:
         return gap
     worst = (status or {}).get("worst_gap")
@@ -171,7 +170,7 @@ def _relative(metric: MetricFindings, status: Record | None, gap: float | None) 
 def pair_table(findings: Findings, metric: MetricFindings) -> Table:
     """Return one row a case and contestant, with everything known of it."""
     words = WORDS[metric.name]
-    gap: Kind = "gap" if words.relative else "points"
+    gap: Kind = "gap"
     columns = (
         *_case_columns(findings),
         Column("method", "Method", "name"),

@@ -11,19 +11,19 @@ from experiments.report.formats import first_line
 from experiments.report.opening import VIRTUAL_BEST
 from experiments.report.queries import FAILURES
 from experiments.report.views import UNSUITABLE
-from experiments.report.words import KINDS, OBJECTIVES, VERDICTS, shift_text
+from experiments.report.words import KINDS, OBJECTIVES, VERDICTS, gap_words, shift_text
+from optim.figures import catalogue
 
 if TYPE_CHECKING:
     from experiments.report.findings import Findings, Record
 
 _SHOWN_KEY = 12
-_POINTS = "load_distance"
 
 GAP_TEXT = (
     "Three gaps that are never mixed, each only among runs with the same objective on the same "
     "case: to the best bound that any run proved, to the optimum where some run proved it, and "
-    "to the best plan known. A relative gap is |a − b| / max(|a|, |b|); that of a load distance "
-    "is the difference in points. Means are first over the seeds of a case, then over cases; "
+    "to the best plan known. A gap is |a − b| / max(|a|, |b|) unless its table says otherwise. "
+    "Means are first over the seeds of a case, then over cases; "
     "worst is the worst single run. Blank is unknown."
 )
 
@@ -47,7 +47,7 @@ def gap_section(findings: Findings) -> Section:
 
 def own_gap_table(findings: Findings, objective: str) -> Table:
     """Return the three gaps of the methods that optimise `objective`."""
-    gap: Kind = "points" if objective == _POINTS else "gap"
+    gap: Kind = "gap"
     columns = (
         Column("method", "Method", "name"),
         Column("runs", "Runs", "count", "applicable runs on cases not proven infeasible"),
@@ -87,14 +87,15 @@ def own_gap_table(findings: Findings, objective: str) -> Table:
         )
     )
     name = OBJECTIVES.get(objective, objective)
-    unit = " Gaps in points." if objective == _POINTS else ""
+    figure = catalogue.OBJECTIVES.get(objective)
+    gaps = f" {gap_words(figure)}" if figure and gap_words(figure) else ""
     return Table(
         f"gaps-{slug(objective)}",
         f"Methods that optimise the {name}",
         columns,
         tuple(rows),
         f"Shares are of the runs; “best known” counts plans as good as the best of any run. "
-        f"Time is {shift_text(findings.shift)}.{unit}",
+        f"Time is {shift_text(findings.shift)}.{gaps}",
         last_is_summary=True,
     )
 

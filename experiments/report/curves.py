@@ -12,7 +12,8 @@ from experiments.report.metric_words import WORDS, mark
 from experiments.report.plots import is_wide, line_plot, profile_plot, spread_plot
 from experiments.report.profile import Profile, profiles
 from experiments.report.svg import styles
-from experiments.report.words import OBJECTIVES
+from experiments.report.words import OBJECTIVES, gap_words
+from optim.figures import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ NUMBERS = "The numbers"
 
 _RATIOS = (1.0, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0)
 _TIME_RATIOS = (1.0, 2.0, 5.0, 10.0, 100.0, 1000.0)
-_POINTS = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+_PERCENTS = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 def figure_section(findings: Findings) -> Section:
@@ -90,14 +91,16 @@ def spread_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure 
     if not values:
         return None
     name = words.heading.lower()
-    scale = 100 if words.relative else 1
     if words.relative:
         title, label = f"{words.heading} against the proven optimum", f"{name} (% of the optimum)"
     else:
-        title, label = f"{words.heading} above the proven optimum", f"{name} above it (points)"
+        title, label = (
+            f"{words.heading} above the proven optimum",
+            f"{name} above it (% {words.of_mean})",
+        )
     key = f"{words.slug}-spread"
     shown = {
-        who: [scale * value for value in found]
+        who: [100 * value for value in found]
         for who, found in list(values.items())[: 2 * MOST_LINES]
     }
     return Figure(
@@ -110,7 +113,7 @@ def spread_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure 
 
 
 def _spread_table(key: str, words: MetricWords, values: Mapping[str, Sequence[float]]) -> Table:
-    kind: Kind = "share" if words.relative else "points"
+    kind: Kind = "share" if words.relative else "gap"
     columns = (
         Column("method", "Method", "name"),
         Column("cases", "Cases", "count"),
@@ -147,10 +150,10 @@ def profile_figure(
     if words.relative:
         label, best = f"best known {name} / own", "within this ratio to"
     else:
-        label, best = f"{name} above the best known (points)", "within these points of"
-    table = _profile_table(
-        key, found, _RATIOS if words.relative else _POINTS, points=not words.relative
-    )
+        label = f"{name} above the best known (% {words.of_mean})"
+        best = f"within this part {words.of_mean} of"
+        found = [replace(one, ratios=tuple(100 * r for r in one.ratios)) for one in found]
+    table = _profile_table(key, found, words.relative)
     return Figure(
         key,
         f"Performance profile: {name}",
@@ -173,7 +176,7 @@ def proof_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure |
         key,
         f"Performance profile: time to the proof of the optimal {words.heading.lower()}",
         profile_plot(key, found[:MOST_LINES], style, "time / time of the fastest proof", 1.0),
-        _profile_table(key, found, _TIME_RATIOS),
+        _profile_table(key, found, steps=_TIME_RATIOS),
         f"The share of the {metric.num_proved} cases with a proven optimum that a method proved "
         f"within this ratio to the fastest proof. Only exact methods.{_left_out(found)}",
     )
@@ -186,12 +189,15 @@ def _left_out(found: Sequence[object]) -> str:
 
 
 def _profile_table(
-    key: str, found: Sequence[Profile], steps: Sequence[float], *, points: bool = False
+    key: str, found: Sequence[Profile], relative: bool = True, steps: Sequence[float] = ()
 ) -> Table:
-    sign = "+" if points else "×"
+    steps = steps or (_RATIOS if relative else _PERCENTS)
     columns = (
         Column("method", "Method", "name"),
-        *(Column(f"within_{step:g}", f"{sign}{step:g}", "share") for step in steps),
+        *(
+            Column(f"within_{step:g}", f"×{step:g}" if relative else f"+{step:g} %", "share")
+            for step in steps
+        ),
         Column("any", "at all", "share"),
     )
     rows = [
@@ -204,11 +210,10 @@ def _profile_table(
 def anytime_figure(findings: Findings, objective: str, style: Mapping[str, Style]) -> Figure | None:
     """Return the gap to the best proven bound over time, on one objective."""
     lines: dict[str, list[tuple[float, float | None]]] = {}
-    relative = objective != "load_distance"
     for item in findings.anytime:
         if item["objective_name"] == objective:
             gap = item["gap"]
-            shown = gap if gap is None or not relative else 100 * gap
+            shown = None if gap is None else 100 * gap
             lines.setdefault(item["contestant"], []).append((item["moment"], shown))
     lines = {name: line for name, line in lines.items() if any(gap is not None for _, gap in line)}
     if not lines:
@@ -219,7 +224,8 @@ def anytime_figure(findings: Findings, objective: str, style: Mapping[str, Style
     drawn = {name: [(x, y) for x, y in lines[name] if x >= first] for name in order[:MOST_LINES]}
     name = OBJECTIVES.get(objective, objective)
     key = f"anytime-{slug(objective)}"
-    unit = "%" if relative else "points"
+    found = catalogue.OBJECTIVES.get(objective)
+    told = gap_words(found) if found else ""
     return Figure(
         key,
         f"Gap over time: {name}",
@@ -227,14 +233,14 @@ def anytime_figure(findings: Findings, objective: str, style: Mapping[str, Style
             key,
             drawn,
             style,
-            ("time (s)", f"gap to the best proven bound ({unit})"),
+            ("time (s)", "gap to the best proven bound (%)"),
             steps=True,
             logarithmic=True,
         ),
-        _anytime_table(key, {n: lines[n] for n in order}, relative=relative),
+        _anytime_table(key, {n: lines[n] for n in order}),
         "The gap that at least half of a method's runs have reached after this time, among runs "
         "on cases with a proven bound; a line begins once half of the runs have a plan. Time is "
-        "building and solving.",
+        f"building and solving. {told}".rstrip(),
     )
 
 
@@ -242,21 +248,17 @@ def _settled(line: Sequence[tuple[float, float | None]]) -> float:
     return next(x for x, gap in line if gap == line[-1][1])
 
 
-def _anytime_table(
-    key: str, lines: dict[str, list[tuple[float, float | None]]], *, relative: bool
-) -> Table:
+def _anytime_table(key: str, lines: dict[str, list[tuple[float, float | None]]]) -> Table:
     moments = [x for x, _ in next(iter(lines.values())) if math.log10(x).is_integer()]
-    kind: Kind = "gap" if relative else "points"
     columns = (
         Column("method", "Method", "name"),
-        *(Column(f"after_{x:g}_s", with_unit(x, "duration"), kind) for x in moments),
+        *(Column(f"after_{x:g}_s", with_unit(x, "duration"), "gap") for x in moments),
     )
-    scale = 100 if relative else 1
     rows = []
     for name, line in lines.items():
         at = dict(line)
         gaps = (at[x] for x in moments)
-        rows.append(row(name, *(None if gap is None else gap / scale for gap in gaps)))
+        rows.append(row(name, *(None if gap is None else gap / 100 for gap in gaps)))
     return Table(key, f"{NUMBERS}: gap after", columns, tuple(rows))
 
 
@@ -272,13 +274,12 @@ def size_figure(
     for item in metric.sizes:
         gaps.setdefault(item["contestant"], {})[item["size"]] = item["gap_bound"]
     order = [name for name in rivals if name in gaps]
-    scale = 100 if words.relative else 1
     lines = {
-        name: [(float(s), scale * gaps[name][s] if s in gaps[name] else None) for s in sizes]
+        name: [(float(s), 100 * gaps[name][s] if s in gaps[name] else None) for s in sizes]
         for name in order[:MOST_LINES]
     }
     key = f"{words.slug}-by-size"
-    kind: Kind = "gap" if words.relative else "points"
+    kind: Kind = "gap"
     told = "sizes from one power of two to the next together; " if metric.buckets else ""
     columns = (
         Column("method", "Method", "name"),
@@ -288,7 +289,7 @@ def size_figure(
         ),
     )
     rows = [row(name, *(gaps[name].get(s) for s in sizes)) for name in order]
-    unit = "%" if words.relative else "points"
+    unit = "%" if words.relative else f"% {words.of_mean}"
     return Figure(
         key,
         f"Gap by size: {words.heading.lower()}",

@@ -11,7 +11,9 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["text", "count", "share", "gap", "points", "number", "duration", "name"]
+from experiments import numbers
+
+Kind = Literal["text", "name"] | numbers.Kind
 Value = str | int | float | None
 
 MOST_ROWS = 1000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.report import queries
 from experiments.report.queries import ask
-from experiments.report.views import METRICS
+from experiments.report.views import COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from experiments.report.labels import Labels
     from experiments.report.queries import Rows
+    from optim.figures.figure import Figure
 
 Record = dict[str, Any]
 
@@ -117,7 +118,7 @@ def gather(spark: SparkSession, labels: Labels) -> Findings:
     shift = time_shift(sweep["median_seconds"])
     buckets = ask(spark, queries.NUM_SIZES)[0]["sizes"] > _MOST_SIZES
     moments = json.dumps(time_grid(sweep["least_seconds"], sweep["most_seconds"]))
-    metrics = (_metric(spark, name, shift, buckets) for name in METRICS)
+    metrics = (_metric(spark, figure, shift, buckets) for figure in COMPARED)
     return Findings(
         labels=labels,
         sweep=sweep,
@@ -172,14 +173,17 @@ def time_grid(least: float | None, most: float | None) -> list[float]:
     return [float(f"{10 ** (step / _MOMENTS_PER_DECADE):.6g}") for step in steps]
 
 
-def _metric(spark: SparkSession, name: str, shift: float, buckets: bool) -> MetricFindings | None:
+def _metric(
+    spark: SparkSession, figure: Figure, shift: float, buckets: bool
+) -> MetricFindings | None:
     """Ask about one metric; None when there is nothing to compare.
 
-    Any plan with traffic has a collocation worth comparing; the load distance is shown where a
-    run has proved a bound on it.
+    Any plan with traffic has a collocation worth comparing; what is no part of a whole, as the load
+    distance, is shown where a run has proved a bound on it.
     """
+    name = figure.name
     status = _by(ask(spark, queries.METRIC_STATUS, metric=name), "problem")
-    needed = "best_bound" if name == "load_distance" else "total_traffic"
+    needed = "total_traffic" if figure.shown_as else "best_bound"
     if not any(
         row[needed] is not None and row["best_known"] is not None for row in status.values()
     ):
@@ -188,7 +192,7 @@ def _metric(spark: SparkSession, name: str, shift: float, buckets: bool) -> Metr
     profiled = ask(spark, queries.NUM_PROFILED, metric=name)[0]
     return MetricFindings(
         name=name,
-        sense=METRICS[name],
+        sense=str(figure.sense),
         status=status,
         cells={(row["contestant"], row["problem"]): row for row in cells},
         contestants=_by(ask(spark, queries.METRIC_CONTESTANTS, metric=name), "contestant"),

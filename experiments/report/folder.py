@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.sweep.row import COLUMNS, REQUIRED
+from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, REQUIRED
 from experiments.sweep.store import ResultFolder
 from optim.errors import InvalidInput, Problem
 
@@ -54,7 +54,7 @@ def _check_file(path: Path) -> int:
     except (pa.ArrowException, OSError) as error:
         reason = f"cannot be read as Parquet: {_first_line(error)}"
         raise _refused(path, reason, _REMEDY) from None
-    missing = [name for name in COLUMNS if name not in names]
+    missing = [name for name in COLUMNS if name not in names and name not in FIGURE_COLUMNS]
     if missing:
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         reason = f"lacks columns of a sweep's rows: {', '.join(missing[:_SHOWN])}{more}"

@@ -21,7 +21,7 @@ _RUN = "struct(contestant, seed, run_key, instance)"
 
 DISAGREEING_OPTIMA = f"""
 WITH proved AS (
-  SELECT problem, objective_name, sense, objective, {_RUN} AS run FROM claims
+  SELECT problem, objective_name, sense, objective, sizes, {_RUN} AS run FROM claims
   WHERE proved AND objective IS NOT NULL),
 best AS (
   SELECT problem, objective_name,
@@ -32,17 +32,17 @@ SELECT p.problem, p.objective_name, p.run AS first, p.objective AS first_value,
   best.run AS second, best.objective AS second_value
 FROM proved p JOIN best USING (problem, objective_name)
 WHERE abs(p.objective - best.objective)
-  > tolerance(objective_name, p.objective, best.objective)
+  > tolerance(objective_name, p.objective, best.objective, p.sizes)
 ORDER BY problem, objective_name, first
 """
 """Each proven optimum against the best of them."""
 
 BEATEN_BOUNDS = f"""
 WITH plans AS (
-  SELECT problem, objective_name, objective AS value, {_RUN} AS run FROM claims
+  SELECT problem, objective_name, objective AS value, sizes, {_RUN} AS run FROM claims
   WHERE objective IS NOT NULL
   UNION
-  SELECT problem, metric, value, {_RUN} FROM measured WHERE value IS NOT NULL),
+  SELECT problem, metric, value, sizes, {_RUN} FROM measured WHERE value IS NOT NULL),
 bounds AS (
   SELECT problem, objective_name, min(sense) AS sense,
     CASE min(sense) WHEN 'max' THEN min_by(struct(bound, run), struct(bound, run))
@@ -52,7 +52,7 @@ bounds AS (
 SELECT p.problem, p.objective_name, p.run AS first, p.value AS first_value,
   tightest.run AS second, tightest.bound AS second_value
 FROM plans p JOIN bounds USING (problem, objective_name)
-WHERE beats(sense, objective_name, p.value, tightest.bound)
+WHERE beats(objective_name, p.value, tightest.bound, p.sizes)
 ORDER BY problem, objective_name, first
 """
 """Every feasible plan, measured by any objective, against the tightest bound proved on it."""
@@ -71,7 +71,7 @@ LOOSE_OPTIMA = f"""
 SELECT problem, objective_name, {_RUN} AS first, objective AS first_value,
   {_RUN} AS second, bound AS second_value
 FROM claims
-WHERE proved AND abs(objective - bound) > tolerance(objective_name, objective, bound)
+WHERE proved AND abs(objective - bound) > tolerance(objective_name, objective, bound, sizes)
 ORDER BY problem, objective_name, first
 """
 """Runs that claim a proven optimum away from their own bound."""
@@ -119,8 +119,8 @@ class ContradictoryRuns(StreamplaceError):
 def grade(spark: SparkSession) -> None:
     """Compare all runs in the views with each other.
 
-    A feasible plan may not beat a bound of the same problem and objective by more than 1e-6
-    relative (load distance: 0.001 points); proven optima may not differ by more; a problem proven
+    A feasible plan may not beat a bound of the same problem and objective by more than rounding
+    (`Figure.tolerance`); proven optima may not differ by more; a problem proven
     infeasible may have no feasible plan; and a proven optimum meets its own bound.
 
     Raises

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from experiments.report.views import COMPARED
+from experiments.report.words import gap_words
+from optim.figures.catalogue import BY_NAME, FIGURES
+
 if TYPE_CHECKING:
     from experiments.report.document import Kind
     from experiments.report.findings import Findings, MetricFindings
+    from optim.figures.figure import Figure
 
 OTHER = "†"
 """Marks a method that optimises something else than what it is measured by."""
@@ -30,9 +35,12 @@ class MetricWords:
     same
         Objectives that come to the same as optimising it.
     relative
-        Whether plans are told as a share of the optimum, rather than as points above it.
+        Whether plans are told as a share of the optimum, rather than by how much they are above
+        it, as a share of the figure's reference.
     limit
         Sign before a bound.
+    of_mean
+        What gaps are a share of, where they are not relative: ``of the mean load``.
     """
 
     slug: str
@@ -44,39 +52,32 @@ class MetricWords:
     same: frozenset[str]
     relative: bool
     limit: str
+    of_mean: str
 
 
-WORDS = {
-    "imc_gain": MetricWords(
-        slug="collocation",
-        title="How much traffic stays inside the nodes",
-        text=(
-            "Collocation is the share of the traffic between tasks that meets on one node and "
-            "never crosses the network: more is better. Every feasible plan can be measured by "
-            "it, whatever its method optimises, and set against the proven optimum of the case."
-        ),
-        heading="Collocation",
-        value="collocation_factor",
-        kind="share",
-        same=frozenset({"imc_gain", "internode_traffic"}),
-        relative=True,
-        limit="≤",
-    ),
-    "load_distance": MetricWords(
-        slug="load-distance",
-        title="How evenly the load is spread",
-        text=(
-            "Load distance is the largest deviation of a node from its share of the load, in "
-            "points of the first resource: less is better. Gaps are differences in points."
-        ),
-        heading="Load distance",
-        value="value",
-        kind="points",
-        same=frozenset({"load_distance"}),
-        relative=False,
-        limit="≥",
-    ),
-}
+def _words(figure: Figure) -> MetricWords:
+    shown = BY_NAME[figure.shown_as or figure.name]
+    heading = shown.label.capitalize()
+    better = "more" if figure.sense == "max" else "less"
+    text = (
+        f"{heading} is the {shown.words}: {better} is better. Every feasible plan can be measured "
+        "by it, whatever its method optimises, and set against the proven optimum of the case."
+    )
+    return MetricWords(
+        slug=shown.label.replace(" ", "-"),
+        title=figure.question,
+        text=f"{text} {gap_words(figure)}".strip(),
+        heading=heading,
+        value=figure.shown_as or "value",
+        kind="share" if shown.unit == "share" else "points",
+        same=frozenset(f.name for f in FIGURES if figure.name in (f.name, f.same_as)),
+        relative=not figure.percent,
+        limit="≤" if figure.sense == "max" else "≥",
+        of_mean=f"of the {BY_NAME[figure.reference].label}" if figure.reference else "",
+    )
+
+
+WORDS = {figure.name: _words(figure) for figure in COMPARED}
 
 
 def mark(findings: Findings, metric: MetricFindings, contestant: str) -> str:

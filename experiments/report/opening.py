@@ -97,8 +97,8 @@ def _reference_columns(words: MetricWords) -> tuple[Column, Column]:
             Column("worst_of_optimum", "worst", "share"),
         )
     return (
-        Column("above_optimum", "Above proven optimum, mean", "points"),
-        Column("worst_above_optimum", "worst", "points"),
+        Column("above_optimum", "Above proven optimum, mean", "gap"),
+        Column("worst_above_optimum", "worst", "gap"),
     )
 
 

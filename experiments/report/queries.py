@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from experiments.report.gap_sql import PERCENT
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -65,7 +67,7 @@ SELECT contestant, min(method) AS method, min(family) AS family, min(kind) AS ki
   {_count("verdict = 'no plan' AND none_exists", "none_exists")},
   {_count("verdict = 'not applicable'", "not_applicable")},
   {", ".join(_count(f"verdict = '{name}'", name) for name in FAILURES)},
-  {_count("repaired", "repaired")},
+  {_count("repaired", "repaired")}, {_count("has_plan AND NOT drained", "undrained")},
   {shifted_mean("CASE WHEN outcome = 'ok' THEN seconds END")} AS seconds,
   max(CASE WHEN outcome = 'ok' THEN seconds END) AS most_seconds
 FROM judged GROUP BY contestant ORDER BY contestant
@@ -104,8 +106,8 @@ ORDER BY objective_name, contestant
 OWN_VIRTUAL_BEST = f"""
 WITH best AS (
   SELECT objective_name, problem, min(seconds) FILTER (WHERE is_best) AS seconds,
-    gap_of(objective_name, max(best_known), max(best_bound)) AS gap_bound,
-    gap_of(objective_name, max(best_known), max(optimum)) AS gap_optimum,
+    gap_share(objective_name, max(best_known), max(best_bound), max(sizes)) AS gap_bound,
+    gap_share(objective_name, max(best_known), max(optimum), max(sizes)) AS gap_optimum,
     count_if(verdict = 'proved optimal') > 0 AS proved, count_if(has_plan) > 0 AS has_plan
   FROM compared WHERE NOT none_exists AND verdict <> 'not applicable'
   GROUP BY objective_name, problem)
@@ -162,12 +164,12 @@ METRIC_BEST = f"""
 WITH best AS (
   SELECT problem, max(best_known) AS value, max(optimum) AS optimum, max(best_bound) AS bound,
     max(collocation_factor) FILTER (WHERE is_best) AS collocation_factor,
-    min(seconds) FILTER (WHERE is_best) AS seconds, max(metric) AS metric
+    min(seconds) FILTER (WHERE is_best) AS seconds, max(metric) AS metric, max(sizes) AS sizes
   FROM evaluated WHERE metric = :metric AND NOT none_exists AND verdict <> 'not applicable'
   GROUP BY problem)
 SELECT {mean("value")} AS value, {mean("collocation_factor")} AS collocation_factor,
-  {mean("gap_of(metric, value, optimum)")} AS gap_optimum,
-  max(gap_of(metric, value, optimum)) AS worst_gap_optimum,
+  {mean("gap_share(metric, value, optimum, sizes)")} AS gap_optimum,
+  max(gap_share(metric, value, optimum, sizes)) AS worst_gap_optimum,
   {mean("share_of(value, optimum)")} AS of_optimum,
   min(share_of(value, optimum)) AS worst_of_optimum,
   {shifted_mean("seconds")} AS seconds, count(value) AS plans, count(*) AS runs,
@@ -176,18 +178,18 @@ FROM best
 """
 """The virtual best of a metric: on each case the best plan of any contestant."""
 
-RATIOS = """
+RATIOS = f"""
 WITH graded AS (
   SELECT contestant, problem, count(*) OVER (PARTITION BY contestant, problem) AS tries,
     CASE WHEN value IS NULL THEN NULL
-      WHEN metric = 'load_distance' THEN value - best_known
+      WHEN metric IN ({PERCENT}) THEN gap_share(metric, value, best_known, sizes)
       WHEN best_known = value THEN 1D WHEN value <= 0 THEN NULL
       ELSE best_known / value END AS ratio
   FROM evaluated WHERE metric = :metric AND best_known IS NOT NULL)
 SELECT contestant, ratio, tries, count(*) AS runs FROM graded WHERE ratio IS NOT NULL
 GROUP BY contestant, ratio, tries ORDER BY contestant, ratio, tries
 """
-"""How far each plan is from the best known: ratio, or points for the load distance."""
+"""How far each plan is from the best known: ratio, or gap where that is a difference."""
 
 PROOF_RATIOS = """
 WITH proofs AS (
@@ -212,7 +214,7 @@ FROM evaluated WHERE metric = :metric AND best_known IS NOT NULL
 ANYTIME = """
 WITH moments AS (SELECT explode(from_json(:moments, 'array<double>')) AS moment),
 events AS (
-  SELECT contestant, objective_name, best_bound,
+  SELECT contestant, objective_name, best_bound, sizes,
     concat(
       filter(coalesce(trace, array()),
         e -> has_plan AND e.incumbent IS NOT NULL AND e.seconds <= seconds),
@@ -221,11 +223,12 @@ events AS (
   FROM compared
   WHERE NOT none_exists AND best_bound IS NOT NULL AND verdict <> 'not applicable'),
 states AS (
-  SELECT contestant, objective_name, moment, best_bound,
+  SELECT contestant, objective_name, moment, best_bound, sizes,
     try_element_at(filter(events, e -> e.seconds <= moment), -1).incumbent AS incumbent
   FROM events CROSS JOIN moments),
 gaps AS (
-  SELECT *, coalesce(gap_of(objective_name, incumbent, best_bound), double('Infinity')) AS gap
+  SELECT *, coalesce(gap_share(objective_name, incumbent, best_bound, sizes),
+    double('Infinity')) AS gap
   FROM states)
 SELECT objective_name, contestant, moment, count(*) AS runs,
   nullif(element_at(array_sort(collect_list(gap)), CAST(ceil(count(*) / 2) AS INT)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.numbers import plural
 from experiments.report.formats import with_unit
 from experiments.report.metric_words import WORDS
 
@@ -16,7 +17,7 @@ _NAMED = 4
 
 def summarise(findings: Findings) -> tuple[str, ...]:
     """Return the sentences: how much was run, what is proved, who reaches what, what failed."""
-    sentences = [_size(findings)]
+    sentences = [_undrained(findings), _size(findings)]
     sentences += [_state(findings, metric) for metric in findings.metrics]
     for metric in findings.metrics:
         sentences += _reached(findings, metric)
@@ -24,9 +25,15 @@ def summarise(findings: Findings) -> tuple[str, ...]:
     return tuple(sentence for sentence in sentences if sentence)
 
 
-def plural(count: int, word: str) -> str:
-    """Return a count with its word."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+def _undrained(findings: Findings) -> str:
+    """Say, before all else, which plans leave tasks on nodes that are to be emptied."""
+    left = {name: item["undrained"] for name, item in findings.contestants.items()}
+    told = [f"{name} ({count})" for name, count in left.items() if count]
+    if not told:
+        return ""
+    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    plans = plural(sum(left.values()), "plan")
+    return f"Not drained: {plans} with tasks on leaving nodes, of {', '.join(told[:_NAMED])}{more}."
 
 
 def _size(findings: Findings) -> str:
@@ -100,9 +107,9 @@ def _reached(findings: Findings, metric: MetricFindings) -> list[str]:
         reach = f"{first} reaches {_text(found['of_optimum'], 'share')} of the proven optimum"
         worst = _text(found["worst_of_optimum"], "share")
     else:
-        points = _text(found["gap_optimum"], "points")
-        reach = f"{first} stays {points} points above the proven optimum"
-        worst = _text(found["worst_gap_optimum"], "points")
+        above = _text(found["gap_optimum"], "gap")
+        reach = f"{first} stays {above} {words.of_mean} above the proven optimum"
+        worst = _text(found["worst_gap_optimum"], "gap")
     parts = [f"{reach} on average (worst {worst}){_in_time(findings, first)}"]
     parts += [f"{name} {_short(metric, name)}{_in_time(findings, name)}" for name in others]
     return [f"{words.heading}: {'; '.join(parts)}."]
@@ -119,7 +126,7 @@ def _short(metric: MetricFindings, name: str) -> str:
     found = metric.contestants[name]
     if WORDS[metric.name].relative:
         return _text(found["of_optimum"], "share")
-    return f"{_text(found['gap_optimum'], 'points')} points above"
+    return f"{_text(found['gap_optimum'], 'gap')} above"
 
 
 def _text(value: float | None, kind: Kind) -> str:

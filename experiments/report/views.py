@@ -1,7 +1,8 @@
 """The SQL views that every question of the report is asked of.
 
 ``sweep_rows``  the rows as stored, without results
-``runs``        one row a run: contestant, problem, verdict, method time; broken numbers unknown
+``runs``        one row a run: contestant, problem, verdict, method time, the sizes that gaps are
+                seen against; broken numbers unknown
 ``judged``      runs, with whether their problem is proven infeasible
 ``reference``   per problem and objective: best proven bound, proven optimum, best known
 ``compared``    judged runs of methods with an objective, with the three gaps on it
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.report.gap_sql import FUNCTIONS, SIZES
 from experiments.report.labels import (
     Labels,
     case_factors,
@@ -20,45 +22,16 @@ from experiments.report.labels import (
     read_labels,
     setting_factors,
 )
+from optim.figures.catalogue import FIGURES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-POINTS_TOLERANCE = 0.001
-"""Two load distances this close (in points) count as the same."""
-RELATIVE_TOLERANCE = 1e-6
-"""Other objectives this close relative to the larger one count as the same."""
-ABSOLUTE_NOISE = 1e-9
-"""Rounding noise around zero, where nothing is relative."""
-
 UNSUITABLE = "^(unsuitable|UnsuitableMethod): "
 """How the error of a run begins whose method said that it does not suit the instance."""
 
-METRICS = {"imc_gain": "max", "load_distance": "min"}
-"""What every feasible plan is measured by, whatever its method optimises; with its sense."""
-
-FUNCTIONS = (
-    """CREATE OR REPLACE TEMPORARY FUNCTION finite(x DOUBLE) RETURNS DOUBLE
-       RETURN CASE WHEN isnan(x) OR abs(x) = double('Infinity') THEN NULL ELSE x END""",
-    f"""CREATE OR REPLACE TEMPORARY FUNCTION tolerance(name STRING, a DOUBLE, b DOUBLE)
-       RETURNS DOUBLE
-       RETURN CASE WHEN name = 'load_distance' THEN {POINTS_TOLERANCE}D
-         ELSE {RELATIVE_TOLERANCE}D * greatest(abs(a), abs(b)) + {ABSOLUTE_NOISE}D END""",
-    """CREATE OR REPLACE TEMPORARY FUNCTION gap_of(name STRING, a DOUBLE, b DOUBLE)
-       RETURNS DOUBLE
-       RETURN CASE WHEN a IS NULL OR b IS NULL THEN NULL
-         WHEN name = 'load_distance' THEN abs(a - b)
-         WHEN a = 0 AND b = 0 THEN 0D
-         ELSE abs(a - b) / greatest(abs(a), abs(b)) END""",
-    """CREATE OR REPLACE TEMPORARY FUNCTION share_of(value DOUBLE, optimum DOUBLE)
-       RETURNS DOUBLE
-       RETURN CASE WHEN optimum = 0 AND value = 0 THEN 1D ELSE value / nullif(optimum, 0) END""",
-    """CREATE OR REPLACE TEMPORARY FUNCTION beats(
-         sense STRING, name STRING, value DOUBLE, bound DOUBLE) RETURNS BOOLEAN
-       RETURN CASE sense WHEN 'max' THEN value > bound + tolerance(name, value, bound)
-         WHEN 'min' THEN value < bound - tolerance(name, value, bound) END""",
-)
-"""The definitions of gap and tolerance, once."""
+COMPARED = tuple(figure for figure in FIGURES if figure.question)
+"""What every feasible plan is measured by, whatever its method optimises."""
 
 _RUNS = """
 WITH ready AS (
@@ -74,8 +47,7 @@ SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
   host, versions, started_at, outcome, error, exit_code, termination, feasible, repaired,
   objective_name, sense, bound_of, trace, coalesce(limits, '') AS ignored,
   finite(objective) AS objective, finite(bound) AS bound,
-  finite(imc_gain) AS imc_gain, finite(total_traffic) AS total_traffic,
-  finite(collocation_factor) AS collocation_factor, finite(load_distance) AS load_distance,
+  drained, {figures},
   finite(time_total) AS time_total,
   coalesce(finite(time_build), 0D) + finite(time_solve) AS seconds,
   CASE WHEN limits <> '' THEN concat(instance_sha256, ' without ', limits)
@@ -96,6 +68,10 @@ FROM ready JOIN solvers USING (method_label)
 """
 
 _VIEWS = {
+    # an instance has its sizes whatever became of a run, and whichever version wrote the row
+    "runs": """
+SELECT *, named_struct({sizes}) AS sizes FROM runs_read
+""",
     "infeasible_problems": """
 SELECT problem, sort_array(collect_set(contestant)) AS infeasible_by
 FROM runs WHERE verdict = 'proven infeasible' GROUP BY problem
@@ -111,7 +87,7 @@ FROM runs r LEFT JOIN infeasible_problems USING (problem)
     "claims": """
 SELECT problem, objective_name, sense, contestant, seed, run_key, instance,
   verdict = 'proved optimal' AS proved,
-  CASE WHEN verdict IN ('proved optimal', 'plan') THEN objective END AS objective,
+  CASE WHEN verdict IN ('proved optimal', 'plan') THEN objective END AS objective, sizes,
   CASE WHEN bound_of = 'problem' AND verdict <> 'error' THEN bound
     WHEN bound IS NULL AND verdict = 'proved optimal' THEN objective END AS bound
 FROM runs
@@ -132,11 +108,11 @@ FROM claims GROUP BY problem, objective_name
 """,
     "compared": """
 SELECT j.*, best_bound, optimum, best_known,
-  CASE WHEN has_plan THEN gap_of(objective_name, objective, best_bound) END AS gap_bound,
-  CASE WHEN has_plan THEN gap_of(objective_name, objective, optimum) END AS gap_optimum,
-  CASE WHEN has_plan THEN gap_of(objective_name, objective, best_known) END AS gap_known,
+  CASE WHEN has_plan THEN gap_share(objective_name, objective, best_bound, sizes) END AS gap_bound,
+  CASE WHEN has_plan THEN gap_share(objective_name, objective, optimum, sizes) END AS gap_optimum,
+  CASE WHEN has_plan THEN gap_share(objective_name, objective, best_known, sizes) END AS gap_known,
   has_plan AND abs(objective - best_known)
-    <= tolerance(objective_name, objective, best_known) AS is_best
+    <= tolerance(objective_name, objective, best_known, sizes) AS is_best
 FROM judged j LEFT JOIN reference USING (problem, objective_name)
 WHERE objective_name IS NOT NULL
 """,
@@ -151,11 +127,11 @@ FROM measured GROUP BY problem, metric
 """,
     "evaluated": """
 SELECT m.*, r.best_bound, r.bound_by, r.optimum, r.proved_by, b.best_known,
-  gap_of(m.metric, value, r.best_bound) AS gap_bound,
-  gap_of(m.metric, value, r.optimum) AS gap_optimum,
-  gap_of(m.metric, value, b.best_known) AS gap_known,
+  gap_share(m.metric, value, r.best_bound, sizes) AS gap_bound,
+  gap_share(m.metric, value, r.optimum, sizes) AS gap_optimum,
+  gap_share(m.metric, value, b.best_known, sizes) AS gap_known,
   share_of(value, r.optimum) AS of_optimum,
-  abs(value - b.best_known) <= tolerance(m.metric, value, b.best_known) AS is_best
+  abs(value - b.best_known) <= tolerance(m.metric, value, b.best_known, sizes) AS is_best
 FROM measured m
 LEFT JOIN reference r ON r.problem = m.problem AND r.objective_name = m.metric
 LEFT JOIN best_measured b ON b.problem = m.problem AND b.metric = m.metric
@@ -163,7 +139,7 @@ LEFT JOIN best_measured b ON b.problem = m.problem AND b.metric = m.metric
 }
 
 
-_KEPT = ("judged", "claims", "measured", "compared", "evaluated")
+_KEPT = ("runs", "judged", "claims", "measured", "compared", "evaluated")
 """Views that are asked often: computed once, and short plans for what builds on them."""
 
 _SETTINGS = {
@@ -206,13 +182,15 @@ def define_views(spark: SparkSession, rows: DataFrame) -> Labels:
     of_case = case_factors(spark, names)
     settings = [name for name in setting_factors(spark, names) if name not in of_case]
     expression, args = contestant_expression(settings)
-    runs = spark.sql(
-        _RUNS.format(contestant=expression, unsuitable=UNSUITABLE), args
-    ).localCheckpoint()
-    runs.createOrReplaceTempView("runs")
-    metrics = ", ".join(f"'{name}', '{sense}', {name}" for name, sense in METRICS.items())
+    figures = dict.fromkeys(name for f in COMPARED for name in (f.name, f.shown_as) if name)
+    shown = ", ".join(f"finite({name}) AS {name}" for name in figures | dict.fromkeys(SIZES))
+    spark.sql(
+        _RUNS.format(contestant=expression, unsuitable=UNSUITABLE, figures=shown), args
+    ).localCheckpoint().createOrReplaceTempView("runs_read")
+    metrics = ", ".join(f"'{f.name}', '{f.sense}', {f.name}" for f in COMPARED)
+    sizes = ", ".join(f"'{name}', max({name}) OVER (PARTITION BY problem)" for name in SIZES)
     for name, text in _VIEWS.items():
-        filled = text.format(num_metrics=len(METRICS), metrics=metrics)
+        filled = text.format(num_metrics=len(COMPARED), metrics=metrics, sizes=sizes)
         view = spark.sql(filled)
         (view.localCheckpoint() if name in _KEPT else view).createOrReplaceTempView(name)
-    return read_labels(spark, runs, of_case)
+    return read_labels(spark, spark.table("runs"), of_case)

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from optim.figures.catalogue import BY_NAME
+
+if TYPE_CHECKING:
+    from optim.figures.figure import Figure
+
 KINDS = {"exact": "exact", "heuristic": "heuristic", "search": "search"}
 
 OBJECTIVES: dict[str | None, str] = {
-    "imc_gain": "collocation",
-    "internode_traffic": "inter-node traffic",
-    "load_distance": "load distance",
     None: "",
+    **{figure.name: figure.label for figure in BY_NAME.values() if figure.sense},
 }
+
+
+def gap_words(figure: Figure) -> str:
+    """Say what gaps are, where they are not relative; else nothing."""
+    if not figure.percent or figure.reference is None:
+        return ""
+    return f"Gaps are differences in percent of the {BY_NAME[figure.reference].label}."
+
 
 VERDICTS = {
     "proved optimal": "proved optimal",

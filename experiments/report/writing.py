@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.report.html import to_html
 from experiments.report.text import to_csv, to_markdown
 from optim.errors import InvalidInput, Problem
-from optim.files import write_atomic
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from experiments.report.document import Report, Table

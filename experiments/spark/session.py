@@ -112,6 +112,8 @@ def settings(
     if local is not None or _LOOPBACK.match(master):
         found["spark.driver.host"] = "127.0.0.1"
         found["spark.driver.bindAddress"] = "127.0.0.1"
+    if local is not None:
+        found["spark.python.daemon.module"] = "streamplace.spark_daemon"
     if quick:
         found["spark.driver.extraJavaOptions"] = QUICK_START
     return found | dict(config or {})

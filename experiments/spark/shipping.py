@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path, PurePosixPath
 
 DISTRIBUTION = "streamplace"
-PACKAGES = ("experiments", "formulations", "heuristics", "optim")
+PACKAGES = ("experiments", "formulations", "heuristics", "optim", "streamplace")
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
 _METADATA_FILES = ("METADATA", "entry_points.txt")

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from experiments.sweep.checking import Checker
     from experiments.sweep.spec import Generate, Spec
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 GENERATORS = "experiments.generators"
 MAX_INSTANCES = 100_000
@@ -74,7 +73,7 @@ class Prepared:
         return zlib.decompress(self.packed)
 
 
-def find_files(checker: Checker, spec: Spec) -> list[Path]:
+def find_files(problems: list[Problem], spec: Spec) -> list[Path]:
     """Return the files that the globs match, each once, sorted within a glob."""
     found: dict[Path, Path] = {}
     for i, pattern in enumerate(spec.files):
@@ -86,11 +85,13 @@ def find_files(checker: Checker, spec: Spec) -> list[Path]:
         ]
         if not matched:
             remedy = f"paths are relative to {spec.base.resolve()}"
-            checker.add(path, pattern, "matches no .json or .json.gz file", remedy)
+            problems.append(Problem(path, pattern, "matches no .json or .json.gz file", remedy))
         for file in matched:
             found.setdefault(file.resolve(), file)
     if len(found) > MAX_INSTANCES:
-        checker.add("instances.files", None, f"matches more than {MAX_INSTANCES} files")
+        problems.append(
+            Problem("instances.files", None, f"matches more than {MAX_INSTANCES} files")
+        )
     return list(found.values())
 
 
@@ -105,16 +106,19 @@ def count_generated(generators: Sequence[Generate]) -> int:
     return total
 
 
-def find_generator(checker: Checker, generators: Sequence[Generate]) -> Callable[..., Any] | None:
+def find_generator(
+    problems: list[Problem], generators: Sequence[Generate]
+) -> Callable[..., Any] | None:
     """Return ``generate(kind, *, seed, **parameters) -> Instance``, or note that there is none."""
     if not generators:
         return None
     try:
         found: Callable[..., Any] = importlib.import_module(GENERATORS).generate
     except (ImportError, AttributeError):
-        for entry in generators:
+        for i, entry in enumerate(generators):
             reason = "cannot be generated: this version has no generators"
-            checker.add(f"{entry.path}.kind", entry.kind, reason, "name files instead")
+            path = f"instances.generate[{i}].kind"
+            problems.append(Problem(path, entry.kind, reason, "name files instead"))
         return None
     return found
 
@@ -130,17 +134,19 @@ def load_instances(spec: Spec, files: Sequence[Path], generate: Any) -> list[Pre
     problems: list[Problem] = []
     loaded: list[tuple[Instance, str, dict[str, str]]] = []
     for file in files:
-        from optim.instance import Instance
+        from optim.format.instance import Instance
 
         try:
             loaded.append((Instance.load(file), _stem(file), {}))
         except InvalidInput as error:
             problems += [_located(problem, str(file)) for problem in error.problems]
-    for entry in spec.generators:
+    for i, entry in enumerate(spec.generators):
         try:
             loaded += _generated(entry, generate)
         except InvalidInput as error:
-            problems += [_located(problem, entry.path) for problem in error.problems]
+            problems += [
+                _located(problem, f"instances.generate[{i}]") for problem in error.problems
+            ]
     if problems:
         raise InvalidInput(problems, spec.source)
     return _named(loaded)
@@ -195,8 +201,8 @@ def vary(base: Prepared, variations: Sequence[tuple[Variation, Any]]) -> Prepare
     """
     if not variations:
         return base
-    from optim.instance import Instance
-    from optim.reading import parse_json
+    from optim.format.instance import Instance
+    from optim.format.read import parse_json
 
     varied = Instance.from_dict(apply_all(parse_json(base.text()), variations))
     told = ", ".join(f"{variation.name}={as_text(value)}" for variation, value in variations)

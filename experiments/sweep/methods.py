@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Required
 
-from experiments.sweep.spec import OPTION_PREFIX
+from pydantic import AfterValidator, BeforeValidator, WrapValidator
+
+from experiments.documents import OneOrMany, Scalar, Text, is_many, table_type
+from experiments.sweep.settings import TYPES, Name
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from experiments.sweep.checking import Checker
-    from optim.registry import Method
+    from optim.methods.registry import Method
 
-LABELLED = ("warm_start", "repair", "ignore")
+OPTION_PREFIX = "option."
+"""What the names of factors that are options of methods start with."""
+
+LABELLED = ("objective", "warm_start", "repair", "ignore")
 """Settings that change what a method does so much that its label shows them where they vary."""
 
 
@@ -65,6 +70,7 @@ class Card:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     takes_warm_start: bool = True
     known: bool = False
+    chooses_objective: bool = True
 
     @classmethod
     def of(cls, method: Method) -> Card:
@@ -78,12 +84,16 @@ class Card:
             {option.name: option.default for option in method.options},
             method.takes_warm_start,
             known=True,
+            chooses_objective=len(method.objectives) > 1
+            or any(option.name == "objective" for option in method.options),
         )
 
     def uses(self, factor: str) -> bool:
         """Tell whether a factor of the matrix makes a difference to the method."""
         if factor == "warm_start":
             return self.takes_warm_start
+        if factor == "objective":
+            return self.chooses_objective
         if self.known and factor == "solver":
             return bool(self.solvers)
         if self.known and factor.startswith(OPTION_PREFIX):
@@ -99,7 +109,7 @@ def look_up(name: str) -> Method:
     InvalidInput
         There is none of that name, or its module does not import.
     """
-    from optim.registry import get_method
+    from optim.methods.registry import get_method
 
     try:
         return get_method(name)
@@ -108,50 +118,44 @@ def look_up(name: str) -> Method:
         raise InvalidInput(Problem("method", name, reason, "install what it needs")) from None
 
 
-def read_entries(checker: Checker, value: Any, path: str, names: Mapping[str, Any]) -> list[Any]:
-    """Read one item of ``matrix.method``: a name or a table; lists of options multiply.
-
-    Parameters
-    ----------
-    names
-        Readers of the settings that a table may hold, by name: (value, path) -> value.
-    """
-    if isinstance(value, str):
-        name = checker.text(value, path)
-        return [MethodEntry(name)] if name else []
-    table = checker.table(value, path)
-    if table is None:
-        return []
-    checker.keys(table, path, ("method", "label", "options", "solver", *names))
-    if "method" not in table:
-        checker.add(path, None, "names no method", 'write {method = "…"}')
-        return []
-    name = checker.text(table["method"], f"{path}.method")
-    label = checker.text(table["label"], f"{path}.label") if "label" in table else None
-    solvers = _solvers(checker, table.get("solver", []), f"{path}.solver")
-    settings = {k: names[k](table[k], f"{path}.{k}") for k in names if k in table}
-    options = checker.table(table.get("options", {}), f"{path}.options") or {}
-    lists = {k: _option_values(checker, v, f"{path}.options.{k}") for k, v in options.items()}
-    varied = tuple(k for k, v in options.items() if isinstance(v, list))
-    return [
-        MethodEntry(name, label, dict(zip(lists, values, strict=True)), varied, solvers, settings)
-        for values in itertools.product(*lists.values())
-        if name
-    ]
+def _with_kind(value: Any, handler: Callable[[Any], tuple[Any, ...]]) -> tuple[Any, bool]:
+    return handler(value), is_many(value)
 
 
-def _option_values(checker: Checker, value: Any, path: str) -> list[Any]:
-    if not isinstance(value, list):
-        return [checker.scalar(value, path)]
-    items = checker.items(value, path) or []
-    return [checker.scalar(item, f"{path}[{i}]") for i, item in enumerate(items)]
+_OWN = {key: kind for key, kind in TYPES.items() if key not in ("seed", "threads")}
+_OWN["solver"] = OneOrMany[Name]
+_TABLE = table_type(
+    "MethodTable",
+    method=Required[Text],
+    label=Text,
+    options=dict[str, Annotated[OneOrMany[Scalar], WrapValidator(_with_kind)]],
+    **_OWN,
+)
 
 
-def _solvers(checker: Checker, value: Any, path: str) -> tuple[str | None, ...]:
-    """Take a solver or a list of them; ``none`` is the method's own choice."""
-    items = value if isinstance(value, list) else [value]
-    found = [checker.text(item, path) for item in items]
-    return tuple(None if solver == "none" else solver for solver in found if solver)
+def _entries(table: dict[str, Any]) -> tuple[MethodEntry, ...]:
+    """Make the entries that a table means: lists of options multiply."""
+    options = table.get("options", {})
+    varied = tuple(name for name, (_, many) in options.items() if many)
+    return tuple(
+        MethodEntry(
+            table["method"],
+            table.get("label"),
+            dict(zip(options, values, strict=True)),
+            varied,
+            table.get("solver", ()),
+            {key: table[key] for key in _OWN if key in table and key != "solver"},
+        )
+        for values in itertools.product(*(values for values, _ in options.values()))
+    )
+
+
+MethodItem: Any = Annotated[
+    _TABLE,
+    BeforeValidator(lambda value: {"method": value} if isinstance(value, str) else value),
+    AfterValidator(_entries),
+]
+"""One item of ``matrix.method``, a name or a table: the entries that it means."""
 
 
 def label_of(entry: MethodEntry, card: Card, options: Mapping[str, Any], shown: Any) -> str:

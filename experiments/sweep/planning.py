@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.sweep import instances as inst
 from experiments.sweep import matrix
-from experiments.sweep.checking import Checker
-from experiments.sweep.methods import LABELLED, Card, MethodEntry, as_text, label_of
+from experiments.sweep.methods import (
+    LABELLED,
+    OPTION_PREFIX,
+    Card,
+    MethodEntry,
+    as_text,
+    label_of,
+)
 from experiments.sweep.registry_checks import RegistryChecks
 from experiments.sweep.runs import DEFAULT_RUNNER, NOT_IN_KEY, Run, run_key
-from experiments.sweep.spec import OPTION_PREFIX, SETTINGS, Settings
-from optim.errors import InvalidInput, Problem
+from experiments.sweep.settings import SETTINGS, Settings
+from optim.errors import InvalidInput, Problem, raise_any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,25 +70,27 @@ class _Planner:
     def __init__(self, spec: Spec, runner: str) -> None:
         self.spec = spec
         self.runner = runner
-        self.checker = Checker()
-        self.registry = RegistryChecks(spec, self.checker, runner)
+        self.problems: list[Problem] = []
+        self.registry = RegistryChecks(spec, self.problems, runner)
         self.varied: dict[tuple[str, str], Prepared] = {}
         self.skipped: Counter[tuple[str, str]] = Counter()
         self.merged: Counter[tuple[str, str]] = Counter()
 
     def plan(self) -> Plan:
-        spec, checker = self.spec, self.checker
+        spec, problems = self.spec, self.problems
         self.registry.run()
-        files = inst.find_files(checker, spec)
-        generate = inst.find_generator(checker, spec.generators)
+        files = inst.find_files(problems, spec)
+        generate = inst.find_generator(problems, spec.generators)
         count = len(files) + inst.count_generated(spec.generators)
         if count > inst.MAX_INSTANCES or count * max(1, matrix.size(spec.factors)) > MAX_RUNS:
             reason = f"makes more than {MAX_RUNS} runs"
-            checker.add("matrix", None, reason, "name fewer values, or split the sweep")
-        checker.finish(spec.source)
+            problems.append(
+                Problem("matrix", None, reason, "name fewer values, or split the sweep")
+            )
+        raise_any(problems, spec.source)
         prepared = inst.load_instances(spec, files, generate)
         combinations = self._combinations(prepared)
-        checker.finish(spec.source)
+        raise_any(problems, spec.source)
         by_name = {p.name: p for p in prepared}
         unique: dict[str, Run] = {}
         for combination in combinations:
@@ -90,7 +98,7 @@ class _Planner:
                 first = unique.setdefault(run.key, run)
                 if first.label != run.label:
                     self.merged[run.label, first.label] += 1
-        checker.finish(spec.source)
+        raise_any(problems, spec.source)
         if not unique:
             reason = "leaves no run"
             raise InvalidInput(Problem("matrix", None, reason, "exclude less"), spec.source)
@@ -120,12 +128,12 @@ class _Planner:
                         told = entry[key].method if key == "method" else entry[key]
                         what = "instance" if key == "instance" else f"value of {key}"
                         where = f"matrix.{kind}[{i}].{key}"
-                        self.checker.add(where, told, f"is no {what} of this sweep")
+                        self.problems.append(Problem(where, told, f"is no {what} of this sweep"))
         combinations = matrix.expand(factors, spec.exclude, spec.include, _matches, self._narrow)
         for combination in combinations:
             if "method" not in combination:
                 reason = "makes runs of its own, and names no method"
-                self.checker.add("matrix.include", None, reason, 'add method = "…"')
+                self.problems.append(Problem("matrix.include", None, reason, 'add method = "…"'))
                 break
         return [meant for combination in combinations for meant in self._meant(combination)]
 
@@ -190,8 +198,8 @@ class _Planner:
             try:
                 found = inst.vary(base, variations)
             except InvalidInput as error:
-                problems = [p for p in error.problems if p not in self.checker.problems]
-                self.checker.problems += problems
+                problems = [p for p in error.problems if p not in self.problems]
+                self.problems += problems
                 return None
             self.varied[base.name, told] = found
         return found
@@ -205,6 +213,8 @@ class _Planner:
         settings = dataclasses.replace(self.spec.defaults, **chosen)
         if not card.takes_warm_start:
             settings = dataclasses.replace(settings, warm_start=None)
+        if not card.chooses_objective and "objective" not in entry.settings:
+            settings = dataclasses.replace(settings, objective=None)
         wanted = (
             (settings.solver,) if "solver" in combination or not entry.solvers else entry.solvers
         )
@@ -234,7 +244,10 @@ class _Planner:
         taken = {k: v for k, v in given.items() if not card.known or k in card.defaults}
         options = {**entry.options, **taken}
         own = {key: getattr(settings, key) for key in LABELLED}
-        shown = {k: v for k, v in own.items() if v and (k in entry.settings or k in combination)}
+        # an objective that a labelled entry gives is what its label stands for
+        said = {"objective"} if entry.label is not None else set()
+        given_here = entry.settings.keys() - said | combination.keys()
+        shown = {k: v for k, v in own.items() if v and k in given_here}
         label = label_of(entry, card, options, shown)
         factors = self._told(combination, instance, settings, label, options)
         varied = {k: combination[k] for k in self.spec.variations if k in combination}

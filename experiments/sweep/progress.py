@@ -7,10 +7,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from experiments.numbers import duration
+from experiments.status_line import StatusLine
+
 if TYPE_CHECKING:
     from types import TracebackType
-
-LINE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -68,21 +69,20 @@ class Silent:
 class Lines(Silent):
     """Writes a line every ten seconds, and one at the end: for logs."""
 
-    def __init__(self, interval: float = LINE_SECONDS) -> None:
-        self._interval = interval
-        self._next = 0.0
+    def __init__(self) -> None:
+        self._line = StatusLine()
         self._told = -1
 
     def __call__(self, moment: SweepProgress) -> None:
         """Write a line if it is time, or if everything is done."""
         now = time.monotonic()
-        if moment.done == self._told or (now < self._next and moment.done < moment.total):
+        last = moment.done == moment.total
+        if moment.done == self._told or not (last or self._line.due(now)):
             return
-        self._next = now + self._interval
         self._told = moment.done
         failed = f", {moment.failed} failed" if moment.failed else ""
-        sys.stderr.write(f"{moment.done}/{moment.total} runs{failed}, {moment.seconds:.0f} s\n")
-        sys.stderr.flush()
+        text = f"{moment.done:,}/{moment.total:,} runs{failed}, {duration(moment.seconds)}"
+        self._line.show(text, now)
 
 
 class Bar:

@@ -6,14 +6,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.sweep.row import COLUMNS, arrow_schema
-from experiments.sweep.store import ResultFolder
+from experiments.sweep.row import arrow_schema
+from experiments.sweep.store import ResultFolder, latest_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -76,45 +75,3 @@ def read_columns(files: Sequence[Path], columns: Sequence[str]) -> list[dict[str
     for table in latest_rows(files, columns):
         rows += table.to_pylist()
     return rows
-
-
-def latest_rows(
-    files: Sequence[Path], columns: Sequence[str] = tuple(COLUMNS)
-) -> Iterator[pa.Table]:
-    """Give the rows that count, one table a file: of each key the one that started last.
-
-    Two passes, so that no more than one row group is held with its wide columns: the first finds
-    where each key's last row is, the second reads those rows.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = pa.schema([arrow_schema().field(name) for name in columns])
-    for path, kept in zip(files, _kept_rows(files), strict=True):
-        with pq.ParquetFile(path) as file:
-            first = 0
-            for group in range(file.num_row_groups):
-                table = file.read_row_group(group, columns=list(columns))
-                here = [row - first for row in kept if first <= row < first + table.num_rows]
-                first += table.num_rows
-                if len(here) < table.num_rows:
-                    table = table.take(pa.array(here, pa.int64()))
-                if here:
-                    yield table.select(columns).cast(schema)
-
-
-def _kept_rows(files: Sequence[Path]) -> list[list[int]]:
-    """Return, per file, the numbers of its rows that no later row of the same key replaces."""
-    import pyarrow.parquet as pq
-
-    last: dict[str, tuple[Any, int, int]] = {}
-    for number, path in enumerate(files):
-        table = pq.read_table(path, columns=["run_key", "started_at"])
-        starts = table["started_at"].cast("int64").to_pylist()
-        for row, (key, start) in enumerate(zip(table["run_key"].to_pylist(), starts, strict=True)):
-            if key not in last or start > last[key][0]:
-                last[key] = (start, number, row)
-    kept: list[list[int]] = [[] for _ in files]
-    for _, number, row in last.values():
-        kept[number].append(row)
-    return [sorted(rows) for rows in kept]

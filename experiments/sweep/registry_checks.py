@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.sweep.methods import Card, MethodEntry, look_up
+from experiments.sweep.methods import OPTION_PREFIX, Card, MethodEntry, look_up
 from experiments.sweep.runs import DEFAULT_RUNNER
-from experiments.sweep.spec import OPTION_PREFIX, SETTINGS
-from optim.errors import InvalidInput
+from experiments.sweep.settings import SETTINGS
+from optim.errors import InvalidInput, Problem
+from optim.figures.catalogue import find_objective
+from optim.methods.objective import aim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from experiments.sweep.checking import Checker
     from experiments.sweep.spec import Spec
 
 
 class RegistryChecks:
-    """Looks up every method of a spec; problems go to the checker.
+    """Looks up every method of a spec; problems are added to the list given.
 
     With a runner of one's own, methods mean what that runner makes of them: nothing is looked up.
 
@@ -27,9 +28,9 @@ class RegistryChecks:
         What is known of each method, by name.
     """
 
-    def __init__(self, spec: Spec, checker: Checker, runner: str) -> None:
+    def __init__(self, spec: Spec, problems: list[Problem], runner: str) -> None:
         self.spec = spec
-        self.checker = checker
+        self.problems = problems
         self.runner = runner
         self.cards: dict[str, Card] = {}
 
@@ -58,8 +59,12 @@ class RegistryChecks:
             except InvalidInput as error:
                 self._add(error, path, entry.method)
                 continue
+            options = dict(entry.options)
+            wanted = entry.settings.get("objective")
+            if all(option.name != "objective" for option in method.options):
+                wanted = options.pop("objective", wanted)  # where earlier versions had it
             try:
-                method.read_options(entry.options)
+                method.read_options(aim(method, wanted, options)[1])
             except InvalidInput as error:
                 self._add(error, f"{path}.options")
 
@@ -68,7 +73,7 @@ class RegistryChecks:
             name = problem.path.removeprefix("--option ")
             where = path if name.startswith("-") or name == "method" else f"{path}.{name}"
             shown = problem.value if value is None else value
-            self.checker.add(where, shown, problem.reason, problem.remedy)
+            self.problems.append(Problem(where, shown, problem.reason, problem.remedy))
 
     def _check_values(self) -> None:
         """Check what only the registry can: solvers, warm starts, options of the matrix."""
@@ -76,6 +81,8 @@ class RegistryChecks:
             return
         for path, name in self._named_values("solver"):
             self._check_solver(path, name)
+        for path, name in self._named_values("objective"):
+            self._check_objective(path, name)
         for path, name in self._named_values("warm_start"):
             try:
                 look_up(name)
@@ -89,12 +96,16 @@ class RegistryChecks:
                     for entry in self.spec.factors.get("method", ())
                 ):
                     reason = "is a factor, and a method sets it as well"
-                    self.checker.add(f"matrix.{factor}", None, reason, "keep one of them")
+                    self.problems.append(
+                        Problem(f"matrix.{factor}", None, reason, "keep one of them")
+                    )
         settings_of = [e.settings for _, e in self._entries()]
         for key in SETTINGS:
             if key in self.spec.factors and any(key in settings for settings in settings_of):
                 reason = "is a factor, and a method sets it as well"
-                self.checker.add(f"matrix.{key}", None, reason, "use include for exceptions")
+                self.problems.append(
+                    Problem(f"matrix.{key}", None, reason, "use include for exceptions")
+                )
 
     def _named_values(self, key: str) -> Iterator[tuple[str, str]]:
         """Give the values of a setting that is a name, wherever it may stand."""
@@ -108,19 +119,37 @@ class RegistryChecks:
             places += [(f"{path}.{key}", value) for value in given]
         return ((path, value) for path, value in places if value)
 
+    def _check_objective(self, path: str, name: str) -> None:
+        """A figure, or a choice of an option ``objective`` that a method of the sweep has."""
+        words = {
+            choice
+            for _, entry in self._entries()
+            if entry.method in self.cards
+            for option in look_up(entry.method).options
+            if option.name == "objective"
+            for choice in option.choices
+        }
+        try:
+            if name not in words:
+                find_objective(name)
+        except InvalidInput as error:
+            self._add(error, path)
+
     def _check_solver(self, path: str, name: str) -> None:
         from optim.solvers import SOLVERS
 
         if name not in SOLVERS:
             known = ", ".join(SOLVERS)
-            self.checker.add(path, name, "is no solver", f"solvers: {known}")
+            self.problems.append(Problem(path, name, "is no solver", f"solvers: {known}"))
 
     def _check_option(self, factor: str, values: Sequence[Any]) -> None:
         name = factor.removeprefix(OPTION_PREFIX)
         takers = [card for card in self.cards.values() if name in card.defaults]
         if not takers:
             reason = "is an option of no method of this sweep"
-            self.checker.add(f"matrix.{factor}", None, reason, "remove it, or add such a method")
+            self.problems.append(
+                Problem(f"matrix.{factor}", None, reason, "remove it, or add such a method")
+            )
         for card in takers:
             for i, value in enumerate(values):
                 try:
@@ -128,5 +157,7 @@ class RegistryChecks:
                 except InvalidInput as error:
                     (problem,) = error.problems
                     path = f"matrix.{factor}[{i}]"
-                    self.checker.add(path, problem.value, problem.reason, problem.remedy)
+                    self.problems.append(
+                        Problem(path, problem.value, problem.reason, problem.remedy)
+                    )
                     return

@@ -5,11 +5,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from optim.figures.catalogue import FIGURES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+_KINDS = {"count": "int", "flag": "bool", "text": "text"}
+
+FIGURE_COLUMNS: Mapping[str, str] = {
+    figure.name: _KINDS.get(figure.unit, "float") for figure in FIGURES if figure.single
+}
+"""Columns of the referee's figures; a row from before a figure was declared has none for it."""
 
 COLUMNS: Mapping[str, str] = {
     # what was asked for
@@ -44,15 +53,7 @@ COLUMNS: Mapping[str, str] = {
     "bound": "float",
     "bound_of": "text",
     "gap": "float",
-    "imc_gain": "float",
-    "total_traffic": "float",
-    "collocation_factor": "float",
-    "internode_traffic": "float",
-    "load_distance": "float",
-    "max_utilisation": "float",
-    "migration_cost": "float",
-    "migrations": "int",
-    "nodes_used": "int",
+    **FIGURE_COLUMNS,
     "num_violations": "int",
     "repaired": "bool",
     "time_read": "float",

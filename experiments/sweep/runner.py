@@ -7,22 +7,11 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from optim.instance import Instance
-    from optim.results import Result
+from experiments.sweep.row import FIGURE_COLUMNS
 
-FIGURES = (
-    "imc_gain",
-    "total_traffic",
-    "collocation_factor",
-    "internode_traffic",
-    "load_distance",
-    "max_utilisation",
-    "migration_cost",
-    "migrations",
-    "nodes_used",
-)
-"""Columns that hold the referee's figures of the same name."""
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.referee.result import Result
 
 _KEPT_INSTANCES = 4
 
@@ -68,7 +57,7 @@ def columns_of(result: Result, read: float, total: float) -> dict[str, Any]:
         Seconds that reading the instance took, and all of it.
     """
     evaluation = result.evaluation
-    figures = {name: getattr(evaluation, name, None) for name in FIGURES}
+    figures = {name: getattr(evaluation, name, None) for name in FIGURE_COLUMNS}
     return {
         "versions": json.dumps(dict(result.versions), sort_keys=True),
         "termination": str(result.termination),

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.sweep.spec import SETTINGS, Settings
+from experiments.sweep.settings import SETTINGS, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,8 +76,10 @@ class Run:
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `optim.solve`."""
         settings = self.settings
+        asked = {"objective": settings.objective} if settings.objective else {}
         return {
             "method": self.method,
+            **asked,
             "solver": settings.solver,
             "time_limit": settings.time_limit,
             "gap": settings.gap,
@@ -103,6 +105,9 @@ def run_key(
     Names and labels do not, so renaming repeats nothing; neither do the deadline and the memory
     cap, which a failed run may be given more of.
     """
+    told = {key: getattr(settings, key) for key in SETTINGS if key not in NOT_IN_KEY}
+    if settings.objective is None:
+        del told["objective"]  # as keys were before there was one
     content = {
         "format": _KEY_FORMAT,
         "instance": instance.sha256,
@@ -110,7 +115,7 @@ def run_key(
         "variations": dict(variations),
         "method": method,
         "options": dict(options),
-        "settings": {k: getattr(settings, k) for k in SETTINGS if k not in NOT_IN_KEY},
+        "settings": told,
     }
     if runner != DEFAULT_RUNNER:
         content["runner"] = runner

@@ -5,8 +5,8 @@
     name = "capsys"                     # required; names the result folder's content
     description = "…"
     time_limit = 60                     # s; these are the defaults of every run:
-    seed = 0                            # seed, solver, gap, threads, warm_start, repair, ignore,
-    memory_limit = "4GB"                # run_timeout, memory_limit
+    seed = 0                            # seed, objective, solver, gap, threads, warm_start, repair,
+    memory_limit = "4GB"                # ignore, run_timeout, memory_limit
 
     [instances]
     files = ["../examples/*.json"]      # relative to this file; ** goes into folders
@@ -37,52 +37,67 @@ docs/sweeps.md explains each.
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar
 
-from experiments.sweep.checking import Checker
-from optim.errors import InvalidInput, Problem
-from optim.files import read_bytes
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Strict,
+    Tag,
+    TypeAdapter,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
+from typing_extensions import TypedDict
+
+from experiments.documents import (
+    TABLE,
+    Amount,
+    Many,
+    OneOrMany,
+    Positive,
+    Scalar,
+    Text,
+    Whole,
+    check_toml,
+    read_toml,
+    table_type,
+)
+from experiments.sweep.methods import OPTION_PREFIX, MethodEntry, MethodItem
+from experiments.sweep.settings import SETTINGS, TYPES, Settings
+from experiments.sweep.variations import KINDS, LIMITS, Variation
+from optim.errors import Problem, raise_any
+from optim.format.read import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from experiments.sweep.variations import Variation
+    from collections.abc import Iterator, Mapping, Sequence
 
 MAX_SPEC_BYTES = 4 << 20
-OPTION_PREFIX = "option."
-"""What the names of factors that are options of methods start with."""
+
+T = TypeVar("T")
+
+_IMPLIED = ("load_share", "scale_capacity")
+"""Variations that need no entry in ``vary``: their names are their kinds."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a run is given besides method and instance; each can be a default or a factor."""
-
-    solver: str | None = None
-    seed: int = 0
-    time_limit: float | None = None
-    gap: float | None = None
-    threads: int = 1
-    warm_start: str | None = None
-    repair: bool = False
-    ignore: tuple[str, ...] = ()
-    run_timeout: float | None = None
-    memory_limit: int | None = None
-
-
-SETTINGS = tuple(f.name for f in fields(Settings))
-
-
-@dataclass(frozen=True)
-class Generate:
+class Generate(BaseModel):
     """One ``[[instances.generate]]``: a kind, seeds, and values of each parameter."""
 
-    kind: str
-    seeds: tuple[int, ...]
-    parameters: Mapping[str, tuple[Any, ...]]
-    path: str
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, OneOrMany[Scalar]]
+    kind: Text
+    seeds: Many[Annotated[Whole, Field(ge=0, le=2**63 - 1)]] = (0,)
+
+    @property
+    def parameters(self) -> Mapping[str, tuple[Any, ...]]:
+        """Of each parameter its values."""
+        return self.__pydantic_extra__
 
 
 @dataclass(frozen=True)
@@ -138,12 +153,41 @@ class Spec:
         InvalidInput
             With everything that is wrong with it.
         """
-        from experiments.sweep.spec_reading import SpecReader
-
-        checker = Checker()
-        spec = SpecReader(checker).read(document, Path(base), source)
-        checker.finish(source)
-        return spec
+        given = document if isinstance(document, dict) else {}
+        problems: list[Problem] = []
+        top = check_toml(_SWEEP, document, problems)
+        implied = {name: Variation(name, name) for name in _IMPLIED}
+        if top is None:  # which of them are wrong is told: none is an unknown factor
+            told = {}
+            kinds: dict[str, Any] = dict.fromkeys((*implied, *_keys(given.get("vary"))), Any)
+        else:
+            told = {name: Variation(name, **table) for name, table in top.get("vary", {}).items()}
+            kinds = {name: _OF_KIND[varied.kind] for name, varied in (implied | told).items()}
+        matrix = check_toml(_matrix(kinds), given.get("matrix", {}), problems, "matrix")
+        raise_any(problems, source)
+        assert top is not None
+        assert matrix is not None
+        entries = {kind: tuple(matrix.pop(kind, ())) for kind in ("exclude", "include")}
+        # in the file's order: the last factor varies fastest
+        factors = _flat(
+            {name: matrix[name] for name in _keys(given.get("matrix")) if name in matrix}
+        )
+        variations = told | {k: implied[k] for k in factors if k in implied and k not in told}
+        raise_any([*_cross_check(factors, variations, entries)], source)
+        return cls(
+            name=top["name"],
+            description=top.get("description", ""),
+            files=top["instances"].files,
+            generators=top["instances"].generate,
+            defaults=Settings(**{key: top[key] for key in SETTINGS if key in top}),
+            factors=factors,
+            variations=variations,
+            exclude=entries["exclude"],
+            include=entries["include"],
+            base=Path(base),
+            source=source,
+            document=given,
+        )
 
 
 def load_spec(path: str | Path) -> Spec:
@@ -155,10 +199,165 @@ def load_spec(path: str | Path) -> Spec:
         It cannot be read, is not TOML, or is wrong; with everything that is.
     """
     path = Path(path)
-    try:
-        document = tomllib.loads(read_bytes(path, MAX_SPEC_BYTES).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidInput(Problem(str(path), None, f"is not TOML: {error}")) from None
-    except RecursionError:
-        raise InvalidInput(Problem(str(path), None, "is nested too deeply")) from None
-    return Spec.from_dict(document, path.parent, str(path))
+    return Spec.from_dict(read_toml(path, MAX_SPEC_BYTES), path.parent, str(path))
+
+
+# -- the types of the file -------------------------------------------------------------------------
+
+
+class Instances(BaseModel):
+    """The table ``[instances]``."""
+
+    model_config = TABLE
+    files: Many[Text] = ()
+    generate: Many[Generate] = ()
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Instances:
+        if not self.model_fields_set:
+            remedy = 'add files = ["…/*.json"] or [[instances.generate]]'
+            raise Fault("names neither files nor generators", remedy)
+        return self
+
+
+class _VaryTable(TypedDict, total=False):
+    __pydantic_config__ = TABLE  # type: ignore[misc]
+    kind: Required[Literal[KINDS]]  # type: ignore[valid-type]
+    resource: Text
+    limit: Literal[LIMITS]  # type: ignore[valid-type]
+
+
+def _limit_is_named(table: _VaryTable) -> _VaryTable:
+    if table["kind"] == "limit" and "limit" not in table:
+        raise Fault(problems=[Problem("limit", None, "is missing", f"one of {', '.join(LIMITS)}")])
+    return table
+
+
+def _free(name: str) -> str:
+    if name in (*SETTINGS, "method", "instance", "option", "exclude", "include"):
+        raise Fault("has a name that means something else", "choose another name")
+    return name
+
+
+def _with_kinds(vary: Any) -> Any:
+    """Give the variations whose names are kinds theirs."""
+    if not isinstance(vary, dict):
+        return vary
+    return {
+        name: {"kind": name, **table} if name in _IMPLIED and isinstance(table, dict) else table
+        for name, table in vary.items()
+    }
+
+
+_Vary = Annotated[
+    dict[
+        Annotated[str, AfterValidator(_free)],
+        Annotated[_VaryTable, AfterValidator(_limit_is_named)],
+    ],
+    BeforeValidator(_with_kinds),
+]
+
+
+_SWEEP: TypeAdapter[dict[str, Any]] = TypeAdapter(
+    table_type(
+        "Sweep",
+        name=Required[Text],
+        description=Annotated[str, Strict()],
+        instances=Required[Instances],
+        matrix=Any,  # its keys hang on `vary`: checked afterwards
+        vary=_Vary,
+        **TYPES,
+    )
+)
+
+
+def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    if len({repr(value) for value in values}) < len(values):
+        raise Fault("holds a value twice", "keep one")
+    return values
+
+
+def _one(entries: tuple[MethodEntry, ...]) -> MethodEntry:
+    if len(entries) > 1:
+        raise Fault("means several methods", "name one")
+    return entries[0]
+
+
+def _elsewhere(_: Any) -> None:
+    raise Fault("is given by [instances]", "move it there")
+
+
+def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn the table ``option`` into one factor ``option.NAME`` for each of its entries."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if key == "option":
+            flat |= {f"{OPTION_PREFIX}{name}": item for name, item in value.items()}
+        else:
+            flat[key] = value
+    return flat
+
+
+def _filled(entry: dict[str, Any]) -> dict[str, Any]:
+    if not _flat(entry):
+        raise Fault("is empty", "name at least one factor")
+    return _flat(entry)
+
+
+def _factor(kind: Any) -> Any:
+    """Return the type of a factor's values."""
+    return Annotated[Many[kind], AfterValidator(_distinct)]
+
+
+_Methods = Annotated[
+    Many[MethodItem], AfterValidator(lambda items: _distinct(sum(items, start=())))
+]
+_Factors = Annotated[
+    Annotated[Positive, Tag("a number")] | Annotated[dict[Text, Positive], Tag("a table")],
+    Discriminator(lambda value: "a table" if isinstance(value, dict) else "a number"),
+]
+_OF_KIND = {"load_share": Positive, "scale_capacity": _Factors, "limit": Amount}
+
+
+def _matrix(variations: Mapping[str, Any]) -> TypeAdapter[dict[str, Any]]:
+    """Make the type of ``[matrix]``: its factors, and single values of them in its entries."""
+    values = {**variations, **TYPES}
+    single: dict[str, Any] = {
+        "instance": Text,
+        "method": Annotated[MethodItem, AfterValidator(_one)],
+        "option": dict[str, Scalar],
+    }
+    entry: Any = Annotated[table_type("Entry", **(values | single)), AfterValidator(_filled)]
+    lists = {name: _factor(kind) for name, kind in values.items()} | {
+        "instance": Annotated[Any, SkipJsonSchema(), AfterValidator(_elsewhere)],
+        "method": _Methods,
+        "option": dict[str, _factor(Scalar)],  # type: ignore[misc]
+        "exclude": list[entry],
+        "include": list[entry],
+    }
+    return TypeAdapter(table_type("Matrix", **lists))
+
+
+def _keys(table: Any) -> list[str]:
+    return list(table) if isinstance(table, dict) else []
+
+
+def _cross_check(
+    factors: Mapping[str, Any],
+    variations: Mapping[str, Any],
+    entries: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> Iterator[Problem]:
+    """Find what the parts of a sweep say against each other."""
+    for unused in variations.keys() - factors.keys():
+        reason = "is varied by no factor of the matrix"
+        yield Problem(f"vary.{unused}", None, reason, f"add matrix.{unused} = […]")
+    if "method" not in factors and not entries["include"]:
+        yield Problem("matrix.method", None, "is missing", 'add method = ["…"]')
+    known = ("instance", *factors)
+    for kind, listed in entries.items():
+        for i, entry in enumerate(listed):
+            for name in entry:
+                unvaried = name in _IMPLIED and name not in variations
+                if name not in known and (kind == "exclude" or unvaried):
+                    reason, remedy = "is no factor of the matrix", f"factors: {', '.join(known)}"
+                    yield Problem(f"matrix.{kind}[{i}].{name}", None, reason, remedy)

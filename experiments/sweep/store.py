@@ -22,9 +22,9 @@ import uuid
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from experiments.sweep.row import arrow_schema
+from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, arrow_schema
 from optim.errors import InvalidInput, Problem
-from optim.files import read_bytes, write_atomic
+from optim.util.files import read_bytes, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -187,8 +187,6 @@ class ResultFolder:
         Atomic: the new file replaces the old by rename, and only then do the parts go. A stop
         in between leaves rows twice, which readers allow for.
         """
-        from experiments.sweep.reading import latest_rows
-
         files = self.files()
         if files in ([], [self.rows]):
             return
@@ -235,3 +233,56 @@ def _write_tables(path: Path, tables: Iterator[pa.Table]) -> None:
                 writer.write_table(pa.concat_tables(waiting))
         file.flush()
         os.fsync(file.fileno())
+
+
+def latest_rows(
+    files: Sequence[Path], columns: Sequence[str] = tuple(COLUMNS)
+) -> Iterator[pa.Table]:
+    """Give the rows that count, one table a file: of each key the one that started last.
+
+    Two passes, so that no more than one row group is held with its wide columns: the first finds
+    where each key's last row is, the second reads those rows.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = pa.schema([arrow_schema().field(name) for name in columns])
+    for path, kept in zip(files, _kept_rows(files), strict=True):
+        with pq.ParquetFile(path) as file:
+            first = 0
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=list(columns))
+                here = [row - first for row in kept if first <= row < first + table.num_rows]
+                first += table.num_rows
+                if len(here) < table.num_rows:
+                    table = table.take(pa.array(here, pa.int64()))
+                if here:
+                    yield _completed(table, schema)
+
+
+def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with every column; those that it was written without are unknown."""
+    import pyarrow as pa
+
+    for name in schema.names:
+        if name in FIGURE_COLUMNS and name not in table.column_names:
+            kind = schema.field(name).type
+            table = table.append_column(name, pa.nulls(table.num_rows, kind))
+    return table.select(schema.names).cast(schema)
+
+
+def _kept_rows(files: Sequence[Path]) -> list[list[int]]:
+    """Return, per file, the numbers of its rows that no later row of the same key replaces."""
+    import pyarrow.parquet as pq
+
+    last: dict[str, tuple[Any, int, int]] = {}
+    for number, path in enumerate(files):
+        table = pq.read_table(path, columns=["run_key", "started_at"])
+        starts = table["started_at"].cast("int64").to_pylist()
+        for row, (key, start) in enumerate(zip(table["run_key"].to_pylist(), starts, strict=True)):
+            if key not in last or start > last[key][0]:
+                last[key] = (start, number, row)
+    kept: list[list[int]] = [[] for _ in files]
+    for _, number, row in last.values():
+        kept[number].append(row)
+    return [sorted(rows) for rows in kept]

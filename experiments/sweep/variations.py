@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
+from optim.rules import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 KINDS = ("load_share", "scale_capacity", "limit")
-LIMITS = ("max_migrations", "max_migration_cost", "max_load_distance", "max_tasks_per_slot")
+LIMITS = NUMBERS
 
 _CAPACITIES = ("capacity", "slot_capacity")
 
@@ -121,7 +122,7 @@ def _factor(document: Mapping[str, Any], resource: str, share: float) -> float:
     Load is that of all tasks and the background of the nodes that stay, capacity that of the
     nodes that stay.
     """
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     _check_resource(document, resource)
     instance = Instance.from_dict(document)

@@ -206,7 +206,7 @@ def _print(
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
     from experiments.cli.console import answer_console, plain_table
-    from experiments.cli.numbers import number, percent
+    from experiments.numbers import number, percent
 
     first, last = manifest.periods[0], manifest.periods[-1]
     lines = [f"{trace.job.name}: {len(manifest.periods)} periods from {first.start} to {last.end}"]

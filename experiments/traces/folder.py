@@ -14,7 +14,7 @@ import numpy as np
 from experiments.traces.manifest import TABLES, Manifest, is_ours
 from experiments.traces.tables import check_table, count_rows, read_table
 from optim.errors import InvalidInput, Problem
-from optim.files import write_atomic
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     import pyarrow as pa

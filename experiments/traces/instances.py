@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
-from optim.instance import Instance
-from optim.tables import TaskTable, TrafficTable
+from optim.format.instance import Instance
+from optim.format.tables import TaskTable, TrafficTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from experiments.traces.cluster import ClusterSpec
     from experiments.traces.folder import TraceFolder
-    from experiments.traces.job import ClusterSpec
 
     Floats = NDArray[np.float64]
     Integers = NDArray[np.int64]

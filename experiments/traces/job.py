@@ -2,120 +2,47 @@
 
 from __future__ import annotations
 
-import tomllib
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required
 
-from experiments.sweep.checking import Checker
-from optim.errors import InvalidInput, Problem
-from optim.files import read_bytes
+from pydantic import Field, Strict, TypeAdapter
+
+from experiments.documents import (
+    TABLE,
+    Many,
+    OneOrMany,
+    Text,
+    Whole,
+    check_toml,
+    read_toml,
+    table_type,
+)
+from experiments.traces.cluster import ClusterSpec
+from experiments.traces.periods import PeriodTable
+from experiments.traces.recordings import ONE, Events, Expression, Identifier, Parsed, format_of
+from optim.errors import Problem, raise_any
+from optim.format.read import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Sequence
 
-    from experiments.traces.grammar import Node
     from experiments.traces.periods import Calendar
 
 FORMAT = "streamplace.job/1"
 MAX_JOB_BYTES = 1 << 20
-_ENDINGS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_ENDINGS |= {".json": "jsonl"}
+MAX_KEY_GROUPS = 1_000_000
 
 
-@dataclass(frozen=True)
-class Expression:
-    """An expression and where it stands in the file."""
-
-    where: str
-    text: str
-    node: Node
-
-
-@dataclass(frozen=True)
-class Files:
-    """Rows to be read.
-
-    Attributes
-    ----------
-    where
-        Where the description has them, for messages.
-    path
-        Local, ``package:name/file``, or anything Spark reads.
-    format
-        ``csv``, ``parquet`` or ``jsonl``.
-    columns
-        Declared types.
-    null
-        Text that stands for null in CSV.
-    delimiter
-        Of CSV.
-    zone
-        Time zone of moments without offset.
-    multiline
-        Whether quoted values of CSV may hold line breaks.
-    """
-
-    where: str
-    path: str
-    format: str
-    columns: Mapping[str, str] = field(default_factory=dict)
-    null: str | None = None
-    delimiter: str = ","
-    zone: str = "UTC"
-    multiline: bool = False
-
-
-@dataclass(frozen=True)
-class Join:
-    """A table whose columns are looked up for every event: a left join.
-
-    Attributes
-    ----------
-    name
-        Columns are ``name.column`` in expressions.
-    files
-        The table.
-    on
-        Pairs: expression over the events, expression over the table.
-    """
-
-    name: str
-    files: Files
-    on: tuple[tuple[Expression, Expression], ...]
-
-
-@dataclass(frozen=True)
-class Events:
-    """A recording of events.
-
-    Attributes
-    ----------
-    name, files
-        What they are called, and where they lie.
-    time
-        When an event happened.
-    arrival
-        When it reached the system; ``None``: at once.
-    joins
-        Tables looked up.
-    """
-
-    name: str
-    files: Files
-    time: Expression
-    arrival: Expression | None = None
-    joins: tuple[Join, ...] = ()
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Input:
     """What an operator does with the events of one recording.
 
     Attributes
     ----------
     events
-        Name of the recording.
+        Name of the recording; the only one, where it is not given.
     key
         Its values are hashed to key groups.
     cost
@@ -124,13 +51,14 @@ class Input:
         Of one key; ``None``: the operator keeps none here.
     """
 
-    events: str
-    key: Expression
-    cost: Expression
-    state: Expression | None = None
+    __pydantic_config__ = TABLE
+    events: Text = ""
+    key: Parsed
+    cost: Parsed = ONE
+    state: Parsed | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OperatorSpec:
     """An operator.
 
@@ -138,23 +66,54 @@ class OperatorSpec:
     ----------
     id, key_groups
         Its name and number of key groups.
-    inputs
-        One for each recording that reaches it.
     null_key
         ``drop``: events without key do not reach it; ``group``: null is a key like others.
+    input
+        One for each recording that reaches it.
+    events, key, cost, state
+        Instead: its only input.
     """
 
-    id: str
-    key_groups: int
-    inputs: tuple[Input, ...]
-    null_key: str = "drop"
+    __pydantic_config__ = TABLE
+    id: Text
+    key_groups: Annotated[Whole, Field(ge=1, le=MAX_KEY_GROUPS)]
+    null_key: Literal["drop", "group"] = "drop"
+    input: Many[Input] | None = None
+    events: Text = ""
+    key: Parsed | None = None
+    cost: Parsed | None = None
+    state: Parsed | None = None
+
+    def __post_init__(self) -> None:
+        told = []
+        if self.input is not None:
+            given = [f.name for f in fields(Input) if getattr(self, f.name)]
+            told = [Problem(n, None, "stands beside input", "put it into one") for n in given]
+        elif self.key is None:
+            told = [Problem("key", None, "is missing", "add an expression")]
+        if told:
+            raise Fault(problems=told)
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What it does with the events of each recording that reaches it."""
+        if self.key is None:
+            return self.input or ()
+        cost = self.cost or ONE
+        return (Input(events=self.events, key=self.key, cost=cost, state=self.state),)
+
+    def reading(self, events: str) -> OperatorSpec:
+        """Return it with a recording for the inputs that name none."""
+        if self.input is None:
+            return replace(self, events=self.events or events)
+        return replace(self, input=tuple(replace(i, events=i.events or events) for i in self.input))
 
     def input_of(self, events: str) -> Input | None:
         """Return what it does with a recording."""
         return next((i for i in self.inputs if i.events == events), None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Edge:
     """Traffic between two operators.
 
@@ -163,44 +122,16 @@ class Edge:
     source, target
         Operators.
     events
-        Recordings whose events travel on it.
+        Recordings whose events travel on it; those that reach both, where it is not given.
     rate
         Amount that one event sends, any unit.
     """
 
-    where: str
-    source: str
-    target: str
-    events: tuple[str, ...]
-    rate: Expression
-
-
-@dataclass(frozen=True)
-class ClusterSpec:
-    """Where key groups are placed.
-
-    Attributes
-    ----------
-    nodes
-        Entries of the instance format.
-    resource
-        What loads are measured in.
-    load_scale
-        Load per unit of cost and second.
-    utilisation
-        Instead: percent of all capacity that the mean load of the recording is to be.
-    placement
-        Where key groups are at first.
-    limits
-        Of the instance format.
-    """
-
-    nodes: tuple[Mapping[str, Any], ...]
-    resource: str = "cpu"
-    load_scale: float | None = None
-    utilisation: float | None = None
-    placement: str = "round-robin"
-    limits: Mapping[str, Any] = field(default_factory=dict)
+    __pydantic_config__ = TABLE
+    source: Annotated[Text, Field(alias="from")]
+    target: Annotated[Text, Field(alias="to")]
+    events: OneOrMany[Text] = ()
+    rate: Parsed = ONE
 
 
 @dataclass(frozen=True)
@@ -248,32 +179,49 @@ class Job:
         InvalidInput
             With everything that is wrong with it.
         """
-        from experiments.traces.job_reading import JobReader
-
-        checker = Checker()
-        job = JobReader(checker).read(document, Path(base), source)
-        checker.finish(source)
-        assert job is not None
-        return job
+        problems: list[Problem] = []
+        table = check_toml(_JOB, document, problems)
+        raise_any(problems, source)
+        assert table is not None
+        zone = table["period"].timezone
+        events: dict[str, Events] = _placed(table["events"], "events", zone)
+        operators = [
+            operator.reading(*events) if len(events) == 1 else operator
+            for operator in _placed(table["operator"], "operator", zone)
+        ]
+        edges = [_between(edge, operators) for edge in _placed(table.get("edge", []), "edge", zone)]
+        cluster = table.get("cluster")
+        if cluster is not None:
+            cluster = replace(cluster, limits=table.get("limits", {}))
+            problems += cluster.problems()
+        elif "limits" in table:
+            told = "is of no use without [cluster]"
+            problems.append(Problem("limits", None, told, "remove it"))
+        raise_any(
+            [*_of_operators(operators, events), *_of_edges(edges, operators), *problems], source
+        )
+        return cls(
+            name=table["name"],
+            calendar=table["period"].calendar(),
+            events=tuple(events.values()),
+            operators=tuple(operators),
+            edges=tuple(edges),
+            cluster=cluster,
+            description=table.get("description", ""),
+            units=table.get("units", {}),
+            base=Path(base),
+            document=document,
+            source=source,
+        )
 
     def with_paths(self, paths: Mapping[str, str]) -> Job:
         """Return the job with other files for its recordings; their endings tell their formats."""
         changed = []
         for events in self.events:
-            path = paths.get(events.name, events.files.path)
-            kind = events.files.format
-            if events.name in paths:
-                kind = format_of(path) or kind
-            changed.append(replace(events, files=replace(events.files, path=path, format=kind)))
+            path = paths.get(events.name, events.path)
+            kind = format_of(path) if events.name in paths else ""
+            changed.append(replace(events, path=path, format=kind or events.format))
         return replace(self, events=tuple(changed))
-
-
-def format_of(path: str) -> str:
-    """Return the format that a path's ending tells; empty if it tells none."""
-    name = path.lower()
-    for packed in (".zip", ".gz"):
-        name = name.removesuffix(packed)
-    return next((kind for end, kind in _ENDINGS.items() if name.rstrip("/").endswith(end)), "")
 
 
 def load_job(path: str | Path) -> Job:
@@ -285,10 +233,94 @@ def load_job(path: str | Path) -> Job:
         It cannot be read, is not TOML, or is wrong.
     """
     path = Path(path)
-    try:
-        document = tomllib.loads(read_bytes(path, MAX_JOB_BYTES).decode())
-    except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
-        raise InvalidInput(Problem(str(path), None, f"is not TOML: {error}")) from None
-    except RecursionError:
-        raise InvalidInput(Problem(str(path), None, "is nested too deeply")) from None
-    return Job.from_dict(document, path.parent, str(path))
+    return Job.from_dict(read_toml(path, MAX_JOB_BYTES), path.parent, str(path))
+
+
+# -- the whole file --------------------------------------------------------------------------------
+
+_JOB: TypeAdapter[dict[str, Any]] = TypeAdapter(
+    table_type(
+        "Job",
+        format=Required[Literal[FORMAT]],
+        name=Required[Text],
+        description=Annotated[str, Strict()],
+        period=Required[PeriodTable],
+        events=Required[Annotated[dict[Identifier, Events], Field(min_length=1)]],
+        operator=Required[Many[OperatorSpec]],
+        edge=list[Edge],
+        cluster=ClusterSpec,
+        limits=dict[str, Any],
+        units=dict[str, Text],
+    )
+)
+
+
+def _placed(value: Any, where: str, zone: str, name: str = "") -> Any:
+    """Return a part of the file with its place, its name, and the time zone that it falls to."""
+    if isinstance(value, Mapping):
+        return {key: _placed(v, f"{where}.{key}", zone, key) for key, v in value.items()}
+    if isinstance(value, tuple) and value and isinstance(value[0], Expression):
+        return tuple(_placed(side, where, zone) for side in value)  # a pair has one place
+    if isinstance(value, list | tuple):
+        return tuple(_placed(item, f"{where}[{i}]", zone) for i, item in enumerate(value))
+    if isinstance(value, Expression):
+        return replace(value, where=where)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    told = {"where": where, "name": name, "zone": getattr(value, "zone", "") or zone}
+    parts = {f.name: getattr(value, f.name) for f in fields(value)}
+    parts = {key: _placed(part, f"{where}.{key}", zone) for key, part in parts.items()}
+    return replace(value, **parts | {key: told[key] for key in told if key in parts})
+
+
+def _between(edge: Edge, operators: Sequence[OperatorSpec]) -> Edge:
+    """Return an edge with the events that reach both ends, where it names none."""
+    return replace(edge, events=edge.events or _common(edge, operators))
+
+
+def _common(edge: Edge, operators: Sequence[OperatorSpec]) -> tuple[str, ...]:
+    """Return the recordings that reach both ends of an edge."""
+    reached = {o.id: [i.events for i in o.inputs] for o in operators}
+    both = set(reached.get(edge.source, ())) & set(reached.get(edge.target, ()))
+    return tuple(name for name in reached.get(edge.source, ()) if name in both)
+
+
+def _of_operators(
+    operators: Sequence[OperatorSpec], events: Mapping[str, Events]
+) -> Iterator[Problem]:
+    """Find what operators say against each other and the recordings."""
+    for i, operator in enumerate(operators):
+        if operator.id in [other.id for other in operators[:i]]:
+            yield Problem(f"operator[{i}].id", operator.id, "stands twice")
+        names: list[str] = []
+        for entry in operator.inputs:
+            where = f"{entry.key.where.removesuffix('.key')}.events"
+            if entry.events not in events:
+                reason = "is no recording" if entry.events else "is missing"
+                yield Problem(where, entry.events or None, reason, f"one of {', '.join(events)}")
+            elif entry.events in names:
+                yield Problem(where, entry.events, "stands twice")
+            names.append(entry.events)
+
+
+def _of_edges(edges: Sequence[Edge], operators: Sequence[OperatorSpec]) -> Iterator[Problem]:
+    """Find what edges say against each other and the operators."""
+    known = [operator.id for operator in operators]
+    for i, edge in enumerate(edges):
+        ends = (edge.source, edge.target)
+        common = _common(edge, operators)
+        for key, name in zip(("from", "to"), ends, strict=True):
+            if name not in known:
+                yield Problem(
+                    f"edge[{i}].{key}", name, "is no operator", f"one of {', '.join(known)}"
+                )
+        if ends in [(other.source, other.target) for other in edges[:i]]:
+            yield Problem(f"edge[{i}]", " → ".join(ends), "stands twice")
+        if edge.source == edge.target:
+            yield Problem(f"edge[{i}]", edge.source, "leads from an operator to itself")
+        elif set(ends) <= set(known) and not (common and set(edge.events) <= set(common)):
+            remedy = (
+                f"these do: {', '.join(common)}" if common else "give both an input of the same"
+            )
+            shown = ", ".join(edge.events) or None
+            yield Problem(f"edge[{i}].events", shown, "must reach both operators", remedy)

@@ -7,12 +7,12 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from experiments.traces.job import format_of
+from experiments.traces.recordings import format_of
 from experiments.traces.unpacking import unpack
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from experiments.traces.job import Files
+    from experiments.traces.recordings import Files
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/{1,3}")
 _PACKAGE = "package:"

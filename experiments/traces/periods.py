@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TYPE_CHECKING, NamedTuple
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, BaseModel, PlainValidator, model_validator
+
+from experiments.documents import TABLE, Text
+from optim.errors import Problem
+from optim.format.read import Fault
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -32,6 +38,8 @@ _ABSURD = 1e15
 """More than any unit is counted in; with hundreds of digits a length is not even a number."""
 _MONDAY = 4
 """Days from 1970-01-01, a Thursday, to the first Monday."""
+_NO_ZONES = ("/", ".", "right/", "posix", "localtime", "Factory", "ROC")
+"""Beginnings of paths, and of names that Python knows where the system does, but Java does not."""
 
 
 @dataclass(frozen=True)
@@ -188,3 +196,88 @@ class Calendar:
 def micros_of(moment: datetime) -> int:
     """Return the microseconds since 1970."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+# -- as a job description has them -----------------------------------------------------------------
+
+
+def _zone(name: str) -> str:
+    try:
+        if name.startswith(_NO_ZONES):
+            raise ValueError
+        ZoneInfo(name)
+    except (ValueError, ZoneInfoNotFoundError, OSError):
+        raise Fault("is no time zone", "such as UTC or America/New_York") from None
+    return name
+
+
+def _length(value: Any) -> Length:
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError("is no length")
+        return Length.parse(value if isinstance(value, str) else f"{value} s")
+    except ValueError as error:
+        raise Fault(str(error), "such as 15 min, 1 h, 1 day, 1 week or 1 month") from None
+
+
+def _lateness(value: Any) -> float:
+    """Return the seconds of a length that may be 0."""
+    length = Length() if value in (0, "0") else _length(value)
+    if length.months:
+        raise Fault("must be a fixed time", "such as 30 days")
+    return length.micros / 1e6 + 86400.0 * length.days
+
+
+def _moment(value: Any) -> datetime:
+    try:
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        elif isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime.combine(value, time())
+        if not isinstance(value, datetime) or not 1900 <= value.year <= 2900:
+            raise ValueError
+    except ValueError:
+        raise Fault("is no moment", "such as 2013-01-01 or 2013-01-01T06:00:00Z") from None
+    return value
+
+
+Zone = Annotated[Text, AfterValidator(_zone)]
+
+
+class PeriodTable(BaseModel):
+    """The table ``[period]``."""
+
+    model_config = TABLE
+    length: Annotated[Length, PlainValidator(_length)]
+    timezone: Zone = "UTC"
+    start: Annotated[datetime, PlainValidator(_moment)] | None = None
+    end: Annotated[datetime, PlainValidator(_moment)] | None = None
+    late: Literal["keep", "drop", "move"] = "keep"
+    lateness: Annotated[float, PlainValidator(_lateness)] = 0.0
+
+    @model_validator(mode="after")
+    def _in_order(self) -> PeriodTable:
+        calendar = self.calendar()
+        start, end = calendar.start, calendar.end
+        if start and end and end <= start:
+            told = Problem("end", str(self.end), "must lie after period.start")
+            raise Fault(problems=[told])
+        if start and self.length.of_calendar:
+            local = start.astimezone(ZoneInfo(self.timezone))
+            reason = ""
+            if local.time() != time():
+                reason = f"must be a midnight in {self.timezone} for periods of the calendar"
+            elif self.length.months and local.day != 1:
+                reason = "must be the first of a month for periods of months"
+            if reason:
+                raise Fault(problems=[Problem("start", str(self.start), reason)])
+        return self
+
+    def calendar(self) -> Calendar:
+        """Return the periods; moments without offset are of their time zone."""
+        zone = ZoneInfo(self.timezone)
+        start, end = (
+            moment.replace(tzinfo=zone) if moment and moment.tzinfo is None else moment
+            for moment in (self.start, self.end)
+        )
+        return Calendar(self.length, self.timezone, start, end, self.late, self.lateness)

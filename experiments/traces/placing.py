@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, StreamplaceError
-from optim.registry import method_names
+from optim.methods.registry import method_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from experiments.traces.instances import InstanceMaker
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     Integers = NDArray[np.int64]
 
@@ -92,9 +92,9 @@ def planned(instance: Instance, method: str, seed: int) -> tuple[Integers | None
     A method that cannot take the instance, such as one that needs traffic where there is none, has
     no plan for it.
     """
-    from optim.registry import get_method
-    from optim.solving import solve
-    from optim.suitability import limits_set
+    from optim.methods.registry import get_method
+    from optim.methods.solve import solve
+    from optim.rules import limits_set
 
     honours = get_method(method).honours
     ignore = tuple(n for n in limits_set(instance) if n not in honours and n != "capacity")

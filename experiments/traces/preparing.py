@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from experiments.traces.job import Edge, Events, Expression, Input, Job, OperatorSpec
+    from experiments.traces.job import Edge, Input, Job, OperatorSpec
+    from experiments.traces.recordings import Events, Expression
 
 NULL_KEY = "\x00null"
 """The key that null stands for where ``null_key = "group"``; no text of a file begins so."""
@@ -103,16 +104,14 @@ def _rows(
     wanted: list[Expression],
 ) -> tuple[Rows, dict[str, dict[str, int]]]:
     mine = [*wanted, *(a for join in events.joins for a, _ in join.on)]
-    rows = read_rows(session, events.files, paths[""], mine)
+    rows = read_rows(session, events, paths[""], mine)
     lookups = {}
     for number, join in enumerate(events.joins):
         # what is looked up stands in the expressions as name.column, and in the keys of later joins
         theirs = [b for _, b in join.on]
         later = [a for other in events.joins[number + 1 :] for a, _ in other.on]
         own = [_of_table(e, join.name) for e in (*wanted, *later)]
-        table = read_rows(
-            session, join.files, paths[join.name], [*theirs, *(e for e in own if e)], "t"
-        )
+        table = read_rows(session, join, paths[join.name], [*theirs, *(e for e in own if e)], "t")
         rows, count, doubled = joined(rows, join, table, job.calendar.zone)
         lookups[join.name] = {"rows": count, "doubled": doubled}
     return rows, lookups
@@ -251,7 +250,7 @@ def judge(job: Job, prepared: Prepared) -> dict[str, Any]:
     row = prepared.frame.agg(*(column.alias(name) for name, column in asked.items())).first()
     assert row is not None
     if row["bad"]:
-        raise bad_value(prepared.events.files, row["first_bad"], row["bad"])
+        raise bad_value(prepared.events, row["first_bad"], row["bad"])
     least = {name: row[f"least_{name}"] for name in amounts}
     negative = [
         Problem(e.where, e.text, f"is negative for some events (down to {least[name] / 1e6:g})")

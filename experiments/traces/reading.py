@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from experiments.traces.job import Expression, Files, Join
+    from experiments.traces.recordings import Expression, Files, Join
 
 BAD = "bad"
 """Column that tells the first value of a row that is not of its declared type."""

@@ -106,7 +106,7 @@ def _locate(job: Job, given: Mapping[str, str], scratch: Path) -> Located:
     found: Located = {}
     problems: list[Problem] = []
     for events in job.events:
-        wanted = {"": events.files} | {join.name: join.files for join in events.joins}
+        wanted = {"": events} | {join.name: join for join in events.joins}
         found[events.name] = {}
         for name, files in wanted.items():
             path = given.get(events.name) if name == "" else None
@@ -152,7 +152,7 @@ def _trace(
         _write(session, job, folder, recordings, (periods, first), tell)
         return folder.finish(manifest, seconds=time.perf_counter() - started)
     except (PySparkException, Py4JJavaError) as error:
-        raise spark_trouble(error, events.files).within(job.source) from error
+        raise spark_trouble(error, events).within(job.source) from error
     except InvalidInput as error:
         raise error if error.source else error.within(job.source) from None
     finally:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.acquisition import acquire
-from optim.demand import topological_order
-from optim.plan import AcquiredNode
+from formulations.model_driven.acquire import acquire
+from optim.format.demand import topological_order
+from optim.format.plan import AcquiredNode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from optim.allocation import Allocation
-    from optim.instance import Instance
-    from optim.performance import Counts
+    from formulations.model_driven.allocate import Allocation
+    from formulations.model_driven.performance_model import Counts
+    from optim.format.instance import Instance
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,16 +13,16 @@ import time
 from typing import TYPE_CHECKING
 
 from heuristics.model_driven.resource_aware import SLOT_RULES, THREAD_USES
-from optim.document import MAX_NODES
-from optim.registry import Method, Option, Outcome
-from optim.results import Termination
+from optim.format.document import MAX_NODES
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Termination
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from heuristics.model_driven.mapping import Job, Mapper, Placed
-    from optim.instance import Instance
-    from optim.registry import Request
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
 
 _ALLOCATIONS = {
     "lsa": ("threads by linear scaling of one", "Algorithm 2"),
@@ -57,9 +57,9 @@ def place_threads(instance: Instance, allocation: str, mapping: str, request: Re
     InvalidInput
         A rate that no thread count supports, or a model that lacks what the allocation reads.
     """
+    from formulations.model_driven.allocate import allocate
     from heuristics.model_driven.mapping import Job, map_with_further_slots
-    from optim.allocation import allocate
-    from optim.threads import ThreadPlacement
+    from optim.format.threads import ThreadPlacement
 
     compiling = _warm_up() if mapping == "rsm" else 0.0
     began = time.perf_counter()
@@ -179,6 +179,7 @@ def _method(allocation: str, mapping: str) -> Method:
     return Method(
         name=f"{allocation}+{mapping}",
         family="model-driven",
+        decides="threads",
         kind="heuristic",
         objective="slots",
         run=_runner(allocation, mapping),

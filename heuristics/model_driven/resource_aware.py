@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.model_driven.performance_model import FULL
 from heuristics.model_driven.mapping import Mapped
-from optim.measures import slack_allowed
-from optim.performance import FULL
+from optim.rules.base import slack
 
 if TYPE_CHECKING:
     from heuristics.model_driven.mapping import Job
-    from optim.plan import AcquiredNode
-    from optim.tables import Floats
+    from optim.format.plan import AcquiredNode
+    from optim.format.tables import Floats
 
 SLOT_RULES = ("first", "most_free", "least_free")
 """Which slot of a machine takes a thread, of those with the memory: the paper leaves it open."""
@@ -28,7 +28,7 @@ SLOT_RULES = ("first", "most_free", "least_free")
 THREAD_USES = ("auto", "single", "average")
 """What a thread is booked with: one measured alone, or its share of what the task is booked."""
 
-_FITS = float(slack_allowed(FULL)) / FULL
+_FITS = float(slack(FULL, FULL)) / FULL
 
 
 def use_of_threads(job: Job) -> tuple[Floats, Floats]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from optim.compiled import helper, kernel
+from optim.util.compiled import helper, kernel
 
 FIRST, MOST_FREE, LEAST_FREE = 0, 1, 2
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heuristics.model_driven.mapping import Mapped
-from optim.threads import slot_order
+from optim.format.threads import slot_order
 
 if TYPE_CHECKING:
     from heuristics.model_driven.mapping import Job
-    from optim.plan import AcquiredNode
+    from optim.format.plan import AcquiredNode
 
 
 def map_round_robin(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:

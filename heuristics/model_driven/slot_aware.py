@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.model_driven.performance_model import FULL
 from heuristics.model_driven.mapping import Mapped
-from optim.measures import slack_allowed
-from optim.performance import FULL
-from optim.threads import slot_order
+from optim.format.threads import slot_order
+from optim.rules.base import slack
 
 if TYPE_CHECKING:
+    from formulations.model_driven.performance_model import Counts
     from heuristics.model_driven.mapping import Job
-    from optim.performance import Counts
-    from optim.plan import AcquiredNode
-    from optim.tables import Floats
+    from optim.format.plan import AcquiredNode
+    from optim.format.tables import Floats
 
-_FITS = float(slack_allowed(FULL))
+_FITS = float(slack(FULL, FULL))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,1 @@
-"""Compiled kernels of the published rebalancing heuristics."""
+"""Rebalancing heuristics and searches, one file a method."""

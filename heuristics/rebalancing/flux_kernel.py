@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.compiled import helper, kernel
+from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

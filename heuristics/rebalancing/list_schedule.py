@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.measures import slack_allowed
+from optim.rules.base import slack
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
-    from optim.tables import Bools, Floats
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats
 
     Indices = NDArray[np.int64]
 
@@ -31,9 +31,7 @@ class ListScheduler:
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._weight = instance.nodes.weight
-        self._room = instance.headroom + slack_allowed(
-            np.where(np.isfinite(instance.headroom), instance.headroom, 0.0)
-        )
+        self._room = instance.headroom + slack(instance.headroom, instance.totals)
         self._restricted = np.zeros(instance.num_tasks, dtype=np.bool_)
         self._restricted[instance.tasks.restricted] = True
 

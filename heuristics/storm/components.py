@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.demand import find_cycle
 from optim.errors import Problem, UnsuitableMethod
+from optim.format.demand import find_cycle
 
 if TYPE_CHECKING:
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 
 def component_edges(instance: Instance) -> list[tuple[int, int]]:

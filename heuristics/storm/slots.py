@@ -10,8 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.storm_jobs import StormJobs
-    from optim.instance import Instance
+    from formulations.storm.jobs import StormJobs
+    from optim.format.instance import Instance
 
     Integers = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from heuristics.task_allocation.groups import stable_descending
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]
@@ -41,7 +41,7 @@ def directed_pairs(instance: Instance) -> Pairs:
     Raises
     ------
     InvalidInput
-        There are more than `optim.traffic.MAX_PAIRS`.
+        There are more than `optim.format.traffic.MAX_PAIRS`.
     """
     flows = instance.flows
     _ = instance.pairs.u  # refuses sizes that are too large, with words

@@ -16,7 +16,7 @@ from heuristics.task_allocation.counts import (
 )
 from heuristics.task_allocation.pair_split import new_scratch, split_pair
 from heuristics.task_allocation.pattern_greedy import fill_by_patterns
-from optim.compiled import helper, kernel
+from optim.util.compiled import helper, kernel
 
 
 @kernel

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.compiled import helper
+from optim.util.compiled import helper
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.placing.board import board_of
-from optim.repair import repair
+from optim.moves.board import board_of
+from optim.moves.repair import repair
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from heuristics.task_allocation.incumbent import Incumbent
-    from optim.instance import Instance
-    from optim.placing.board import Board
-    from optim.tables import Ints
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.moves.board import Board
 
 PROPOSALS = 400
 """Proposals a task at effort 1, within `FEWEST` (for small graphs `MOST_A_TASK`) and `MOST`."""
@@ -66,9 +66,9 @@ def _take(instance: Instance, incumbent: Incumbent, node: Ints) -> None:
 
 def _starts(instance: Instance, incumbent: Incumbent) -> Iterator[Ints]:
     """Yield placements to start from, feasible or not."""
-    from heuristics.partition import cuts
-    from optim.first_fit import first_fit_decreasing
-    from optim.traffic import MAX_PAIRS
+    from heuristics.task_allocation.partition import cuts
+    from optim.format.traffic import MAX_PAIRS
+    from optim.moves.first_fit import first_fit_decreasing
 
     yield from incumbent.given_starts()
     chosen = incumbent.request.options["start"]
@@ -83,7 +83,7 @@ def _starts(instance: Instance, incumbent: Incumbent) -> Iterator[Ints]:
 
 def _anneal(instance: Instance, incumbent: Incumbent, board: Board) -> None:
     """Run the annealing in chunks, so that clock and keyboard are heard."""
-    from optim.placing.annealing import anneal
+    from optim.moves.anneal import anneal
 
     effort = incumbent.request.options["effort"]
     least = min(FEWEST, MOST_A_TASK * instance.num_tasks)
@@ -120,7 +120,7 @@ def _unit(instance: Instance) -> float:
 
 
 def _descend(instance: Instance, board: Board) -> None:
-    from optim.placing.descent import descend
+    from optim.moves.descent import descend
 
     least_gain = 1e-9 * instance.total_traffic / max(1, instance.num_tasks) + 1e-300
     descend(board, np.arange(instance.num_tasks), _PASSES, least_gain)
@@ -128,7 +128,7 @@ def _descend(instance: Instance, board: Board) -> None:
 
 def _warm_up() -> float:
     """Compile the kernels, or load them from the cache; return the seconds it took."""
-    from optim.placing.warming import warm_up
+    from optim.moves.warm import warm_up
 
     began = time.perf_counter()
     warm_up()

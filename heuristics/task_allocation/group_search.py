@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.node_patterns.dealing import counts_of, deal
+from formulations.patterns.deal import counts_of, deal
 from heuristics.task_allocation.groups import NO_RESTRICTION, grouped_job
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.patterns.classes import NodeClasses, TaskGroups
     from heuristics.task_allocation.incumbent import Incumbent
-    from optim.grouping import NodeClasses, TaskGroups
-    from optim.instance import Instance
-    from optim.tables import Bools, Floats, Ints
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats, Ints
 
     Counts = NDArray[np.int64]
 
@@ -47,7 +47,7 @@ class CountProblem:
     Attributes
     ----------
     size, load, rate
-        (G,), (G, R), (G, G) as in `optim.grouping.TaskGroups`.
+        (G,), (G, R), (G, G) as in `formulations.patterns.classes.TaskGroups`.
     room, spare
         (N', R) what may be placed, and minus what must be.
     allowed
@@ -153,7 +153,7 @@ def _search(
 
 def _starts(instance: Instance, incumbent: Incumbent) -> list[Ints]:
     """Return the feasible ones of: what was given, staying, topDown by both priorities."""
-    from heuristics.top_down import place_groups
+    from heuristics.task_allocation.top_down import place_groups
 
     job = grouped_job(instance)
     placed = [place_groups(job, priority) for priority in ("significance", "imc")]
@@ -168,8 +168,8 @@ def _starts(instance: Instance, incumbent: Incumbent) -> list[Ints]:
 
 def _repaired(instance: Instance, incumbent: Incumbent) -> Ints | None:
     """Repair what was given or topDown's partial plan; ``None`` when that fails."""
-    from optim.placing.warming import warm_up as warm_up_repair
-    from optim.repair import repair
+    from optim.moves.repair import repair
+    from optim.moves.warm import warm_up as warm_up_repair
 
     began = time.perf_counter()
     warm_up_repair()
@@ -220,7 +220,7 @@ def warm_up() -> float:
 @cache
 def _warm_up_once() -> None:
     from heuristics.task_allocation.groups import tiny_job
-    from heuristics.top_down import place_groups
+    from heuristics.task_allocation.top_down import place_groups
 
     place_groups(tiny_job())
     problem = CountProblem(

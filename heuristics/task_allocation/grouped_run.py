@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from optim.registry import Outcome, Request
-from optim.results import Termination
+from optim.methods.registry import Outcome, Request
+from optim.referee.result import Termination
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from heuristics.task_allocation.groups import GroupedJob
-    from optim.instance import Instance
-    from optim.tables import Ints
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
 
 
 def run_on_groups(

@@ -13,14 +13,14 @@ import numpy as np
 
 from heuristics.task_allocation.relaxations import even_kinds, normalised_room
 from optim.errors import InvalidInput, Problem
-from optim.placing.room import placing_room, restriction_kinds
-from optim.traffic import MAX_PAIRS
+from optim.format.traffic import MAX_PAIRS
+from optim.moves.room import placing_room, restriction_kinds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
-    from optim.tables import Bools, Floats
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats
 
 NO_RESTRICTION = np.zeros((0, 0), dtype=np.bool_)
 """Stands for "every group may go everywhere" in the kernels."""
@@ -41,7 +41,7 @@ class GroupedJob:
     nodes
         (M,) the nodes that may be used (leaving ones are not); all node indices below count these.
     room
-        (M, R) what may be placed on each (`optim.placing.room.placing_room`).
+        (M, R) what may be placed on each (`optim.moves.room.placing_room`).
     allowed
         (G, M) where each group may go, or shape (0, 0) for everywhere.
     edge_u, edge_v, edge_rate
@@ -146,7 +146,8 @@ def grouped_job(instance: Instance, *, margin: float = 0.0, normalise: bool = Fa
     Raises
     ------
     InvalidInput
-        Streams between unlike tasks make more than `optim.traffic.MAX_PAIRS` pairs of groups.
+        Streams between unlike tasks make more pairs of groups than
+        `optim.format.traffic.MAX_PAIRS`.
     """
     loads = instance.tasks.load if margin == 0 else _evened(instance, margin)
     group, size = _group_of_tasks(instance, loads)

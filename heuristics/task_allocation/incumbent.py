@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.progress import ProgressRecorder
-from optim.referee import evaluate_indices, imc_gain_of
-from optim.registry import Outcome
-from optim.repair import MENDED
-from optim.results import Termination
+from optim.figures.measures import imc_gain_of
+from optim.methods.registry import Outcome
+from optim.referee.evaluate import evaluate_indices
+from optim.referee.result import Termination
+from optim.rules import MENDED
+from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from optim.instance import Instance
-    from optim.registry import Request
-    from optim.tables import Ints
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.methods.registry import Request
 
 
 class Incumbent:
@@ -72,6 +73,7 @@ class Incumbent:
         if keeps_all is None or (keeps_all, gain) <= (self.keeps_all, self.gain):
             return False
         self.node, self.gain, self.keeps_all = np.array(node, dtype=np.int32), gain, keeps_all
+        self.request.offer(self.node)
         self.recorder.note(incumbent=gain, phase="search")
         return True
 

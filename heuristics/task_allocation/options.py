@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optim.registry import Option
+from optim.methods.registry import Option
 
 RELAXATIONS = (
     Option(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from heuristics.task_allocation.counts import TINY, may_go, shift, traffic_between
-from optim.compiled import helper
+from optim.util.compiled import helper
 
 
 class Scratch(NamedTuple):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from heuristics.task_allocation.counts import may_go, room_for, shift
-from optim.compiled import helper
+from optim.util.compiled import helper
 
 
 @helper

@@ -33,8 +33,8 @@ def best_combination(problem: CountProblem, patterns: Counts, seconds: float) ->
     seconds
         Time limit of the solver.
     """
-    from optim.linear_model import LinearModel
     from optim.solvers.inprocess import solve_small_milp
+    from optim.solvers.linear_model import LinearModel
 
     gain = problem.gain(patterns)
     patterns, gain = _thinned(problem, patterns, gain)

@@ -19,8 +19,8 @@ from optim.errors import InvalidInput, Problem
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
-    from optim.tables import Floats
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats
 
 _UNIT = 1e6
 """Costs and capacities are whole multiples of a millionth, for the greatest common divisor."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.compiled import helper, inlined, kernel
+from optim.util.compiled import helper, inlined, kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

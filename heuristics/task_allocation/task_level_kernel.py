@@ -17,7 +17,7 @@ from heuristics.task_allocation.state import (
     place,
     top_node,
 )
-from optim.compiled import helper, kernel
+from optim.util.compiled import helper, kernel
 
 ROW, COLUMN, DIAGONAL, SHUFFLED = 0, 1, 2, 3
 

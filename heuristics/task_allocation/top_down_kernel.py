@@ -17,7 +17,7 @@ from heuristics.task_allocation.state import (
     place,
     top_node,
 )
-from optim.compiled import helper, kernel
+from optim.util.compiled import helper, kernel
 
 SHRINK, GIVE_UP = 0, 1
 WALK_ALL, WALK_BEST = 0, 1

@@ -156,13 +156,12 @@ class CbcBackend:
             (folder / "model.mps").write_text(mps_text(task.arrays))
             if task.warm_start is not None and task.arrays.has_integers:
                 (folder / "start.mst").write_text(_start_text(task))
-            end = run_child(
+            answer = run_child(
                 guarded_command([str(executable()), *arguments(task)]), Lines(log.line),
-                seconds=task.remaining(), folder=folder, ask=ask_by_signal, terminal=True,
+                lambda end: _answer(task, log, folder, end),
+                deadline=task.deadline(), folder=folder, ask=ask_by_signal, terminal=True,
             )  # fmt: skip
-            answer = _answer(task, log, folder, end)
         answer.handover_seconds = (log.model_read or time.perf_counter()) - before
-        answer.killed = end.killed
         return answer
 
 
@@ -246,11 +245,7 @@ def _answer(task: SolveTask, log: _Log, folder: Path, end: Exit) -> Answer:
 
 def _without_files(task: SolveTask, log: _Log, end: Exit) -> Answer:
     """CBC wrote nothing: it was stopped, or it crashed."""
-    if not (end.killed or end.interrupted):
-        last = "\n".join(log.tail[-5:]) or end.stderr[-500:]
-        raise SolverError(
-            f"cbc: the process ended with code {end.returncode} on {task.model.name!r}: {last}"
-        )
+    end.check_crash("cbc", task.model.name, "\n".join(log.tail[-5:]))
     stop = end.reason(LinearTermination.TIME_LIMIT)
     answer = Answer(stop, "killed", warm_start_accepted=log.accepted)
     if log.accepted or log.incumbent:

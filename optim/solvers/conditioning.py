@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.linear_arrays import BOUND_SCALE, TOLERANCE
+from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE
 from optim.solvers.row_reach import extremes, others
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.linear_arrays import LinearArrays
+    from optim.solvers.linear_arrays import LinearArrays
 
 #: Largest number of a row after the division. A solver's tolerance on it, 1e-6 at most, is then the
 #: billionth that our check and the referee allow.

@@ -120,13 +120,12 @@ class CpSatBackend:
             path = folder / "model"
             _write(task, scaled, path)
             frames = Frames({b"J": heard.on_fields, b"X": heard.on_vector, b"L": heard.on_log})
-            end = run_child(
+            answer = run_child(
                 python_child("optim.solvers.cp_sat_worker", "main", str(path)),
-                frames, seconds=task.remaining(), folder=folder, ask=ask_by_stdin,
+                frames, lambda end: _answer(heard, end),
+                deadline=task.deadline(), folder=folder, ask=ask_by_stdin,
             )  # fmt: skip
-        answer = _answer(heard, end)
         answer.handover_seconds = (heard.handed_over or time.perf_counter()) - before
-        answer.killed = end.killed
         return answer
 
 
@@ -172,17 +171,15 @@ def _answer(heard: _Heard, end: Exit) -> Answer:
         )
     if final.get("status") == "MODEL_INVALID":
         raise SolverError(f"cp-sat: refuses {task.model.name!r}: {final['invalid']}")
-    if "status" not in final and not (end.killed or end.interrupted):
-        raise SolverError(
-            f"cp-sat: the process ended with code {end.returncode} on {task.model.name!r}: "
-            f"{end.stderr.strip()[-500:] or 'no message'}"
-        )
+    if "status" not in final:
+        end.check_crash("cp-sat", task.model.name)
     native = final.get("status", "killed")
     termination = STATUS.get(native, LinearTermination.TIME_LIMIT)
     if termination is LinearTermination.TIME_LIMIT:
         termination = _limit(task, end)
     answer = Answer(termination, native, bound=heard.bound, warm_start_accepted=heard.accepted)
-    if "final_bound" in final and termination is not LinearTermination.INFEASIBLE:
+    # where it found nothing, it may have had no time to begin: its final bound is then 0, unproven
+    if native in ("OPTIMAL", "FEASIBLE"):
         answer.bound = _better(task, heard.in_model_sense(final["final_bound"]), heard.bound)
     if heard.k is not None:
         answer.x = heard.scaled.vector(heard.k)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import csr_array
 
-    from optim.linear_arrays import LinearArrays
+    from optim.solvers.linear_arrays import LinearArrays
 
 #: Finest exact step tried.
 MAX_DENOMINATOR = 10**9

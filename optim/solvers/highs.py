@@ -15,6 +15,7 @@ import numpy as np
 from optim.errors import InvalidInput, Problem, SolverError
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
 from optim.solvers.process import (
+    Exit,
     Frames,
     ask_by_stdin,
     pack,
@@ -106,15 +107,12 @@ class HighsBackend:
             path = folder / "model"
             write_model(task, path)
             frames = Frames({b"J": heard.on_fields, b"X": heard.on_vector, b"L": heard.on_log})
-            end = run_child(
+            answer = run_child(
                 python_child("optim.solvers.highs_worker", "main", str(path)),
-                frames, seconds=task.remaining(), folder=folder, ask=ask_by_stdin,
+                frames, lambda end: _answer(task, heard, end),
+                deadline=task.deadline(), folder=folder, ask=ask_by_stdin,
             )  # fmt: skip
-        _raise_failures(task, heard, end.killed or end.interrupted, end.returncode, end.stderr)
-        answer = _answer(task, heard)
         answer.handover_seconds = (heard.handed_over or time.perf_counter()) - before
-        answer.killed = end.killed
-        answer.termination = end.reason(answer.termination)
         return answer
 
 
@@ -177,9 +175,7 @@ def write_model(task: SolveTask, path: Path) -> None:
     pack(path, header, table)
 
 
-def _raise_failures(
-    task: SolveTask, heard: _Heard, stopped: bool, returncode: int, stderr: str
-) -> None:
+def _raise_failures(task: SolveTask, heard: _Heard, end: Exit) -> None:
     if "refused_option" in heard.final:
         name = heard.final["refused_option"]
         raise InvalidInput(
@@ -187,15 +183,13 @@ def _raise_failures(
                     "see the list of HiGHS options")
         )  # fmt: skip
     if "failure" in heard.final:
-        raise SolverError(f"highs: {heard.final['failure']} {task.model.name!r}: {stderr}")
-    if "status" not in heard.final and not stopped:
-        raise SolverError(
-            f"highs: the solver process ended with code {returncode} on {task.model.name!r}: "
-            f"{stderr.strip()[-500:] or 'no message'}"
-        )
+        raise SolverError(f"highs: {heard.final['failure']} {task.model.name!r}: {end.stderr}")
+    if "status" not in heard.final:
+        end.check_crash("highs", task.model.name)
 
 
-def _answer(task: SolveTask, heard: _Heard) -> Answer:
+def _answer(task: SolveTask, heard: _Heard, end: Exit) -> Answer:
+    _raise_failures(task, heard, end)
     final = heard.final
     if "status" not in final:  # killed: what was streamed stands
         answer = Answer(LinearTermination.TIME_LIMIT, "killed", bound=heard.bound)
@@ -207,6 +201,7 @@ def _answer(task: SolveTask, heard: _Heard) -> Answer:
         if "bound_suffices" in final and termination is LinearTermination.INTERRUPTED:
             native, termination = "Bound suffices", LinearTermination.ITERATION_LIMIT
         answer = Answer(termination, native, bound=bound)
+    answer.termination = end.reason(answer.termination)
     answer.x, answer.claimed = heard.x, heard.objective
     answer.warm_start_accepted = _acceptance(heard.log)
     return answer

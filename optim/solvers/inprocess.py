@@ -2,23 +2,35 @@
 
 A process start costs some tens of milliseconds, too much for thousands of small models. scipy's
 copy of HiGHS hides its symbols, so it lives beside OR-Tools in one process.
+
+Whatever goes wrong in there, the answer is an answer: termination ``error`` and the reason. Callers
+lose what the model would have told, never what they have in hand.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.linear_arrays import TOLERANCE, LinearArrays
-from optim.linear_model import LinearModel
-from optim.silence import c_stdout_silenced
 from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import LinearTermination
+from optim.solvers.interruptible import Overdue, interruptible
+from optim.solvers.linear_arrays import TOLERANCE, LinearArrays
+from optim.solvers.linear_model import LinearModel
+from optim.util.silence import c_stdout_silenced
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.typing import NDArray
+
+#: Seconds beyond its time limit after which HiGHS is given up; it looks at the clock now and then.
+GIVE_UP_AFTER = 0.4
 
 #: ``scipy.optimize.linprog`` and ``milp`` share these codes; 1 is any limit, 4 is trouble.
 STATUS = {
@@ -46,6 +58,8 @@ class LpSolution:
         Change of the optimum per unit of each row's binding bound, shape (rows,).
     reduced_costs
         The same for the bounds of the variables, shape (variables,).
+    reason
+        Why it is an ``error``, else empty.
     """
 
     termination: LinearTermination
@@ -53,16 +67,22 @@ class LpSolution:
     objective: float | None
     row_duals: NDArray[np.float64] | None
     reduced_costs: NDArray[np.float64] | None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
 class SmallMilpSolution:
-    """Answer of `solve_small_milp`; `x` is verified, `bound` proven, both in the model's sense."""
+    """Answer of `solve_small_milp`; `x` is verified, `bound` proven, both in the model's sense.
+
+    `termination` is ``optimal``, ``infeasible``, ``unbounded``, ``time_limit`` (any limit) or
+    ``error``, with its `reason`.
+    """
 
     termination: LinearTermination
     x: NDArray[np.float64] | None
     objective: float | None
     bound: float | None
+    reason: str = ""
 
 
 def solve_lp(
@@ -89,22 +109,22 @@ def solve_lp(
     time_limit
         Seconds.
     """
-    from scipy.optimize import linprog
+    from scipy import optimize
     from scipy.sparse import csr_array, vstack
 
     rows = csr_array(matrix)
     equal = row_lower == row_upper
     above, below = ~equal & np.isfinite(row_upper), ~equal & np.isfinite(row_lower)
     one_sided: Any = vstack([rows[above], -rows[below]], format="csr")
-    solve: Any = linprog  # its stubs know no sparse matrices
-    answer = solve(
-        cost, A_ub=one_sided, b_ub=np.concatenate([row_upper[above], -row_lower[below]]),
-        A_eq=rows[equal], b_eq=row_lower[equal], bounds=np.column_stack([lower, upper]),
-        method="highs", options={} if time_limit is None else {"time_limit": float(time_limit)},
-    )  # fmt: skip
+    program = {
+        "c": cost, "A_ub": one_sided, "b_ub": np.concatenate([row_upper[above], -row_lower[below]]),
+        "A_eq": rows[equal], "b_eq": row_lower[equal], "bounds": np.column_stack([lower, upper]),
+        "method": "highs",
+    }  # fmt: skip
+    answer = _ask(optimize.linprog, program, {}, time_limit)
     termination = STATUS.get(answer.status, LinearTermination.ERROR)
     if answer.x is None or termination is not LinearTermination.OPTIMAL:
-        return LpSolution(termination, None, None, None, None)
+        return LpSolution(termination, None, None, None, None, _reason(answer, termination))
     duals = np.zeros(len(row_lower))
     marginals, split = answer.ineqlin.marginals, int(above.sum())
     duals[above] += marginals[:split]
@@ -115,39 +135,89 @@ def solve_lp(
 
 
 def solve_small_milp(
-    model: LinearModel | LinearArrays, time_limit: float | None = None, gap: float = 1e-6
+    model: LinearModel | LinearArrays,
+    time_limit: float | None = None,
+    gap: float = 1e-6,
+    node_limit: int | None = None,
 ) -> SmallMilpSolution:
-    """Solve a small model in this process; no warm start, no progress, no interruption.
+    """Solve a small model in this process; no warm start, no progress.
 
     Parameters
     ----------
     model
         A model or its arrays.
     time_limit
-        Seconds; HiGHS looks at the clock, nothing kills it.
+        Seconds.
     gap
         Relative gap at which to stop.
+    node_limit
+        Branch-and-bound nodes at which to stop: work that repeats, where seconds do not.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy import optimize
 
     arrays = model.freeze() if isinstance(model, LinearModel) else model
     sign = 1.0 if arrays.sense == "min" else -1.0
-    options: Any = {"mip_rel_gap": gap}
-    if time_limit is not None:
-        options["time_limit"] = float(time_limit)
     asked = conditioned(arrays)
-    rows: Any = LinearConstraint(asked.matrix, asked.row_lower, asked.row_upper)
+    rows: Any = optimize.LinearConstraint(asked.matrix, asked.row_lower, asked.row_upper)
+    program = {
+        "c": sign * arrays.cost, "integrality": arrays.integrality.astype(np.int64),
+        "bounds": optimize.Bounds(asked.lower, asked.upper),
+        "constraints": rows if arrays.num_rows else (),
+    }  # fmt: skip
+    options = {"mip_rel_gap": gap, "node_limit": node_limit}
     with c_stdout_silenced():
-        answer = milp(
-            sign * arrays.cost, integrality=arrays.integrality.astype(np.int64),
-            bounds=Bounds(asked.lower, asked.upper), constraints=rows if arrays.num_rows else (),
-            options=options,
-        )  # fmt: skip
+        answer = _ask(optimize.milp, program, options, time_limit)
     termination = STATUS.get(answer.status, LinearTermination.ERROR)
+    reason = _reason(answer, termination)
     x = None if answer.x is None else np.where(arrays.integrality, np.round(answer.x), answer.x)
     if x is None or max(part.max(initial=0.0) for part in arrays.violations(x)) > TOLERANCE:
-        lost = termination is LinearTermination.OPTIMAL
-        return SmallMilpSolution(LinearTermination.ERROR if lost else termination, None, None, None)
+        if termination is LinearTermination.OPTIMAL:
+            termination, reason = LinearTermination.ERROR, "its optimum breaks a row or bound"
+        return SmallMilpSolution(termination, None, None, None, reason)
     proven = getattr(answer, "mip_dual_bound", None) if arrays.has_integers else answer.fun
     bound = None if proven is None or not np.isfinite(proven) else sign * proven + arrays.offset
-    return SmallMilpSolution(termination, x, arrays.objective_of(x), bound)
+    return SmallMilpSolution(termination, x, arrays.objective_of(x), bound, reason)
+
+
+_AT_NODE_LIMIT = "Solution limit reached"
+"""What HiGHS says when it stops at a number of nodes."""
+
+
+def _ask(
+    solve: Callable[..., Any], program: Mapping[str, Any], options: Mapping[str, Any],
+    time_limit: float | None,
+) -> Any:  # fmt: skip
+    """Call HiGHS, a second time without presolve where the first fails; no failure gets out.
+
+    Returns scipy's result, or what stands for one: status, no `x`, and the reason as message.
+    """
+    ends = None if time_limit is None else time.perf_counter() + time_limit
+    given = {name: value for name, value in options.items() if value is not None}
+    failure: Any = SimpleNamespace(status=4, x=None, message="no time was left")
+    for presolve in (True, False):
+        left = None if ends is None else ends - time.perf_counter()
+        if left is not None:
+            if left < 0.0 and not presolve:
+                break
+            given["time_limit"] = max(0.0, left)
+        told = given if presolve else {**given, "presolve": False}
+        try:
+            answer = interruptible(
+                partial(solve, **program, options=told),
+                None if left is None else max(0.0, left) + GIVE_UP_AFTER,
+            )
+        except Overdue:
+            return SimpleNamespace(status=1, x=None, message="no answer within the time limit")
+        except Exception as error:  # what C++ throws arrives as anything: "vector::reserve", …
+            failure = SimpleNamespace(status=4, x=None, message=f"{type(error).__name__}: {error}")
+            continue
+        if _AT_NODE_LIMIT in str(answer.message):  # scipy does not know this end: no failure
+            answer.status = 1
+        if STATUS.get(answer.status) not in (None, LinearTermination.ERROR):
+            return answer
+        failure = answer
+    return failure
+
+
+def _reason(answer: Any, termination: LinearTermination) -> str:
+    return str(answer.message) if termination is LinearTermination.ERROR else ""

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from optim.figures import gap
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from optim.linear_arrays import LinearArrays
-    from optim.linear_model import LinearModel
-    from optim.progress import ProgressRecorder
+    from optim.solvers.linear_arrays import LinearArrays
+    from optim.solvers.linear_model import LinearModel
+    from optim.util.progress import ProgressRecorder
 
 #: A solution counts as proven optimal up to this gap, whatever the solver's own default.
 OPTIMAL_GAP = 1e-6
@@ -53,12 +55,8 @@ class SolverCapabilities:
         Takes bounded continuous variables only by scaling them into integers.
     warm_start
         Takes a full start vector.
-    reports_acceptance
-        Tells whether the start was accepted.
     streams_incumbents
         Incumbent vectors arrive while it runs, so that even a kill loses nothing.
-    streams_bound
-        Bounds arrive while it runs.
     parallel
         Uses more than one thread when told to.
     second_attempt
@@ -70,9 +68,7 @@ class SolverCapabilities:
     package: str
     integer_only: bool = False
     warm_start: bool = True
-    reports_acceptance: bool = True
     streams_incumbents: bool = True
-    streams_bound: bool = True
     parallel: bool = True
     second_attempt: bool = False
 
@@ -128,8 +124,9 @@ class SolveTask:
 
     def deadline(self) -> float | None:
         """End of the time limit on the clock of `time.monotonic`, which children share."""
-        remaining = self.remaining()
-        return None if remaining is None else time.monotonic() + remaining
+        if self.time_limit is None:
+            return None
+        return time.monotonic() - time.perf_counter() + self.started + self.time_limit
 
 
 @dataclass
@@ -245,20 +242,5 @@ class Backend(Protocol):
 
 
 def relative_gap(objective: float | None, bound: float | None) -> float | None:
-    """Gap of a design page result: ``|o - b| / max(|o|, |b|)``, 0 when both are 0.
-
-    Examples
-    --------
-    >>> relative_gap(10.0, 9.0)
-    0.1
-    >>> relative_gap(0.0, 0.0)
-    0.0
-    >>> relative_gap(3.0, None) is None
-    True
-    """
-    if objective is None or bound is None:
-        return None
-    difference = abs(objective - bound)
-    if difference <= ABSOLUTE_ZERO:
-        return 0.0
-    return difference / max(abs(objective), abs(bound))
+    """Gap of a model's objective and bound; ``None`` where one is unknown."""
+    return gap.relative_gap(objective, bound, ABSOLUTE_ZERO)

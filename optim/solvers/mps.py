@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.linear_arrays import LinearArrays
+    from optim.solvers.linear_arrays import LinearArrays
 
 
 def column_order(arrays: LinearArrays) -> NDArray[np.intp]:

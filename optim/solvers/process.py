@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.solvers.interface import LinearTermination
+from optim.errors import SolverError
+from optim.solvers.interface import Answer, LinearTermination
+from optim.solvers.signals import Held
 from optim.solvers.worker_kit import HEADER
 
 if TYPE_CHECKING:
@@ -30,10 +31,13 @@ if TYPE_CHECKING:
 
 #: After the time limit: seconds until the solver is asked to stop, and until it is killed.
 ASK_AFTER = 0.1
-KILL_AFTER = 0.9
+KILL_AFTER = 0.3
 
-#: Seconds between a Ctrl-C and the kill; a second Ctrl-C kills at once.
-INTERRUPT_GRACE = 5.0
+#: What a long run may overrun besides, for its incumbent's sake: a share of its time, and seconds.
+_MORE_SHARE, _MORE = 0.02, 0.6
+
+#: Seconds between a Ctrl-C (or SIGTERM) and the kill; a second one kills at once.
+INTERRUPT_GRACE = 0.8
 
 _FINAL = (
     LinearTermination.OPTIMAL,
@@ -58,18 +62,32 @@ class Exit:
     ----------
     returncode
         Of the process; negative for a signal.
+    asked
+        We asked it to stop, because its time was up or after an interrupt.
     killed
         We killed it, because it overran or did not heed an interrupt.
     interrupted
-        Ctrl-C came while it ran.
+        Ctrl-C or SIGTERM came while it ran.
     stderr
         The last of what it wrote to stderr.
     """
 
     returncode: int
+    asked: bool
     killed: bool
     interrupted: bool
     stderr: str
+
+    def check_crash(self, solver: str, model: str, last: str = "") -> None:
+        """Raise `SolverError` for a silent end, unless it was stopped: it may still have started.
+
+        `last` is what it printed, told where it wrote nothing to stderr.
+        """
+        if not (self.asked or self.killed or self.interrupted):
+            words = self.stderr.strip()[-500:] or last or "no message"
+            raise SolverError(
+                f"{solver}: the process ended with code {self.returncode} on {model!r}: {words}"
+            )
 
     def reason(self, told: LinearTermination) -> LinearTermination:
         """Return why it stopped, given what it told: only the user interrupts, we end its time."""
@@ -87,11 +105,18 @@ def scratch_folder() -> Iterator[Path]:
     Without `tempfile.TemporaryDirectory`: its finalizer would also run in a forked process that
     ends meanwhile, and take this one's files away.
     """
-    folder = Path(tempfile.mkdtemp(prefix="streamplace-"))
+    folder = None
     try:
+        with Held():
+            folder = Path(tempfile.mkdtemp(prefix="streamplace-"))
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder is not None:
+            try:
+                with Held():
+                    shutil.rmtree(folder, ignore_errors=True)
+            finally:  # a signal that came before it was held
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def pack(path: Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -122,11 +147,11 @@ def python_child(module: str, function: str, *arguments: str) -> list[str]:
     process's import path, so it finds the same packages, in a zip too.
     """
     here = str(Path.cwd())
-    home = str(Path(__file__).parents[2])  # editable installs may not stand in sys.path
-    entries = [*sys.path, *([] if home in sys.path else [home])]
-    paths = [entry if Path(entry).is_absolute() else f"{here}/{entry}" for entry in entries]
+    home = str(Path(__file__).parents[2])
+    paths = [entry if Path(entry).is_absolute() else f"{here}/{entry}" for entry in sys.path]
     code = (
-        f"import sys; sys.path[:] = {paths!r}\n"
+        f"import sys; sys.path.append({home!r}); import optim\n"  # ours, before any namesake
+        f"sys.path[:] = {paths!r}\n"
         f"from {module} import {function} as run; run(*sys.argv[1:])"
     )
     return [sys.executable, "-I", "-S", "-c", code, *arguments]
@@ -136,42 +161,19 @@ def guarded_command(argv: Sequence[str]) -> list[str]:
     """Command line that runs a program so that it dies with this process (Linux)."""
     if sys.platform != "linux":
         return list(argv)
-    code = (
-        "import sys, os, ctypes; ctypes.CDLL(None).prctl(1, 9);os.execv(sys.argv[1], sys.argv[1:])"
-    )
-    return [sys.executable, "-I", "-S", "-c", code, *argv]
-
-
-class _Interrupts:
-    """While active, Ctrl-C sets a flag instead of raising in the middle of a frame."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._previous: Any = None
-
-    def __enter__(self) -> _Interrupts:
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._previous = signal.signal(signal.SIGINT, self._note)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
-
-    def _note(self, *_: object) -> None:
-        self.count += 1
+    return python_child("optim.solvers.worker_kit", "become", *argv)
 
 
 def run_child(
     argv: Sequence[str],
     on_output: Callable[[bytes], None],
+    read: Callable[[Exit], Answer],
     *,
-    seconds: float | None,
+    deadline: float | None,
     folder: Path,
     ask: Callable[[subprocess.Popen[bytes]], None],
     terminal: bool = False,
-) -> Exit:
+) -> Answer:
     """Run a child, feed its stdout to `on_output`, stop it when its time is up.
 
     Parameters
@@ -180,8 +182,11 @@ def run_child(
         Command line.
     on_output
         Called with raw pieces of stdout.
-    seconds
-        Time it may take; it is asked to stop `ASK_AFTER` later and killed `KILL_AFTER` later.
+    read
+        Makes the answer once it has ended; not interrupted.
+    deadline
+        End of its time on the clock of `time.monotonic`: without any left it is not started; it is
+        asked to stop `ASK_AFTER` later, and killed `KILL_AFTER` later or, after a long run, 0.9 s.
     folder
         Working directory, also for its stderr.
     ask
@@ -189,32 +194,42 @@ def run_child(
     terminal
         Give it a pseudo-terminal as stdout: it then writes line by line instead of in blocks.
     """
+    if deadline is not None and time.monotonic() >= deadline:
+        return Answer(LinearTermination.TIME_LIMIT, "not started", message="no time was left")
     errors = folder / "stderr"
-    with _Interrupts() as interrupts, errors.open("wb") as stderr:
-        ours, theirs = os.openpty() if terminal else os.pipe()
-        try:
-            # an own process group: a Ctrl-C at the terminal reaches us, and we ask the child
-            child = subprocess.Popen(
-                list(argv), stdin=subprocess.PIPE, stdout=theirs, stderr=stderr, cwd=folder,
-                process_group=0, bufsize=0, env={**os.environ, **_ONE_THREAD},
-            )  # fmt: skip
-        except OSError:
-            os.close(ours)
+    answer: Answer | None = None
+    try:
+        with Held() as held, errors.open("wb") as stderr:
+            ours, theirs = os.openpty() if terminal else os.pipe()
+            try:
+                # an own process group: a Ctrl-C at the terminal reaches us, and we ask the child
+                child = subprocess.Popen(
+                    list(argv), stdin=subprocess.PIPE, stdout=theirs, stderr=stderr, cwd=folder,
+                    process_group=0, bufsize=0, env={**os.environ, **_ONE_THREAD},
+                )  # fmt: skip
+            except OSError:
+                os.close(ours)
+                raise
+            finally:
+                os.close(theirs)
+            watch = _Watch(child, ours, ask, held, deadline)
+            try:
+                watch.until_end(on_output)
+            finally:
+                if child.poll() is None:
+                    child.kill()
+                child.wait()
+                os.close(ours)
+                if child.stdin is not None:
+                    child.stdin.close()
+            answer = read(watch.exit(errors.read_bytes()[-4000:].decode(errors="replace")))
+            answer.killed = watch.killed
+    except KeyboardInterrupt:  # so late that nothing but the answer's reason is left to change
+        if answer is None:
             raise
-        finally:
-            os.close(theirs)
-        watch = _Watch(child, ours, ask, interrupts, seconds)
-        try:
-            watch.until_end(on_output)
-        finally:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
-            os.close(ours)
-            if child.stdin is not None:
-                child.stdin.close()
-    tail = errors.read_bytes()[-4000:].decode(errors="replace")
-    return Exit(child.returncode, watch.killed, watch.interrupted, tail)
+        if answer.termination not in _FINAL:
+            answer.termination = LinearTermination.INTERRUPTED
+    return answer
 
 
 @dataclass
@@ -224,57 +239,56 @@ class _Watch:
     child: subprocess.Popen[bytes]
     output: int
     ask: Callable[[subprocess.Popen[bytes]], None]
-    interrupts: _Interrupts
-    seconds: float | None
+    held: Held
+    deadline: float | None
     killed: bool = False
-    interrupted: bool = False
+    interrupts: int = 0
     _asked: bool = False
     _ask_at: float | None = None
     _kill_at: float | None = field(default=None)
 
+    def exit(self, stderr: str) -> Exit:
+        """How the child ended, once it has."""
+        return Exit(self.child.returncode, self._asked, self.killed, self.interrupts > 0, stderr)
+
     def until_end(self, on_output: Callable[[bytes], None]) -> None:
         """Pass on output until the child closes its stdout and ends."""
-        if self.seconds is not None:
-            end = time.monotonic() + self.seconds
-            self._ask_at, self._kill_at = end + ASK_AFTER, end + KILL_AFTER
+        if self.deadline is not None:
+            extra = min(_MORE, _MORE_SHARE * (self.deadline - time.monotonic()))
+            self._ask_at = self.deadline + ASK_AFTER
+            self._kill_at = self.deadline + KILL_AFTER + max(0.0, extra)
         with selectors.DefaultSelector() as ready:
             ready.register(self.output, selectors.EVENT_READ)
             more = True
-            while more:
+            while more or self.child.poll() is None:
                 try:
+                    self.held.deliver()
                     self._look_at_clock()
-                    if ready.select(_POLL):
+                    if not more:
+                        with contextlib.suppress(subprocess.TimeoutExpired):
+                            self.child.wait(_POLL)
+                    elif ready.select(_POLL):
                         chunk = _read(self.output)
                         more = bool(chunk)
                         on_output(chunk)  # the empty one too: it flushes
-                except KeyboardInterrupt:  # from a callback, or where we may set no handler
-                    self.interrupts.count += 1
-        self._wait()
+                except KeyboardInterrupt:  # a signal's, a callback's
+                    self._interrupted()
 
-    def _wait(self) -> None:
-        while True:
-            try:
-                self._look_at_clock()
-                self.child.wait(_POLL)
-                return
-            except subprocess.TimeoutExpired:
-                continue
-            except KeyboardInterrupt:
-                self.interrupts.count += 1
+    def _interrupted(self) -> None:
+        self.interrupts += 1
+        if self.interrupts == 1:
+            self._ask_at = time.monotonic()
+            limit = self._ask_at + INTERRUPT_GRACE
+            self._kill_at = limit if self._kill_at is None else min(limit, self._kill_at)
 
     def _look_at_clock(self) -> None:
         now = time.monotonic()
-        if self.interrupts.count and not self.interrupted:
-            self.interrupted = True
-            self._ask_at = now
-            limit = now + INTERRUPT_GRACE
-            self._kill_at = limit if self._kill_at is None else min(limit, self._kill_at)
         if self._ask_at is not None and now >= self._ask_at and not self._asked:
             self._asked = True
             with contextlib.suppress(OSError):  # it may have ended meanwhile
                 self.ask(self.child)
         overdue = self._kill_at is not None and now >= self._kill_at
-        if (overdue or self.interrupts.count > 1) and self.child.poll() is None:
+        if (overdue or self.interrupts > 1) and self.child.poll() is None:
             self.killed = True
             self.child.kill()
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import Problem, SolverUnavailable
-from optim.linear_arrays import BOUND_SCALE, TOLERANCE
 from optim.solvers.grids import exact_steps
+from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE
 from optim.solvers.tighten import tightened
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from optim.linear_arrays import LinearArrays
-    from optim.linear_model import LinearModel
+    from optim.solvers.linear_arrays import LinearArrays
+    from optim.solvers.linear_model import LinearModel
 
 #: Sums of |coefficient · variable| stay below this in every row and the objective.
 MAX_ACTIVITY = 2.0**59

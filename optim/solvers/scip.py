@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, SolverError
-from optim.linear_arrays import BOUND_SCALE, TOLERANCE
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
+from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE
 from optim.solvers.ortools_version import ortools_version
 from optim.solvers.printed import outward
 from optim.solvers.process import Lines, ask_by_signal, python_child, run_child, scratch_folder
@@ -47,6 +47,8 @@ STATUS: dict[str, LinearTermination] = {
     "dual limit reached": LinearTermination.ITERATION_LIMIT,
     "unknown": LinearTermination.ERROR,
 }
+
+_REFUSALS = ("INVALID_SOLVER_PARAMETERS", "MODEL_INVALID", "NOT_SOLVED")
 
 _STATUS_LINE = re.compile(r"^SCIP Status +: .*\[(.+)\]")
 _DUAL = re.compile(r"^Dual Bound +: ([-+0-9.einf]+)")
@@ -109,12 +111,11 @@ class ScipBackend:
                 "optim.solvers.scip_worker", "main", str(folder),
                 repr(None if "limits/time" in task.options else task.deadline()), parameters(task),
             )  # fmt: skip
-            end = run_child(
-                argv, Lines(log.line), seconds=task.remaining(), folder=folder, ask=ask_by_signal
-            )
-            answer = _answer(task, log, folder, end)
+            answer = run_child(
+                argv, Lines(log.line), lambda end: _answer(task, log, folder, end),
+                deadline=task.deadline(), folder=folder, ask=ask_by_signal,
+            )  # fmt: skip
         answer.handover_seconds = (log.handed_over or time.perf_counter()) - before
-        answer.killed = end.killed
         return answer
 
 
@@ -151,7 +152,8 @@ def _answer(task: SolveTask, log: _Log, folder: Path, end: Exit) -> Answer:
     if not path.is_file():
         return _without_result(task, log, end)
     result = marshal.loads(path.read_bytes())
-    if result["status"] in ("INVALID_SOLVER_PARAMETERS", "MODEL_INVALID", "NOT_SOLVED"):
+    # "NOT_SOLVED" is also what OR-Tools calls a limit that came before any solution
+    if log.status is None and result["status"] in _REFUSALS:
         _raise_refusal(task, result, end)
     native = log.status or result["status"]
     termination = end.reason(STATUS.get(native, LinearTermination.ERROR))
@@ -178,11 +180,7 @@ def _implied_bound(task: SolveTask, objective: float | None) -> float | None:
 
 def _without_result(task: SolveTask, log: _Log, end: Exit) -> Answer:
     """SCIP left no result: it was stopped, or it crashed."""
-    if not (end.killed or end.interrupted):
-        last = end.stderr.strip()[-500:] or "\n".join(log.tail[-5:])
-        raise SolverError(
-            f"scip: the process ended with code {end.returncode} on {task.model.name!r}: {last}"
-        )
+    end.check_crash("scip", task.model.name, "\n".join(log.tail[-5:]))
     stop = end.reason(LinearTermination.TIME_LIMIT)
     return Answer(stop, "killed", bound=log.bound, warm_start_accepted=log.accepted)
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, SolverError
-from optim.linear_arrays import TOLERANCE
-from optim.progress import ProgressRecorder
 from optim.solvers.backends import load, require
 from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import (
@@ -21,17 +19,20 @@ from optim.solvers.interface import (
     LinearTermination,
     SolveTask,
 )
+from optim.solvers.linear_arrays import TOLERANCE
+from optim.solvers.signals import sigterm_as_interrupt
 from optim.solvers.trivial import solve_trivial
 from optim.solvers.verify import rounded_vector, verified
+from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
-    from optim.linear_model import LinearModel
-    from optim.progress import Progress
     from optim.solvers.interface import Backend
+    from optim.solvers.linear_model import LinearModel
+    from optim.util.progress import Progress
 
 #: Absolute gap below which a solver need not go on, unless told otherwise.
 ABSOLUTE_GAP = 1e-9
@@ -62,8 +63,8 @@ def solve_linear(
     solver
         ``cbc``, ``highs``, ``scip`` or ``cp-sat``.
     time_limit
-        Wall-clock seconds for everything in this call; a solver that overruns by more than a
-        second is killed.
+        Wall-clock seconds for everything in this call; a solver that overruns is killed, after
+        0.3 s or, where the limit is long, 0.9 s.
     gap
         Relative gap at which to stop; 1e-6 if not given.
     abs_gap
@@ -85,8 +86,9 @@ def solve_linear(
     Returns
     -------
     LinearSolution
-        With the reason it stopped, the verified vector and only proven bounds. A Ctrl-C gives
-        ``interrupted`` and the best vector so far.
+        With the reason it stopped, the verified vector and only proven bounds. A Ctrl-C, or a
+        SIGTERM for which the program has no handler, gives ``interrupted`` and the best vector so
+        far, within a second.
 
     Raises
     ------
@@ -128,13 +130,14 @@ def solve_linear(
         return replace(solution, message=message)
 
 
+@sigterm_as_interrupt()
 def _checked(
     backend: Backend, task: SolveTask, answer: Answer | None, frozen_seconds: float
 ) -> LinearSolution:
     """Let the back end answer, unless the answer is known, and check it."""
+    name = f"{backend.capabilities.name} {backend.version()}"
     if answer is None:
         answer = _ask(backend, task)
-    name = f"{backend.capabilities.name} {backend.version()}"
     try:
         solution = verified(task, answer, name, frozen_seconds)
         task.recorder.finish()

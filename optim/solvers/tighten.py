@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy.sparse import coo_array
 
-    from optim.linear_arrays import LinearArrays
+    from optim.solvers.linear_arrays import LinearArrays
 
 _ROUNDS = 4
 _MAX_PROGRAMS = 50

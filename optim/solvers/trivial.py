@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.linear_arrays import TOLERANCE
 from optim.solvers.interface import Answer, LinearTermination
+from optim.solvers.linear_arrays import TOLERANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.linear_arrays import LinearArrays
     from optim.solvers.interface import SolveTask
+    from optim.solvers.linear_arrays import LinearArrays
 
 
 def solve_trivial(task: SolveTask) -> Answer | None:

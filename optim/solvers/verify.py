@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.errors import SolverError
-from optim.linear_arrays import TOLERANCE
 from optim.solvers.conditioning import conditioned
 from optim.solvers.interface import (
     ABSOLUTE_ZERO,
@@ -17,6 +16,7 @@ from optim.solvers.interface import (
     LinearTermination,
     relative_gap,
 )
+from optim.solvers.linear_arrays import TOLERANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +30,9 @@ CLAIM_TOLERANCE = 2e-6
 #: Differences above this, relative to max(1, |objective|), are no matter of tolerances.
 MATERIAL = 1e-5
 
-#: Long enough: with all integers fixed nearly nothing is left to solve.
-_POLISH_SECONDS = 10.0
+#: Long enough: with all integers fixed nearly nothing is left to solve. Where the time is up, the
+#: least there is for it, and a share of the limit.
+_POLISH_SECONDS, _LEAST_POLISH, _POLISH_SHARE = 10.0, 0.2, 0.05
 
 _NOTHING = (LinearTermination.INFEASIBLE, LinearTermination.UNBOUNDED)
 _CLOSED = (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED)
@@ -130,12 +131,20 @@ def _polished(task: SolveTask, rounded: NDArray[np.float64]) -> NDArray[np.float
     sign = 1.0 if arrays.sense == "min" else -1.0
     answer = solve_lp(
         sign * arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, lower, upper,
-        time_limit=_POLISH_SECONDS,
+        time_limit=_polish_seconds(task),
     )  # fmt: skip
     if answer.x is None:
         return None
     x = rounded_vector(task, answer.x)
     return x if task.model.violation(x) <= TOLERANCE else None
+
+
+def _polish_seconds(task: SolveTask) -> float:
+    remaining = task.remaining()
+    if task.time_limit is None or remaining is None:
+        return _POLISH_SECONDS
+    least = max(_LEAST_POLISH, _POLISH_SHARE * task.time_limit)
+    return min(_POLISH_SECONDS, max(least, remaining))
 
 
 def _never_worse(

@@ -12,6 +12,7 @@ import ctypes
 import marshal
 import mmap
 import os
+import select
 import struct
 import sys
 import threading
@@ -100,6 +101,16 @@ def die_with_parent() -> None:
     """Ask the kernel to kill this process when its parent ends (Linux; elsewhere a no-op)."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
+        stdin = select.poll()
+        stdin.register(0, 0)
+        if stdin.poll(0):  # hung up: the parent ended before it could be noticed
+            os._exit(1)
+
+
+def become(*argv: str) -> None:
+    """Run a program in place of this process; it dies with the parent."""
+    die_with_parent()
+    os.execv(argv[0], argv)
 
 
 def leave() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from optim.instance import Instance
+from optim.format.instance import Instance
 
 
 def document(**parts: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from experiments.interchange.ledger import Ledger
     from experiments.interchange.placing import Places
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 HEADINGS = ("task", "operator", "node", "slot", "current_node", "moves")
 

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from experiments.interchange.declaring import Exporter
+from experiments.interchange.foreign import Page, Text, Whole, is_whole, read_page
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places
-from experiments.interchange.record import Record, is_whole
 from experiments.interchange.replicas import (
     REPLICAS,
     labelled_brokers,
     listed_brokers,
     replaced,
 )
-from optim.reading import parse_json
+from optim.format.read import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 ROLLBACK = ".rollback.json"
 
@@ -126,6 +126,16 @@ def _json(partitions: list[_Partition]) -> str:
     return json.dumps({"version": 1, "partitions": entries}, ensure_ascii=False) + "\n"
 
 
+class _Reassigned(Page):
+    topic: Text
+    partition: Whole
+    replicas: Any = None
+
+
+class _Reassignment(Page):
+    partitions: list[_Reassigned]
+
+
 def read_back(text: str, instance: Instance) -> Places:
     """Return where partitions are after a reassignment; those it does not name stay.
 
@@ -144,17 +154,21 @@ def read_back(text: str, instance: Instance) -> Places:
     }
     where = instance.tasks.node.copy()
     seen: set[int] = set()
-    page = Record(parse_json(text.encode()), "reassignment", ledger)
-    for entry in page.records("partitions", needed=True):
-        key = (entry.text("topic"), str(entry.whole("partition")))
+    page: _Reassignment | None = read_page(
+        _Reassignment, parse_json(text.encode()), "reassignment", ledger
+    )
+    for i, entry in enumerate(page.partitions if page else ()):
+        key, path = (entry.topic, str(entry.partition)), f"reassignment.partitions[{i}]"
         task = tasks.get(key)
         if task is None or task in seen:
             reason = "is no partition of the instance" if task is None else "stands twice"
-            ledger.problem(entry.path, "-".join(key), reason)
+            ledger.problem(path, "-".join(key), reason)
             continue
         seen.add(task)
         partition = _partition(instance, task, ledger)
-        target = partition and _target(entry, partition, broker_of, int(where[task]), ledger)
+        path = f"{path}.{REPLICAS}"
+        listed = entry.replicas
+        target = partition and _target(listed, path, partition, broker_of, int(where[task]), ledger)
         if target is not None:
             where[task] = nodes[target]
     ledger.check()
@@ -162,11 +176,10 @@ def read_back(text: str, instance: Instance) -> Places:
 
 
 def _target(
-    entry: Record, partition: _Partition, broker_of: list[int], now: int, ledger: Ledger
+    value: Any, path: str, partition: _Partition, broker_of: list[int], now: int, ledger: Ledger
 ) -> int | None:
     """Return the broker that the leader's replica goes to; ``None`` where the list stays."""
-    path, value, old = entry.where(REPLICAS), entry.raw(REPLICAS), partition.replicas
-    new = listed_brokers(value)
+    old, new = partition.replicas, listed_brokers(value)
     if new is None or not set(new) <= {*broker_of, *old}:
         reason = "is no list of brokers" if new is None else "names brokers the instance lacks"
         ledger.problem(path, value, reason)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.interchange.declaring import Exporter
+from experiments.interchange.foreign import is_whole
 from experiments.interchange.placing import Places
-from experiments.interchange.record import is_whole
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from experiments.interchange.ledger import Ledger
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 
 def write(

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.interchange.declaring import Exporter
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from experiments.interchange.ledger import Ledger
     from experiments.interchange.placing import Places
-    from optim.instance import Instance
-    from optim.tables import Floats
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats
 
 _EXACT = 2**31 - 1
 

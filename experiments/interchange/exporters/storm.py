@@ -24,12 +24,12 @@ from experiments.interchange.exporters.storm_slots import (
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places
 from optim.errors import InvalidInput, Problem
-from optim.reading import parse_json
+from optim.format.read import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 _PART = re.compile(r"(.+)#(\d{1,5}),(\d{1,9})")
 

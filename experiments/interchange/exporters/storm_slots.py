@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.interchange.foreign import is_whole
 from experiments.interchange.importers.storm_building import FIRST_PORT, PORTS
-from experiments.interchange.record import is_whole
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
     from experiments.interchange.placing import Places
-    from optim.instance import Instance
-    from optim.tables import Ints
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
 
 
 def topology_name(instance: Instance, operator: int) -> str:

@@ -25,8 +25,8 @@ from experiments.interchange.sources import (
 )
 from experiments.interchange.web import WebClient, is_url
 from experiments.interchange.weighing import weigh
-from optim.document import INSTANCE_FORMAT
-from optim.registry import Option
+from optim.format.document import INSTANCE_FORMAT
+from optim.options import Option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from experiments.interchange.record import Record, as_number, words
+from pydantic import PlainValidator
+
+from experiments.interchange.foreign import (
+    MaybeNumber,
+    MaybeText,
+    Number,
+    Page,
+    Percent,
+    Text,
+    Whole,
+    as_number,
+    read_page,
+    words,
+)
 from experiments.interchange.replicas import broker_number
+from optim.format.read import Fault
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
@@ -14,12 +28,11 @@ if TYPE_CHECKING:
 RESOURCES = ("cpu", "network_in", "network_out", "disk")
 UNUSED = words(
     """
-    version hosts Replicas Leaders PnwOutRate DiskPct msg_in brokers doc log_dirs
+    version hosts NumCore Replicas Leaders PnwOutRate DiskPct msg_in brokers doc log_dirs
     BrokerSet IsEstimated Host Leaders topicReplicas recentWindows
     """
 )
 _DEFAULT = -1
-_CAPACITY_KEYS = {"cpu": "CPU", "network_in": "NW_IN", "network_out": "NW_OUT", "disk": "DISK"}
 _MOST_REPLICAS = 1000
 
 
@@ -53,79 +66,171 @@ class Partition:
         return f"{self.topic}-{self.number}"
 
 
+# -- the responses ---------------------------------------------------------------------------------
+
+
+def _leader(value: Any) -> int | None:
+    """Return the leader; -1 stands for none."""
+    if value is None:
+        raise Fault("is missing", "a broker's number is needed")
+    return broker_number(value)
+
+
+def _brokers(value: Any) -> list[int]:
+    numbers = [broker_number(item) for item in value] if isinstance(value, list) else [None]
+    if any(n is None for n in numbers) or len(numbers) > _MOST_REPLICAS:
+        raise Fault("is no list of broker numbers")
+    return [n for n in numbers if n is not None]
+
+
+def _signed(value: Any) -> int:
+    number = _DEFAULT if value in (_DEFAULT, str(_DEFAULT)) else broker_number(value)
+    if number is None:
+        raise Fault("is no broker number", "-1 is the default")
+    return number
+
+
+def _amount(value: Any) -> float | None:
+    """Return a capacity: a number, or the sum of those of log directories."""
+    if isinstance(value, dict):
+        value = sum(as_number(part) or 0.0 for part in value.values())
+    found = as_number(value)
+    if found is None and value is not None:
+        raise Fault("is no number of at least 0")
+    return found
+
+
+def _cpu(value: Any) -> float | None:
+    """Return a capacity of CPU: a number, or 100 % of the cores named."""
+    return 100.0 if isinstance(value, dict) and set(value) == {"num.cores"} else _amount(value)
+
+
+Brokers = Annotated[list[int], PlainValidator(_brokers)]
+Amount = Annotated[float | None, PlainValidator(_amount)]
+
+
+class _Page(Page):
+    unused = UNUSED
+
+
+class _BrokerLoad(_Page):
+    Broker: Whole
+    BrokerState: MaybeText = None
+    Host: MaybeText = None
+    Rack: MaybeText = None
+    CpuPct: Percent
+    LeaderNwInRate: Number
+    FollowerNwInRate: MaybeNumber = None
+    NwOutRate: Number
+    DiskMB: Number
+    NetworkInCapacity: MaybeNumber = None
+    NetworkOutCapacity: MaybeNumber = None
+    DiskCapacityMB: MaybeNumber = None
+
+
+class _Load(_Page):
+    brokers: list[_BrokerLoad]
+
+
+class _PartitionRecord(_Page):
+    topic: Text
+    partition: Whole
+    leader: Annotated[int | None, PlainValidator(_leader)]
+    followers: Brokers | None = None
+    cpu: Number
+    networkInbound: Number
+    networkOutbound: Number
+    disk: Number
+
+
+class _PartitionLoad(_Page):
+    records: list[_PartitionRecord]
+
+
+class _Capacity(_Page):
+    CPU: Annotated[float | None, PlainValidator(_cpu)] = None
+    NW_IN: Amount = None
+    NW_OUT: Amount = None
+    DISK: Amount = None
+
+
+class _BrokerCapacity(_Page):
+    brokerId: Annotated[int, PlainValidator(_signed)]
+    capacity: _Capacity
+
+
+class _Capacities(_Page):
+    brokerCapacities: list[_BrokerCapacity]
+
+
+class _Assigned(_Page):
+    topic: Text
+    partition: Whole
+    replicas: Brokers
+
+
+class _Assignment(_Page):
+    partitions: list[_Assigned]
+
+
 def read_brokers(value: Any, path: str, ledger: Ledger, brokers: dict[int, Broker]) -> None:
     """Read the ``load`` response."""
-    page = Record(value, path, ledger, UNUSED)
-    for entry in page.records("brokers", needed=True):
-        number = entry.whole("Broker")
-        state = (entry.maybe_text("BrokerState") or "ALIVE").upper()
+    page: _Load | None = read_page(_Load, value, path, ledger)
+    for i, entry in enumerate(page.brokers if page else ()):
+        number = entry.Broker
+        state = (entry.BrokerState or "ALIVE").upper()
         if number in brokers:
-            ledger.problem(entry.where("Broker"), number, "stands twice")
+            ledger.problem(f"{path}.brokers[{i}].Broker", number, "stands twice")
         if state not in ("ALIVE", "NEW", "DEAD"):
             ledger.warn(f"broker {number} is {state}: taken as any other")
-        leader, follower = (
-            entry.number("LeaderNwInRate"),
-            entry.maybe_number("FollowerNwInRate") or 0.0,
-        )
         brokers[number] = Broker(
             id=number,
-            host=entry.maybe_text("Host") or "",
-            rack=entry.maybe_text("Rack"),
+            host=entry.Host or "",
+            rack=entry.Rack,
             dead=state == "DEAD",
             load={
-                "cpu": _needed_percent(entry, ledger),
-                "network_in": leader + follower,
-                "network_out": entry.number("NwOutRate"),
-                "disk": entry.number("DiskMB"),
+                "cpu": entry.CpuPct,
+                "network_in": entry.LeaderNwInRate + (entry.FollowerNwInRate or 0.0),
+                "network_out": entry.NwOutRate,
+                "disk": entry.DiskMB,
             },
             capacity={
                 "cpu": 100.0,
-                "network_in": entry.maybe_number("NetworkInCapacity"),
-                "network_out": entry.maybe_number("NetworkOutCapacity"),
-                "disk": entry.maybe_number("DiskCapacityMB"),
+                "network_in": entry.NetworkInCapacity,
+                "network_out": entry.NetworkOutCapacity,
+                "disk": entry.DiskCapacityMB,
             },
         )
-        _ = entry.raw("NumCore")
-    page.close()
-
-
-def _needed_percent(entry: Record, ledger: Ledger) -> float:
-    found = entry.maybe_percent("CpuPct")
-    if found is None:
-        value = entry.raw("CpuPct")
-        reason = "is missing" if value is None else "is no percentage"
-        ledger.problem(entry.where("CpuPct"), value, reason, "a number of at least 0 is needed")
-        return 0.0
-    return found
 
 
 def read_partitions(
     value: Any, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
 ) -> None:
     """Read the ``partition_load`` response."""
-    page = Record(value, path, ledger, UNUSED)
-    for entry in page.records("records", needed=True):
-        topic, number = entry.text("topic"), entry.whole("partition")
-        leader = broker_number(entry.raw("leader"))
-        if "leader" not in entry:
-            ledger.problem(entry.where("leader"), None, "is missing", "a broker's number is needed")
-        followers = _broker_list(entry, "followers", ledger)
+    page: _PartitionLoad | None = read_page(_PartitionLoad, value, path, ledger)
+    for i, entry in enumerate(page.records if page else ()):
+        topic, number, leader = entry.topic, entry.partition, entry.leader
+        if entry.followers is None:
+            reason = "is missing: without all replicas a plan could put two on one broker"
+            remedy = "a list of broker numbers is needed"
+            ledger.problem(f"{path}.records[{i}].followers", None, reason, remedy)
         if (topic, number) in partitions:
-            ledger.problem(entry.where("partition"), f"{topic}-{number}", "stands twice")
+            where = f"{path}.records[{i}].partition"
+            ledger.problem(where, f"{topic}-{number}", "stands twice")
+        followers = [b for b in entry.followers or () if b != leader]
         partitions[topic, number] = Partition(
             topic=topic,
             number=number,
             leader=leader,
-            replicas=([] if leader is None else [leader]) + [b for b in followers if b != leader],
+            replicas=([] if leader is None else [leader]) + followers,
             load={
-                "cpu": entry.number("cpu"),
-                "network_in": entry.number("networkInbound"),
-                "network_out": entry.number("networkOutbound"),
-                "disk": entry.number("disk"),
+                "cpu": entry.cpu,
+                "network_in": entry.networkInbound,
+                "network_out": entry.networkOutbound,
+                "disk": entry.disk,
             },
             path=path,
         )
-    page.close()
 
 
 def add_led_load(brokers: dict[int, Broker], partitions: dict[tuple[str, int], Partition]) -> None:
@@ -139,78 +244,30 @@ def add_led_load(brokers: dict[int, Broker], partitions: dict[tuple[str, int], P
 
 def read_capacities(value: Any, path: str, ledger: Ledger, brokers: dict[int, Broker]) -> None:
     """Read a capacity file: numbers in strings; broker -1 stands for all that are not named."""
-    page = Record(value, path, ledger, UNUSED)
+    page: _Capacities | None = read_page(_Capacities, value, path, ledger)
     named: dict[int, dict[str, float]] = {}
-    for entry in page.records("brokerCapacities", needed=True):
-        number = _signed(entry.raw("brokerId"))
-        if number is None:
-            shown = entry.raw("brokerId")
-            ledger.problem(
-                entry.where("brokerId"), shown, "is no broker number", "-1 is the default"
-            )
-            continue
-        capacity = entry.record("capacity")
-        if capacity is None:
-            ledger.problem(entry.where("capacity"), None, "is missing", "add it")
-            continue
-        named[number] = {
-            resource: amount
-            for resource, key in _CAPACITY_KEYS.items()
-            if (amount := _capacity(capacity, key, ledger)) is not None
-        }
-        capacity.close()
-    page.close()
+    for entry in page.brokerCapacities if page else ():
+        told = entry.capacity
+        amounts = zip(RESOURCES, (told.CPU, told.NW_IN, told.NW_OUT, told.DISK), strict=True)
+        named[entry.brokerId] = {name: amount for name, amount in amounts if amount is not None}
     for number, broker in brokers.items():
-        for resource, amount in {**named.get(_DEFAULT, {}), **named.get(number, {})}.items():
-            broker.capacity[resource] = amount
+        broker.capacity |= {**named.get(_DEFAULT, {}), **named.get(number, {})}
     unknown = sorted(number for number in named if number not in brokers and number != _DEFAULT)
     if unknown:
         ledger.warn(f"{path} names brokers that the load response lacks: {unknown[:5]}")
-
-
-def _capacity(capacity: Record, key: str, ledger: Ledger) -> float | None:
-    """Return a capacity: a number, per log directory added up, or 100 % of the cores named."""
-    value = capacity.raw(key)
-    if isinstance(value, dict):
-        if key == "CPU" and set(value) == {"num.cores"}:
-            return 100.0
-        value = sum(as_number(part) or 0.0 for part in value.values())
-    found = as_number(value)
-    if found is None and value is not None:
-        ledger.problem(capacity.where(key), value, "is no number of at least 0")
-    return found
 
 
 def read_assignment(
     value: Any, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
 ) -> None:
     """Read Kafka's current assignment, which tells the true order of the replicas."""
-    page = Record(value, path, ledger, UNUSED)
-    for entry in page.records("partitions", needed=True):
-        topic, number = entry.text("topic"), entry.whole("partition")
-        replicas = _broker_list(entry, "replicas", ledger)
-        known = partitions.get((topic, number))
+    page: _Assignment | None = read_page(_Assignment, value, path, ledger)
+    for i, entry in enumerate(page.partitions if page else ()):
+        known = partitions.get((entry.topic, entry.partition))
         if known is None:
             continue
-        if set(replicas) != set(known.replicas):
+        if set(entry.replicas) != set(known.replicas):
             reason = f"differs from the replicas of partition_load {known.replicas}"
-            ledger.problem(entry.where("replicas"), replicas, reason, "save both at one time")
-        known.replicas = replicas
-    page.close()
-
-
-def _broker_list(entry: Record, name: str, ledger: Ledger) -> list[int]:
-    value = entry.raw(name)
-    if value is None and name not in entry.keys():  # noqa: SIM118
-        reason = "is missing: without all replicas a plan could put two on one broker"
-        ledger.problem(entry.where(name), None, reason, "a list of broker numbers is needed")
-        return []
-    numbers = [broker_number(item) for item in value] if isinstance(value, list) else [None]
-    if any(n is None for n in numbers) or len(numbers) > _MOST_REPLICAS:
-        ledger.problem(entry.where(name), value, "is no list of broker numbers")
-        return []
-    return [n for n in numbers if n is not None]
-
-
-def _signed(value: Any) -> int | None:
-    return _DEFAULT if value in (_DEFAULT, str(_DEFAULT)) else broker_number(value)
+            where = f"{path}.partitions[{i}].replicas"
+            ledger.problem(where, entry.replicas, reason, "save both at one time")
+        known.replicas = entry.replicas

@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.declaring import Importer, Request
-from experiments.interchange.record import as_number
+from experiments.interchange.foreign import as_number
 from experiments.interchange.sources import one_file, read_text, stem_of
-from optim.document import INSTANCE_FORMAT
+from optim.format.document import INSTANCE_FORMAT
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger

@@ -9,21 +9,19 @@ from experiments.interchange.declaring import Importer, Request
 from experiments.interchange.importers.flink_building import build_document
 from experiments.interchange.importers.flink_reading import (
     METRICS,
-    RUNNING,
-    UNUSED,
     Job,
     TaskManager,
     Vertex,
     read_job,
     read_metrics,
+    read_overview,
     read_plan,
     read_task_managers,
     read_vertex,
 )
-from experiments.interchange.record import Record
 from experiments.interchange.sources import Document, documents_of
 from experiments.interchange.web import WebClient, quoted
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
@@ -97,13 +95,15 @@ def _sort(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager],
         elif "taskmanagers" in value and "subtasks" not in value and "name" not in value:
             managers += read_task_managers(value, _short(document.name), ledger)
         elif "vertices" in value:
-            jobs.append(read_job(value, _short(document.name), ledger))
+            job = read_job(value, _short(document.name), ledger)
+            jobs += [] if job is None else [job]
         elif "subtasks" in value:
             vertices.append(document)
         elif "plan" in value:
             plans.append(document)
         elif "jobs" not in value:
             ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
+    ledger.check()  # what a page that cannot be read lacks is no problem of the others
     seen: set[str] = set()
     for job in jobs:
         if job.id in seen:
@@ -163,7 +163,7 @@ def _download(request: Request, ledger: Ledger) -> list[Document]:
         if chosen and not (isinstance(page, dict) and isinstance(page.get("plan"), dict)):
             documents.append(Document(f"{path}/plan", client.get(f"{path}/plan")))
         job = read_job(page, path, type(ledger)())
-        for vertex in job.vertices.values():
+        for vertex in job.vertices.values() if job else ():
             at = f"{path}/vertices/{quoted(vertex.id)}"
             detail = get(at)
             if detail is not None:
@@ -186,16 +186,11 @@ def _metrics(client: WebClient, at: str, vertex: Vertex) -> list[Document]:
 
 def _running(overview: Any, wanted: str, ledger: Ledger) -> list[tuple[str, bool]]:
     """Return the jobs that run or are wanted, and whether each is to be imported."""
-    page = Record(overview, "jobs/overview", ledger, UNUSED)
     found = []
-    for entry in page.records("jobs", needed=True):
-        identity, name = entry.text("jid", "id"), entry.maybe_text("name")
-        runs = entry.maybe_text("state", "status") in (None, RUNNING)
-        _ = entry.raw("last-modification")
+    for identity, name, runs in read_overview(overview, "jobs/overview", ledger):
         chosen = wanted in (identity, name) if wanted else runs
         if chosen or runs:
             found.append((identity, chosen))
-    page.close()
     ledger.check()
     return found
 

@@ -14,7 +14,7 @@ from experiments.interchange.importers.flink_slots import (
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.naming import UniqueNames
 from experiments.interchange.weighing import weigh
-from optim.document import INSTANCE_FORMAT
+from optim.format.document import INSTANCE_FORMAT
 
 if TYPE_CHECKING:
     from experiments.interchange.importers.flink_reading import Job, Subtask, TaskManager, Vertex

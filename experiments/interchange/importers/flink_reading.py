@@ -6,7 +6,21 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from experiments.interchange.record import Record, as_number, is_whole, words
+from pydantic import AliasChoices, Field
+
+from experiments.interchange.foreign import (
+    Listed,
+    MaybeNumber,
+    MaybeText,
+    MaybeWhole,
+    Page,
+    Text,
+    Whole,
+    as_number,
+    is_whole,
+    read_page,
+    words,
+)
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
@@ -23,23 +37,11 @@ UNUSED = words(
     status-counts status-duration stream-graph subtask subtasks taskHeapMemory taskOffHeapMemory
     tasks timeSinceLastHeartbeat timestamps type vertices write-bytes write-bytes-complete
     write-records-complete accumulated-busy-time read-records write-records location
-    totalProcessMemory taskmanagers freeSlots dataPort description
+    totalProcessMemory taskmanagers freeSlots dataPort description last-modification
     """
 )
 RUNNING = "RUNNING"
 METRICS = ("busyTimeMsPerSecond", "numBytesInPerSecond", "numBytesOutPerSecond")
-
-
-@dataclass
-class TaskManager:
-    """A task manager: slots and cores."""
-
-    id: str
-    slots: int
-    free: int | None
-    cores: float | None
-    addresses: tuple[str, ...]
-    memory: str = ""
 
 
 @dataclass
@@ -77,159 +79,227 @@ class Job:
     planned: bool = False
 
 
+# -- the documents ---------------------------------------------------------------------------------
+
+
+class _Page(Page):
+    unused = UNUSED
+
+
+class _Resource(_Page):
+    cpuCores: MaybeNumber = None
+    taskHeapMemory: Any = None
+
+
+class TaskManager(_Page):
+    """A task manager: slots and cores."""
+
+    id: Text
+    slots: Whole = Field(alias="slotsNumber")
+    free: MaybeWhole = Field(None, alias="freeSlots")
+    path: MaybeText = None
+    dataPort: MaybeWhole = None
+    totalResource: _Resource | None = None
+    hardware: _Resource | None = None
+
+    @property
+    def cores(self) -> float | None:
+        """CPU cores: those of its resources, else those of the machine."""
+        cores = self.totalResource.cpuCores if self.totalResource else None
+        return cores if cores or self.hardware is None else self.hardware.cpuCores
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Host and port, and the host, out of a path such as ``akka.tcp://flink@tm-1:6122/…``."""
+        found = re.search(r"@([^:/@\s]{1,255})(?=[:/])", self.path or "")
+        return (f"{found[1]}:{self.dataPort}", found[1]) if found else ()
+
+    @property
+    def memory(self) -> str:
+        """Heap for tasks, as told; empty where it is not."""
+        heap = self.totalResource.taskHeapMemory if self.totalResource else None
+        return "" if as_number(heap) is None else str(heap)
+
+
+class _TaskManagers(_Page):
+    taskmanagers: list[TaskManager]
+
+
+class _Input(_Page):
+    id: Text
+    ship_strategy: MaybeText = None
+
+
+class _Node(_Page):
+    id: Text
+    description: MaybeText = None
+    inputs: Listed[_Input] = ()
+
+
+class _Plan(_Page):
+    jid: MaybeText = None
+    nodes: list[_Node]
+
+
+class _PlanPage(_Page):
+    plan: _Plan
+
+
+class _JobVertex(_Page):
+    id: Text
+    name: MaybeText = None
+    parallelism: Whole
+    slotSharingGroupId: MaybeText = None
+
+
+class _JobPage(_Page):
+    id: Text = Field(validation_alias=AliasChoices("jid", "id"))
+    name: MaybeText = None
+    state: MaybeText = None
+    vertices: list[_JobVertex]
+    plan: _Plan | None = None
+
+
+class _Counters(_Page):
+    read: MaybeNumber = Field(None, alias="read-bytes")
+    write: MaybeNumber = Field(None, alias="write-bytes")
+    busy: MaybeNumber = Field(None, alias="accumulated-busy-time")
+
+
+class _Subtask(_Page):
+    subtask: Whole
+    duration: MaybeNumber = None
+    manager: MaybeText = Field(None, alias="taskmanager-id")
+    host: MaybeText = None
+    endpoint: MaybeText = None
+    metrics: _Counters | None = None
+
+
+class _VertexPage(_Page):
+    id: Text
+    subtasks: list[_Subtask]
+
+
+class _Metric(_Page):
+    id: Text
+    value: MaybeNumber = None
+
+
+class _Listed(_Page):
+    id: Text = Field(validation_alias=AliasChoices("jid", "id"))
+    name: MaybeText = None
+    state: MaybeText = Field(None, validation_alias=AliasChoices("state", "status"))
+
+
+class _Overview(_Page):
+    jobs: list[_Listed]
+
+
+def read_overview(value: Any, path: str, ledger: Ledger) -> list[tuple[str, str | None, bool]]:
+    """Read ``/jobs/overview``: id and name of each job, and whether it runs."""
+    page: _Overview | None = read_page(_Overview, value, path, ledger)
+    return [(j.id, j.name, j.state in (None, RUNNING)) for j in (page.jobs if page else ())]
+
+
 def read_task_managers(value: Any, path: str, ledger: Ledger) -> list[TaskManager]:
     """Read ``/taskmanagers``."""
-    page = Record(value, path, ledger, UNUSED)
-    found = []
-    for entry in page.records("taskmanagers", needed=True):
-        identity = entry.text("id")
-        total, hardware = entry.record("totalResource"), entry.record("hardware")
-        cores = total.maybe_number("cpuCores") if total is not None else None
-        heap = total.raw("taskHeapMemory") if total is not None else None
-        if not cores and hardware is not None:
-            cores = hardware.maybe_number("cpuCores")
-        for inner in (total, hardware):
-            if inner is not None:
-                _ = inner.raw("cpuCores")
-                inner.close()
-        host, port = _host(entry.maybe_text("path") or ""), entry.maybe_whole("dataPort")
-        found.append(
-            TaskManager(
-                id=identity,
-                slots=entry.whole("slotsNumber"),
-                free=entry.maybe_whole("freeSlots"),
-                cores=cores,
-                addresses=(f"{host}:{port}", host) if host else (),
-                memory="" if as_number(heap) is None else str(heap),
-            )
-        )
-    page.close()
-    return found
+    page: _TaskManagers | None = read_page(_TaskManagers, value, path, ledger)
+    return page.taskmanagers if page else []
 
 
-def _host(path: str) -> str:
-    """Return the host of an actor's path such as ``akka.tcp://flink@tm-1:6122/user/…``."""
-    found = re.search(r"@([^:/@\s]{1,255})(?=[:/])", path)
-    return found[1] if found else ""
-
-
-def read_job(value: Any, path: str, ledger: Ledger) -> Job:
+def read_job(value: Any, path: str, ledger: Ledger) -> Job | None:
     """Read ``/jobs/:id``; its plan, where it holds one, too."""
-    page = Record(value, path, ledger, UNUSED)
-    identity = page.text("jid", "id")
-    running = page.maybe_text("state") in (None, RUNNING)
-    job = Job(identity, page.maybe_text("name") or identity, path, running)
-    for entry in page.records("vertices", needed=True):
-        vertex = Vertex(
-            id=entry.text("id"),
-            name=entry.maybe_text("name") or "",
-            parallelism=entry.whole("parallelism"),
-            sharing=entry.maybe_text("slotSharingGroupId"),
+    page: _JobPage | None = read_page(_JobPage, value, path, ledger)
+    if page is None:
+        return None
+    job = Job(page.id, page.name or page.id, path, page.state in (None, RUNNING))
+    for i, entry in enumerate(page.vertices):
+        if entry.id in job.vertices:
+            ledger.problem(f"{path}.vertices[{i}].id", entry.id, "stands twice")
+        job.vertices[entry.id] = Vertex(
+            entry.id, entry.name or "", entry.parallelism, entry.slotSharingGroupId
         )
-        if vertex.id in job.vertices:
-            ledger.problem(entry.where("id"), vertex.id, "stands twice")
-        job.vertices[vertex.id] = vertex
-    plan = page.record("plan")
-    if plan is not None:
-        _read_nodes(plan, job, ledger)
-        plan.close()
-    page.close()
+    if page.plan is not None:
+        _read_nodes(page.plan, f"{path}.plan", job, ledger)
     return job
 
 
 def read_plan(value: Any, path: str, ledger: Ledger, jobs: list[Job]) -> None:
     """Read ``/jobs/:id/plan`` into its job."""
-    page = Record(value, path, ledger, UNUSED)
-    plan = page.record("plan")
-    if plan is None:
-        ledger.problem(page.where("plan"), None, "is missing", "an object with nodes is needed")
+    page: _PlanPage | None = read_page(_PlanPage, value, path, ledger)
+    if page is None:
         return
-    identity = plan.maybe_text("jid")
+    identity = page.plan.jid
     owners = [j for j in jobs if identity in (j.id, None)]
     if len(owners) != 1:
         remedy = "save /jobs/ID of that job too"
-        ledger.problem(plan.where("jid"), identity, "is the id of no job page", remedy)
+        ledger.problem(f"{path}.plan.jid", identity, "is the id of no job page", remedy)
         return
-    _read_nodes(plan, owners[0], ledger)
-    plan.close()
-    page.close()
+    _read_nodes(page.plan, f"{path}.plan", owners[0], ledger)
 
 
-def _read_nodes(plan: Record, job: Job, ledger: Ledger) -> None:
-    for entry in plan.records("nodes", needed=True):
-        identity = entry.text("id")
-        vertex = job.vertices.get(identity)
+def _read_nodes(plan: _Plan, path: str, job: Job, ledger: Ledger) -> None:
+    for i, entry in enumerate(plan.nodes):
+        where = f"{path}.nodes[{i}]"
+        vertex = job.vertices.get(entry.id)
         if vertex is None:
-            ledger.problem(entry.where("id"), identity, f"is no vertex of {job.name}")
+            ledger.problem(f"{where}.id", entry.id, f"is no vertex of {job.name}")
             continue
-        vertex.name = vertex.name or entry.maybe_text("description") or ""
-        vertex.inputs = []
-        for source in entry.records("inputs"):
-            sender = source.text("id")
+        vertex.name = vertex.name or entry.description or ""
+        vertex.inputs = [(s.id, (s.ship_strategy or "").upper()) for s in entry.inputs]
+        for k, (sender, _) in enumerate(vertex.inputs):
             if sender not in job.vertices:
-                ledger.problem(source.where("id"), sender, f"is no vertex of {job.name}")
-            strategy = source.maybe_text("ship_strategy") or ""
-            vertex.inputs.append((sender, strategy.upper()))
+                ledger.problem(f"{where}.inputs[{k}].id", sender, f"is no vertex of {job.name}")
     job.planned = True
 
 
 def read_vertex(value: Any, path: str, ledger: Ledger, jobs: list[Job]) -> None:
     """Read ``/jobs/:id/vertices/:v``: hosts and counters of the subtasks."""
-    page = Record(value, path, ledger, UNUSED)
-    identity = page.text("id")
+    page: _VertexPage | None = read_page(_VertexPage, value, path, ledger)
+    if page is None:
+        return
     # The page names no job. Vertex ids come from the shape of the graph, so that two runs of the
     # same program share them: then the file's path has to tell which job is meant.
-    owners = [j for j in jobs if identity in j.vertices]
+    owners = [j for j in jobs if page.id in j.vertices]
     if len(owners) > 1:
         owners = [j for j in owners if j.id in path] or owners
     if len(owners) != 1:
         several = "is a vertex of several jobs; keep the job's id in the file's path"
         reason = several if owners else "is a vertex of no job page"
-        ledger.problem(page.where("id"), identity, reason, "save /jobs/ID too")
+        ledger.problem(f"{path}.id", page.id, reason, "save /jobs/ID too")
         return
-    vertex = owners[0].vertices[identity]
-    for entry in page.records("subtasks", needed=True):
-        subtask = _subtask(entry)
-        if subtask.index in vertex.subtasks:
-            ledger.problem(entry.where("subtask"), subtask.index, "stands twice")
-        vertex.subtasks[subtask.index] = subtask
-    page.close()
+    vertex = owners[0].vertices[page.id]
+    for i, entry in enumerate(page.subtasks):
+        if entry.subtask in vertex.subtasks:
+            ledger.problem(f"{path}.subtasks[{i}].subtask", entry.subtask, "stands twice")
+        vertex.subtasks[entry.subtask] = _subtask(entry)
 
 
-def _subtask(entry: Record) -> Subtask:
-    milliseconds = entry.maybe_number("duration") or 0.0
-    subtask = Subtask(
-        index=entry.whole("subtask"),
-        place=(entry.maybe_text("taskmanager-id"), entry.maybe_text("host", "endpoint")),
-    )
-    counters = entry.record("metrics")
-    if counters is not None:
-        if milliseconds > 0:
-            seconds = milliseconds / 1000.0
-            read, written = (counters.maybe_number(f"{k}-bytes") for k in ("read", "write"))
-            busy = counters.maybe_number("accumulated-busy-time")
-            subtask.read = None if read is None else read / seconds
-            subtask.written = None if written is None else written / seconds
-            subtask.busy = None if busy is None else min(1.0, busy / milliseconds)
-        counters.close()
+def _subtask(entry: _Subtask) -> Subtask:
+    host = entry.endpoint if entry.host is None else entry.host
+    subtask = Subtask(entry.subtask, (entry.manager, host))
+    counters, milliseconds = entry.metrics, entry.duration or 0.0
+    if counters is not None and milliseconds > 0:
+        seconds = milliseconds / 1000.0
+        subtask.read = None if counters.read is None else counters.read / seconds
+        subtask.written = None if counters.write is None else counters.write / seconds
+        busy = counters.busy
+        subtask.busy = None if busy is None else min(1.0, busy / milliseconds)
     return subtask
 
 
 def read_metrics(value: Any, path: str, ledger: Ledger, vertex: Vertex, index: int | None) -> None:
     """Read metrics of a vertex (ids ``3.busyTimeMsPerSecond``) or of one of its subtasks."""
-    for i, item in enumerate(value if isinstance(value, list) else []):
-        entry = Record(item, f"{path}[{i}]", ledger, UNUSED)
-        name = entry.text("id")
-        number = entry.maybe_number("value")
-        entry.close()
-        head, _, tail = name.partition(".")
-        at, metric = (int(head), tail) if is_whole(head) else (index, name)
+    metrics: list[_Metric] | None = read_page(list[_Metric], value, path, ledger)
+    for entry in metrics or ():
+        head, _, tail = entry.id.partition(".")
+        at, metric = (int(head), tail) if is_whole(head) else (index, entry.id)
         subtask = None if at is None else vertex.subtasks.get(at)
-        if subtask is None or number is None:
+        if subtask is None or entry.value is None:
             continue
         if metric == "busyTimeMsPerSecond":
-            subtask.busy = min(1.0, number / 1000.0)
+            subtask.busy = min(1.0, entry.value / 1000.0)
         elif metric == "numBytesInPerSecond":
-            subtask.read = number
+            subtask.read = entry.value
         elif metric == "numBytesOutPerSecond":
-            subtask.written = number
+            subtask.written = entry.value

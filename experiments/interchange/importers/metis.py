@@ -9,8 +9,8 @@ import numpy as np
 
 from experiments.interchange.declaring import Importer, Request
 from experiments.interchange.sources import one_file, read_text, stem_of
-from optim.document import INSTANCE_FORMAT, MAX_NUMBER, MAX_TASKS
-from optim.registry import Option
+from optim.format.document import INSTANCE_FORMAT, MAX_NUMBER, MAX_TASKS
+from optim.options import Option
 
 if TYPE_CHECKING:
     from pathlib import Path

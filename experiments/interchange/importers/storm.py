@@ -13,13 +13,14 @@ from experiments.interchange.importers.storm_reading import (
     Topology,
     is_visualization,
     read_component,
+    read_summary,
     read_supervisors,
     read_topology,
     read_visualization,
 )
 from experiments.interchange.sources import Document, documents_of
 from experiments.interchange.web import WebClient, quoted
-from optim.registry import Option
+from optim.options import Option
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
@@ -84,7 +85,8 @@ def _sort(
         if not isinstance(value, dict):
             ledger.problem(document.name, value, "is not an object", "expected a page of the UI")
         elif "spouts" in value and "bolts" in value:
-            topologies.append(read_topology(value, document.name, ledger))
+            topology = read_topology(value, document.name, ledger)
+            topologies += [] if topology is None else [topology]
         elif "executorStats" in value or "componentType" in value:
             parts.append(document)
         elif "supervisors" in value and "executorStats" not in value:
@@ -93,6 +95,7 @@ def _sort(
             pictures.append(document)
         elif "topologies" not in value:
             ledger.warn(f"{document.name} is no page of the UI that is known, and is left out")
+    ledger.check()  # what a page that cannot be read lacks is no problem of the others
     for document in parts:
         owner = _owner(document, topologies, ledger)
         if owner is not None:
@@ -179,7 +182,9 @@ def _complete(topology: Topology, seconds: float | None, ledger: Ledger) -> None
             continue
         if part.count:
             ledger.warn(f"{part.name} has no component page: where its executors run is unknown")
-        part.executors = [Executor(f"#{i}", busy=part.busy) for i in range(part.count)]
+        part.executors = [
+            Executor.model_construct(name=f"#{i}", busy=part.busy) for i in range(part.count)
+        ]
 
 
 def _download(request: Request, ledger: Ledger) -> list[Document]:
@@ -213,17 +218,11 @@ def _download(request: Request, ledger: Ledger) -> list[Document]:
 
 
 def _listed(summary: Any, wanted: str, ledger: Ledger) -> list[str]:
-    from experiments.interchange.importers.storm_reading import UNUSED
-    from experiments.interchange.record import Record
-
-    page = Record(summary, "topology/summary", ledger, UNUSED)
-    found = []
-    for entry in page.records("topologies", needed=True):
-        identity = entry.text("id")
-        name, status = entry.maybe_text("name"), entry.maybe_text("status")
-        if wanted in (identity, name) or (not wanted and status in (None, ACTIVE)):
-            found.append(identity)
-    page.close()
+    found = [
+        identity
+        for identity, name, status in read_summary(summary, "topology/summary", ledger)
+        if wanted in (identity, name) or (not wanted and status == ACTIVE)
+    ]
     ledger.check()
     return found
 

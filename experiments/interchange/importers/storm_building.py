@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.interchange.importers.storm_reading import ports_of
 from experiments.interchange.importers.storm_traffic import Edge, edges_of
 from experiments.interchange.weighing import weigh
-from optim.document import INSTANCE_FORMAT
+from optim.format.document import INSTANCE_FORMAT
 
 if TYPE_CHECKING:
     from experiments.interchange.importers.storm_reading import (

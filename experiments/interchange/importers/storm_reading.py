@@ -10,7 +10,19 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from experiments.interchange.record import Record, words
+from pydantic import AliasChoices, Field
+
+from experiments.interchange.foreign import (
+    Listed,
+    MaybeNumber,
+    MaybeText,
+    MaybeWhole,
+    Page,
+    Text,
+    Whole,
+    read_page,
+    words,
+)
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
@@ -39,6 +51,7 @@ UNUSED = words(
     availGenericResources usedMemory totalGenericResources supervisorTimeoutSecs weburl
     window windowHint windowPretty workerLogLink workers workersTotal :capacity :link :latency
     :uptime_secs :sani-stream :bolt :stats :transferred
+    :type componentType executors
     """
 )
 
@@ -56,16 +69,26 @@ class Supervisor:
     used_cpu: float = 0.0
 
 
-@dataclass
-class Executor:
+class _Page(Page):
+    unused = UNUSED
+
+
+class Executor(_Page):
     """An executor: where it runs and what it did within the window."""
 
-    name: str
-    host: str | None = None
-    port: int | None = None
-    done: float | None = None
-    sent: float | None = None
-    busy: float | None = None
+    name: Text = Field(alias="id")
+    host: MaybeText = None
+    port: MaybeWhole = None
+    done: MaybeNumber = Field(None, alias="executed")
+    sent: MaybeNumber = Field(None, alias="transferred")
+    latency: MaybeNumber = Field(None, alias="executeLatency")
+    busy: MaybeNumber = Field(None, alias="capacity")
+
+    def measured(self, seconds: float | None) -> Executor:
+        """Return it with the share of the window it was busy, where its figures tell that."""
+        if self.busy is None and seconds and self.done is not None and self.latency is not None:
+            self.busy = self.done * self.latency / 1000.0 / seconds
+        return self
 
 
 @dataclass
@@ -102,52 +125,155 @@ class Topology:
     ports: dict[str, set[int]] = field(default_factory=dict)
 
 
+# -- the pages -------------------------------------------------------------------------------------
+
+
+class _Supervisor(_Page):
+    host: Text
+    slotsTotal: Whole
+    slotsUsed: MaybeWhole = None
+    usedCpu: MaybeNumber = None
+    usedCPU: MaybeNumber = None
+    totalCpu: MaybeNumber = None
+    totalCPU: MaybeNumber = None
+    totalMem: MaybeNumber = None
+    totalMemory: MaybeNumber = None
+
+
+class _Supervisors(_Page):
+    supervisors: list[_Supervisor]
+
+
+class _Listed(_Page):
+    id: Text
+    name: MaybeText = None
+    status: MaybeText = None
+
+
+class _Summary(_Page):
+    topologies: list[_Listed]
+
+
+class _Requests(_Page):
+    requestedCpu: MaybeNumber = None
+    requestedMemOnHeap: MaybeNumber = None
+    requestedMemOffHeap: MaybeNumber = None
+
+    @property
+    def memory(self) -> float:
+        return (self.requestedMemOnHeap or 0.0) + (self.requestedMemOffHeap or 0.0)
+
+
+class _Part(_Requests):
+    id: str
+    executors: Whole
+    transferred: MaybeNumber = None
+    capacity: MaybeNumber = None
+
+
+class _Spout(_Part):
+    id: Text = Field(validation_alias=AliasChoices("spoutId", "id"))
+
+
+class _Bolt(_Part):
+    id: Text = Field(validation_alias=AliasChoices("boltId", "id"))
+
+
+class _Worker(_Page):
+    host: MaybeText = None
+    port: MaybeWhole = None
+    assignedCpu: MaybeNumber = None
+
+
+class _Topology(_Page):
+    id: Text
+    name: MaybeText = None
+    status: MaybeText = None
+    workersTotal: MaybeWhole = None
+    window: Any = None
+    uptimeSeconds: MaybeNumber = None
+    spouts: list[_Spout]
+    bolts: list[_Bolt]
+    workers: Listed[_Worker] = ()
+
+
+class _Input(_Page):
+    component: Text
+    stream: MaybeText = None
+    executed: MaybeNumber = None
+
+
+class _Component(_Requests):
+    id: Text = Field(validation_alias=AliasChoices("id", "componentId"))
+    window: Any = None
+    executorStats: Listed[Executor] = ()
+    inputStats: Listed[_Input] = ()
+
+
+class _Subscription(_Page):
+    component: Text = Field(validation_alias=AliasChoices(":component", "component"))
+    stream: MaybeText = Field(None, validation_alias=AliasChoices(":stream", "stream"))
+    grouping: MaybeText = Field(None, validation_alias=AliasChoices(":grouping", "grouping"))
+
+
+class _Pictured(_Page):
+    inputs: Listed[_Subscription] = Field((), validation_alias=AliasChoices(":inputs", "inputs"))
+
+
+def _first(*values: float | None) -> float | None:
+    """Return the value of the first spelling that is there."""
+    return next((value for value in values if value is not None), None)
+
+
+def read_summary(value: Any, path: str, ledger: Ledger) -> list[tuple[str, str | None, str]]:
+    """Read ``/topology/summary``: id, name and status of each topology."""
+    page: _Summary | None = read_page(_Summary, value, path, ledger)
+    return [(t.id, t.name, t.status or ACTIVE) for t in (page.topologies if page else ())]
+
+
 def read_supervisors(value: Any, path: str, ledger: Ledger) -> dict[str, Supervisor]:
     """Read ``/supervisor/summary``: host to what it offers."""
     found: dict[str, Supervisor] = {}
-    page = Record(value, path, ledger, UNUSED)
-    for entry in page.records("supervisors", needed=True):
-        host = entry.text("host")
-        if host in found:
-            ledger.reading(f"supervisors on the same host ({host}) are one node")
-        at = found.setdefault(host, Supervisor())
-        at.slots += entry.whole("slotsTotal")
-        at.slots_used += entry.maybe_whole("slotsUsed") or 0
-        at.used_cpu += entry.maybe_number("usedCpu", "usedCPU") or 0.0
-        cpu = entry.maybe_number("totalCpu", "totalCPU")
-        memory = entry.maybe_number("totalMem", "totalMemory")
+    page: _Supervisors | None = read_page(_Supervisors, value, path, ledger)
+    for entry in page.supervisors if page else ():
+        if entry.host in found:
+            ledger.reading(f"supervisors on the same host ({entry.host}) are one node")
+        at = found.setdefault(entry.host, Supervisor())
+        at.slots += entry.slotsTotal
+        at.slots_used += entry.slotsUsed or 0
+        at.used_cpu += _first(entry.usedCpu, entry.usedCPU) or 0.0
+        cpu = _first(entry.totalCpu, entry.totalCPU)
+        memory = _first(entry.totalMem, entry.totalMemory)
         at.cpu = None if cpu is None else cpu + (at.cpu or 0.0)
         at.memory = None if memory is None else memory + (at.memory or 0.0)
-    page.close()
     return found
 
 
-def read_topology(value: Any, path: str, ledger: Ledger) -> Topology:
+def read_topology(value: Any, path: str, ledger: Ledger) -> Topology | None:
     """Read ``/topology/:id``: components, executors' number, workers, window."""
-    page = Record(value, path, ledger, UNUSED)
-    identity = page.text("id")
+    page: _Topology | None = read_page(_Topology, value, path, ledger)
+    if page is None:
+        return None
     topology = Topology(
-        id=identity,
-        name=page.maybe_text("name") or identity,
-        workers=page.maybe_whole("workersTotal"),
-        seconds=window_seconds(page.raw("window"), page.maybe_number("uptimeSeconds")),
+        id=page.id,
+        name=page.name or page.id,
+        workers=page.workersTotal,
+        seconds=window_seconds(page.window, page.uptimeSeconds),
         path=path,
-        status=page.maybe_text("status") or ACTIVE,
+        status=page.status or ACTIVE,
     )
-    for kind, names in (("spout", ("spoutId", "id")), ("bolt", ("boltId", "id"))):
-        for entry in page.records(f"{kind}s", needed=True):
-            part = _component(entry, entry.text(*names), kind)
-            if part.name in topology.components:
-                ledger.problem(entry.where(names[0]), part.name, "stands twice")
-            topology.components[part.name] = part
-    for entry in page.records("workers"):
-        host, cpu = entry.maybe_text("host"), entry.maybe_number("assignedCpu")
-        port = entry.maybe_whole("port")
-        if host is not None and port is not None:
-            topology.ports.setdefault(host, set()).add(port)
+    parts: dict[str, list[_Spout] | list[_Bolt]] = {"spout": page.spouts, "bolt": page.bolts}
+    for kind, entries in parts.items():
+        for i, entry in enumerate(entries):
+            if entry.id in topology.components:
+                ledger.problem(f"{path}.{kind}s[{i}].{kind}Id", entry.id, "stands twice")
+            topology.components[entry.id] = _component(entry, kind)
+    for worker in page.workers:
+        host, cpu = worker.host, worker.assignedCpu
+        if host is not None and worker.port is not None:
+            topology.ports.setdefault(host, set()).add(worker.port)
         if host is not None and cpu is not None:
             topology.assigned_cpu[host] = topology.assigned_cpu.get(host, 0.0) + cpu
-    page.close()
     return topology
 
 
@@ -166,62 +292,40 @@ def ports_of(topology: Topology) -> tuple[dict[str, set[int]], bool]:
     return found, bool(topology.ports) or (bool(executors) and told)
 
 
-def _component(entry: Record, name: str, kind: str) -> Component:
-    on, off = entry.maybe_number("requestedMemOnHeap"), entry.maybe_number("requestedMemOffHeap")
+def _component(entry: _Part, kind: str) -> Component:
     return Component(
-        name=name,
+        name=entry.id,
         kind=kind,
-        count=entry.whole("executors"),
-        sent=entry.maybe_number("transferred"),
-        busy=entry.maybe_number("capacity"),
-        cpu_request=entry.maybe_number("requestedCpu"),
-        memory=(on or 0.0) + (off or 0.0),
+        count=entry.executors,
+        sent=entry.transferred,
+        busy=entry.capacity,
+        cpu_request=entry.requestedCpu,
+        memory=entry.memory,
     )
 
 
 def read_component(value: Any, path: str, ledger: Ledger, topology: Topology) -> None:
     """Read ``/topology/:id/component/:c`` into its component: executors and inputs."""
-    page = Record(value, path, ledger, UNUSED)
-    name = page.text("id", "componentId")
-    part = topology.components.get(name)
-    if part is None:
-        ledger.problem(page.where("id"), name, f"is no component of {topology.name}")
+    page: _Component | None = read_page(_Component, value, path, ledger)
+    if page is None:
         return
-    seconds = window_seconds(page.raw("window"), None) or topology.seconds
-    part.cpu_request = page.maybe_number("requestedCpu") or part.cpu_request
-    on, off = page.maybe_number("requestedMemOnHeap"), page.maybe_number("requestedMemOffHeap")
-    part.memory = ((on or 0.0) + (off or 0.0)) or part.memory
-    _ = page.raw("componentType", "executors")
-    part.executors = []
+    part = topology.components.get(page.id)
+    if part is None:
+        ledger.problem(f"{path}.id", page.id, f"is no component of {topology.name}")
+        return
+    seconds = window_seconds(page.window, None) or topology.seconds
+    part.cpu_request = page.requestedCpu or part.cpu_request
+    part.memory = page.memory or part.memory
     seen: set[str] = set()
-    for entry in page.records("executorStats"):
-        executor = _executor(entry, seconds)
+    for i, executor in enumerate(page.executorStats):
         if executor.name in seen:
-            ledger.problem(entry.where("id"), executor.name, "stands twice")
+            ledger.problem(f"{path}.executorStats[{i}].id", executor.name, "stands twice")
         seen.add(executor.name)
-        part.executors.append(executor)
-    part.executors.sort(key=lambda executor: _first_task(executor.name))
-    for entry in page.records("inputStats"):
-        sender = entry.text("component")
-        stream = entry.maybe_text("stream") or "default"
-        executed = entry.maybe_number("executed") or 0.0
-        part.inputs[sender, stream] = part.inputs.get((sender, stream), 0.0) + executed
-    page.close()
-
-
-def _executor(entry: Record, seconds: float | None) -> Executor:
-    done, latency = entry.maybe_number("executed"), entry.maybe_number("executeLatency")
-    busy = entry.maybe_number("capacity")
-    if busy is None and seconds and done is not None and latency is not None:
-        busy = done * latency / 1000.0 / seconds
-    return Executor(
-        name=entry.text("id"),
-        host=entry.maybe_text("host"),
-        port=entry.maybe_whole("port"),
-        done=done,
-        sent=entry.maybe_number("transferred"),
-        busy=busy,
-    )
+    measured = [executor.measured(seconds) for executor in page.executorStats]
+    part.executors = sorted(measured, key=lambda executor: _first_task(executor.name))
+    for source in page.inputStats:
+        key = (source.component, source.stream or "default")
+        part.inputs[key] = part.inputs.get(key, 0.0) + (source.executed or 0.0)
 
 
 def _first_task(name: str) -> tuple[int, str]:
@@ -240,15 +344,12 @@ def is_visualization(value: Any) -> bool:
 
 def read_visualization(value: Any, path: str, ledger: Ledger, topology: Topology) -> None:
     """Read the groupings of subscriptions."""
-    page = Record(value, path, ledger, UNUSED)
-    for receiver, entry in page.entries():
-        _ = entry.raw(":type")
-        for source in entry.records(":inputs", "inputs"):
-            sender = source.text(":component", "component")
-            stream = source.maybe_text(":stream", "stream") or "default"
-            grouping = source.maybe_text(":grouping", "grouping")
-            if grouping is not None:
-                topology.groupings[sender, stream, receiver] = grouping
+    page: dict[str, _Pictured] | None = read_page(dict[str, _Pictured], value, path, ledger)
+    for receiver, entry in (page or {}).items():
+        for source in entry.inputs:
+            if source.grouping is not None:
+                key = (source.component, source.stream or "default", receiver)
+                topology.groupings[key] = source.grouping
 
 
 def window_seconds(window: Any, uptime: float | None) -> float | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from experiments.interchange.importers.storm_reading import Component, Topology
     from experiments.interchange.ledger import Ledger
-    from optim.tables import Floats
+    from optim.format.tables import Floats
 
 _EVEN = {"shuffle", "none", "localorshuffle", "all"}
 _GLOBAL = {"global"}

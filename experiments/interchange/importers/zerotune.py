@@ -18,9 +18,9 @@ from experiments.interchange.importers.zerotune_reading import (
 )
 from experiments.interchange.importers.zerotune_traffic import edge_pairs
 from experiments.interchange.sources import one_file, read_text, stem_of
-from optim.document import INSTANCE_FORMAT
 from optim.errors import InvalidInput
-from optim.registry import Option
+from optim.format.document import INSTANCE_FORMAT
+from optim.options import Option
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger

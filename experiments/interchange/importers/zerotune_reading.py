@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import AfterValidator, Field
+
+from experiments.interchange.foreign import (
+    MaybeNumber,
+    Number,
+    Page,
+    Text,
+    Whole,
+    is_whole,
+    read_page,
+    words,
+)
 from experiments.interchange.naming import UniqueNames
-from experiments.interchange.record import Record, is_whole, words
+from optim.format.read import Fault
 
 if TYPE_CHECKING:
     from experiments.interchange.dot import DotGraph
@@ -18,19 +30,22 @@ UNUSED = words(
     aggClass aggFunction avgRealSelectivity confEventRate filterClass filterFunction host id
     joinKeyClass keyByClass literal maxCPUFreq networkLinkSpeed numDouble numInteger numString
     realSelectivity slidingLength totalMemory tupleWidthIn tupleWidthOut windowLength windowPolicy
-    windowType component
+    windowType component avgCPULoad
     """
 )
 _INSTANCE = re.compile(r"\{([^{}]*)\}")
 
 
-@dataclass
-class Instance:
+class _Page(Page):
+    unused = UNUSED
+
+
+class Instance(_Page):
     """A parallel instance: host, tuples/s out and in."""
 
-    host: str
-    sent: float
-    received: float | None
+    host: Text
+    sent: Number = Field(alias="outputRate")
+    received: MaybeNumber = Field(None, alias="inputRate")
 
 
 @dataclass
@@ -53,6 +68,25 @@ class Host:
     cpu_load: float | None = None
 
 
+def _cores(value: float) -> float:
+    if value <= 0:
+        raise Fault("is no number of cores")
+    return value
+
+
+class _Host(_Page):
+    operatorType: Text
+    physicalCPUCores: Annotated[Number, AfterValidator(_cores)]
+
+
+class _Operator(_Page):
+    operatorType: Text
+    parallelism: Whole
+    instances: str
+    keyByClass: Any = None
+    joinKeyClass: Any = None
+
+
 def read_graph(
     graph: DotGraph, source: str, ledger: Ledger
 ) -> tuple[dict[str, Operator], dict[str, Host], list[tuple[str, str]]]:
@@ -61,16 +95,16 @@ def read_graph(
     hosts: dict[str, Host] = {}
     names = UniqueNames()
     for node, attributes in graph.nodes.items():
-        record = Record(dict(attributes), f"{source}: {node}", ledger, UNUSED)
-        kind = record.text("operatorType")
-        if kind == "PhysicalNode":
-            cores = record.number("physicalCPUCores")
-            if "physicalCPUCores" in record and cores <= 0:
-                ledger.problem(record.where("physicalCPUCores"), cores, "is no number of cores")
-            hosts[node] = Host(node, cores)
+        told, path = dict(attributes), f"{source}: {node}"
+        if told.get("operatorType") == "PhysicalNode":
+            host: _Host | None = read_page(_Host, told, path, ledger)
+            if host is not None:
+                hosts[node] = Host(node, host.physicalCPUCores)
         else:
-            operators[node] = _operator(record, node, kind, names, ledger)
-        record.close()
+            found: _Operator | None = read_page(_Operator, told, path, ledger)
+            if found is not None:
+                operators[node] = _operator(found, node, path, names, ledger)
+    ledger.check()
     _check_hosts(operators, hosts, source, ledger)
     edges = _streams(graph, operators, source, ledger)
     if not operators or not hosts:
@@ -114,35 +148,18 @@ def _numbered_before(name: str) -> str:
     return f"{head}{dash}{int(number) - 1}" if is_whole(number) else ""
 
 
-def _operator(record: Record, node: str, kind: str, names: UniqueNames, ledger: Ledger) -> Operator:
+def _operator(
+    told: _Operator, node: str, path: str, names: UniqueNames, ledger: Ledger
+) -> Operator:
+    kind = told.operatorType
     short = kind.removesuffix("Operator").lower() + "-" + node.rsplit("-", 1)[-1]
-    operator = Operator(
-        name=names.take(short),
-        kind=kind,
-        parallelism=record.whole("parallelism"),
-        keyed="keyByClass" in record or "joinKeyClass" in record,
-    )
-    text = record.raw("instances")
-    if not isinstance(text, str):
-        ledger.problem(record.where("instances"), None, "is missing", "measured graphs have it")
-        return operator
-    path = record.where("instances")
-    for i, found in enumerate(_INSTANCE.finditer(text)):
-        fields: dict[str, str] = {}
-        for part in found[1].split(","):
-            key, equals, value = part.partition("=")
-            if equals:
-                fields[key.strip()] = value.strip()
-        entry = Record(fields, f"{path}[{i}]", ledger, UNUSED)
-        operator.instances.append(
-            Instance(
-                host=entry.text("host"),
-                sent=entry.number("outputRate"),
-                received=entry.maybe_number("inputRate"),
-            )
-        )
-        _ = entry.raw("host", "avgCPULoad")
-        entry.close()
+    keyed = not told.model_fields_set.isdisjoint(("keyByClass", "joinKeyClass"))
+    operator = Operator(names.take(short), kind, told.parallelism, keyed)
+    for i, found in enumerate(_INSTANCE.finditer(told.instances)):
+        parts = [part.partition("=") for part in found[1].split(",")]
+        fields = {key.strip(): value.strip() for key, equals, value in parts if equals}
+        instance = read_page(Instance, fields, f"{path}.instances[{i}]", ledger)
+        operator.instances += [] if instance is None else [instance]
     return operator
 
 

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from experiments.interchange.importers.zerotune_reading import Instance, Operator
     from experiments.interchange.ledger import Ledger
-    from optim.tables import Floats
+    from optim.format.tables import Floats
 
 Pairs = list[tuple[int, int, float]]
 

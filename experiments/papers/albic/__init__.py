@@ -5,9 +5,11 @@ processing engine*, 2016. Synthetic load; the real jobs are on a [page of their 
 
 Load distance is in points of the bottleneck resource; a node has 50 on average. The collocation
 factor is traffic inside nodes over all traffic. MILP is the paper's model
-([`balance-milp`](../methods/balance-milp.md)), ALBIC is [`albic`](../methods/albic.md), COLA
-[`cola`](../methods/cola.md), Flux [`flux`](../methods/flux.md); ours are
-[`balance-search`](../methods/balance-search.md) and [`joint-search`](../methods/joint-search.md).
+([`balance-milp`](../methods/rebalancing/balance-milp.md)), ALBIC is
+[`albic`](../methods/rebalancing/albic.md), COLA [`cola`](../methods/rebalancing/cola.md), Flux
+[`flux`](../methods/rebalancing/flux.md); ours are
+[`balance-search`](../methods/rebalancing/balance-search.md) and
+[`joint-search`](../methods/rebalancing/joint-search.md).
 
 What holds: on 20 nodes the MILP beats Flux after a second or two, by today's free solvers too; more
 migrations buy balance, steeply at first; integrated scale-in is within ten points in round 3 or 5

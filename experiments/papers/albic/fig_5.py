@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 ROUND, OVERLOADED = "round", "overloaded nodes"
 ROUNDS, ROUNDS_REDUCED = 16, 8
@@ -59,8 +59,7 @@ def run_rounds(instance: Instance, method: str, rounds: int, *, finish: bool = F
     With `finish`, a round that can empty the leaving nodes puts that before the load distance.
     """
     from optim import solve
-    from optim.measures import node_loads
-    from optim.referee import load_distance_of
+    from optim.figures.measures import load_distance_of, node_loads
 
     node = instance.tasks.node
     leaving = instance.nodes.leaving
@@ -70,7 +69,7 @@ def run_rounds(instance: Instance, method: str, rounds: int, *, finish: bool = F
         left = float(node_loads(now, node)[leaving, 0].sum())
         rows.append({ROUND: number, "distance": load_distance_of(now, node), "left": left})
         last = finish and int(leaving[node].sum()) <= (instance.limits.max_migrations or 0)
-        options: dict[str, Any] = {"drain": "hard"} if last else {}
+        options: dict[str, Any] = {"drain": "first"} if last else {}
         plan = solve(now, method, seed=number, time_limit=SECONDS, **options).plan
         node = node if plan is None else plan.node_indices(now)
     return rows
@@ -136,7 +135,7 @@ FIGURE = Figure(
         "balance-search is ours on the MILP's model; scale-in first balances by the MILP.",
         "With the load distance before all else a last key group may stay on a leaving node for "
         "good: to spread its load takes more moves than a round has. *Drained at the end* puts "
-        "emptying first (`drain=hard`) once a round's budget suffices for it.",
+        "emptying first (`drain=first`) once a round's budget suffices for it.",
     ),
     size="Full: 60 nodes, 10 leave, 16 rounds. Reduced: 20 nodes, 3 leave, 8 rounds.",
     panels=2,

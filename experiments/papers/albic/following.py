@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 Row = dict[str, Any]
 
@@ -26,7 +26,7 @@ Policy = tuple[str, str, dict[str, Any]]
 
 def kept(folder: Path, key: Mapping[str, Any], make: Callable[[], list[Row]]) -> list[Row]:
     """Return what was made for a key before, or make it and keep it in the folder."""
-    from optim.files import write_atomic
+    from optim.util.files import write_atomic
 
     text = json.dumps(key, sort_keys=True, default=str)
     path = folder / "parts" / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"

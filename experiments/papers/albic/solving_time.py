@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from optim.instance import Instance
-    from optim.local_search.balance_problem import Floats
+    from formulations.rebalancing.problem import Floats
+    from optim.format.instance import Instance
 
 SOLVERS = ("cbc", "highs", "scip", "cp-sat")
 SECONDS, SECONDS_REDUCED = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0), (0.5, 1.0, 2.0, 5.0)
@@ -113,9 +113,9 @@ def _read(trace: Sequence[Any], seconds: tuple[float, ...], place: int) -> list[
 
 def traced(instance: Instance, solver: str, warm: bool, seconds: tuple[float, ...]) -> list[Row]:
     """Solve the paper's model once and read its trace at each time."""
-    from formulations.balance_forms import build_full
-    from formulations.balance_instance import balance_problem
-    from optim.local_search.balance_search import search_balance
+    from formulations.rebalancing.balance.forms import build_full
+    from formulations.rebalancing.balance.instance import balance_problem
+    from formulations.rebalancing.search.portfolio import search_balance
     from optim.solvers import solve_linear
 
     problem = balance_problem(instance)

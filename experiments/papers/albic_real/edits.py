@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.files import write_atomic
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from experiments.traces.job import Job
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 POLICIES: Mapping[str, str] = {
     "albic:balance_gap=5": "ALBIC, 1 pair",
@@ -86,10 +86,10 @@ class Replaying:
         return load_trace(trace, most=REDUCED_PERIODS if reduced else None)
 
     def _known(self) -> tuple[str, ...]:
-        from experiments.replay.policies import OWN
-        from optim.registry import method_names
+        from experiments.replay.policies import POLICIES
+        from optim.methods.registry import method_names
 
-        known = {*OWN, *method_names()}
+        known = {*POLICIES.names(), *method_names()}
         return tuple(name for name in self.policies if name.partition(":")[0] in known)
 
     def _trace(self, folder: Path, reduced: bool) -> Any:

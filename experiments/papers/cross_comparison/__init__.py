@@ -6,8 +6,8 @@ judges all plans by the same metrics. No paper does this; the instances are made
 ([`storm_cluster`](../generators.md)).
 
 Each method still follows its own aim: Storm's spread over all nodes unless told otherwise,
-[`gma`](../methods/gma.md) and [`eoa-milp`](../methods/eoa-milp.md) use little capacity first and
-little traffic second, the others care for traffic between nodes alone. Only Storm's methods know
-slots. A plan of another method counts as one that Storm can run when its nodes can be given the
-workers that every topology asks for.
+[`gma`](../methods/elastic/gma.md) and [`eoa-milp`](../methods/elastic/eoa-milp.md) use little
+capacity first and little traffic second, the others care for traffic between nodes alone. Only
+Storm's methods know slots. A plan of another method counts as one that Storm can run when its nodes
+can be given the workers that every topology asks for.
 """

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from optim.instance import Instance
+    from optim.format.instance import Instance
 
 METHOD, BETWEEN = "method", "traffic between nodes (%)"
 _SHIFT = 0.01
@@ -29,8 +29,8 @@ def can_run(instance: Instance, result: Mapping[str, Any]) -> bool:
     """
     import numpy as np
 
-    from formulations.storm_jobs import storm_jobs
-    from formulations.storm_starts import workers_of
+    from formulations.storm.jobs import storm_jobs
+    from formulations.storm.starts import workers_of
 
     if result["plan"] is None or not result["evaluation"]["feasible"]:
         return False

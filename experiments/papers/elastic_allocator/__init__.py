@@ -3,7 +3,8 @@
 *Elastic Allocator: An Adaptive Task Scheduler for Streaming Query in the Cloud*, SOSE 2014,
 [doi:10.1109/SOSE.2014.40](https://doi.org/10.1109/SOSE.2014.40).
 
-GMA is [`gma`](../methods/gma.md), the optimum [`eoa-milp`](../methods/eoa-milp.md); Even and Random
-are [`even`](../methods/even.md) and [`random`](../methods/random.md). The paper prints no numbers
-beside its axes' ends and no costs of its queries: what can be compared is the order of the curves.
+GMA is [`gma`](../methods/elastic/gma.md), the optimum [`eoa-milp`](../methods/elastic/eoa-milp.md);
+Even and Random are [`even`](../methods/elastic/even.md) and
+[`random`](../methods/elastic/random.md). The paper prints no numbers beside its axes' ends and no
+costs of its queries: what can be compared is the order of the curves.
 """

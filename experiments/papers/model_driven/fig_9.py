@@ -50,8 +50,8 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _line(dag: str, label: str, result: Any) -> dict[str, Any]:
     from experiments.generators import generate
-    from optim.plan import Plan
-    from optim.prediction import predict
+    from formulations.model_driven.predict import predict
+    from optim.format.plan import Plan
 
     rate = float(result["plan"]["planned_rate"])
     instance = generate("micro_dag", shape=dag, rate=rate)

@@ -3,10 +3,10 @@
 L. Aniello, R. Baldoni and L. Querzoni, *Adaptive online scheduling in Storm*, DEBS 2013,
 [doi:10.1145/2488222.2488267](https://doi.org/10.1145/2488222.2488267).
 
-Default is Storm's own scheduler, [`storm-even`](../methods/storm-even.md); offline and online are
-the paper's, [`storm-offline`](../methods/storm-offline.md) and
-[`storm-online`](../methods/storm-online.md); the optimum is
-[`storm-milp`](../methods/storm-milp.md), where it proves one. The paper measures the latency of
-events on a real cluster. Here it is the traffic that makes it: the share of all tuples that go from
-one node, or from one slot, to another.
+Default is Storm's own scheduler, [`storm-even`](../methods/storm/storm-even.md); offline and online
+are the paper's, [`storm-offline`](../methods/storm/storm-offline.md) and
+[`storm-online`](../methods/storm/storm-online.md); the optimum is
+[`storm-milp`](../methods/storm/storm-milp.md), where it proves one. The paper measures the latency
+of events on a real cluster. Here it is the traffic that makes it: the share of all tuples that go
+from one node, or from one slot, to another.
 """

@@ -25,7 +25,7 @@ def measure(folder: Path, reduced: bool) -> pd.DataFrame:
     """Count the calls of each algorithm second by second; finished algorithms are not repeated."""
     import pandas as pd
 
-    from optim.files import read_bytes, write_atomic
+    from optim.util.files import read_bytes, write_atomic
 
     seconds = SECONDS_REDUCED if reduced else SECONDS
     rows = []

@@ -33,7 +33,7 @@ def rows(folder: Path, reduced: bool) -> pd.DataFrame:
     """Plan every query again; a finished one is kept as a file and not repeated."""
     import pandas as pd
 
-    from optim.files import read_bytes, write_atomic
+    from optim.util.files import read_bytes, write_atomic
 
     files = graph_files(data_folder())
     files = files[::EVERY_REDUCED] if reduced else files

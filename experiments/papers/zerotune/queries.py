@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from optim.instance import Instance
-    from optim.results import Result
+    from optim.format.instance import Instance
+    from optim.referee.result import Result
 
 VARIABLE = "STREAMPLACE_ZEROTUNE"
 SHARED = "STREAMPLACE_SHARED"
@@ -94,7 +94,7 @@ def _instance(path: Path, rates: str, capacity: str) -> Instance:
 
 def _figures(instance: Instance, result: Result) -> dict[str, Any]:
     """Return traffic between hosts as shares of all traffic: Flink's, the plan's, the bound's."""
-    from optim.referee import evaluate_indices
+    from optim.referee.evaluate import evaluate_indices
 
     now = evaluate_indices(instance, instance.tasks.node)
     total = instance.total_traffic

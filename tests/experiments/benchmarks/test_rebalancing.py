@@ -9,9 +9,9 @@ import pytest
 
 from experiments.benchmarks.rebalancing import distance_at, find_peer, proved_at
 from experiments.benchmarks.rebalancing_cases import CASES
-from formulations.balance_instance import balance_problem
+from formulations.rebalancing.balance.instance import balance_problem
 from optim import solve
-from tests.heuristics.rebalancing_cases import case
+from tests.heuristics.rebalancing.cases import case
 
 
 def test_moments_of_a_trace() -> None:

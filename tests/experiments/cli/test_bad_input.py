@@ -35,7 +35,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     ),
     "unknown_key": (
         HEAD + '"nodes": [{"id": "n1", "capcity": {"cpu": 1}}]}',
-        ["nodes[0].capcity", "not a known key", "streamplace schema"],
+        ["nodes[0].capcity", "not a known key", "did you mean capacity?"],
     ),
     "wrong_format": ('{"format": "streamplace.instance/9", "name": "x"}', ["format", "/9"]),
     "nan": (
@@ -48,7 +48,7 @@ BAD_FILES: dict[str, tuple[str, list[str]]] = {
     ),
     "negative": (
         HEAD + NODE + '"tasks": [{"id": "a", "load": {"cpu": -1}}]}',
-        ["tasks[0].load.cpu", "-1", "greater than or equal to 0"],
+        ["tasks[0].load.cpu", "-1", "must be at least 0"],
     ),
     "text_for_number": (
         HEAD + NODE + '"tasks": [{"id": "a", "load": {"cpu": "1.5"}}]}',
@@ -134,7 +134,7 @@ def test_a_file_of_two_gigabytes_is_not_read(streamplace: Run, tmp_path: Path) -
 def test_a_small_file_that_unpacks_to_too_much_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("optim.files.read_bytes.__defaults__", (1 << 20,))
+    monkeypatch.setattr("optim.util.files.read_bytes.__defaults__", (1 << 20,))
     path = tmp_path / "bomb.json.gz"
     path.write_bytes(gzip.compress(b" " * (8 << 20)))
     assert path.stat().st_size < 1 << 20

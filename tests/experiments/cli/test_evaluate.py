@@ -44,7 +44,7 @@ def test_the_text_has_units(streamplace: Run, plan_file: Path) -> None:
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "traffic inside nodes 12 MB/s" in lines
     assert "load distance 0 percent" in lines
-    assert "collocated 100 %" in lines
+    assert "collocation 100 %" in lines
     assert lines[-1] == "referee feasible"
 
 

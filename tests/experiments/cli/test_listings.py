@@ -10,9 +10,10 @@ import pytest
 
 from experiments.cli.main import main
 from optim.exit_codes import ExitCode
-from optim.objectives import OBJECTIVES
-from optim.registry import method_names
-from optim.suitability import LIMITS, NEEDS
+from optim.figures.catalogue import OBJECTIVES
+from optim.methods.registry import method_names
+from optim.methods.suitable import NEEDS
+from optim.rules import RULE_NAMES
 
 if TYPE_CHECKING:
     import subprocess
@@ -30,7 +31,7 @@ def test_methods_as_json_say_all_of_the_contract(streamplace: Run) -> None:
     for method in methods:
         assert method["objective"]["name"] in OBJECTIVES
         assert set(method["needs"]) <= set(NEEDS)
-        assert set(method["honours"]) <= set(LIMITS)
+        assert set(method["honours"]) <= set(RULE_NAMES)
         assert method["summary"]
         assert all(option["help"] for option in method["options"])
 

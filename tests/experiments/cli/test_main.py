@@ -30,7 +30,7 @@ HEAVY = (
     "pyspark",
     "ortools",
     "numba",
-    "optim.plan",
+    "optim.format.plan",
 )
 
 

@@ -7,7 +7,10 @@ import io
 import pytest
 
 from experiments.cli.progress_line import ProgressLine
-from optim.progress import Progress
+from optim.figures.catalogue import OBJECTIVES
+from optim.util.progress import Progress
+
+GAIN = OBJECTIVES["imc_gain"]
 
 
 class Terminal(io.StringIO):
@@ -19,7 +22,7 @@ class Terminal(io.StringIO):
 
 def test_lines_get_sparser_without_a_terminal() -> None:
     stream = io.StringIO()
-    line = ProgressLine("imc_gain", " MB/s", stream=stream)
+    line = ProgressLine(GAIN, " MB/s", stream=stream)
     for tenth in range(36_000):
         line(Progress(tenth / 10, 10.0, 12.5, "solve"))
     line.close()
@@ -30,7 +33,7 @@ def test_lines_get_sparser_without_a_terminal() -> None:
 
 def test_a_terminal_sees_one_line_that_is_cleared() -> None:
     stream = Terminal()
-    line = ProgressLine("load_distance", absolute_gap=True, stream=stream)
+    line = ProgressLine(OBJECTIVES["load_distance"], reference=50.0, stream=stream)
     line(Progress(0.0, None, None, "build"))
     line(Progress(0.05, 3.0, None, "solve"))
     line(Progress(0.5, 3.0, 1.0, "solve"))
@@ -39,14 +42,14 @@ def test_a_terminal_sees_one_line_that_is_cleared() -> None:
     assert len(parts) == 4
     assert parts[0] == parts[-1] == ""
     assert "gap –" in parts[1]
-    assert parts[2].endswith("bound 1  gap 2")
+    assert parts[2].endswith("bound 1  gap 4 % of the mean")
     assert "\n" not in stream.getvalue()
 
 
 @pytest.mark.parametrize("kind", [io.StringIO, Terminal])
 def test_a_long_run_with_a_plan_says_once_how_to_end_it(kind: type[io.StringIO]) -> None:
     stream = kind()
-    line = ProgressLine("x", stream=stream, hint="press the key")
+    line = ProgressLine(GAIN, stream=stream, hint="press the key")
     line(Progress(19.0, 1.0, 0.5, "solve"))
     line(Progress(29.0, None, 0.5, "solve"))
     assert "press" not in stream.getvalue()
@@ -61,5 +64,5 @@ def test_a_long_run_with_a_plan_says_once_how_to_end_it(kind: type[io.StringIO])
 )
 def test_gap_at_its_edges(incumbent: float | None, bound: float | None, gap: str) -> None:
     stream = Terminal()
-    ProgressLine("x", stream=stream)(Progress(1.0, incumbent, bound, "solve"))
+    ProgressLine(GAIN, stream=stream)(Progress(1.0, incumbent, bound, "solve"))
     assert stream.getvalue().endswith(f"gap {gap}")

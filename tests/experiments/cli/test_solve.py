@@ -45,7 +45,7 @@ def test_the_text_tells_status_objective_nodes_moves_verdict(
     assert "method top-down: as asked" in done.stderr
     assert done.stdout.startswith("heuristic  imc_gain 12 MB/s  no bound proven\n")
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
-    assert "collocated 0 % 100 %" in lines
+    assert "collocation 0 % 100 %" in lines
     assert "n1 ████████ 80 / 100 80 % 2" in lines
     assert any(line.startswith("2 moves of 4 tasks") for line in lines)
     assert "referee feasible" in lines

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from experiments.cli.tables import SHOWN_NODES, figure, node_table, size_line, unit_of
 from optim import Instance
-from optim.referee import evaluate_indices
+from optim.referee.evaluate import evaluate_indices
 
 
 def text_of(renderable: Any, colours: bool = False) -> str:

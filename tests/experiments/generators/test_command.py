@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.generators import command, generate, kind_names
+from experiments.generators import KINDS, command, generate
 from optim.errors import InvalidInput
-from optim.instance import Instance
+from optim.format.instance import Instance
 
 
 def run(*words: str) -> int:
@@ -37,10 +37,10 @@ def test_writes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_lists_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     assert run() == 0
     text = capsys.readouterr().out
-    assert all(f"{name}: " in text for name in kind_names())
+    assert all(f"{name}: " in text for name in KINDS.names())
     assert run("--json") == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [entry["name"] for entry in listed] == list(kind_names())
+    assert [entry["name"] for entry in listed] == list(KINDS.names())
 
 
 def test_options_without_a_kind_are_refused() -> None:

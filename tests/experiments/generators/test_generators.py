@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.generators import generate, get_kind, kind_names
+from experiments.generators import KINDS, generate
 from optim.errors import InvalidInput
-from optim.first_fit import first_fit_decreasing, packings
-from optim.instance import Instance
+from optim.format.instance import Instance
+from optim.moves.first_fit import first_fit_decreasing, packings
 
 SMALL = {
     "sparse_random": {"tasks": 60, "nodes": 5},
@@ -22,7 +22,7 @@ FIXED = ("pipeline", "figure2", "twitter", "bargain", "eoa_testbed", "micro_dag"
 """Kinds in which nothing is random."""
 
 
-@pytest.mark.parametrize("kind", kind_names())
+@pytest.mark.parametrize("kind", KINDS.names())
 def test_same_seed_same_bytes(kind: str) -> None:
     parameters = SMALL.get(kind, {})
     first, again = (generate(kind, seed=3, **parameters) for _ in range(2))
@@ -37,7 +37,7 @@ def test_same_seed_same_bytes(kind: str) -> None:
     assert same != drawn
 
 
-@pytest.mark.parametrize("kind", kind_names())
+@pytest.mark.parametrize("kind", KINDS.names())
 def test_texts_are_read_as_the_parameters_types(kind: str) -> None:
     parameters = {k: str(v) for k, v in SMALL.get(kind, {}).items()}
     assert generate(kind, **parameters).to_json() == generate(kind, **SMALL.get(kind, {})).to_json()
@@ -115,9 +115,9 @@ def test_task_graphs_have_the_stated_shape() -> None:
 
 
 def test_communities_attract() -> None:
-    from heuristics.partition import METHOD
-    from optim.referee import imc_gain_of
-    from optim.registry import Request
+    from heuristics.task_allocation.partition import METHOD
+    from optim.figures.measures import imc_gain_of
+    from optim.methods.registry import Request
 
     gain = {}
     for kind in ("community", "sparse_random"):
@@ -173,8 +173,8 @@ def test_bad_seeds_are_refused() -> None:
 
 
 def test_kinds_describe_themselves() -> None:
-    for name in kind_names():
-        kind = get_kind(name)
+    for name in KINDS.names():
+        kind = KINDS.get(name)
         assert kind.name == name
         assert kind.summary
         assert len({option.name for option in kind.parameters}) == len(kind.parameters)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.generators.rebalancing import KINDS, joint_periods
+from experiments.generators import KINDS
+from experiments.generators.rebalancing import joint_periods
 from optim.errors import InvalidInput
-from optim.instance import Instance
+from optim.format.instance import Instance
 
 
 def made(kind: str, seed: int = 0, **given: Any) -> Instance:
-    return KINDS[kind].make(seed, given)
+    return KINDS.get(kind).make(seed, given)
 
 
 def node_loads(instance: Instance) -> np.ndarray:
@@ -106,7 +107,7 @@ def test_operators_come_in_pairs() -> None:
         made("joint", operators=5)
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", ["cluster", "joint", "scale_in"])
 def test_same_seed_same_bytes_and_read_back(kind: str) -> None:
     first = made(kind, 3)
     assert first.to_json() == made(kind, 3).to_json()

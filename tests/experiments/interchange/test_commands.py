@@ -9,28 +9,27 @@ from pathlib import Path
 import pytest
 
 from experiments.cli.main import main
-from experiments.interchange.exporters import exporter_names, get_exporter
-from experiments.interchange.importers import get_importer, importer_names
-from optim.instance import Instance
+from experiments.interchange.declaring import EXPORTERS, IMPORTERS
+from optim.format.instance import Instance
 from tests.experiments.interchange import systems
 
 
 def test_formats_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["import"]) == 0
     text = capsys.readouterr().out
-    assert all(f"{name}: " in text for name in importer_names())
+    assert all(f"{name}: " in text for name in IMPORTERS.names())
     assert main(["export"]) == 0
     text = capsys.readouterr().out
-    assert all(f"{name}: " in text for name in exporter_names())
+    assert all(f"{name}: " in text for name in EXPORTERS.names())
     assert main(["import", "--json"]) == 0
-    assert [e["name"] for e in json.loads(capsys.readouterr().out)] == list(importer_names())
+    assert [e["name"] for e in json.loads(capsys.readouterr().out)] == list(IMPORTERS.names())
     assert main(["export", "--json"]) == 0
-    assert [e["name"] for e in json.loads(capsys.readouterr().out)] == list(exporter_names())
+    assert [e["name"] for e in json.loads(capsys.readouterr().out)] == list(EXPORTERS.names())
 
 
 def test_names_agree() -> None:
-    assert all(get_importer(name).name == name for name in importer_names())
-    assert all(get_exporter(name).name == name for name in exporter_names())
+    assert all(IMPORTERS.get(name).name == name for name in IMPORTERS.names())
+    assert all(EXPORTERS.get(name).name == name for name in EXPORTERS.names())
 
 
 def test_import_solve_export_import(

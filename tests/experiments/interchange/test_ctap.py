@@ -13,7 +13,7 @@ from experiments.interchange.importers.ctap import OFFSET
 from experiments.interchange.importing import import_instance
 from optim import Instance, evaluate, solve
 from optim.errors import InvalidInput
-from optim.plan import Plan
+from optim.format.plan import Plan
 
 # three tasks, two processors; costs by processor; pairs 12, 13, 23; sizes; capacities; remarks
 TEXT = """3

@@ -10,7 +10,7 @@ import pytest
 from experiments.interchange.importing import import_instance
 from optim import evaluate, solve
 from optim.errors import InvalidInput
-from optim.plan import Plan
+from optim.format.plan import Plan
 from tests.experiments.interchange import systems
 from tests.experiments.interchange.systems import JOB, MAP, OTHER, SINK, SOURCE
 

@@ -16,7 +16,7 @@ from experiments.interchange.exporting import export_plan
 from experiments.interchange.importing import import_instance
 from optim import Instance, solve
 from optim.errors import InvalidInput
-from optim.plan import Plan
+from optim.format.plan import Plan
 from tests.experiments.interchange import systems
 
 

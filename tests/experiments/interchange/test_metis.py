@@ -14,7 +14,7 @@ from experiments.interchange.exporting import export_plan
 from experiments.interchange.importing import Imported, import_instance
 from optim import Instance, solve
 from optim.errors import InvalidInput
-from optim.plan import Plan
+from optim.format.plan import Plan
 
 # the manual's way of writing: sizes, one weight, edge weights
 WEIGHTED = """% a remark

@@ -10,7 +10,7 @@ import pytest
 
 from experiments.interchange.importing import import_instance
 from optim.errors import InvalidInput
-from optim.instance import Instance
+from optim.format.instance import Instance
 from tests.experiments.interchange import systems
 
 BASE = "topology/wordcount-1-1700000000"
@@ -232,10 +232,10 @@ def test_topologies_that_are_not_active_are_left_out(saved: Callable[..., str]) 
             lambda d: d[BASE]["bolts"][0].update(executors=10**13),
             "split",
         ),
-        (lambda d: d[BASE].update(bolts={}), r"bolts.* is not a list"),
+        (lambda d: d[BASE].update(bolts={}), r"bolts: .* must be a list, not an object"),
         (
             lambda d: d[f"{BASE}/component/split"]["executorStats"].append("x"),
-            r"executorStats\[2\]: 'x' is not an object",
+            r"executorStats\[2\]: 'x' must be an object, not a text",
         ),
         (
             lambda d: d[f"{BASE}/component/split"].update(topologyId="zzz"),

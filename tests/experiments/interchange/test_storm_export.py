@@ -17,7 +17,7 @@ from experiments.interchange.exporting import export_plan
 from experiments.interchange.importing import import_instance
 from optim import Instance, solve
 from optim.errors import InvalidInput
-from optim.plan import Plan
+from optim.format.plan import Plan
 from tests.experiments.interchange import systems
 
 
@@ -38,7 +38,7 @@ def test_the_file(saved: Callable[..., str]) -> None:
 def test_there_and_back(saved: Callable[..., str], tmp_path: Path) -> None:
     documents = systems.storm()
     instance = import_instance("storm", [saved(documents)]).instance
-    plan = solve(instance, "imc-exact").plan
+    plan = solve(instance, "storm-milp").plan
     assert plan is not None
     out = tmp_path / "placement.json"
     done = export_plan("storm", instance, plan)

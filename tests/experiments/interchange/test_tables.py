@@ -18,7 +18,7 @@ from experiments.interchange.placement_files import read_placement
 from experiments.interchange.placing import with_places
 from optim import Instance
 from optim.errors import InvalidInput
-from optim.plan import Plan
+from optim.format.plan import Plan
 
 ODD = ["plain", "with,comma", 'with "quotes"', "line\nbreak", "=1+1", "ünïcode"]
 

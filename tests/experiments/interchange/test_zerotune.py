@@ -11,7 +11,7 @@ import pytest
 
 from experiments.interchange.importing import Imported, import_instance
 from optim.errors import InvalidInput
-from optim.referee import evaluate_indices
+from optim.referee.evaluate import evaluate_indices
 
 
 def instances(*entries: tuple[str, float, float | None]) -> str:

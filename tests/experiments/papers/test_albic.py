@@ -14,7 +14,7 @@ from experiments.papers.albic.collocating import said, table_by
 from experiments.papers.albic.following import follow, frame, kept, placed
 from experiments.papers.albic.solving_time import TIME
 from experiments.papers.albic.solving_time import table as time_table
-from optim.measures import imc_gain_of
+from optim.figures.measures import imc_gain_of
 
 FIGURES = [m.FIGURE for m in (fig_2, fig_3, fig_4, fig_5, fig_8_9, fig_10, fig_11)]
 

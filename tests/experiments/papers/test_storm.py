@@ -15,7 +15,7 @@ from experiments.papers.cross_comparison.judging import can_run, measured, table
 from experiments.papers.storm.alpha import table as alpha_table
 from experiments.papers.storm.traffic import against_default, shares_by
 from experiments.papers.sweeps import load
-from optim.solving import solve
+from optim.methods.solve import solve
 
 FIGURES = [f for paper in ("storm", "cross-comparison") for f in find_figures(paper)]
 
@@ -80,7 +80,7 @@ def test_one_line_a_method() -> None:
     made = generate("storm_cluster", 0, **size, utilisation=50)
     rows = []
     for method in ("storm-online", "top-down"):
-        result = solve(made, method)
+        result = solve(made, method, ignore=() if method == "storm-online" else ("slots",))
         rows.append(
             {
                 "method_label": method,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from optim.instance import Instance
-from tests.heuristics.rebalancing_cases import case
+from optim.format.instance import Instance
+from tests.heuristics.rebalancing.cases import case
 
 
 def recording(where: str, loads: list[list[float]], **given: Any) -> list[Instance]:

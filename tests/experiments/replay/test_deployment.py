@@ -17,9 +17,9 @@ from experiments.replay.deployment import (
     measured_load,
     node_loads,
 )
-from optim.instance import Instance
-from optim.measures import imc_gain_of
-from tests.heuristics.rebalancing_cases import case, random_case
+from optim.figures.measures import imc_gain_of
+from optim.format.instance import Instance
+from tests.heuristics.rebalancing.cases import case, random_case
 
 COSTS = CostModel(serialise=0.5, deserialise=0.25)
 

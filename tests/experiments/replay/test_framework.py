@@ -13,9 +13,9 @@ from experiments.replay.framework import Setting, _may_leave, _moving_load, firs
 from experiments.replay.policies import Planned, Potc, Static, read_policy
 from experiments.replay.scaling import NoScaling, ScalingDecision, ScalingView
 from optim.errors import InvalidInput
-from optim.instance import Instance
+from optim.format.instance import Instance
 from tests.experiments.replay.cases import recording
-from tests.heuristics.rebalancing_cases import case
+from tests.heuristics.rebalancing.cases import case
 
 
 class Told(Static):
@@ -156,7 +156,7 @@ def test_potc_rehashes_when_nodes_change() -> None:
         ("flux:passes=-1", "is out of range"),
         ("flux:solver=highs", "names a solver it cannot use"),
         ("balance-milp:solver=gurobi", "names a solver it cannot use"),
-        ("static:a=1", "is no option of it"),
+        ("static:a=1", "static:a is no option of static .it has none"),
         ("potc:merge=-1", "is out of range"),
         ("balance-milp:time_limit=0", "is out of range"),
     ],

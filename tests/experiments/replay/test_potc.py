@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from experiments.replay.potc import candidates, deploy, merge_loads, split_loads
-from optim.instance import Instance
-from tests.heuristics.rebalancing_cases import case
+from optim.format.instance import Instance
+from tests.heuristics.rebalancing.cases import case
 
 
 def many(nodes: int = 6, leaving: tuple[int, ...] = ()) -> Instance:

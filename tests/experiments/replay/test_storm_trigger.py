@@ -13,7 +13,7 @@ from experiments.replay.policies import Planned, read_policy
 from experiments.replay.replaying import ReplayOptions, run_replay
 from experiments.replay.storm_trigger import StormTrigger
 from optim.errors import InvalidInput
-from optim.instance import Instance
+from optim.format.instance import Instance
 
 
 def period(where: str, loads: tuple[float, ...] = (1, 1, 1, 1), name: str = "p") -> Instance:

@@ -52,7 +52,7 @@ def test_report_writes_page_markdown_and_tables(
     assert {"out.html", "out.md", "out-tables/collocation-by-method.csv"} <= written
     assert all(name.startswith(("out.html", "out.md", "out-tables/")) for name in written)
     printed = capsys.readouterr().out
-    assert "greedy reaches 80.0" in printed
+    assert "greedy reaches 80\u00a0% of the proven optimum" in printed
     assert str(target) in printed
     assert "Collocation by method" in printed
 

@@ -10,6 +10,7 @@ import pytest
 
 from experiments.report.findings import Findings, MetricFindings, gather, time_grid, time_shift
 from experiments.report.queries import mean
+from experiments.report.summary import summarise
 from tests.experiments.report.synthetic import infeasible, plan, proof, run
 
 if TYPE_CHECKING:
@@ -201,8 +202,10 @@ def test_the_virtual_best_where_nothing_can_be_kept_or_nobody_suits(
     assert (best["of_optimum"], best["worst_of_optimum"]) == (1.0, 1.0)
 
 
-def test_load_distance_is_told_in_points(read: Callable[..., Any]) -> None:
-    minimal = {"objective_name": "load_distance", "sense": "min", "total_traffic": None}
+def test_gaps_of_load_distance_are_parts_of_the_mean_load(read: Callable[..., Any]) -> None:
+    minimal = {
+        "objective_name": "load_distance", "sense": "min", "total_traffic": None, "mean_load": 50.0,
+    }  # fmt: skip
     rows = [
         proof("A", "milp", 4.0, load_distance=4.0, imc_gain=None, **minimal),
         plan("A", "flux", 6.5, load_distance=6.5, imc_gain=None, **minimal),
@@ -212,13 +215,27 @@ def test_load_distance_is_told_in_points(read: Callable[..., Any]) -> None:
     sweep = read(rows)
     findings = gather(sweep.spark, sweep.labels)
     gaps = {item["contestant"]: item for item in findings.own_gaps}
-    assert gaps["flux"]["gap_optimum"] == pytest.approx(2.5)
-    assert gaps["flux"]["gap_bound"] == pytest.approx(2.5)
+    assert gaps["flux"]["gap_optimum"] == pytest.approx(2.5 / 50)
+    assert gaps["flux"]["gap_bound"] == pytest.approx(2.5 / 50)
     assert gaps["top-down"]["gap_bound"] is None
     metric = next(item for item in findings.metrics if item.name == "load_distance")
-    assert metric.contestants["top-down"]["gap_optimum"] == pytest.approx(5.0)
+    assert metric.contestants["top-down"]["gap_optimum"] == pytest.approx(5 / 50)
     # case B, where only flux has a plan, counts as the widest gap for the others' places
     assert metric.order == ["flux", "milp", "top-down"]
+
+
+def test_plans_that_leave_tasks_on_leaving_nodes_are_told_first(read: Callable[..., Any]) -> None:
+    rows = [
+        plan("A", "flux", 30.0, drained=False),
+        plan("B", "flux", 30.0, drained=False),
+        plan("A", "top-down", 20.0, drained=True),
+        plan("B", "top-down", 20.0),
+        plan("A", "naive", 10.0, drained=False, feasible=False),
+    ]
+    sweep = read(rows)
+    first, *others = summarise(gather(sweep.spark, sweep.labels))
+    assert first == "Not drained: 2 plans with tasks on leaving nodes, of flux (2)."
+    assert "drained" not in " ".join(others)
 
 
 def test_broken_numbers_are_unknown(read: Callable[..., Any]) -> None:

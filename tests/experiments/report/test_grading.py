@@ -8,7 +8,6 @@ import pytest
 
 from experiments.report.grading import Contradiction, ContradictoryRuns, contradictions, grade
 from optim.exit_codes import ExitCode
-from optim.objectives import OBJECTIVES
 from tests.experiments.report.synthetic import infeasible, plan, proof
 
 if TYPE_CHECKING:
@@ -119,32 +118,3 @@ def test_the_tightest_bound_counts(read: Callable[..., Any]) -> None:
     ]
     (item,) = contradictions(read(rows).spark)
     assert item.second.startswith("tight ")
-
-
-@pytest.mark.parametrize("name", ["imc_gain", "load_distance", "internode_traffic"])
-@pytest.mark.parametrize(
-    ("value", "bound"), [(10.0, 10.0), (10.00002, 10.0), (10.002, 10.0), (9.0, 10.0), (0.0, 0.0)]
-)
-def test_sql_agrees_with_the_package(
-    read: Callable[..., Any], name: str, value: float, bound: float
-) -> None:
-    """The SQL functions define gap and tolerance a second time: both must say the same."""
-    spark = _any_session(read)
-    objective = OBJECTIVES[name]
-    for left, right in ((value, bound), (bound, value)):
-        row = spark.sql(
-            "SELECT beats(:sense, :name, :a, :b) AS beats, gap_of(:name, :a, :b) AS gap",
-            {"sense": objective.sense, "name": name, "a": left, "b": right},
-        ).collect()[0]
-        assert row["beats"] == objective.beats_bound(left, right)
-        if not objective.better(left, right):
-            assert row["gap"] == pytest.approx(objective.gap(left, right), abs=1e-15)
-
-
-_SESSIONS: list[Any] = []
-
-
-def _any_session(read: Callable[..., Any]) -> Any:
-    if not _SESSIONS:
-        _SESSIONS.append(read([plan("Q1", "top-down", 1.0)]).spark)
-    return _SESSIONS[0]

@@ -25,7 +25,7 @@ from experiments.sweep import run_sweep
 
 def where(_):
     import experiments.sweep.worker
-    from optim.registry import get_method
+    from optim.methods.registry import get_method
     return experiments.sweep.worker.__file__, get_method("top-down").name
 
 with spark_session(sys.argv[3]) as session:

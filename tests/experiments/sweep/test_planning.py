@@ -58,7 +58,7 @@ def test_a_solver_that_a_method_cannot_use_is_left_out_and_told(
     from dataclasses import replace
 
     from experiments.sweep import registry_checks
-    from optim.registry import get_method
+    from optim.methods.registry import get_method
 
     few = replace(get_method("balance-milp"), solvers=("highs",))
     monkeypatch.setattr(registry_checks, "look_up", lambda name: few)
@@ -359,3 +359,40 @@ def test_the_number_of_runs_is_capped_before_they_are_made(
     monkeypatch.setattr(planning, "MAX_RUNS", 3)
     assert "matrix" in problems_of(make_spec({"method": ["top-down"], "seed": [0, 1, 2, 3]}))
     assert len(plan_runs(make_spec({"method": ["top-down"], "seed": [0, 1, 2]})).runs) == 3
+
+
+def test_objectives_multiply_only_methods_that_have_several(make_spec: Make) -> None:
+    wanted = ["used_capacity", "cpu_deviation"]
+    runs = plan_runs(make_spec({"method": ["gma", "top-down"], "objective": wanted})).runs
+    found = [(r.method, r.settings.objective, r.arguments().get("objective")) for r in runs]
+    assert sorted(found, key=str) == [
+        ("gma", "cpu_deviation", "cpu_deviation"),
+        ("gma", "used_capacity", "used_capacity"),
+        ("top-down", None, None),
+    ]
+    assert {r.label for r in runs} == {
+        "gma (objective=used_capacity)", "gma (objective=cpu_deviation)", "top-down",
+    }  # fmt: skip
+
+
+def test_an_objective_of_the_method_s_own_table_and_where_earlier_versions_had_it(
+    make_spec: Make,
+) -> None:
+    new = {"method": "gma", "objective": "cpu_deviation"}
+    old = {"method": "gma", "label": "old", "options": {"objective": "deviation"}}
+    runs = plan_runs(make_spec({"method": [new, old]})).runs
+    assert [r.arguments()["objective"] for r in runs] == ["cpu_deviation", "deviation"]
+    plain, asked = (
+        plan_runs(make_spec({"method": [{"method": "gma", **more}]})).runs[0]
+        for more in ({}, {"objective": "cpu_deviation"})
+    )
+    assert plain.key != asked.key
+
+
+def test_objectives_that_are_none_are_told(make_spec: Make) -> None:
+    found = problems_of(make_spec({"method": ["gma"], "objective": ["luck"]}))
+    assert "is no figure to optimise" in found["matrix.objective[0]"]
+    table = {"method": "gma", "objective": "load_distance"}
+    found = problems_of(make_spec({"method": [table]}))
+    (told,) = found.values()
+    assert "does not minimise load_distance" in told

@@ -7,14 +7,17 @@ import pytest
 from experiments.sweep.progress import Bar, Lines, Silent, SweepProgress, make_reporter
 
 
-def test_lines_are_limited_but_the_last_one_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    with Lines(interval=3600) as tell:
+def test_lines_are_limited_but_the_last_one_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Lines() as tell:
+        monkeypatch.setattr("time.monotonic", lambda: 1000.0)
         for done in range(101):
             tell(SweepProgress(done, done // 50, 100, done / 10))
         tell(SweepProgress(100, 2, 100, 10.0))
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines() == ["0/100 runs, 0 s", "100/100 runs, 2 failed, 10 s"]
+    assert err.splitlines() == ["0/100 runs, 0 s", "100/100 runs, 2 failed, 10.0 s"]
 
 
 def test_the_bar_draws_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

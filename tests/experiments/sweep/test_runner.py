@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from experiments.sweep.row import COLUMNS
-from experiments.sweep.runner import FIGURES, columns_of, run
+from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS
+from experiments.sweep.runner import columns_of, run
 from optim import Instance, solve
 from optim.errors import InvalidInput
 
@@ -21,8 +21,8 @@ def test_figures_are_the_referee_s(tiny: dict[str, Any]) -> None:
     result = solve(instance, "top-down", seed=1)
     assert result.evaluation is not None
     assert set(columns) <= set(COLUMNS)
-    assert {name: columns[name] for name in FIGURES} == {
-        name: getattr(result.evaluation, name) for name in FIGURES
+    assert {name: columns[name] for name in FIGURE_COLUMNS} == {
+        name: getattr(result.evaluation, name) for name in FIGURE_COLUMNS
     }
     assert columns["objective"] == result.evaluation.imc_gain
     assert columns["sense"] == "max"
@@ -38,7 +38,7 @@ def test_no_plan_means_no_figures(tiny: dict[str, Any]) -> None:
     assert columns["termination"] == "infeasible"
     assert columns["feasible"] is None
     assert columns["num_violations"] is None
-    assert all(columns[name] is None for name in FIGURES)
+    assert all(columns[name] is None for name in FIGURE_COLUMNS)
 
 
 def test_errors_are_left_to_the_isolation(tiny: dict[str, Any]) -> None:

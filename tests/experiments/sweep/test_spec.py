@@ -104,7 +104,7 @@ def test_load_share_needs_no_entry_in_vary() -> None:
         ({"method": ["a"], "seed": []}, "matrix.seed", "is empty"),
         ({"method": ["a"], "seed": [1.5]}, "matrix.seed[0]", "must be a whole number"),
         ({"method": ["a"], "seed": [True]}, "matrix.seed[0]", "must be a whole number"),
-        ({"method": ["a"], "seed": [-1]}, "matrix.seed[0]", "must be from 0"),
+        ({"method": ["a"], "seed": [-1]}, "matrix.seed[0]", "must be at least 0"),
         ({"method": ["a"], "seed": {"from": 3, "to": 1}}, "matrix.seed", "must hold 1 to"),
         ({"method": ["a"], "seed": {"from": 0, "to": 10**12}}, "matrix.seed", "must hold 1 to"),
         ({"method": ["a"], "time_limit": [0]}, "matrix.time_limit[0]", "must be above 0"),
@@ -117,10 +117,22 @@ def test_load_share_needs_no_entry_in_vary() -> None:
         ({"method": ["a"], "memory_limit": [100]}, "matrix.memory_limit[0]", "at least 64 MiB"),
         ({"method": ["a"], "sed": [1]}, "matrix.sed", "is not a known key"),
         ({"method": ["a"], "instance": ["x"]}, "matrix.instance", "is given by [instances]"),
+        ({"method": ["a"], "scale_capacity": [{"cpu": 0}]},
+         "matrix.scale_capacity[0].cpu", "must be above 0"),
+        ({"method": ["a"], "scale_capacity": ["x"]}, "matrix.scale_capacity[0]", "be a number"),
+        ({"method": ["a"], "option": {"p": [[1]]}}, "matrix.option.p[0]", "must be a text, a"),
+        ({"method": ["a"], "option": [1]}, "matrix.option", "must be a table"),
+        ({"method": [{"method": "a", "solver": ["x", 1]}]},
+         "matrix.method[0].solver[1]", "must be a text"),
+        ({"method": [{"method": "a", "solver": 1}]}, "matrix.method[0].solver", "must be a text"),
+        ({"method": ["a"], "include": [{"load_share": 0.5}]},
+         "matrix.include[0].load_share", "is no factor"),
+        ({"method": ["a"], "exclude": [{"method": {"method": "a", "options": {"p": [1, 2]}}}]},
+         "matrix.exclude[0].method", "means several methods"),
         ({"method": ["a"], "load_share": [0]}, "matrix.load_share[0]", "must be above 0"),
         ({"method": ["a", "a"]}, "matrix.method", "holds a value twice"),
         ({"method": ["a"], "seed": [1, 1]}, "matrix.seed", "holds a value twice"),
-        ({"method": [{"label": "x"}]}, "matrix.method[0]", "names no method"),
+        ({"method": [{"label": "x"}]}, "matrix.method[0].method", "is missing"),
         ({"method": [{"method": "a", "optoins": {}}]}, "matrix.method[0].optoins", "not a known"),
         ({"method": [{"method": "a", "options": {"p": []}}]},
          "matrix.method[0].options.p", "is empty"),
@@ -155,16 +167,42 @@ def test_wrong_matrices(matrix: dict[str, Any], path: str, reason: str) -> None:
          "instances.generate[0].seeds[0]", "must be a whole number"),
         ({"instances": 7}, "instances", "must be a table"),
         ({"vary": {"x": {"kind": "load_share"}}}, "vary.x", "is varied by no factor"),
-        ({"vary": {"x": {"kind": "colour"}}}, "vary.x.kind", "is no kind of variation"),
-        ({"vary": {"seed": {"kind": "limit"}}}, "vary.seed", "means something else"),
+        ({"vary": {"x": {"kind": "limit"}}}, "vary.x.limit", "is missing"),
+        ({"vary": {"x": {"kind": "load_share", "share": 1}}}, "vary.x.share", "not a known key"),
+        ({"vary": {"x": {"kind": "colour"}}}, "vary.x.kind", "must be 'load_share'"),
+        ({"vary": {"seed": {"kind": "load_share"}}}, "vary.seed", "means something else"),
         ({"time_limit": "1 min"}, "time_limit", "must be a number"),
-        ({"threads": 0}, "threads", "must be from 1"),
+        ({"threads": 0}, "threads", "must be at least 1"),
     ],
 )  # fmt: skip
 def test_wrong_tables(change: dict[str, Any], path: str, reason: str) -> None:
     problems = problems_of({**with_matrix({"method": ["a"]}), **change})
     assert list(problems) == [path]
     assert reason in problems[path]
+
+
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [
+        ({"tiem_limit": 1}, "did you mean time_limit?"),
+        ({"matrix": {"method": ["a"], "sed": [1]}}, "did you mean seed?"),
+        ({"matrix": {"method": ["a"], "budgte": [1]}, "vary": {"budget": {"kind": "load_share"}}},
+         "did you mean budget?"),
+        ({"matrix": {"method": [{"method": "a", "lable": "b"}]}}, "did you mean label?"),
+        ({"instances": {"files": ["a"], "colour": 1}}, "known: files, generate"),
+        ({"matrix": {"method": ["a"], "ignore": [["speed"]]}}, "limits: max_migrations, "),
+    ],
+)  # fmt: skip
+def test_what_may_be_meant_is_told(change: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Spec.from_dict({**with_matrix({"method": ["a"]}), **change})
+    assert caught.value.problems[0].remedy.startswith(remedy)
+
+
+def test_a_wrong_vary_makes_its_factors_no_unknown_keys() -> None:
+    matrix = {"method": ["a"], "budget": [1], "seed": [-1]}
+    problems = problems_of(with_matrix(matrix, vary={"budget": {"kind": "colour"}}))
+    assert set(problems) == {"vary.budget.kind", "matrix.seed[0]"}
 
 
 def test_everything_wrong_is_told_at_once() -> None:

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.sweep import store
-from experiments.sweep.reading import latest_rows, read_columns, read_rows_pandas
-from experiments.sweep.store import ResultFolder, list_parts, write_part
+from experiments.sweep.reading import read_columns, read_rows_pandas
+from experiments.sweep.store import ResultFolder, latest_rows, list_parts, write_part
 from optim.errors import InvalidInput
 from tests.experiments.sweep.rows import make_row
 
@@ -187,3 +187,15 @@ def test_an_empty_result_reads_as_no_rows(folder: ResultFolder) -> None:
     frame = read_rows_pandas(folder.path)
     assert len(frame) == 0
     assert "run_key" in frame.columns
+
+
+def test_rows_from_before_a_figure_was_declared_are_read(folder: ResultFolder) -> None:
+    write_part(folder.parts, [make_row("old", objective=2)])
+    (path,) = folder.files()
+    table = pq.read_table(path).drop_columns(["mean_load", "drained", "slots"])
+    pq.write_table(table, path)
+    write_part(folder.parts, [{**make_row("new"), "mean_load": 5.0, "drained": False}])
+    rows = read_rows_pandas(folder.path).set_index("run_key")
+    assert rows.loc["new", "mean_load"] == 5.0
+    assert rows["mean_load"].isna().to_dict() == {"new": False, "old": True}
+    assert rows.loc["old", "objective"] == 2.0

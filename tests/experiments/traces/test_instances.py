@@ -15,7 +15,7 @@ from experiments.traces.folder import TraceFolder
 from experiments.traces.instances import InstanceMaker, load_scale, period_range
 from experiments.traces.placing import instances, place
 from optim.errors import InvalidInput
-from optim.instance import Instance
+from optim.format.instance import Instance
 from tests.experiments.traces.cases import job
 from tests.experiments.traces.made import TABLES, load, made, rate
 

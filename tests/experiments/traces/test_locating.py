@@ -7,15 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from experiments.traces.job import Files, Job
+from experiments.traces.job import Job
 from experiments.traces.locating import locate
+from experiments.traces.recordings import Files
 from experiments.traces.tracing import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, by_operator, job, trace, write_csv
 
 
 def found(folder: Path, path: str) -> list[str]:
-    located = locate(Files("events.clicks", path, "csv"), folder, folder / "scratch")
+    located = locate(
+        Files(where="events.clicks", path=path, format="csv"), folder, folder / "scratch"
+    )
     return [text.removeprefix(f"file://{folder}/") for text in located]
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from experiments.traces.folder import TraceFolder
-from experiments.traces.job import Files, Job
+from experiments.traces.job import Job
 from experiments.traces.reading import spark_trouble
+from experiments.traces.recordings import Files
 from experiments.traces.tracing import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, by_operator, job, rows, write_jsonl
@@ -89,7 +90,9 @@ def test_a_zone_that_java_does_not_know_is_told() -> None:
     from pyspark.errors import PySparkException
 
     text = "[INVALID_TIMEZONE] The timezone: Mars/Olympus is invalid. The timezone must be either …"
-    message = str(spark_trouble(PySparkException(text), Files("events.e", "e.csv", "csv")))
+    message = str(
+        spark_trouble(PySparkException(text), Files(where="events.e", path="e.csv", format="csv"))
+    )
     assert message.startswith("timezone: 'Mars/Olympus' is not known to this Java")
 
 

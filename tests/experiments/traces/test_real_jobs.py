@@ -44,7 +44,7 @@ def test_the_table_and_what_is_said() -> None:
 
 
 def test_every_policy_can_be_read() -> None:
-    from optim.registry import method_names
+    from optim.methods.registry import method_names
 
     figures = find_figures("albic-real")
     assert [f.name.partition("/")[2] for f in figures] == ["control", "fig-12", "fig-13", "fig-14"]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from experiments.generators import generate
 from optim import Instance, InvalidInput, Plan, UnsuitableMethod, evaluate, solve
-from optim.results import Result
-from tests.optim.model_cases import COMPUTES, WAITS, model_instance, points
+from optim.referee.result import Result
+from tests.formulations.model_driven.model_cases import COMPUTES, WAITS, model_instance, points
 
 METHODS = [f"{a}+{m}" for a in ("lsa", "mba") for m in ("dsm", "rsm", "sam")]
 
@@ -238,7 +238,7 @@ def test_limits_that_no_model_driven_method_keeps_can_be_dropped() -> None:
     made = model_instance(
         {"m": WAITS}, {"t": "m"}, limits={"max_tasks_per_slot": 2, "max_utilisation": {"cpu": 0.9}}
     )
-    with pytest.raises(UnsuitableMethod):
+    with pytest.raises(InvalidInput):
         solve(made)
     dropped = ("max_tasks_per_slot", "max_utilisation")
     result = solve(made, ignore=dropped)

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from experiments.generators import generate
+from formulations.model_driven.allocate import allocate
+from formulations.model_driven.predict import predict
 from optim import Instance, solve
-from optim.allocation import allocate
-from optim.prediction import predict
-from optim.results import Result
+from optim.referee.result import Result
 
 PUBLISHED = json.loads(Path(__file__).with_name("published.json").read_text())
 
@@ -146,7 +146,7 @@ def test_diamond_at_50_prediction_of_the_table_query() -> None:
 
 def table_by_hand(instance: Instance) -> Any:
     """The paper's spread of table threads, everything else with room to spare."""
-    from optim.plan import Plan
+    from optim.format.plan import Plan
 
     table = [s for s in range(4) for _ in range(2)] + [4] * 9
     rows = {"blob": [s for s in range(5, 25) for _ in range(50)], "xml": [25], "file": [26]}

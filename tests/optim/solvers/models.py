@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import linprog
 
-from optim.linear_model import LinearModel
+from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.linear_arrays import LinearArrays
+    from optim.solvers.linear_arrays import LinearArrays
 
 
 def knapsacks(num_items: int, num_rows: int, seed: int = 0, offset: float = 100.0) -> LinearModel:

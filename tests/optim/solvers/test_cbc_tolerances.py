@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from optim import Instance, solve
-from optim.linear_model import LinearModel
 from optim.solvers import solve_linear
+from optim.solvers.linear_model import LinearModel
 
 
 def instance(capacities: list[float], loads: list[float], traffic: list[list[Any]]) -> Instance:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from optim import Instance, solve
-from optim.linear_model import LinearModel
 from optim.solvers import solve_linear
 from optim.solvers.conditioning import LARGEST, conditioned
 from optim.solvers.inprocess import solve_small_milp
+from optim.solvers.linear_model import LinearModel
 
 SOLVERS = ("highs", "cbc", "scip")
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optim.linear_model import LinearModel
+from optim.solvers.linear_model import LinearModel
 from optim.solvers.mps import column_order, mps_text
 from optim.solvers.printed import outward, outward_trimmed
 from optim.solvers.process import Frames, Lines, pack
-from optim.solvers.wire import MAX_INDEX, mp_model, padded_indices, varint
+from optim.solvers.wire import mp_model, padded_indices, varint
 from optim.solvers.worker_kit import HEADER, Packed
 from tests.optim.solvers.models import balance, random_model
 
@@ -53,10 +53,10 @@ def test_varints_are_read_back(value: int) -> None:
 
 
 def test_padded_indices_reach_their_end() -> None:
-    data = padded_indices(np.array([0, 5, MAX_INDEX]))
+    data = padded_indices(np.array([0, 5, 2**28 - 1]))
     assert len(data) == 12
     last = sum((byte & 0x7F) << (7 * k) for k, byte in enumerate(data[8:]))
-    assert last == MAX_INDEX
+    assert last == 2**28 - 1
     assert data[11] & 0x80 == 0
 
 

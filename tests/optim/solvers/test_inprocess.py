@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from optim.linear_model import LinearModel
 from optim.solvers.inprocess import solve_lp, solve_small_milp
+from optim.solvers.linear_model import LinearModel
 from tests.optim.solvers.models import brute_force, knapsacks, random_model
 
 INF = np.inf
@@ -90,3 +90,20 @@ def test_time_limit_is_passed_on() -> None:
     assert answer.objective is not None
     assert answer.bound is not None
     assert answer.bound > answer.objective
+
+
+def test_a_limit_of_nodes_is_an_end_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """scipy does not know this end of HiGHS: asked again without presolve, it would take long."""
+    from scipy import optimize
+
+    asked: list[object] = []
+    plain = optimize.milp
+
+    def counted(*given: object, **more: object) -> object:
+        asked.append(more)
+        return plain(*given, **more)
+
+    monkeypatch.setattr(optimize, "milp", counted)
+    answer = solve_small_milp(knapsacks(300, 30), node_limit=1)
+    assert answer.termination == "time_limit"
+    assert len(asked) == 1

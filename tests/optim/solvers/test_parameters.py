@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from optim.errors import InvalidInput, SolverUnavailable
-from optim.linear_model import LinearModel
 from optim.solvers import SOLVERS, available, capabilities, relative_gap, solve_linear
 from optim.solvers import highs as highs_backend
+from optim.solvers.linear_model import LinearModel
 from tests.optim.solvers.models import hard, knapsacks
 
 #: A native option that ends the search early, and one that does not exist.

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optim.errors import SolverUnavailable
-from optim.linear_arrays import TOLERANCE
-from optim.linear_model import LinearModel
 from optim.solvers import solve_linear
 from optim.solvers.cp_sat import _Heard
 from optim.solvers.grids import exact_steps
 from optim.solvers.inprocess import solve_small_milp
+from optim.solvers.linear_arrays import TOLERANCE
+from optim.solvers.linear_model import LinearModel
 from optim.solvers.scaling import INFINITE, ScaledModel, scale
 from optim.solvers.tighten import tightened
 from tests.optim.solvers.models import balance, random_model

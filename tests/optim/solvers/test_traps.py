@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from formulations.balance_forms import build_moves
-from formulations.balance_model import Aim
+from formulations.rebalancing.balance.forms import build_moves
+from formulations.rebalancing.balance.model import Aim
 from optim.errors import SolverError
-from optim.linear_model import LinearModel
 from optim.solvers import cbc, solve_linear
 from optim.solvers.inprocess import solve_small_milp
-from tests.formulations.balance_cases import varied_problem
+from optim.solvers.linear_model import LinearModel
+from tests.formulations.rebalancing.balance.cases import varied_problem
 from tests.optim.solvers.models import balance, brute_force, hard, knapsacks
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -61,14 +61,14 @@ def test_children_find_the_code_in_a_zip(solver: str, tmp_path: Path) -> None:
     # Spark ships Python code as zips
     archive = tmp_path / "code.zip"
     with zipfile.ZipFile(archive, "w") as file:
-        for source in [*REPOSITORY.glob("optim/*.py"), *REPOSITORY.glob("optim/solvers/*.py")]:
+        for source in [*REPOSITORY.rglob("optim/**/*.py"), *REPOSITORY.glob("optim/*.pyi")]:
             file.write(source, source.relative_to(REPOSITORY))
     script = f"""
 import sys
 sys.path = [{str(archive)!r}] + [p for p in sys.path if {str(REPOSITORY)!r} != p]
 import optim
 assert "code.zip" in optim.__file__
-from optim.linear_model import LinearModel
+from optim.solvers.linear_model import LinearModel
 from optim.solvers import solve_linear
 model = LinearModel("zipped", "max")
 x = model.add_variables("x", 3, upper=1.0, integer=True, objective=1.0)

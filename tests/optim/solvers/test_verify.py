@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from optim.errors import SolverError
-from optim.linear_model import LinearModel
 from optim.solvers import LinearTermination, SolverCapabilities, backends, solve_linear
 from optim.solvers.interface import Answer
+from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
     from optim.solvers.interface import SolveTask
@@ -201,9 +201,9 @@ def test_giving_up_on_a_model_without_solutions_is_asked_about_again(told) -> No
 def test_highs_goes_without_presolve_the_second_time() -> None:
     from dataclasses import replace
 
-    from optim.progress import ProgressRecorder
     from optim.solvers.highs import common_options
     from optim.solvers.interface import SolveTask as Task
+    from optim.util.progress import ProgressRecorder
 
     model = pair()
     task = Task(

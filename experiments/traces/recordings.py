@@ -1,0 +1,174 @@
+"""Recordings of events, the tables looked up for them, and the expressions over their columns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, PlainValidator, Strict
+
+from experiments.documents import TABLE, Derived, Flag, Many, OneOrMany, Text
+from experiments.traces.functions import TYPES, check_functions
+from experiments.traces.grammar import ExpressionFault, Node, parse
+from experiments.traces.periods import Zone  # noqa: TC001 (pydantic reads it)
+from optim.errors import Problem
+from optim.format.read import Fault
+
+_ENDINGS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_ENDINGS |= {".json": "jsonl"}
+_FORMATS = ("csv", "parquet", "jsonl")
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression and where it stands in the file."""
+
+    where: str
+    text: str
+    node: Node
+
+
+def _parsed(value: Any) -> Expression:
+    """Parse an expression, a text or a number; where it stands is added when that is known."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = repr(value)
+    if not isinstance(value, str):
+        raise Fault("must be an expression", "a text or a number")
+    try:
+        node = parse(value)
+        check_functions(node)
+    except ExpressionFault as fault:
+        raise Fault(problems=[fault.problem("", value)]) from None
+    return Expression("", value, node)
+
+
+def _identifier(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise Fault("is no name", "letters, digits and _")
+    return name
+
+
+def _format(name: str) -> str:
+    if name not in _FORMATS:
+        raise Fault("is no format", f"one of {', '.join(_FORMATS)}")
+    return name
+
+
+def _delimiter(value: str) -> str:
+    if len(value) != 1 or value in '"\n\r\\':
+        raise Fault("must be one character")
+    return value
+
+
+def _pair(sides: tuple[Expression, ...]) -> tuple[Expression, Expression]:
+    if len(sides) > 2:
+        raise Fault("must be one expression, or a pair")
+    return sides[0], sides[-1]
+
+
+ONE = _parsed(1)
+
+Parsed = Annotated[Expression, PlainValidator(_parsed)]
+Identifier = Annotated[str, AfterValidator(_identifier)]
+Pair = Annotated[OneOrMany[Parsed], AfterValidator(_pair)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """Rows to be read.
+
+    Attributes
+    ----------
+    where
+        Where the description has them, for messages.
+    path
+        Local, ``package:name/file``, or anything Spark reads.
+    format
+        ``csv``, ``parquet`` or ``jsonl``; where it is not given, the path tells it.
+    columns
+        Declared types.
+    null
+        Text that stands for null in CSV.
+    delimiter
+        Of CSV.
+    zone
+        Time zone of moments without offset; where it is not given, that of the periods.
+    multiline
+        Whether quoted values of CSV may hold line breaks.
+    """
+
+    __pydantic_config__ = TABLE
+    where: Derived[str] = ""
+    path: Text
+    format: Annotated[str, AfterValidator(_format)] = ""
+    columns: dict[str, Literal[TYPES]] = field(default_factory=dict)  # type: ignore[valid-type]
+    null: Annotated[str, Strict()] | None = None
+    delimiter: Annotated[str, Strict(), AfterValidator(_delimiter)] = ","
+    zone: Annotated[Zone, Field(alias="timezone")] = ""
+    multiline: Flag = False
+
+    def __post_init__(self) -> None:
+        if not self.format:
+            packed = "csv" if self.path.lower().endswith(".zip") else ""
+            object.__setattr__(self, "format", format_of(self.path) or packed)
+        if not self.format:
+            told = "is missing, and the path does not tell it"
+            raise Fault(problems=[Problem("format", None, told, f"one of {', '.join(_FORMATS)}")])
+        if self.multiline and self.format != "csv":
+            told = "is of use for CSV only"
+            raise Fault(problems=[Problem("multiline", True, told, "remove it")])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join(Files):
+    """A table whose columns are looked up for every event: a left join.
+
+    Attributes
+    ----------
+    name
+        Columns are ``name.column`` in expressions.
+    on
+        Pairs: expression over the events, expression over the table.
+    """
+
+    __pydantic_config__ = TABLE
+    name: Derived[str] = ""
+    on: Many[Pair]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Events(Files):
+    """A recording of events.
+
+    Attributes
+    ----------
+    name
+        What they are called.
+    time
+        When an event happened.
+    arrival
+        When it reached the system; ``None``: at once.
+    join
+        Tables looked up, by name.
+    """
+
+    __pydantic_config__ = TABLE
+    name: Derived[str] = ""
+    time: Parsed
+    arrival: Parsed | None = None
+    join: dict[Identifier, Join] = field(default_factory=dict)
+
+    @property
+    def joins(self) -> tuple[Join, ...]:
+        """Tables looked up."""
+        return tuple(self.join.values())
+
+
+def format_of(path: str) -> str:
+    """Return the format that a path's ending tells; empty if it tells none."""
+    name = path.lower()
+    for packed in (".zip", ".gz"):
+        name = name.removesuffix(packed)
+    return next((kind for end, kind in _ENDINGS.items() if name.rstrip("/").endswith(end)), "")

@@ -1,1 +1,0 @@
-"""Exact rebalancing by counts: what a node may hold of each class of equal key groups."""

@@ -1,0 +1,1 @@
+"""The Elastic Allocator's problem (EOA), exactly."""

@@ -1,0 +1,236 @@
+"""`eoa-milp`: exact elastic operator allocation under CPU and bandwidth limits.
+
+Utilisation is settled level by level: least CPU capacity in use, then least traffic between nodes.
+Deviation is the paper's R_dev, or its linear counterpart, the mean absolute deviation. Where the
+sets of tasks that a node can hold are few enough, the model has one variable for each (the pattern
+form); else one for each task and node with products of communicating pairs (the compact form).
+
+Source: the elastic operator allocation problem of the Elastic Allocator, SOSE 2014, section IV.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.elastic.goals import FIGURES, LEVELS, LevelAnswer, in_figure, largest_share
+from formulations.elastic.problem import EoaProblem, eoa_problem
+from formulations.elastic.reasons import reasons
+from formulations.elastic.settings import Settings
+from formulations.patterns.warm import warm_up
+from optim.errors import Problem, UnsuitableMethod
+from optim.methods.hand import Hand
+from optim.methods.registry import Method, Option, Outcome
+from optim.moves.room import at_the_edge
+from optim.referee.evaluate import evaluate_indices
+from optim.referee.result import Level, Termination
+from optim.util.progress import Progress
+
+if TYPE_CHECKING:
+    from formulations.elastic.patterns.solve import PatternForm
+    from formulations.elastic.solve_products import ProductForm
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.methods.registry import Request
+
+_NO_FIGURE = 1e-12
+"""Deviations below this part of the largest share in use are 0 up to rounding."""
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Solve the levels of the objective one after the other.
+
+    Raises
+    ------
+    UnsuitableMethod
+        The models would be too large, or the form asked for does not suit the instance.
+    """
+    request, compiling = request.warmed(warm_up)
+    options = request.options
+    problem = eoa_problem(instance)
+    settings = Settings(
+        request,
+        request.solver or "highs",
+        options["most_patterns"],
+        options["most_products"],
+        options["break_symmetry"],
+    )
+    objective = request.objective or METHOD.objective
+    goals = LEVELS[objective]
+    form = _form(problem, settings, options["form"], objective)
+    built = request.elapsed()
+    starts = _starts(problem, request, heuristics=form.large)
+    answers: list[LevelAnswer] = []
+    for goal in goals:
+        caps = [(a.goal, a.value) for a in answers if a.value is not None]
+        answer = form.solve(goal, caps, starts)
+        answers.append(answer)
+        if len(answers) == 1:
+            _tell(request, answer)
+        if answer.place is None or answer.termination == "interrupted" or settings.over():
+            break
+        starts = [answer.place]
+    outcome = _outcome(problem, form.name, answers)
+    if outcome.termination is Termination.INFEASIBLE:
+        outcome.reasons = reasons(
+            instance, lambda relaxed: _any_placement(relaxed, settings), settings.over
+        )
+    outcome.times = {"compile": compiling, "build": built + sum(a.build for a in answers)}
+    if request.warm_start is not None and outcome.warm_start_accepted is None:
+        outcome.warm_start_accepted = bool(starts)
+    return outcome
+
+
+def _any_placement(instance: Instance, settings: Settings) -> tuple[EoaProblem, LevelAnswer]:
+    """Look for a placement that keeps the limits an instance still has; none for the request."""
+    settings = replace(settings, request=replace(settings.request, hand=Hand(), starter=None))
+    problem = eoa_problem(instance)
+    return problem, _form(problem, settings, "auto", "used_capacity").solve("capacity", [], [])
+
+
+def _tell(request: Request, answer: LevelAnswer) -> None:
+    """Note what the first level found, in the trace and to whoever listens."""
+    value, bound = in_figure(answer.goal, answer.value), in_figure(answer.goal, answer.bound)
+    seconds = request.elapsed()
+    answer.trace.append((seconds, value, bound))
+    if request.progress is not None:
+        request.progress(Progress(seconds, value, bound, FIGURES[answer.goal]))
+
+
+def _form(
+    problem: EoaProblem, settings: Settings, wanted: str, objective: str
+) -> PatternForm | ProductForm:
+    """Choose the form: patterns where they are few enough and the goal adds up over nodes."""
+    from formulations.elastic.patterns.columns import columns_of
+    from formulations.elastic.patterns.solve import PatternForm
+    from formulations.elastic.solve_products import ProductForm
+
+    if wanted == "products":
+        return ProductForm(problem, settings)
+    adds_up = objective == "used_capacity" or problem.even_mean is not None
+    columns = columns_of(problem, settings.most_patterns) if adds_up else None
+    if columns is not None:
+        return PatternForm(problem, columns, settings)
+    if wanted == "patterns":
+        reason = f"has more than {settings.most_patterns:,} sets of tasks that a node can hold"
+        if not adds_up:
+            reason = "has nodes of unequal capacity, whose deviations do not add up over the nodes"
+        remedy = "raise most_patterns, or use form=products"
+        raise UnsuitableMethod(Problem("--option form", "patterns", reason, remedy))
+    return ProductForm(problem, settings)
+
+
+def _starts(problem: EoaProblem, request: Request, *, heuristics: bool) -> list[Ints]:
+    """Return the warm start and the current placement, where they are complete and feasible.
+
+    One at the edge of the tolerance is none: the models do not hold it. Heuristics of the family
+    run where the model is large.
+    """
+    instance = problem.instance
+    given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
+    if instance.has_current:
+        given.append(instance.tasks.node)
+    held = request.start() if heuristics else None
+    if held is not None:
+        given.append(held.node)
+    free, runs = problem.free, problem.fixed >= 0
+    return [
+        node[free].astype(np.int32)
+        for node in given
+        if (node[runs] == problem.fixed[runs]).all()
+        and problem.may[np.arange(len(free)), node[free]].all()
+        and evaluate_indices(instance, node.astype(np.int32)).feasible
+        and not at_the_edge(instance, node.astype(np.int32))
+    ]
+
+
+def _outcome(problem: EoaProblem, form: str, answers: list[LevelAnswer]) -> Outcome:
+    """Turn the levels into an outcome: the first one's figure and bound, the others beside it."""
+    main, last = answers[0], next((a for a in reversed(answers) if a.place is not None), None)
+    stopped = [a.termination for a in answers]
+    outcome = Outcome(
+        Termination("interrupted" if "interrupted" in stopped else main.termination),
+        warm_start_accepted=main.accepted,
+        solver=main.solver,
+        notes=[f"{form} form", *(note for a in answers for note in a.notes)],
+        trace=main.trace,
+    )
+    if outcome.termination is Termination.INFEASIBLE:
+        return outcome
+    outcome.bound = in_figure(main.goal, main.bound)
+    if last is not None and last.place is not None:
+        outcome.node = problem.placement(last.place)
+        value = in_figure(main.goal, main.value)
+        outcome.claimed = value
+        deviates = main.goal in ("squares", "absolute")
+        nothing = _NO_FIGURE * largest_share(problem)
+        if deviates and value is not None and value < nothing:
+            outcome.bound = value if outcome.bound is not None else 0.0
+    outcome.levels = tuple(_level(a) for a in answers)
+    for a in answers[1:]:
+        if a.termination not in ("optimal", "gap_reached"):
+            outcome.notes.append(f"{FIGURES[a.goal]}: best effort, stopped by {a.termination}")
+    return outcome
+
+
+def _level(answer: LevelAnswer) -> Level:
+    value, bound = (in_figure(answer.goal, x) for x in (answer.value, answer.bound))
+    unit = "rate" if answer.goal == "network" else ""
+    return Level(FIGURES[answer.goal], "min", value, bound, unit)
+
+
+METHOD = Method(
+    name="eoa-milp",
+    family="elastic allocator",
+    kind="exact",
+    objective="used_capacity",
+    objectives=tuple(LEVELS),
+    run=run,
+    summary="Least CPU capacity in use, then least network use, or least deviation; proven",
+    source="Elastic Allocator, SOSE 2014, section IV",
+    needs=("tasks", "nodes", "capacity"),
+    honours=frozenset(
+        {
+            "capacity",
+            "min_load",
+            "allowed",
+            "leaving",
+            "links",
+            "max_migrations",
+            "max_migration_cost",
+            "max_load_distance",
+        }
+    ),
+    options=(
+        Option(
+            "form",
+            "str",
+            "auto",
+            "a variable for each set of tasks a node can hold, or products of pairs",
+            choices=("auto", "patterns", "products"),
+        ),
+        Option(
+            "most_patterns",
+            "int",
+            1_000_000,
+            "sets of tasks beyond which the pattern form is not used",
+            minimum=1,
+            maximum=5_000_000,
+        ),
+        Option(
+            "most_products",
+            "int",
+            2_000_000,
+            "refuse the compact form when pairs × nodes exceed this",
+            minimum=1,
+        ),
+        Option("break_symmetry", "bool", True, "compact form: number identical nodes"),
+    ),
+    solvers=("highs", "scip", "cbc", "cp-sat"),
+    default_solver="highs",
+    takes_warm_start=True,
+    starts=("gma",),
+    empties_leaving=True,
+)

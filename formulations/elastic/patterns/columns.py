@@ -1,0 +1,207 @@
+"""The columns of the pattern form: classes of equal nodes, and the sets each can hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.patterns.classes import (
+    NodeClasses,
+    TaskGroups,
+    alike_rows,
+    listed,
+    task_groups,
+)
+from formulations.patterns.clock import Clock
+from formulations.patterns.deal import deal
+from formulations.patterns.pool import Pool
+from formulations.patterns.pricing import TreePricer
+from formulations.patterns.problem import make_problem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.elastic.problem import EoaProblem
+    from formulations.patterns.problem import PatternProblem
+    from optim.format.tables import Floats, Ints
+
+MOST_GROUPS = 64
+"""Groups of free tasks above which sets are not listed."""
+
+_STEPS_A_PATTERN = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Every set of tasks that a node of a class can hold; P of them, K classes.
+
+    Attributes
+    ----------
+    groups, classes
+        Which free tasks are alike, so that only their number on a node matters; and which nodes.
+    of
+        (P,) class of a column, ascending.
+    counts
+        (P, G) tasks of each group that it holds.
+    load, inside, incident
+        (P,) load of the first resource that it adds; traffic inside the node and of all its tasks,
+        running ones included.
+    """
+
+    groups: TaskGroups
+    classes: NodeClasses
+    of: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    load: Floats
+    inside: Floats
+    incident: Floats
+
+    @property
+    def num(self) -> int:
+        """P."""
+        return len(self.of)
+
+    @property
+    def size(self) -> NDArray[np.int64]:
+        """(K,) nodes of a class."""
+        return self.classes.sizes.astype(np.int64)
+
+    @property
+    def first(self) -> Ints:
+        """(K,) first node of a class."""
+        return self.classes.members[self.classes.indptr[:-1]]
+
+    @property
+    def group_size(self) -> NDArray[np.int64]:
+        """(G,) tasks of each group."""
+        return self.groups.sizes.astype(np.int64)
+
+    @cached_property
+    def whole(self) -> Floats:
+        """(P, G) `counts`, ready to be multiplied with prices."""
+        return self.counts.astype(np.float64)
+
+    def of_placement(self, place: Ints) -> NDArray[np.int64] | None:
+        """(P,) how often a placement of the free tasks uses each column; ``None`` if it cannot."""
+        uses = np.zeros(self.num, dtype=np.int64)
+        for n, held in enumerate(self.groups.counts(place, len(self.classes.node_class))):
+            at = np.flatnonzero(self.of == self.classes.node_class[n])
+            at = at[(self.counts[at] == held).all(axis=1)]
+            if not len(at):
+                return None
+            uses[at[0]] += 1
+        return uses
+
+    def place(self, uses: NDArray[np.int64], near: Ints) -> Ints:
+        """(F,) nodes of the free tasks, those that can at the (F,) nodes they are near to."""
+        return deal(self.groups, self.classes, np.repeat(self.counts, uses, axis=0), near)
+
+
+def columns_of(problem: EoaProblem, most: int) -> Columns | None:
+    """List all columns; ``None`` when there are more than `most`, or too many groups."""
+    groups, classes = alike(problem), node_classes(problem)
+    if groups.num_groups > MOST_GROUPS:
+        return None
+    one = groups.members[groups.indptr[:-1]]
+    first = classes.members[classes.indptr[:-1]]
+    inner = make_problem(
+        groups.sizes,
+        problem.load[one],
+        _rates(problem, groups),
+        classes.sizes,
+        problem.room[first],
+        problem.floor[first],
+        problem.may[np.ix_(one, first)].T,
+    )
+    pool = _listed(inner, most)
+    if pool is None:
+        return None
+    of, counts = pool.node_class, pool.counts
+    beside = problem.beside[np.ix_(one, first)].T
+    inside = pool.gain * inner.scale + (counts * beside[of]).sum(axis=1) + problem.inside[first][of]
+    incident = counts @ problem.degree[one] + problem.incident[first][of]
+    keep = incident - 2.0 * inside <= problem.uplink[first][of]
+    load = counts @ problem.load[one, 0]
+    return Columns(
+        groups, classes, of[keep], counts[keep], load[keep], inside[keep], incident[keep]
+    )
+
+
+def _listed(inner: PatternProblem, most: int) -> Pool | None:
+    """Return all patterns, what a node's room and floor take; ``None`` when more than `most`."""
+    kinds, groups = inner.num_node_classes, inner.num_classes
+    if groups:
+        pricer = TreePricer(inner, Clock(), _STEPS_A_PATTERN * most)
+        everything = np.full(kinds, -np.inf)
+        pool = pricer.enumerate(np.zeros(groups), np.zeros(0), everything, most)
+    else:
+        pool = Pool(np.zeros((kinds, 0), dtype=np.int64), np.arange(kinds), np.zeros(kinds))
+    if pool is None:
+        return None
+    fits = [inner.fits(k, pool.counts[pool.node_class == k]) for k in range(kinds)]
+    return pool.only(np.concatenate(fits))
+
+
+def _rates(problem: EoaProblem, groups: TaskGroups) -> Floats:
+    """(G, G) traffic of one pair of free tasks, the diagonal for pairs within a group."""
+    one = groups.members[groups.indptr[:-1]]
+    last = groups.members[groups.indptr[1:] - 1]  # another one, where there are two
+    return problem.traffic[np.ix_(one, last)]
+
+
+def alike(problem: EoaProblem) -> TaskGroups:
+    """Group the free tasks that can be exchanged and nothing changes.
+
+    Products of shared links are of single tasks: then every task is a group of its own. While moves
+    are limited, tasks are alike only if they are at home on the same node.
+    """
+    kinds: Any = np.arange(problem.num_free)[:, None]
+    if not problem.shared:
+        kinds = task_groups(problem.instance).group[problem.free][:, None]
+    if problem.budgets:
+        kinds = np.column_stack([kinds, problem.home, problem.prices])
+    group = alike_rows(kinds)
+    indptr, members = listed(group)
+    one = members[indptr[:-1]]
+    return TaskGroups(group, indptr, members, problem.load[one], np.zeros(len(one), np.int32))
+
+
+def node_classes(problem: EoaProblem) -> NodeClasses:
+    """Classes of nodes that are alike in all that a set can feel.
+
+    A node with a task's current place is like no other while moves are limited.
+    """
+    n = problem.num_nodes
+    behind = np.zeros((n, len(problem.shared)))
+    for i, link in enumerate(problem.shared):
+        behind[link.nodes, i] = 1.0
+    homes = np.full((n, 1), -1.0)
+    if problem.budgets:
+        homes[np.unique(problem.home[problem.home >= 0]), 0] = np.unique(
+            problem.home[problem.home >= 0]
+        )
+    table = np.column_stack(
+        [
+            problem.room,
+            problem.floor,
+            problem.base,
+            problem.instance.nodes.capacity[:, 0],
+            problem.occupied,
+            problem.instance.open_nodes,
+            problem.incident,
+            problem.inside,
+            problem.uplink,
+            problem.may.T,
+            problem.beside.T,
+            behind,
+            homes,
+        ]
+    )
+    of = alike_rows(table)
+    indptr, members = listed(of)
+    first = members[indptr[:-1]]
+    room, floor = problem.room[first], problem.floor[first]
+    return NodeClasses(of, indptr, members, room, floor, problem.may[:, first])

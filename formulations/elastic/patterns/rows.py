@@ -1,0 +1,95 @@
+"""What the sets of a level share beside tasks and nodes: earlier levels, budgets, racks' links.
+
+    Σ_p capacity_p λ_p ≤ what was reached        earlier level
+    Σ_p moves_p λ_p ≤ budget                     migrations
+    w_uv ≤ Σ_(p ∋ u, behind link) λ_p            both ends behind a shared link …
+    Σ_p crossing_p λ_p − 2 Σ r_uv w_uv ≤ room    … whose traffic it carries
+
+Capacities, load bounds and the nodes' own uplinks are in the sets themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array, vstack
+
+from formulations.patterns.pool import Pool, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from formulations.elastic.patterns.columns import Columns
+    from formulations.elastic.problem import EoaProblem, SharedLink
+    from optim.format.tables import Floats
+
+
+class LevelRows(Rows):
+    """The rows over all columns; all are bounded from above.
+
+    Attributes
+    ----------
+    table
+        (M, P) coefficients of the columns.
+    """
+
+    def __init__(
+        self, problem: EoaProblem, columns: Columns, caps: Sequence[tuple[Floats, float]]
+    ) -> None:
+        """Write the rows; `caps` are costs of earlier levels and the most they may add up to."""
+        single = [*caps, *((_moves(problem, columns, c), most) for _, most, c in problem.budgets)]
+        table: list[Any] = [csr_array(values[None, :]) for values, _ in single]
+        upper = [np.array([most]) for _, most in single]
+        pairs, links = len(problem.u), len(problem.shared)
+        beside = [np.zeros((len(single), pairs * links))]
+        for i, link in enumerate(problem.shared):
+            block, sides, own = _behind(problem, columns, link)
+            table.append(block)
+            upper.append(sides)
+            wide = np.zeros((len(sides), pairs * links))
+            wide[:, i * pairs : (i + 1) * pairs] = own
+            beside.append(wide)
+        sides = np.concatenate([np.zeros(0), *upper])
+        super().__init__(
+            np.full(len(sides), -np.inf), sides, np.concatenate(beside), np.ones(pairs * links)
+        )
+        blocks = [csr_array((0, columns.num)), *table]
+        self.table: Any = csc_array(vstack(blocks))
+
+    def of(self, pool: Pool) -> Any:
+        """(M, P) coefficients of columns."""
+        return self.table[:, pool.at]
+
+
+def _moves(problem: EoaProblem, columns: Columns, price: Floats) -> Floats:
+    """(P,) cost of the moves that a column makes; homes are node classes of their own."""
+    here = columns.first[columns.of]
+    groups = columns.groups
+    one = groups.members[groups.indptr[:-1]]  # a group has one home and one price
+    home, price = problem.home[one], price[one]
+    moved = (home[None, :] >= 0) & (home[None, :] != here[:, None])
+    return np.asarray((columns.counts * moved * price[None, :]).sum(axis=1))
+
+
+def _behind(
+    problem: EoaProblem, columns: Columns, link: SharedLink
+) -> tuple[Any, Floats, NDArray[np.float64]]:
+    """Rows of a link of several nodes: of its columns, their upper bounds, and of its products.
+
+    Crossing = all traffic of the tasks behind it − 2 × the traffic between two of them.
+    """
+    pairs = len(problem.u)
+    inside = np.isin(columns.first, link.nodes)[columns.of]
+    holds = csr_array((columns.counts > 0) * inside[:, None] * 1.0)  # groups are single tasks here
+    ends = holds.tocsc()[:, np.concatenate([problem.u, problem.v])].T
+    running = problem.beside[:, link.nodes].sum(axis=1)
+    crossing = columns.incident * inside - 2.0 * (holds @ running)
+    one = np.eye(pairs)
+    return (
+        vstack([-ends, csr_array(crossing[None, :])]),
+        np.append(np.zeros(2 * pairs), link.room + 2.0 * link.inside),
+        np.vstack([one, one, -2.0 * problem.rate[None, :]]),
+    )

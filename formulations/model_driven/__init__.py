@@ -1,0 +1,1 @@
+"""Model-driven scheduling (Shukla and Simmhan 2017): models, prediction, referee, exact packing."""

@@ -1,0 +1,152 @@
+"""What `slots-milp` packs: bundles as an allocation formed them, or single threads.
+
+A *class* is a set of equal items of one task: its full bundles, its last bundle, or all of its
+threads. Sizes are percent of a slot. A single thread is booked as if it were measured alone, and
+never with less than its share of any measured thread count, so that a slot that keeps the booking
+keeps the model as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.model_driven.performance_model import FULL, performance_models
+from optim.errors import InvalidInput, Problem
+from optim.moves.room import placing_slack
+
+if TYPE_CHECKING:
+    from formulations.model_driven.allocate import Allocation
+    from formulations.model_driven.performance_model import Counts
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats
+
+ROUNDING = float(placing_slack(FULL, FULL))
+"""By how much a sum of sizes may exceed a slot."""
+
+ROOM = FULL + ROUNDING
+"""What every slot offers of CPU and memory, rounding allowed for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """C classes of equal items.
+
+    Attributes
+    ----------
+    operator, threads, count
+        (C,) task, threads of one item, number of items.
+    cpu, memory
+        (C,) size of one item, percent of a slot.
+    exclusive
+        (C,) whether an item takes a slot of its own (a full bundle).
+    """
+
+    operator: Counts
+    threads: Counts
+    count: Counts
+    cpu: Floats
+    memory: Floats
+    exclusive: Bools
+
+    @property
+    def num_exclusive(self) -> int:
+        """Items that take a slot of their own."""
+        return int(self.count[self.exclusive].sum())
+
+    def sizes(self, *, pooled: bool) -> Floats:
+        """(C, R) what an item needs of a slot: CPU and memory, or memory where cores are pooled."""
+        columns = (self.memory,) if pooled else (self.cpu, self.memory)
+        return np.stack(columns, axis=1)
+
+    def threads_of_tasks(self, num_tasks: int) -> Floats:
+        """(O,) threads of all items of each task."""
+        return np.bincount(self.operator, self.count * self.threads, num_tasks).astype(np.float64)
+
+    def only(self, keep: Bools | Counts) -> Items:
+        """Return the classes that a mask or an index array names."""
+        return Items(**{name: part[keep] for name, part in vars(self).items()})
+
+    def bound(self, *, pooled: bool = False) -> int:
+        """Slots that CPU and memory need in sum; full bundles count as whole slots.
+
+        With pooled cores CPU does not count: a machine may have more cores than slots in use.
+        """
+        shared = ~self.exclusive
+        totals = (self.count[shared] @ self.sizes(pooled=pooled)[shared]).tolist()
+        # every slot has the rounding, not all of them together
+        rest = max(int(np.ceil(total / ROOM - 1e-9)) for total in totals)
+        return max(1, self.num_exclusive + rest)
+
+
+def make_items(instance: Instance, allocation: Allocation, kind: str) -> Items:
+    """List the classes of an allocation; `kind` is ``bundles`` or ``threads``.
+
+    Raises
+    ------
+    InvalidInput
+        An item needs more than a slot, or threads are asked for where one was not measured.
+    """
+    rows: list[tuple[int, int, int, float, float, bool]] = []
+    if kind == "threads":
+        cpu, memory = _single_sizes(instance, allocation)
+        for o, count in enumerate(allocation.threads.tolist()):
+            rows.append((o, 1, count, float(cpu[o]), float(memory[o]), False))
+    else:
+        for o, count in enumerate(allocation.full_bundles.tolist()):
+            if count:
+                rows.append((o, int(allocation.bundle_threads[o]), count, FULL, FULL, True))
+            rest = int(allocation.rest_threads[o])
+            if rest:
+                size = float(allocation.rest_cpu[o]), float(allocation.rest_memory[o])
+                rows.append((o, rest, 1, *size, False))
+    items = Items(
+        operator=np.array([row[0] for row in rows], dtype=np.int64),
+        threads=np.array([row[1] for row in rows], dtype=np.int64),
+        count=np.array([row[2] for row in rows], dtype=np.int64),
+        cpu=np.array([row[3] for row in rows], dtype=np.float64),
+        memory=np.array([row[4] for row in rows], dtype=np.float64),
+        exclusive=np.array([row[5] for row in rows], dtype=np.bool_),
+    )
+    _check_fit(instance, items)
+    return items
+
+
+def _single_sizes(instance: Instance, allocation: Allocation) -> tuple[Floats, Floats]:
+    models = performance_models(instance)
+    problems = [
+        Problem(
+            f"models.{model.name}",
+            None,
+            f"has no point for 1 thread, which {operator}'s threads are booked by",
+            "measure 1 thread, or use --option items=bundles",
+        )
+        for operator, model in zip(instance.operators.ids, models, strict=True)
+        if not model.has_single
+    ]
+    if problems:
+        raise InvalidInput(problems)
+    cpu = [float((model.cpus / model.threads).max()) for model in models]
+    memory = [float((model.memories / model.threads).max()) for model in models]
+    return np.array(cpu), np.array(memory)
+
+
+def _check_fit(instance: Instance, items: Items) -> None:
+    problems = []
+    for c, o in enumerate(items.operator.tolist()):
+        for name, size in (("CPU", items.cpu[c]), ("memory", items.memory[c])):
+            if size > FULL + ROUNDING:
+                threads = "a thread" if items.threads[c] == 1 else f"{items.threads[c]} threads"
+                problems.append(
+                    Problem(
+                        f"operators[{o}]",
+                        instance.operators.ids[o],
+                        f"needs {size:.6g} % of a slot's {name} for {threads} that must stand "
+                        "together; no slot holds that",
+                        "measure fewer threads, or use the other allocation",
+                    )
+                )
+    if problems:
+        raise InvalidInput(problems)

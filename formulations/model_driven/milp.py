@@ -1,0 +1,389 @@
+"""`slots-milp`: the fewest slots that hold given threads or bundles, then the least traffic.
+
+What is packed comes from an allocation: MBA's bundles, or LSA's threads. Each step begins with the
+best packing so far: the family's heuristics; the fewest slots (`fewest`); on the machines acquired
+for them the least traffic (`machines`); what these leave open, by a plain model (`counts_model`). A
+step that fails leaves the packing as it was, and the next one goes on.
+
+Ours; the paper has no exact form. Problem: Shukla and Simmhan, JPDC 2018, sections 3 and 7.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.model_driven.acquire import acquire, cores_of
+from formulations.model_driven.allocate import ALLOCATIONS, allocate
+from formulations.model_driven.counts_model import add_traffic, build_counts, leading_class
+from formulations.model_driven.fewest import Fewest, prove_fewest
+from formulations.model_driven.items import ROUNDING, make_items
+from formulations.model_driven.machines import OnMachines, fit_on_machines, place_on_machines
+from formulations.model_driven.packed import Packed
+from formulations.model_driven.performance_model import FULL
+from formulations.model_driven.slots import (
+    deal,
+    first_fit,
+    first_fit_on_machines,
+    fits,
+    items_of,
+)
+from formulations.model_driven.solver_calls import SHORT_SECONDS, SHORT_SHARE, SolverCalls
+from formulations.model_driven.starts import family_starts, stands_beside
+from formulations.model_driven.traffic import unit_of_traffic
+from formulations.model_driven.warm import warm_up
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Level, Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formulations.model_driven.allocate import Allocation
+    from formulations.model_driven.slots import Machines
+    from optim.format.instance import Instance
+    from optim.format.plan import AcquiredNode
+    from optim.format.threads import ThreadPlacement
+    from optim.methods.registry import Request
+
+_OPTIMAL = 1e-7
+"""Relative gap of the traffic that counts as closed."""
+
+_PATIENCE = 16
+"""Slot counts tried one by one for a first packing; then in larger and larger steps."""
+
+
+class _Run:
+    """One run: what is packed, the best packing so far, and what is proven."""
+
+    def __init__(self, instance: Instance, request: Request, allocation: Allocation) -> None:
+        self.instance, self.options, self.allocation = instance, request.options, allocation
+        self.calls = SolverCalls(request)
+        self.pooled = request.options["cpu"] == "vm"
+        self.items = make_items(instance, allocation, request.options["items"])
+        self.packed = Packed.empty(instance, self.items)
+        self.notes: list[str] = []
+        self.failed = self.closed = False
+        self.traffic_bound: float | None = None
+        self.beside: tuple[str, ThreadPlacement] | None = None
+        self.fewest = self._first_fit()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the best plan so far out of hand: it outlives whatever happens to this run."""
+        mine = self.packed.placement(self.allocation)
+        beside = self.beside if self.outdone else None
+        self.calls.request.hand.threads = mine if beside is None else beside[1]
+
+    @property
+    def outdone(self) -> bool:
+        """Whether a plan beside the packings has fewer slots."""
+        return self.beside is not None and self.beside[1].num_slots < self.packed.num_slots
+
+    def _first_fit(self) -> Fewest:
+        """Pack by first fit with CPU bound in every slot, which keeps pooled cores as well."""
+        slots = first_fit(self.items)
+        nodes = acquire(self.instance, len(slots))
+        self.packed.offer(deal(self.items, slots, nodes), nodes)
+        bound = self.items.bound(pooled=self.pooled)
+        if self.pooled:
+            bound = self._raised_to_the_cores(bound)
+        return Fewest(self.items, slots, len(slots), bound)
+
+    def _raised_to_the_cores(self, bound: int) -> int:
+        """Fewest slots, from a bound on, whose machines have the cores for all CPU."""
+        cpu = float((self.items.count * self.items.cpu).sum())
+        largest = max(vm.slots for vm in self.instance.vm_types)
+        bound = max(bound, math.ceil(cpu / FULL - 1e-6) - largest)
+        while True:
+            nodes = acquire(self.instance, bound)
+            if FULL * sum(cores_of(self.instance, nodes)) + ROUNDING * len(nodes) >= cpu:
+                return bound
+            bound += 1
+
+    def step(self, phase: str, act: Callable[[], None]) -> None:
+        """Take a step unless the time is up; whatever it fails with, the packing remains."""
+        calls = self.calls
+        if calls.over():
+            return
+        try:
+            act()
+        except KeyboardInterrupt:
+            calls.interrupted = True
+        except Exception as error:  # nothing that fails in a solver may cost the plan in hand
+            self.failed = True
+            self.notes.append(f"{phase} failed and left what was known: {error!r}")
+        self._hand_over()
+        calls.tell(self.packed.num_slots, self.fewest.bound, phase)
+
+    def offer(self, machines: Machines, nodes: tuple[AcquiredNode, ...]) -> None:
+        """Take a packing if it is better, and let the first level know."""
+        if self.packed.offer(machines, nodes) and self.packed.num_slots < self.fewest.num_slots:
+            self.fewest.slots = [slot for slots in machines for slot in slots]
+            self.fewest.num_slots = self.packed.num_slots
+
+    def begin(self) -> None:
+        """Take the family's heuristics: as packings, or beside them where they split bundles."""
+        if self.pooled:
+            self._fit_on_machines()
+        for name, placed in family_starts(self.instance, self.allocation, self.calls):
+            machines = items_of(self.items, placed)
+            if machines is not None and fits(self.items, machines, self._cores(placed.nodes)):
+                self.offer(machines, placed.nodes)
+            elif self.beside is None or placed.num_slots < self.beside[1].num_slots:
+                mine = self.packed.placement(self.allocation)
+                if stands_beside(self.instance, placed, mine, pooled=self.pooled):
+                    self.beside = name, placed
+
+    def _fit_on_machines(self) -> None:
+        """Pooled cores: first fit on the machines of few slots."""
+        slots, tries = self.fewest.bound, 0
+        while slots < self.packed.num_slots and not self.calls.over():
+            nodes = acquire(self.instance, slots)
+            found = first_fit_on_machines(self.items, nodes, cores_of(self.instance, nodes))
+            if found is not None:
+                self.offer(found, nodes)
+            tries += 1
+            slots += 1 if tries <= _PATIENCE else 1 + slots // 20
+
+    def find_fewest(self) -> None:
+        """First level: the fewest slots."""
+        prove_fewest(self.fewest, self.calls, pooled=self.pooled)
+        if self.pooled:
+            self._try_machines()
+        elif self.fewest.num_slots < self.packed.num_slots:
+            nodes = acquire(self.instance, self.fewest.num_slots)
+            self.packed.offer(deal(self.items, self.fewest.slots, nodes), nodes)
+
+    def _try_machines(self) -> None:
+        """Pooled cores: is there a packing on the machines of one slot count after the other?"""
+        fewest = self.fewest
+        while not fewest.closed and not self.calls.over():
+            nodes = acquire(self.instance, fewest.bound)
+            found, none = self._packed_onto(nodes)
+            if found is not None:
+                self.offer(found, nodes)
+            if not none:
+                return
+            fewest.bound += 1
+            self.calls.tell(self.packed.num_slots, fewest.bound, "machines")
+
+    def _packed_onto(self, nodes: tuple[AcquiredNode, ...]) -> tuple[Machines | None, bool]:
+        """Whether all items go onto some machines: a packing, or that there is none.
+
+        The plain model finds a packing fast, the patterns prove fast that there is none; so a short
+        try of the one, the other, and the first to its end.
+        """
+        sizes = [node.slots for node in nodes]
+        made = build_counts(self.items, sizes, self._cores(nodes), pooled=self.pooled)
+        for short in (True, False):
+            share, most = (SHORT_SHARE, SHORT_SECONDS) if short else (1.0, None)
+            answer = self.calls.solve(made.model, share=share, most=most)
+            if answer.x is not None:
+                return made.machines(answer.x), False
+            if answer.termination == "infeasible":
+                return None, True
+            known = self._on_machines(nodes, traffic=False)
+            if short and known.solvable and not self.calls.over():
+                fit_on_machines(known, self.calls)
+                if known.infeasible or known.machines() is not None:
+                    return known.machines(), known.infeasible
+        return None, False
+
+    def least_traffic(self) -> None:
+        """Second level, on the machines of the first."""
+        nodes = self.packed.nodes
+        if len(nodes) == 1:
+            self.traffic_bound, self.closed = 0.0, True
+            return
+        known = self._on_machines(nodes, traffic=True)
+        if not known.solvable:
+            return
+        known.offer(self.packed.machines)
+        try:
+            place_on_machines(known, self.calls)
+        finally:  # what was found before it failed counts
+            found = known.machines()
+            if found is not None:
+                self.offer(found, nodes)
+            self.closed = known.closed
+            self._prove_traffic(known.traffic_bound)
+
+    def traffic_by_counts(self) -> None:
+        """Second level by the plain model, where the patterns ended without a proof."""
+        nodes, request = self.packed.nodes, self.calls.request
+        sizes = [node.slots for node in nodes]
+        made = build_counts(self.items, sizes, self._cores(nodes), pooled=self.pooled)
+        whole, most = request.solver == "cp-sat", self.options["most_products"]
+        if not add_traffic(made, self.instance, whole=whole, most=most):
+            self.closed = True
+            self.notes.append(
+                "the traffic between machines would take more products than option most_products: "
+                "it is as low as was found, and not proven"
+            )
+            return
+        leader = leading_class(self.items)
+        held = [sum(slot.get(leader, 0) for slot in slots) for slots in self.packed.machines]
+        order = sorted(range(len(nodes)), key=lambda v: (-sizes[v], -held[v], v))
+        start = made.vector([self.packed.machines[v] for v in order])
+        answer = self.calls.solve(made.model, start)
+        if answer.x is not None:
+            self.offer(made.machines(answer.x), nodes)
+        if answer.bound is not None:
+            self._prove_traffic(answer.bound)
+        self.closed = answer.termination in ("optimal", "gap_reached")
+
+    def _prove_traffic(self, bound: float) -> None:
+        """Take a bound on the traffic; it counts where the number of slots is proven."""
+        if self.fewest.closed:
+            self.traffic_bound = max(self.traffic_bound or 0.0, min(bound, self.packed.traffic))
+
+    def _on_machines(self, nodes: tuple[AcquiredNode, ...], *, traffic: bool) -> OnMachines:
+        pairs = self.packed.pairs
+        return OnMachines.of(
+            self.items,
+            pairs if traffic else np.zeros_like(pairs),
+            [node.slots for node in nodes],
+            self._cores(nodes),
+            self.fewest.price,
+            self.calls,
+            max(_OPTIMAL, self.calls.request.gap or 0.0),
+        )
+
+    def _cores(self, nodes: tuple[AcquiredNode, ...]) -> list[int] | None:
+        """Cores of machines, where they serve all of their slots."""
+        return cores_of(self.instance, nodes) if self.pooled else None
+
+    def outcome(self) -> Outcome:
+        """Say what was found and proven."""
+        outcome = self._of_packing()
+        if self.beside is not None and self.outdone:
+            name, outcome.threads = self.beside
+            outcome.claimed = float(outcome.threads.num_slots)
+            outcome.notes.append(
+                f"{name} does with {outcome.threads.num_slots} slots, since it splits what is "
+                f"packed here; of packings {self.fewest.bound} are proven to be needed"
+            )
+            outcome.bound, outcome.assumes = None, ()
+            outcome.levels = (Level("internode_traffic", "min", None),)
+            if outcome.termination is not Termination.INTERRUPTED:
+                outcome.termination = Termination.HEURISTIC
+        return outcome
+
+    def _of_packing(self) -> Outcome:
+        """Say what is known of the packing."""
+        packed, calls, made = self.packed, self.calls, self.allocation
+        cpu, memory = made.totals
+        notes = [
+            f"{self.options['items']} of {made.name}: {len(self.items.count)} kinds, "
+            f"{int(self.items.count.sum()):,} items, {cpu:,.2f} % CPU, {memory:,.2f} % memory of "
+            f"a slot, which asks for {made.slots} slots"
+        ]
+        calls.recorder.finish()
+        return Outcome(
+            self._termination(),
+            claimed=float(packed.num_slots),
+            bound=float(self.fewest.bound),
+            assumes=self._assumes(),
+            levels=(Level("internode_traffic", "min", None, self._bound_on_traffic()),),
+            notes=notes + self.notes + list(dict.fromkeys(calls.messages)),
+            trace=calls.recorder.trace,
+            solver=calls.solver,
+            threads=packed.placement(made),
+        )
+
+    def _bound_on_traffic(self) -> float | None:
+        """Bound in the file's unit."""
+        bound = self.traffic_bound
+        return None if bound is None else bound * unit_of_traffic(self.instance)
+
+    def _assumes(self) -> tuple[str, ...]:
+        """What the plans are that are compared; the file itself leaves threads and use open."""
+        bundles = self.options["items"] == "bundles"
+        return (
+            f"that run the threads of {self.allocation.name}",
+            "that keep its bundles whole" if bundles else "that book each thread as measured alone",
+            "that acquire the largest machines first" if self.pooled else "that bind CPU by slot",
+        )
+
+    def _termination(self) -> Termination:
+        if self.calls.interrupted:
+            return Termination.INTERRUPTED
+        if self.fewest.closed and (self.closed or not self.options["traffic"]):
+            return Termination.OPTIMAL
+        if self.calls.over():
+            return Termination.TIME_LIMIT
+        return Termination.ERROR if self.failed else Termination.ITERATION_LIMIT
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Pack, prove, then place for traffic.
+
+    Raises
+    ------
+    InvalidInput
+        A rate that no thread count supports, or an item that no slot holds.
+    """
+    request, compiled = request.warmed(warm_up)
+    kind = request.options["items"]
+    name = request.options["allocation"] or ("lsa" if kind == "threads" else "mba")
+    work = _Run(instance, request, allocate(instance, name))
+    built = work.calls.request.elapsed()
+    work.step("start", work.begin)
+    work.step("fewest slots", work.find_fewest)
+    if request.options["traffic"] and not work.outdone:
+        work.step("traffic", work.least_traffic)
+        if not work.closed:
+            work.step("traffic by counts", work.traffic_by_counts)
+    outcome = work.outcome()
+    outcome.times = {"build": built + work.calls.handover, "compile": compiled}
+    return outcome
+
+
+METHOD = Method(
+    name="slots-milp",
+    family="model-driven",
+    decides="threads",
+    kind="exact",
+    objective="slots",
+    run=run,
+    summary="The fewest slots for an allocation's threads or bundles, then least machine traffic",
+    source="ours; the problem of Shukla and Simmhan, JPDC 2018, sections 3 and 7",
+    needs=("models", "dag", "tuple_rates", "vm_types", "whole_slots"),
+    honours=frozenset({"slots"}),
+    options=(
+        Option(
+            "items",
+            "str",
+            "bundles",
+            "what is packed: the allocation's bundles, as sam does, or single threads, as rsm does",
+            choices=("bundles", "threads"),
+        ),
+        Option(
+            "allocation",
+            "str",
+            None,
+            "whose threads: left out, mba for bundles and lsa for threads",
+            choices=ALLOCATIONS,
+        ),
+        Option(
+            "cpu",
+            "str",
+            "slot",
+            "whether CPU is bound in each slot, as sam books it, or over a machine's slots, as rsm",
+            choices=("slot", "vm"),
+        ),
+        Option("traffic", "bool", True, "place for least traffic between machines as well"),
+        Option(
+            "most_products",
+            "int",
+            20_000,
+            "products of the plain model beyond which the traffic is not proven",
+            minimum=1,
+            maximum=5_000_000,
+        ),
+    ),
+    solvers=("highs", "scip", "cbc", "cp-sat"),
+    default_solver="highs",
+)

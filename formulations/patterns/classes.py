@@ -1,0 +1,306 @@
+"""Classes of interchangeable tasks and of identical nodes.
+
+Two tasks are interchangeable when exchanging them changes nothing: same load, same allowed nodes,
+same traffic with every third task, and equal under every rule that is set (`optim.rules.Rule`).
+That is an equivalence, and within a class every pair of tasks
+has the same traffic. Rows of the traffic matrix are compared by a hash that is linear over
+the partners, so that a full stream costs O(a + b) and not O(a·b).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optim.moves.room import placing_floor, placing_masks, placing_room
+from optim.rules import node_keys, task_keys
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats, Ints
+
+_SEED = 0x5F3759DF
+_DIGITS = 12
+_Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskGroups:
+    """G classes of interchangeable tasks, numbered by their first member.
+
+    Attributes
+    ----------
+    group
+        (T,) class of each task.
+    indptr, members
+        Tasks of each class, ascending, in CSR form.
+    load
+        (G, R) load of one task.
+    kind
+        (G,) kind of restriction, as `optim.moves.room.restriction_kinds` numbers them.
+    """
+
+    group: Ints
+    indptr: Ints
+    members: Ints
+    load: Floats
+    kind: Ints
+
+    @property
+    def num_groups(self) -> int:
+        """G."""
+        return len(self.indptr) - 1
+
+    @property
+    def sizes(self) -> Ints:
+        """(G,) tasks of each class."""
+        return np.diff(self.indptr)
+
+    def tasks_of(self, group: int) -> Ints:
+        """Tasks of one class, ascending."""
+        return self.members[self.indptr[group] : self.indptr[group + 1]]
+
+    def counts(self, node: Ints, num_nodes: int) -> NDArray[np.int64]:
+        """(N, G) tasks of each class on each node under (T,) node indices."""
+        flat = node.astype(np.int64) * self.num_groups + self.group
+        placed = node >= 0
+        table = np.bincount(flat[placed], minlength=num_nodes * self.num_groups)
+        return table.reshape(num_nodes, self.num_groups)
+
+    def rates(self, instance: Instance) -> Floats:
+        """(G, G) symmetric: traffic of one pair of tasks, the diagonal for pairs within a class."""
+        count = self.num_groups
+        flows = instance.flows
+        flat = self.group[flows.source].astype(np.int64) * count + self.group[flows.target]
+        summed = np.bincount(flat, flows.rate, count * count).astype(np.float64)
+        total = summed.reshape(count, count)
+        for block in flows.blocks:
+            senders = np.bincount(self.group[block.sources], minlength=count)
+            receivers = np.bincount(self.group[block.targets], minlength=count)
+            total += block.pair_rate * np.outer(senders, receivers)
+        total = total + total.T
+        size = self.sizes.astype(np.float64)
+        pairs = np.outer(size, size) - np.diag(size)
+        rates = np.divide(total, pairs, out=np.zeros_like(total), where=pairs > 0)
+        return np.asarray(rates)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeClasses:
+    """K classes of identical nodes, numbered by their first member; unusable nodes have none.
+
+    Attributes
+    ----------
+    node_class
+        (N,) class of each node, -1 for a node that may take no task at all.
+    indptr, members
+        Nodes of each class, ascending, in CSR form.
+    room, floor
+        (K, R) load that may and that must be placed on a node (`inf` and `-inf` for none), the
+        tolerance of `optim.moves.room` included.
+    target
+        (kinds, K) whether tasks of a kind of restriction may be placed there.
+    """
+
+    node_class: Ints
+    indptr: Ints
+    members: Ints
+    room: Floats
+    floor: Floats
+    target: Bools
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return len(self.indptr) - 1
+
+    @property
+    def sizes(self) -> Ints:
+        """(K,) nodes of each class."""
+        return np.diff(self.indptr)
+
+    def nodes_of(self, node_class: int) -> Ints:
+        """Nodes of one class, ascending."""
+        return self.members[self.indptr[node_class] : self.indptr[node_class + 1]]
+
+
+def task_groups(instance: Instance, also: Any = None) -> TaskGroups:
+    """Find the classes of interchangeable tasks.
+
+    Parameters
+    ----------
+    also
+        (T,) or (T, k) numbers in which such tasks must be alike, too.
+
+    Notes
+    -----
+    Sound and, where streams and pairs do not overlap, complete: a pair of tasks whose traffic is
+    given partly by a full stream and partly by single pairs is compared part by part.
+    """
+    load = _rounded(instance.tasks.load)
+    kind = _merged_kinds(instance)
+    told = [_words(also, len(kind)), _words(task_keys(instance), len(kind))]
+    keys = np.column_stack([load.view(np.uint64), kind.astype(np.uint64), *told])
+    rows = _row_hashes(instance)
+    alike = _numbered(np.column_stack([keys, rows]))
+    alike = _joined_neighbours(instance, keys, rows, alike)
+    group = _by_first_member(alike)
+    indptr, order = listed(group)
+    first = order[indptr[:-1]]
+    return TaskGroups(group, indptr, order, instance.tasks.load[first], kind[first])
+
+
+def node_classes(instance: Instance, also: Any = None) -> NodeClasses:
+    """Find the classes of nodes that differ in nothing a placement can feel.
+
+    Parameters
+    ----------
+    also
+        (N,) or (N, k) numbers in which they must be alike, too.
+    """
+    kind, _, target = placing_masks(instance)
+    used = np.zeros(len(target), dtype=np.bool_)
+    used[kind] = True
+    room, floor = placing_room(instance), placing_floor(instance)
+    bits = np.packbits(target, axis=0).T
+    numbers = np.column_stack([room, floor]) + 0.0
+    told = [_words(also, len(numbers)), _words(node_keys(instance), len(numbers))]
+    keys = np.column_stack([numbers.view(np.uint64), bits.astype(np.uint64), *told])
+    alike = alike_rows(keys)
+    needed = target[used].any(axis=0) | instance.open_nodes
+    node_class = np.where(needed, alike, -1)
+    node_class[needed] = _by_first_member(node_class[needed])
+    indptr, order = listed(node_class)
+    first = order[indptr[:-1]]
+    return NodeClasses(
+        node_class.astype(np.int32), indptr, order, room[first], floor[first], target[:, first]
+    )
+
+
+def _words(numbers: Any, rows: int) -> _Words:
+    """(rows, k) numbers as words to compare; k is 0 where there are none."""
+    if numbers is None or not rows:
+        return np.zeros((rows, 0), dtype=np.uint64)
+    table = np.asarray(numbers, dtype=np.float64)
+    table = (table[:, None] if table.ndim == 1 else table) + 0.0
+    return np.ascontiguousarray(table).view(np.uint64)
+
+
+def _merged_kinds(instance: Instance) -> Ints:
+    """(T,) kind of restriction; kinds that leave the same nodes to a task are one."""
+    kind, _, target = placing_masks(instance)
+    _, first, where = np.unique(target, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(first[where.reshape(-1)][kind], dtype=np.int32)
+
+
+def _rounded(values: Floats) -> Floats:
+    """Round to twelve significant digits, so that 0.1 + 0.2 and 0.3 are the same."""
+    values = np.asarray(values, dtype=np.float64)
+    positive = values > 0
+    exponent = np.zeros_like(values)
+    np.log10(values, out=exponent, where=positive)
+    unit = 10.0 ** (np.floor(exponent) - _DIGITS + 1)
+    return np.where(positive, np.round(values / unit), 0.0) * unit + 0.0
+
+
+def _mixed(words: _Words) -> _Words:
+    """Scramble 64-bit words (the finaliser of SplitMix64)."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
+
+def _weights(rate: Floats) -> _Words:
+    """Return two odd words for each rate; rates that differ by rounding only give the same."""
+    bits = _rounded(np.asarray(rate, dtype=np.float64)).view(np.uint64)
+    salts = np.array([0x9E3779B97F4A7C15, 0xD1B54A32D192ED03], dtype=np.uint64)
+    return _mixed(bits[..., None] ^ salts) | np.uint64(1)
+
+
+def _marks(count: int) -> _Words:
+    """Two random words for each task."""
+    rng = np.random.default_rng(_SEED)
+    return rng.integers(0, 2**64, size=(count, 2), dtype=np.uint64)
+
+
+def _row_hashes(instance: Instance) -> _Words:
+    """(T, 2) hash of each task's traffic with all others: Σ weight(rate) × mark(partner)."""
+    marks = _marks(instance.num_tasks)
+    u, v, rate = _single_pairs(instance)
+    hashes = np.zeros((instance.num_tasks, 2), dtype=np.uint64)
+    weight = _weights(rate)
+    for here, there in ((u, v), (v, u)):
+        order = np.argsort(here, kind="stable")
+        terms = weight[order] * marks[there[order]]
+        starts = np.flatnonzero(np.diff(here[order], prepend=-1))
+        if len(starts):
+            hashes[here[order][starts]] += np.add.reduceat(terms, starts, axis=0)
+    for block in instance.flows.blocks:
+        weight = _weights(np.array(block.pair_rate))
+        for here, there in ((block.sources, block.targets), (block.targets, block.sources)):
+            hashes[here] += weight * marks[there].sum(axis=0, dtype=np.uint64)
+    return hashes
+
+
+def _single_pairs(instance: Instance) -> tuple[Ints, Ints, Floats]:
+    """Return the traffic outside full blocks as undirected pairs, both directions added."""
+    flows, size = instance.flows, max(1, instance.num_tasks)
+    low = np.minimum(flows.source, flows.target).astype(np.int64)
+    key, where = np.unique(low * size + np.maximum(flows.source, flows.target), return_inverse=True)
+    rate = np.bincount(where, flows.rate, len(key)).astype(np.float64)
+    u, v = np.divmod(key, size)
+    keep = rate > 0
+    return u[keep].astype(np.int32), v[keep].astype(np.int32), rate[keep]
+
+
+def _joined_neighbours(instance: Instance, keys: Any, rows: _Words, alike: Any) -> Any:
+    """Join tasks that talk to each other and agree on all others.
+
+    With a loop of the pair's own rate added to both, the rows of such tasks are equal.
+    """
+    u, v, rate = _single_pairs(instance)
+    marks, weight = _marks(instance.num_tasks), _weights(rate)
+    twins = (keys[u] == keys[v]).all(axis=1)
+    twins &= (rows[u] + weight * marks[u] == rows[v] + weight * marks[v]).all(axis=1)
+    if not twins.any():
+        return alike
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    ends = alike[u[twins]], alike[v[twins]]
+    count = int(alike.max()) + 1
+    graph = coo_array((np.ones(len(ends[0])), ends), shape=(count, count))
+    return connected_components(graph, directed=False)[1][alike]
+
+
+def alike_rows(table: Any) -> Ints:
+    """Number equal rows of a table alike, in order of their first appearance."""
+    return _by_first_member(_numbered(table))
+
+
+def listed(labels: Any) -> tuple[Ints, Ints]:
+    """List the members of classes 0, 1, … in CSR form, ascending; labels below 0 are left out."""
+    usable = np.flatnonzero(np.asarray(labels) >= 0)
+    order = usable[np.argsort(labels[usable], kind="stable")].astype(np.int32)
+    sizes = np.bincount(labels[usable]) if len(usable) else np.zeros(0, dtype=np.int64)
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32), order
+
+
+def _numbered(keys: Any) -> Any:
+    """Number equal rows alike."""
+    if len(keys) == 0:
+        return np.zeros(0, dtype=np.int64)
+    return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _by_first_member(labels: Any) -> Ints:
+    """Renumber labels 0, 1, … in order of their first appearance."""
+    if len(labels) == 0:
+        return np.zeros(0, dtype=np.int32)
+    _, first, where = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int32)
+    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    return rank[where.reshape(-1)]

@@ -1,0 +1,70 @@
+"""From counts back to tasks on nodes, with as few moves as identical nodes and tasks allow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from formulations.patterns.classes import NodeClasses, TaskGroups
+    from formulations.patterns.problem import Counts
+    from optim.format.tables import Ints
+
+_MATCHED = 1000
+
+
+def counts_of(groups: TaskGroups, classes: NodeClasses, node: Ints, num_nodes: int) -> Counts:
+    """(N', G) counts of a placement, usable nodes listed class by class."""
+    return groups.counts(node, num_nodes)[classes.members]
+
+
+def deal(groups: TaskGroups, classes: NodeClasses, counts: Counts, reference: Ints | None) -> Ints:
+    """Return (T,) node indices that have these counts.
+
+    Parameters
+    ----------
+    counts
+        (N', G), usable nodes listed class by class.
+    reference
+        (T,) placement to stay close to, -1 where a task has no node; may be ``None``.
+    """
+    num_tasks = len(groups.group)
+    near = np.full(num_tasks, -1, dtype=np.int32) if reference is None else reference
+    num_nodes = len(classes.node_class)
+    before = groups.counts(near, num_nodes)[classes.members]
+    contents = np.zeros((num_nodes, groups.num_groups), dtype=np.int64)
+    for k in range(classes.num_classes):
+        mine = slice(classes.indptr[k], classes.indptr[k + 1])
+        rows = _matched(counts[mine], before[mine])
+        contents[classes.members[mine]] = rows
+    node = np.full(num_tasks, -1, dtype=np.int32)
+    for g in range(groups.num_groups):
+        tasks = groups.tasks_of(g)
+        node[tasks] = _deal_class(contents[:, g], near[tasks])
+    return node
+
+
+def _matched(counts: Counts, before: Counts) -> Counts:
+    """Order the contents of identical nodes so that most tasks can stay."""
+    if len(counts) < 2 or len(counts) > _MATCHED or not before.any():
+        return counts
+    from scipy.optimize import linear_sum_assignment
+
+    stay = np.minimum(counts[:, None, :], before[None, :, :]).sum(axis=2)
+    pattern, place = linear_sum_assignment(stay, maximize=True)
+    rows = np.empty_like(counts)
+    rows[place] = counts[pattern]
+    return rows
+
+
+def _deal_class(wanted: Counts, near: Ints) -> Ints:
+    """Place the tasks of one class: who may stay does, the others fill up in order."""
+    left = wanted.copy()
+    node = np.full(len(near), -1, dtype=np.int32)
+    for i in np.flatnonzero(near >= 0):
+        if left[near[i]] > 0:
+            left[near[i]] -= 1
+            node[i] = near[i]
+    node[node < 0] = np.repeat(np.arange(len(left), dtype=np.int32), left)
+    return node

@@ -1,0 +1,1 @@
+"""Rebalancing of key groups (ALBIC): problem, bounds, searches and exact models."""

@@ -1,0 +1,257 @@
+"""A rebalancing model: the linear model, where its variables are, and how to read it.
+
+Both forms share everything but the variables that say where a key group goes: the *full* form of
+the paper has one for each key group and node, the *moves* form one for each real move (the
+variable of staying is eliminated).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from formulations.rule_rows import Whereabouts
+
+if TYPE_CHECKING:
+    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
+    from formulations.rule_rows import RuleRows
+    from optim.solvers.linear_model import LinearModel, VariableBlock
+
+Goal = Literal["distance", "left", "sides", "weighted"]
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What one solve minimises and what earlier levels have settled.
+
+    Attributes
+    ----------
+    goal
+        ``distance`` (d), ``left`` (load left on leaving nodes), ``sides`` (−d_u − d_l) or
+        ``weighted`` (w1·d − w2·(d_u + d_l)).
+    max_distance, max_left
+        Values that an earlier level has reached; ``inf`` for none.
+    min_distance
+        A proven lower bound of d.
+    weights
+        (w1, w2), read for ``weighted`` only.
+    """
+
+    goal: Goal = "distance"
+    max_distance: float = np.inf
+    max_left: float = np.inf
+    min_distance: float = 0.0
+    weights: tuple[float, float] = (1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Variables that say where key groups go, in either form.
+
+    Attributes
+    ----------
+    column, task, node
+        (M,) variable number, its key group and the node it puts it on.
+    stay_value
+        What the load of a node and the costs are counted from: 0 in the full form (every key
+        group is placed by a variable), 1 in the moves form (home is where nothing is said).
+    """
+
+    column: Ints
+    task: Ints
+    node: Ints
+    from_home: bool
+
+    def whereabouts(self, home: Ints) -> Whereabouts:
+        """Return where key groups are, in these columns."""
+        ones = np.ones(len(self.column))
+        if not self.from_home:
+            return Whereabouts(self.task, self.node, self.column, ones, np.full(len(home), -1))
+        return Whereabouts(
+            np.concatenate([self.task, self.task]),
+            np.concatenate([self.node, home[self.task]]),
+            np.concatenate([self.column, self.column]),
+            np.concatenate([ones, -ones]),
+            home,
+        )
+
+
+@dataclass(frozen=True)
+class BalanceModel:
+    """A built model.
+
+    Attributes
+    ----------
+    problem, model
+        What is modelled and the linear model.
+    placing
+        The binaries.
+    sides
+        The block of d, d_u, d_l.
+    rules
+        Rows and columns of the rules that count key groups on places.
+    """
+
+    problem: BalanceProblem
+    model: LinearModel
+    placing: Placing
+    sides: VariableBlock
+    rules: RuleRows
+
+    def read(self, x: Floats) -> Ints:
+        """Return the placement a solution vector stands for."""
+        placement = self.problem.home.copy()
+        chosen = x[self.placing.column] > 0.5
+        placement[self.placing.task[chosen]] = self.placing.node[chosen]
+        return placement
+
+    def write(self, placement: Ints) -> Floats | None:
+        """Return the solution vector of a placement; ``None`` when a move of it is not modelled."""
+        x = np.zeros(self.model.num_variables)
+        chosen = placement[self.placing.task] == self.placing.node
+        x[self.placing.column[chosen]] = 1.0
+        if not np.array_equal(self.read(x), placement):
+            return None
+        levels = self.problem.levels(placement)
+        x[self.sides.start] = levels.distance
+        x[self.sides.start + 1] = levels.distance - levels.over
+        x[self.sides.start + 2] = levels.distance - levels.under
+        self.rules.complete(x, placement)
+        return x
+
+
+def add_sides(model: LinearModel, problem: BalanceProblem, aim: Aim) -> VariableBlock:
+    """Add d, d_u, d_l and constraint (5), 0 ≤ d_u ≤ d and 0 ≤ d_l ≤ d.
+
+    d is bounded by what an earlier level or `max_load_distance` allows, and at most by the load of
+    everything: solvers that need finite ranges get one. The objective of the aim goes on them.
+    """
+    roof = float(problem.load.sum() + problem.base_load.max() + problem.share.max())
+    roof = min(roof, problem.most_distance, aim.max_distance)
+    w1, w2 = {"distance": (1.0, 0.0), "sides": (0.0, 1.0), "weighted": aim.weights}.get(
+        aim.goal, (0.0, 0.0)
+    )
+    sides = model.add_variables(
+        "d",
+        3,
+        lower=[min(aim.min_distance, roof), 0.0, 0.0],
+        upper=roof,
+        objective=[w1, -w2, -w2],
+    )
+    d, d_u, d_l = sides.indices
+    model.add_rows("sides_within_d", -np.inf, 0.0, [0, 0, 1, 1], [d_u, d, d_l, d], [1, -1, 1, -1])
+    return sides
+
+
+def add_budget_rows(model: LinearModel, problem: BalanceProblem, placing: Placing) -> None:
+    """Constraint (2): Σ_k mc_k·(1 − x_{cur(k),k}) ≤ maxMigrCost, and the same with mc_k = 1.
+
+    Being where there is a copy counts as being at home.
+    """
+    pays = problem.rules.pays(placing.task, placing.node)
+    keep = np.flatnonzero(pays if placing.from_home else ~pays)
+    sign = 1.0 if placing.from_home else -1.0
+    rows, cols, tasks = np.zeros(len(keep), np.int64), placing.column[keep], placing.task[keep]
+    if problem.max_moves is not None:
+        spent = 0.0 if placing.from_home else float(problem.num_tasks)
+        model.add_rows(
+            "max_migrations", -np.inf, problem.max_moves - spent, rows, cols, sign, num_rows=1
+        )
+    if problem.max_cost is not None:
+        spent = 0.0 if placing.from_home else float(problem.cost.sum())
+        bound = problem.most_cost - spent
+        values = sign * problem.cost[tasks]
+        model.add_rows("max_migration_cost", -np.inf, bound, rows, cols, values, num_rows=1)
+
+
+def add_load_rows(
+    model: LinearModel, problem: BalanceProblem, placing: Placing, sides: VariableBlock
+) -> None:
+    """Constraints (3) and (4): every node within its share ± d, tightened by d_u and d_l.
+
+    (3) load_i ≤ mean·c_i + d − d_u for every node; (4) load_i ≥ mean·c_i − d + d_l for staying
+    nodes only.
+    """
+    rows, cols, values = _load_triplets(problem, placing, problem.load)
+    constant = problem.base_load if placing.from_home else problem.background
+    room = problem.share - constant
+    n = problem.num_nodes
+    d, d_u, d_l = sides.indices
+    every = np.arange(n)
+    model.add_rows(
+        "load_above",
+        -np.inf,
+        room,
+        np.concatenate([rows, every, every]),
+        np.concatenate([cols, np.full(n, d), np.full(n, d_u)]),
+        np.concatenate([values, np.full(n, -1.0), np.ones(n)]),
+        num_rows=n,
+    )
+    stays = problem.staying
+    number = np.full(n, -1, dtype=np.int64)
+    number[stays] = np.arange(len(stays))
+    if problem.has_leaving:
+        kept = number[rows] >= 0
+        rows, cols, values = number[rows[kept]], cols[kept], values[kept]
+    every = np.arange(len(stays))
+    model.add_rows(
+        "load_below",
+        room[stays],
+        np.inf,
+        np.concatenate([rows, every, every]),
+        np.concatenate([cols, np.full(len(stays), d), np.full(len(stays), d_l)]),
+        np.concatenate([values, np.ones(len(stays)), np.full(len(stays), -1.0)]),
+        num_rows=len(stays),
+    )
+
+
+def add_resource_rows(model: LinearModel, problem: BalanceProblem, placing: Placing) -> None:
+    """Σ_k x_ik·gLoad_k^r ≤ cap_i^r and, on staying nodes, ≥ min_load_i^r, where either binds."""
+    for e in range(problem.num_resources):
+        upper, floor = problem.headroom[:, e], problem.floor[:, e]
+        lower = np.where((floor > 0) & ~problem.leaving, floor, -np.inf)
+        bound = np.isfinite(upper) | np.isfinite(lower)
+        rows, cols, values = _load_triplets(problem, placing, problem.usage[:, e])
+        number = np.full(problem.num_nodes, -1, dtype=np.int64)
+        number[bound] = np.arange(int(bound.sum()))
+        kept = (number[rows] >= 0) & (values != 0.0)
+        constant = problem.base_usage[:, e] if placing.from_home else 0.0
+        model.add_rows(
+            f"resource_{e}",
+            (lower - constant)[bound],
+            (upper - constant)[bound],
+            number[rows[kept]],
+            cols[kept],
+            values[kept],
+            num_rows=int(bound.sum()),
+        )
+
+
+def add_left(model: LinearModel, problem: BalanceProblem, placing: Placing, aim: Aim) -> None:
+    """Count the load on leaving nodes: as the objective, or bounded by what was reached before."""
+    if not problem.has_leaving:
+        return
+    on, off = problem.leaving[placing.node], problem.leaving[problem.home[placing.task]]
+    sign = on.astype(np.float64) - (off if placing.from_home else 0.0)
+    kept = sign != 0.0
+    cols, values = placing.column[kept], sign[kept] * problem.load[placing.task[kept]]
+    now = float(problem.load[problem.leaving[problem.home]].sum()) if placing.from_home else 0.0
+    if aim.goal == "left":
+        model.set_objective(cols, values, offset=now)
+    if np.isfinite(aim.max_left):
+        rows = np.zeros(len(cols), np.int64)
+        model.add_rows("load_left", -np.inf, aim.max_left - now, rows, cols, values, num_rows=1)
+
+
+def _load_triplets(
+    problem: BalanceProblem, placing: Placing, load: Floats
+) -> tuple[Ints, Ints, Floats]:
+    """Rows (nodes), columns and coefficients of Σ_k load_k·x_ik, counted from home if so said."""
+    moved = load[placing.task]
+    if not placing.from_home:
+        return placing.node, placing.column, moved
+    rows = np.concatenate([placing.node, problem.home[placing.task]])
+    cols = np.concatenate([placing.column, placing.column])
+    return rows, cols, np.concatenate([moved, -moved])

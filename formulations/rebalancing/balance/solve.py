@@ -1,0 +1,398 @@
+"""Solve a rebalancing level by level: load distance, load left on leaving nodes, tighter sides."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from formulations.rebalancing.balance.forms import MAX_BINARIES, build_full, build_moves
+from formulations.rebalancing.balance.model import Aim
+from formulations.rebalancing.balance.prune import prune_moves
+from formulations.rebalancing.balance.settings import BalanceAnswer, LevelAnswer, Settings
+from formulations.rebalancing.bounds.touch import touch_bound
+from formulations.rebalancing.covers import ROUNDS, add_cuts, cuts_of
+from formulations.rebalancing.problem import lexicographically_less, ordered
+from optim.errors import SolverError
+from optim.solvers import solve_linear
+from optim.solvers.interface import LinearTermination
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from formulations.rebalancing.balance.model import BalanceModel, Goal
+    from formulations.rebalancing.balance.prune import Pruned
+    from formulations.rebalancing.problem import BalanceProblem, Ints, Levels
+    from optim.solvers import LinearSolution
+
+#: What a later level grants an earlier one: solvers work to about this; plans that use it are
+#: dropped again.
+CAP = 1e-7
+
+#: A solver and our own count may differ by this much (relative above 1) before it is an error.
+AGREE = 1e-5
+
+#: Work granted to the levels after the load distance when no time limit is set: these break ties,
+#: their proofs may take longer than the rest together, and a count repeats where a clock does not.
+TIE_WORK: Mapping[str, Mapping[str, Any]] = {
+    "cbc": {"maxNodes": 1000},
+    "highs": {"mip_max_nodes": 1000},
+    "scip": {"limits/nodes": 1000},
+    "cp-sat": {"max_deterministic_time": 5.0},
+}
+
+#: Beyond this size both sides are tightened by the search alone: a third level is not worth hours.
+MAX_TIE_BINARIES = 10_000
+
+#: Solvers stop a little inside the gap: one that stops right at it may land outside by rounding.
+STOP_SHARE = 0.999
+
+#: Share of the remaining time for each level but the last.
+TIME_SHARE = 0.8
+
+
+def solve_balance(
+    problem: BalanceProblem,
+    settings: Settings,
+    starts: Sequence[Ints] = (),
+    min_distance: float | None = None,
+) -> BalanceAnswer:
+    """Solve ALBIC's MILP, lexicographically or weighted.
+
+    Parameters
+    ----------
+    problem, settings
+        What to solve and how.
+    starts
+        Placements to begin from; those that are not feasible are passed over. The answer is never
+        worse than the best of them.
+    min_distance
+        A proven lower bound of the load distance; the touch bound if not given.
+
+    Raises
+    ------
+    SolverError
+        A solver's claim does not survive our own count.
+    """
+    least = touch_bound(problem) if min_distance is None else min_distance
+    answer = BalanceAnswer()
+    for start in starts:
+        if problem.is_feasible(start):
+            _take(problem, settings, start, answer)
+    for goal in settings.goals(problem):
+        level = _solve_level(problem, settings, goal, answer, least)
+        answer.levels.append(level)
+        if answer.placement is None or level.termination in ("interrupted", "error"):
+            break
+    if answer.placement is not None:
+        _refresh(problem, settings, answer)
+    return answer
+
+
+def _refresh(problem: BalanceProblem, settings: Settings, answer: BalanceAnswer) -> None:
+    """Count all levels on the final placement: a later level may have improved an earlier one."""
+    assert answer.placement is not None
+    reached = problem.levels(answer.placement)
+    for level in answer.levels:
+        level.value = value_of(reached, level.goal, settings.weights)
+        if level.bound is not None:
+            level.bound = min(level.bound, level.value)
+
+
+def value_of(levels: Levels, goal: Goal, weights: tuple[float, float] = (1.0, 0.0)) -> float:
+    """Return what a goal minimises, counted from a placement's levels."""
+    if goal == "distance":
+        return levels.distance
+    if goal == "left":
+        return levels.left
+    if goal == "sides":
+        return levels.over + levels.under
+    return weights[0] * levels.distance - weights[1] * levels.tightened
+
+
+def _solve_level(
+    problem: BalanceProblem,
+    settings: Settings,
+    goal: Goal,
+    answer: BalanceAnswer,
+    min_distance: float,
+) -> LevelAnswer:
+    """Improve and bound one level; `answer` takes in the better placement and the times."""
+    aim = _aim(problem, settings, goal, answer, min_distance)
+    known = _known_bound(problem, goal, answer, aim)
+    if answer.placement is not None:
+        value = value_of(problem.levels(answer.placement), goal, settings.weights)
+        if value - known <= _tolerance(problem, settings, goal):
+            return LevelAnswer(goal, value, min(known, value), _proven(problem, value - known))
+    late = settings.remaining() == 0.0
+    if answer.placement is not None and (late or _left_as_is(problem, settings, goal)):
+        value = value_of(problem.levels(answer.placement), goal, settings.weights)
+        bound = min(known, value) if known > -math.inf else None
+        return LevelAnswer(goal, value, bound, "time_limit" if late else "iteration_limit")
+    target, pruned = _prune(problem, settings, goal, answer)
+    if pruned is not None and pruned.refuted:
+        value = value_of(problem.levels(answer.placement), goal)  # type: ignore[arg-type]
+        known = max(known, target)
+        return LevelAnswer(goal, value, known, _proven(problem, value - known))
+    solution, built = _run_kept(problem, settings, aim, answer, pruned)
+    solution = _in_our_terms(solution, aim, built)
+    _check_claims(problem, settings, goal, solution, built, answer)
+    first = not answer.levels
+    if first:
+        answer.start_accepted = solution.warm_start_accepted
+        offset = time.perf_counter() - solution.seconds - settings.started
+        answer.trace = _trace_of(solution, goal, offset)
+    if solution.x is not None:
+        _take(problem, settings, built.read(solution.x), answer)
+    if answer.placement is None:
+        if solution.termination == "error":
+            raise SolverError(f"{solution.solver}: {solution.message}")
+        return LevelAnswer(goal, None, solution.bound, str(solution.termination))
+    value = value_of(problem.levels(answer.placement), goal, settings.weights)
+    bound = solution.bound
+    if pruned is not None and bound is not None:
+        bound = min(bound, target)
+    if known > -math.inf:
+        bound = known if bound is None else max(known, bound)
+    bound = None if bound is None else min(bound, value)
+    return LevelAnswer(goal, value, bound, _why(problem, settings, goal, value, bound, solution))
+
+
+def _proven(problem: BalanceProblem, gap: float) -> str:
+    """Name the end of a level that a known bound closes."""
+    return "optimal" if gap <= problem.optimal_gap else "gap_reached"
+
+
+def _prune(
+    problem: BalanceProblem, settings: Settings, goal: Goal, answer: BalanceAnswer
+) -> tuple[float, Pruned | None]:
+    """Leave out moves that cannot better the known load distance by nine tenths of the gap."""
+    if goal != "distance" or settings.form != "moves" or answer.placement is None:
+        return 0.0, None
+    if answer.levels:  # emptied first: the cap on what is left on leaving nodes is not in that LP
+        return 0.0, None
+    target = problem.levels(answer.placement).distance - 0.9 * settings.gap_of(problem)
+    return target, prune_moves(problem, target, answer.placement, settings.remaining())
+
+
+def _left_as_is(problem: BalanceProblem, settings: Settings, goal: Goal) -> bool:
+    """Whether no model is solved for a level: the plan at hand and its bound stand."""
+    binaries = problem.num_tasks * problem.num_nodes
+    if goal == "sides":
+        return binaries > MAX_TIE_BINARIES or settings.gap_of(problem) > problem.optimal_gap
+    return binaries > MAX_BINARIES and settings.form == "moves"
+
+
+def _aim(
+    problem: BalanceProblem,
+    settings: Settings,
+    goal: Goal,
+    answer: BalanceAnswer,
+    min_distance: float,
+) -> Aim:
+    """Fix what earlier levels reached; on the first level cap d at the start's value."""
+    if answer.placement is None:
+        return Aim(goal, min_distance=min_distance, weights=settings.weights)
+    reached = problem.levels(answer.placement)
+    settled = [level.goal for level in answer.levels]
+    caps = {}
+    if "distance" in settled or goal == "distance":
+        caps["max_distance"] = reached.distance + CAP * max(1.0, reached.distance)
+    if "left" in settled:
+        caps["max_left"] = reached.left + CAP * max(1.0, reached.left)
+    return Aim(goal, min_distance=min_distance, weights=settings.weights, **caps)
+
+
+def _known_bound(problem: BalanceProblem, goal: Goal, answer: BalanceAnswer, aim: Aim) -> float:
+    """Return what is proven of a level before any solve, −inf if nothing is."""
+    if goal == "distance":
+        return max(0.0, aim.min_distance)
+    if goal == "left":
+        return 0.0
+    if goal == "sides" and answer.placement is not None:
+        # one of both sides is the load distance itself, the other is at least 0
+        proven = [level.bound for level in answer.levels if level.goal == "distance"]
+        return 0.0 if not proven or proven[0] is None else proven[0]
+    return -math.inf
+
+
+def _tolerance(problem: BalanceProblem, settings: Settings, goal: Goal) -> float:
+    """Absolute gap at which a level may stop, in its own unit."""
+    gap = settings.gap_of(problem)
+    if goal == "weighted":
+        return gap * min(weight for weight in settings.weights if weight > 0)
+    return gap
+
+
+def _run_kept(
+    problem: BalanceProblem,
+    settings: Settings,
+    aim: Aim,
+    answer: BalanceAnswer,
+    pruned: Pruned | None,
+) -> tuple[LinearSolution, BalanceModel]:
+    """Solve one level's model, anew while its plan breaks a limit by the solver's rounding."""
+    for _ in range(ROUNDS):
+        solution, built = _run(problem, settings, aim, answer, pruned)
+        if solution.x is None:
+            return solution, built
+        placement = built.read(solution.x)
+        if problem.is_feasible(placement):
+            return solution, built
+        answer.cuts += cuts_of(problem, placement)
+        if solution.termination == "interrupted" or settings.remaining() == 0.0:
+            break
+    why = solution.termination
+    if why is not LinearTermination.INTERRUPTED:
+        why = LinearTermination.TIME_LIMIT
+    return replace(solution, x=None, objective=None, termination=why), built
+
+
+def _run(
+    problem: BalanceProblem,
+    settings: Settings,
+    aim: Aim,
+    answer: BalanceAnswer,
+    pruned: Pruned | None,
+) -> tuple[LinearSolution, BalanceModel]:
+    """Build and solve one level's model, the best placement so far as its start."""
+    begun = time.perf_counter()
+    if settings.form == "full":
+        built = build_full(problem, aim)
+    else:
+        moves = None if pruned is None else (pruned.task, pruned.node)
+        built = build_moves(problem, aim, moves)
+    add_cuts(built.model, answer.cuts, built.placing.whereabouts(problem.home), problem.num_nodes)
+    start = None if answer.placement is None else built.write(answer.placement)
+    built.model.freeze()
+    built_at = time.perf_counter()
+    remaining = settings.remaining()
+    last = aim.goal in ("sides", "weighted")
+    solution = solve_linear(
+        built.model,
+        settings.solver,
+        time_limit=remaining if remaining is None or last else remaining * TIME_SHARE,
+        abs_gap=STOP_SHARE * _tolerance(problem, settings, aim.goal),
+        seed=settings.seed,
+        threads=settings.threads,
+        warm_start=start,
+        options=_native(settings, aim.goal, bool(answer.levels)),
+        progress=settings.progress if aim.goal == "distance" else None,
+    )
+    answer.build_seconds += built_at - begun + solution.build_seconds
+    answer.solve_seconds += time.perf_counter() - built_at - solution.build_seconds
+    answer.solver = solution.solver
+    if solution.message and solution.message not in answer.notes:
+        answer.notes.append(solution.message)
+    return solution, built
+
+
+def _in_our_terms(solution: LinearSolution, aim: Aim, built: BalanceModel) -> LinearSolution:
+    """Tell the third level as the sum of both sides, which does not depend on d.
+
+    Its model minimises −(d_u + d_l) with d ≤ D, where d_u ≤ d − over and d_l ≤ d − under. Adding
+    2·D gives an upper estimate of over + under for a solution, and its minimum is that of the sum.
+    """
+    if aim.goal != "sides":
+        return solution
+    shift = 2.0 * float(built.model.freeze().upper[built.sides.start])
+    objective = None if solution.objective is None else solution.objective + shift
+    bound = None if solution.bound is None else solution.bound + shift
+    return replace(solution, objective=objective, bound=bound)
+
+
+def _native(settings: Settings, goal: Goal, later: bool) -> dict[str, Any]:
+    """Return native options: a later level without a time limit gets a limited amount of work."""
+    limited = settings.deadline is None and later and goal != "distance"
+    return {**(TIE_WORK[settings.solver] if limited else {}), **settings.options}
+
+
+def _check_claims(
+    problem: BalanceProblem,
+    settings: Settings,
+    goal: Goal,
+    solution: LinearSolution,
+    built: BalanceModel,
+    answer: BalanceAnswer,
+) -> None:
+    """Compare a solver's claims with our own count.
+
+    Raises
+    ------
+    SolverError
+        An objective our count does not give, a bound that a known plan beats, or "infeasible" where
+        a feasible plan is known.
+    """
+    if solution.x is not None and solution.objective is not None:
+        placement = built.read(solution.x)
+        value = value_of(problem.levels(placement), goal, settings.weights)
+        if value > solution.objective + _agreement(value, settings, goal):
+            raise SolverError(
+                f"{solution.solver}: claims {goal} {solution.objective}, our count gives {value}"
+            )
+    if answer.placement is None:
+        return
+    if solution.termination == "infeasible" and goal in ("distance", "weighted"):
+        raise SolverError(f"{solution.solver}: calls infeasible what a known plan solves")
+    value = value_of(problem.levels(answer.placement), goal, settings.weights)
+    if solution.bound is not None and solution.bound > value + _agreement(value, settings, goal):
+        raise SolverError(
+            f"{solution.solver}: claims the bound {solution.bound}, a known plan has {value}"
+        )
+
+
+def _agreement(value: float, settings: Settings, goal: Goal) -> float:
+    scale = settings.weights[0] if goal == "weighted" else 1.0
+    return AGREE * max(scale, abs(value))
+
+
+def _take(
+    problem: BalanceProblem, settings: Settings, placement: Ints, answer: BalanceAnswer
+) -> None:
+    """Keep the better of the known placement and a new one, by the objective as set."""
+    new = problem.levels(placement)
+    old = None if answer.placement is None else problem.levels(answer.placement)
+    if old is None:
+        less = True
+    elif settings.objective == "weighted":
+        less = value_of(new, "weighted", settings.weights) < (
+            value_of(old, "weighted", settings.weights) - problem.same
+        )
+    else:
+        first = settings.drain_first
+        less = lexicographically_less(ordered(new, first), ordered(old, first), problem.same)
+    if less:
+        answer.placement = placement
+        if settings.offer is not None:
+            settings.offer(placement)
+
+
+def _why(
+    problem: BalanceProblem,
+    settings: Settings,
+    goal: Goal,
+    value: float,
+    bound: float | None,
+    solution: LinearSolution,
+) -> str:
+    """Say why a level stopped: proven, within the gap asked for, or what the solver says."""
+    if bound is not None:
+        if goal != "weighted" and value - bound <= problem.optimal_gap:
+            return "optimal"
+        if value - bound <= _tolerance(problem, settings, goal):
+            return "gap_reached" if goal != "weighted" else "optimal"
+    stopped = str(solution.termination)
+    if stopped == "infeasible":  # only a later level: caps lost in the solver's rounding
+        return "error"
+    # the solver met its own relative gap, which says less than ours in points
+    return "gap_reached" if stopped == "optimal" and goal != "weighted" else stopped
+
+
+def _trace_of(
+    solution: LinearSolution, goal: Goal, offset: float
+) -> list[tuple[float, float | None, float | None]]:
+    """Return a level's trace on the method's clock; only the load distance has one."""
+    if goal != "distance":
+        return []
+    return [(seconds + offset, value, bound) for seconds, value, bound in solution.trace]

@@ -1,0 +1,265 @@
+"""The touch bound: a load distance is out of reach when too many key groups would have to move.
+
+For a target d every node outside its share ± d must lose or gain load, so a least number (or cost)
+of key groups must leave or arrive. Where that exceeds the budget, d is refuted; bisection finds the
+least d that is not. The proof is in ``docs/proofs/touch-bound.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.rebalancing.bounds.counting import counting_bound
+from formulations.rebalancing.bounds.movable import (
+    ROUNDING,
+    load_allowance,
+    movable_key_groups,
+)
+
+if TYPE_CHECKING:
+    from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
+    from formulations.rebalancing.search.watch import Watch
+
+#: Bisection stops at this width, relative to the largest deviation there is.
+PRECISION = 1e-10
+
+#: Units finer than this share of the mean are no lattice worth the name.
+FINEST = 1e-7
+
+
+def touch_bound(problem: BalanceProblem, watch: Watch | None = None) -> float:
+    """Return a load distance that no placement within the limits of `problem` falls below.
+
+    The greater of the bound by touched nodes and of the counting bound
+    (`formulations.rebalancing.bounds.counting`).
+
+    Parameters
+    ----------
+    problem
+        Unit or weighted costs, weights, leaving nodes, background and allowed sets all count;
+        capacities are not read, which only weakens the bound.
+    watch
+        Clock; when time is up, the bound found so far is returned.
+    """
+    top = problem.levels(problem.home).distance
+    least = touched_bound(problem)
+    return least if least >= top else counting_bound(problem, least, top, watch)
+
+
+def touched_bound(problem: BalanceProblem) -> float:
+    """Return the bound by touched nodes alone: weaker, and a matter of a millisecond."""
+    top = problem.levels(problem.home).distance
+    if problem.num_tasks == 0:
+        return top
+    least = lattice_bound(problem)
+    if least >= top:
+        return least
+    needs = Needs(problem)
+    if needs.within(least):
+        return least
+    low, high = least, max(top, least)
+    if not needs.within(high):  # forced moves aside, staying needs nothing: cannot happen
+        return least
+    width = PRECISION * max(1.0, high)
+    while high - low > width:
+        middle = 0.5 * (low + high)
+        if needs.within(middle):
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def lattice_bound(problem: BalanceProblem) -> float:
+    """Return the least deviation that a common unit of all loads leaves at any staying node.
+
+    When every load is a whole multiple of a unit g, the load of node i is its background plus a
+    multiple of g, so its deviation is at least the distance of its share from that lattice.
+    """
+    unit = common_unit(problem.load)
+    if unit is None or problem.num_tasks == 0:
+        return 0.0
+    offset = (problem.share - problem.background)[problem.staying] / unit
+    off = np.abs(offset - np.round(offset)) * unit
+    # where the share is below what is there anyway, the nearest multiple may be negative: no harm
+    return max(0.0, float(off.max()) - 1e-9 * max(1.0, float(problem.share.max())))
+
+
+def common_unit(load: Floats, decimals: int = 9) -> float | None:
+    """Return the greatest number all loads are multiples of; ``None`` where it is too fine to help.
+
+    Loads with more than `decimals` decimals have none.
+    """
+    if not len(load) or not np.isfinite(load).all():
+        return None
+    top = float(load.max())
+    for power in range(decimals + 1):
+        scaled = load * 10.0**power
+        whole = np.round(scaled)
+        if top * 10.0**power > 2.0**50:
+            return None
+        if np.all(np.abs(scaled - whole) <= 1e-9 * np.maximum(1.0, whole) * 1e-3 + 1e-12):
+            divisor = int(np.gcd.reduce(whole.astype(np.int64)))
+            unit = divisor / 10.0**power
+            return unit if divisor > 0 and unit >= FINEST * top else None
+    return None
+
+
+@dataclass(frozen=True)
+class Needs:
+    """How much must move for a given load distance.
+
+    Attributes
+    ----------
+    problem
+        What is bounded.
+    """
+
+    problem: BalanceProblem
+
+    def within(self, distance: float) -> bool:
+        """Whether the least number and cost of moves for `distance` keep the budgets."""
+        problem = self.problem
+        excess, lack = self.outside(distance)
+        count, possible = self.least_moves(excess, lack)
+        if not possible or count > self._max_moves:
+            return False
+        if problem.max_cost is None or not np.isfinite(problem.max_cost):
+            return True
+        return self.least_cost(excess, lack) <= problem.most_cost
+
+    def outside(self, distance: float) -> tuple[Floats, Floats]:
+        """Return (N,) load each node must lose, and (N,) load each must gain, for `distance`."""
+        problem = self.problem
+        deviation = problem.base_load - problem.share
+        allowance = self._allowance
+        excess = np.maximum(0.0, deviation - distance - allowance)
+        lack = np.maximum(0.0, -deviation - distance - allowance)
+        lack[problem.leaving] = 0.0
+        return excess, lack
+
+    def least_moves(self, excess: Floats, lack: Floats) -> tuple[int, bool]:
+        """Return a lower bound on the number of moves, and whether any number suffices."""
+        over = np.flatnonzero(excess > 0)
+        leave, position = self.leaving_counts(over, excess)
+        arrive = self.arriving_counts(lack[lack > 0])
+        if (position > self._bounds[over + 1]).any() or (arrive >= len(self._largest)).any():
+            return 0, False
+        begin = self._bounds[over]
+        total_leave = int(leave.sum())
+        missing = float(lack.sum()) - float((self._before[position] - self._before[begin]).sum())
+        extra = 0
+        if missing > self._allowance:
+            chosen = self._first_of_each(over, leave)
+            rest = np.cumsum(self._load_down[~chosen[self._down]])
+            extra = int(np.searchsorted(rest, missing - self._allowance, side="left")) + 1
+            if extra > len(rest):
+                return 0, False
+        return max(total_leave + extra, int(arrive.sum())), True
+
+    def leaving_counts(self, over: Ints, excess: Floats) -> tuple[Ints, Ints]:
+        """Return how many key groups must leave each of some nodes, and where their list then is.
+
+        Nodes whose key groups do not suffice get a position beyond their list.
+        """
+        begin = self._bounds[over]
+        goal = self._before[begin] + excess[over] - self._allowance
+        position = np.searchsorted(self._before, goal, side="left")
+        return position - begin, position
+
+    def arriving_counts(self, lack: Floats) -> Ints:
+        """Return how many key groups must arrive for each lack; too many where none suffice."""
+        return np.searchsorted(self._largest, lack - self._allowance, side="left")
+
+    def least_cost(self, excess: Floats, lack: Floats) -> float:
+        """Return a lower bound on the cost: fractional covers, per node and in all."""
+        per_node = sum(
+            self._cover(self._of_node(int(i)), float(excess[i])) for i in np.flatnonzero(excess)
+        )
+        return max(per_node, self._cover(np.arange(len(self._node)), float(lack.sum())))
+
+    def _cover(self, chosen: Ints, amount: float) -> float:
+        """Return the least fractional cost of `amount` of load out of some key groups."""
+        if amount <= self._allowance:
+            return 0.0
+        load, cost = self._load[chosen], self._cost[chosen]
+        useful = load > 0
+        load, cost = load[useful], cost[useful]
+        order = np.argsort(cost / load, kind="stable")
+        load, price = load[order], (cost / load)[order]
+        taken = np.minimum(load, np.maximum(0.0, amount - np.cumsum(load) + load))
+        return float((taken * price).sum()) * (1.0 - ROUNDING)
+
+    def _of_node(self, node: int) -> Ints:
+        return np.arange(self._bounds[node], self._bounds[node + 1])
+
+    def _first_of_each(self, nodes: Ints, counts: Ints) -> Bools:
+        """Mark the first `counts` key groups of each node in the order (node, load descending)."""
+        step = np.zeros(len(self._node) + 1, dtype=np.int64)
+        np.add.at(step, self._bounds[nodes], 1)
+        np.add.at(step, self._bounds[nodes] + counts, -1)
+        return np.cumsum(step[:-1]) > 0
+
+    # -- the key groups that may move, by node and load descending --------------------------------
+
+    @cached_property
+    def _movable(self) -> Ints:
+        """Key groups that may leave their home at all, by (node, load descending)."""
+        order = np.lexsort((-self.problem.load, self.problem.home))
+        return order[movable_key_groups(self.problem)[order]]
+
+    @cached_property
+    def _node(self) -> Ints:
+        return self.problem.home[self._movable]
+
+    @cached_property
+    def _load(self) -> Floats:
+        return self.problem.load[self._movable]
+
+    @cached_property
+    def _cost(self) -> Floats:
+        return self.problem.least_cost[self._movable]
+
+    @cached_property
+    def _bounds(self) -> Ints:
+        """(N + 1,) where each node's key groups begin."""
+        return np.searchsorted(self._node, np.arange(self.problem.num_nodes + 1))
+
+    @cached_property
+    def _before(self) -> Floats:
+        """Sum of the loads before each position, one more at the end."""
+        return np.concatenate([[0.0], np.cumsum(self._load)])
+
+    @cached_property
+    def _down(self) -> Ints:
+        """Positions by load descending over all nodes."""
+        return np.argsort(-self._load, kind="stable")
+
+    @cached_property
+    def _load_down(self) -> Floats:
+        return self._load[self._down]
+
+    @cached_property
+    def _largest(self) -> Floats:
+        """Greatest sum of 0, 1, 2, … key groups over all nodes."""
+        return np.concatenate([[0.0], np.cumsum(self._load_down)])
+
+    @cached_property
+    def _allowance(self) -> float:
+        return load_allowance(self.problem)
+
+    @cached_property
+    def _max_moves(self) -> float:
+        """Budget in moves; a cost budget over equal costs is one too."""
+        problem = self.problem
+        budget = math.inf if problem.most_moved is None else float(problem.most_moved)
+        if problem.max_cost is not None and len(self._cost) and np.ptp(self._cost) == 0:
+            each = float(self._cost[0])
+            if each > 0:
+                budget = min(budget, math.floor(problem.most_cost / each * (1.0 + ROUNDING)))
+        return budget

@@ -1,0 +1,389 @@
+"""Annealing for collocation under a load-distance cap, compiled.
+
+A proposal moves one to a few key groups: one to its partner's node, mostly with another sent back
+in exchange, both of a pair to a third node, one home again. Where that overdraws a budget, other
+moved key groups are sent home until it does not. What exceeds the cap or a capacity costs a price
+per unit, which rises while the search stays outside the limits and falls while it stays inside.
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from formulations.rebalancing.joint.state import (
+    COST,
+    EXCESS,
+    GAIN,
+    LEFT,
+    MOVES,
+    JointState,
+    count_totals,
+    draw,
+    gain_of,
+    note_move,
+    relocate,
+    uniform,
+)
+from formulations.rebalancing.search.allowed_places import may_be
+from formulations.rebalancing.search.node_lists import link
+from optim.moves.guard import pays
+from optim.util.compiled import helper, kernel
+
+#: Most key groups that one proposal moves, those sent home for the budget included.
+LONGEST = 24
+
+#: Steps after which price and temperature are set anew, and totals counted from scratch.
+EVERY, RECOUNT = 256, 1 << 15
+
+#: Excess below this is rounding.
+NONE = 1e-9
+
+#: Key groups of a node that are looked at for an exchange.
+LOOK_AT = 64
+
+
+@helper
+def some_member(state, node):
+    """Return a random key group of a node, -1 where there is none."""
+    if state.size[node] == 0:
+        return -1
+    k = state.first[node]
+    for _ in range(draw(state.random, min(state.size[node], LOOK_AT))):
+        k = state.after[k]
+    return k
+
+
+@helper
+def spread_node(state, under):
+    """Return the least (or most) loaded of a few random nodes."""
+    n = len(state.deviation)
+    best = draw(state.random, n)
+    for _ in range(draw(state.random, 4)):
+        other = draw(state.random, n)
+        if (state.deviation[other] < state.deviation[best]) == under:
+            best = other
+    return best
+
+
+@helper
+def best_return(fixed, state, given, other, source, target, price):
+    """Return the key group of `target` that is best sent to `source` after `given` came from there.
+
+    Judged by what both nodes exceed and by the traffic lost and won; -1 for none.
+    """
+    at_source = state.deviation[source] - fixed.load[given]
+    at_target = state.deviation[target] + fixed.load[given]
+    floor_source = -math.inf if fixed.leaving[source] else -fixed.cap
+    floor_target = -math.inf if fixed.leaving[target] else -fixed.cap
+    best, best_value = -1, -math.inf
+    k = state.first[target]
+    for _ in range(LOOK_AT):
+        if k < 0:
+            break
+        load = fixed.load[k]
+        one, two = at_source + load, at_target - load
+        over = max(0.0, one - fixed.cap) + max(0.0, floor_source - one)
+        over += max(0.0, two - fixed.cap) + max(0.0, floor_target - two)
+        value = -price * over
+        if value > best_value and k != given and k != other:
+            value += gain_of(fixed, state, k, source) - gain_of(fixed, state, k, target)
+            if value > best_value and may_be(fixed, k, source):
+                best, best_value = k, value
+        k = state.after[k]
+    return best
+
+
+@helper
+def exchange(fixed, state, wanted, given, other, source, target, price):
+    """Append one key group of `target` going to `source`: the best one, or a random one."""
+    if draw(state.random, 3) > 0:
+        k = best_return(fixed, state, given, other, source, target, price)
+    else:
+        k = some_member(state, target)
+    if k in (-1, given, other):
+        return
+    at = wanted[0, 0] + 1
+    wanted[at, 0], wanted[at, 1] = k, source
+    wanted[0, 0] = at
+
+
+@helper
+def want(wanted, k, node):
+    """Append a move."""
+    at = wanted[0, 0] + 1
+    wanted[at, 0], wanted[at, 1] = k, node
+    wanted[0, 0] = at
+
+
+@helper
+def moved_member(state, node, but):
+    """Return a random key group of a node that is not at home; -1 where there is none."""
+    found, seen = -1, 0
+    k = state.first[node]
+    for _ in range(LOOK_AT):
+        if k < 0:
+            break
+        if k != but and state.moved_at[k] >= 0:
+            seen += 1
+            if draw(state.random, seen) == 0:
+                found = k
+        k = state.after[k]
+    return found
+
+
+@helper
+def chain(fixed, state, arcs, wanted):
+    """Let what arrived last push others on, from node to node along promising moves.
+
+    Middle nodes keep about their load and every link may win traffic: where every node is near the
+    cap and moves are few, such paths are what is worth them.
+    """
+    while wanted[0, 0] < len(wanted) - 1:
+        last = wanted[0, 0]
+        given, node = wanted[last, 0], wanted[last, 1]
+        if state.deviation[node] + fixed.load[given] <= fixed.cap and draw(state.random, 4) > 0:
+            return
+        k, target = -1, -1
+        if draw(state.random, 4) == 0:
+            k = moved_member(state, node, given)
+            if k >= 0:
+                target = fixed.home[k]
+        else:
+            begin, number = arcs.start[node], arcs.start[node + 1] - arcs.start[node]
+            for _ in range(3):
+                if number == 0 or k >= 0:
+                    break
+                chance = uniform(state.random)
+                at = begin + np.int64(number * chance * chance)
+                if state.place[arcs.task[at]] == node:
+                    k, target = arcs.task[at], arcs.node[at]
+        if k < 0:
+            return
+        for at in range(1, last + 1):
+            if wanted[at, 0] == k:
+                return
+        want(wanted, k, target)
+
+
+@helper
+def propose(fixed, state, arcs, wanted, price):
+    """Write down a proposal: ``wanted[0, 0]`` moves, key group and node each."""
+    wanted[0, 0] = 0
+    n, num_pairs = len(state.deviation), len(fixed.source)
+    kind = draw(state.random, 20)
+    if len(arcs.best) > 0 and draw(state.random, 2) == 0:
+        chance = uniform(state.random)
+        at = arcs.best[np.int64(len(arcs.best) * chance * chance)]
+        k, node = arcs.task[at], arcs.node[at]
+        source = state.place[k]
+        if source != node:
+            want(wanted, k, node)
+            if kind < 3:
+                exchange(fixed, state, wanted, k, -1, source, node, price)
+            elif kind < 17:
+                chain(fixed, state, arcs, wanted)
+        return
+    if kind < 12 and num_pairs > 0:
+        p = draw(state.random, num_pairs)
+        u, v = fixed.source[p], fixed.target[p]
+        if draw(state.random, 2) == 0:
+            u, v = v, u
+        source, target = state.place[u], state.place[v]
+        if source == target:
+            node = fixed.home[u] if draw(state.random, 2) == 0 else spread_node(state, True)
+            want(wanted, u, node)
+            if draw(state.random, 2) == 0:
+                want(wanted, v, node)
+        elif kind < 10:
+            want(wanted, u, target)
+            how = draw(state.random, 4)
+            if how == 0:
+                exchange(fixed, state, wanted, u, v, source, target, price)
+            elif how < 3:
+                chain(fixed, state, arcs, wanted)
+        else:
+            node = spread_node(state, True)
+            if source != node:
+                want(wanted, u, node)
+            if target != node:
+                want(wanted, v, node)
+            if source != node and draw(state.random, 2) == 0:
+                exchange(fixed, state, wanted, u, v, source, node, price)
+        return
+    if kind < 16 and state.num_moved[0] > 0:
+        k = state.moved[draw(state.random, state.num_moved[0])]
+        source = state.place[k]
+        node = fixed.home[k] if kind < 14 else spread_node(state, True)
+        if source != node:
+            want(wanted, k, node)
+            how = draw(state.random, 3)
+            if how == 0:
+                exchange(fixed, state, wanted, k, -1, source, node, price)
+            elif how == 1:
+                chain(fixed, state, arcs, wanted)
+        return
+    source, target = spread_node(state, False), spread_node(state, True)
+    if source == target:
+        target = draw(state.random, n)
+    k = some_member(state, source)
+    if k >= 0 and source != target:
+        want(wanted, k, target)
+        how = draw(state.random, 3)
+        if how == 0:
+            exchange(fixed, state, wanted, k, -1, source, target, price)
+        elif how == 1:
+            chain(fixed, state, arcs, wanted)
+
+
+@helper
+def returning(fixed, state, log, count):
+    """Return a moved key group to send home: mostly one from the node that got one back last."""
+    if count > 0 and draw(state.random, 4) > 0:
+        last = log[count - 1, 0]
+        node = state.place[last] if draw(state.random, 4) > 0 else log[draw(state.random, count), 1]
+        found = moved_member(state, node, last)
+        if found >= 0:
+            return found
+    return state.moved[draw(state.random, state.num_moved[0])]
+
+
+@helper
+def enter(fixed, place, deviation, room, spare, budget, guard, seed):
+    """Return the state of a placement."""
+    tasks, nodes = len(place), len(deviation)
+    state = JointState(
+        place.copy(),
+        deviation.copy(),
+        room.copy(),
+        spare.copy(),
+        np.full(nodes, -1, np.int64),
+        np.full(tasks, -1, np.int64),
+        np.full(tasks, -1, np.int64),
+        np.zeros(nodes, np.int64),
+        np.zeros(tasks, np.int64),
+        np.full(tasks, -1, np.int64),
+        np.zeros(1, np.int64),
+        guard,
+        np.zeros(5),
+        np.full(1, np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1), np.uint64),
+    )
+    for k in range(tasks):
+        link(state, k, place[k])
+        if pays(guard, k, place[k]) > 0:
+            note_move(state, k, True)
+    state.total[MOVES], state.total[COST] = budget[0], budget[1]
+    count_totals(fixed, state)
+    return state
+
+
+@kernel
+def anneal(
+    fixed,
+    place,
+    deviation,
+    room,
+    spare,
+    budget,
+    guard,
+    arcs,
+    seed,
+    best,
+    best_value,
+    steps,
+    part,
+    hot,
+    cold,
+    price,
+    for_left,
+):
+    """Anneal for some steps from a placement.
+
+    Parameters
+    ----------
+    fixed, place, deviation, room, spare, budget, guard
+        Problem and start.
+    arcs
+        Promising moves.
+    seed
+        Of the random choices.
+    best, best_value
+        (T,) best feasible placement so far and its value (-inf for none); both are kept.
+    steps, part
+        Number of steps, and (2,) what part of the whole cooling they are.
+    hot, cold
+        First and last temperature of the whole cooling, in units of the aim.
+    price
+        Of a unit of excess to begin with.
+    for_left
+        Whether the aim is to empty leaving nodes instead of collocation.
+
+    Returns
+    -------
+    tuple
+        Placement at the end, value of the best one, price and totals at the end.
+    """
+    state = enter(fixed, place, deviation, room, spare, budget, guard, seed)
+    total = state.total
+    wanted = np.zeros((12, 2), np.int64)
+    log = np.zeros((LONGEST, 2), np.int64)
+    least, most = 0.02 * price, 100.0 * price
+    inside = 0
+    temperature = hot
+    now = 0.0
+    for step in range(steps):
+        if step % EVERY == 0:
+            done = part[0] + (part[1] - part[0]) * step / steps
+            temperature = hot * (cold / hot) ** done
+            if step > 0:
+                if inside > 0.5 * EVERY:
+                    price = max(least, price * 0.93)
+                elif inside < 0.25 * EVERY:
+                    price = min(most, price * 1.08)
+            inside = 0
+            if step % RECOUNT == 0:
+                count_totals(fixed, state)
+            aim = -total[LEFT] if for_left else total[GAIN]
+            now = aim - price * total[EXCESS]
+        propose(fixed, state, arcs, wanted, price)
+        count, at, tries = 0, 1, 0
+        while True:
+            if at <= wanted[0, 0]:
+                k, node = wanted[at, 0], wanted[at, 1]
+                at += 1
+            elif total[MOVES] < 0.0 or total[COST] < 0.0:
+                tries += 1
+                if tries > 2 * LONGEST or count == LONGEST or state.num_moved[0] == 0:
+                    break
+                k = returning(fixed, state, log, count)
+                node = fixed.home[k]
+                mine = False
+                for other in range(count):
+                    mine = mine or log[other, 0] == k
+                if mine:
+                    continue
+            else:
+                break
+            if state.place[k] != node and may_be(fixed, k, node):
+                log[count, 0], log[count, 1] = k, state.place[k]
+                relocate(fixed, state, k, node)
+                count += 1
+        if count > 0:
+            aim = -total[LEFT] if for_left else total[GAIN]
+            new = aim - price * total[EXCESS]
+            broke = total[MOVES] < 0.0 or total[COST] < 0.0
+            if not broke and (
+                new >= now or uniform(state.random) < math.exp((new - now) / temperature)
+            ):
+                now = new
+                if total[EXCESS] <= NONE and aim > best_value + 1e-9 * abs(best_value):
+                    best_value = aim
+                    best[:] = state.place
+            else:
+                for back in range(count - 1, -1, -1):
+                    relocate(fixed, state, log[back, 0], log[back, 1])
+        if total[EXCESS] <= NONE:
+            inside += 1
+    return state.place, best_value, price, total

@@ -1,0 +1,279 @@
+"""`joint-milp`: collocated traffic under a load-distance cap and a budget of moves, exact.
+
+Madsen, Zhou, Cao 2016 call this model too expensive and build ALBIC instead; with it ALBIC has an
+optimum to be compared with.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
+from formulations.rebalancing.balance.reasons import none_within, not_emptied, still_there
+from formulations.rebalancing.bounds.collocation import collocation_bound
+from formulations.rebalancing.joint import search as joint_search
+from formulations.rebalancing.joint.instance import Prepared, prepare
+from formulations.rebalancing.joint.solve import Answer, JointSettings, solve_joint
+from formulations.rebalancing.joint.start import KERNELS, Effort, find
+from formulations.rebalancing.search import portfolio
+from optim.errors import SolverError
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Level, Termination
+from optim.util.progress import Progress
+
+if TYPE_CHECKING:
+    from formulations.rebalancing.joint.model import JointGoal
+    from formulations.rebalancing.joint.start import Known
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
+    from optim.rules.violation import Violation
+
+#: A small model more than the search solves: what it wins is no longer to be proven against.
+PROVING = (1_000, 14, 1e-3, 1_000)
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Collocate and balance an instance; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A task has no current node.
+    InvalidInput
+        The model would be too large.
+    SolverError
+        A solver's claim does not survive our own count.
+    """
+    request, compiled = request.warmed(portfolio.warm_up, joint_search.warm_up)
+    made = prepare(instance, request, "joint-milp")
+    if made.reasons:
+        return Outcome(
+            Termination.INFEASIBLE, reasons=tuple(made.reasons), notes=made.notes, rank=made.rank()
+        )
+    if not any(map(made.problem.is_feasible, made.starts)):
+        held = request.start()
+        made.starts += [] if held is None else [held.node.astype(np.int64)]
+    settings = settings_of(request)
+    drained: Answer | None = None
+    weighted = request.options["weighted"]
+    if made.problem.balance.has_leaving and made.drain == "first":
+        drained = _solve(made, settings, request, "left")
+        if drained.placement is not None:
+            made.starts.insert(0, drained.placement)
+            made.problem = made.problem.with_left(-drained.value)
+    answer = drained
+    if drained is None or (drained.placement is not None and not drained.interrupted):
+        answer = _solve(made, settings, request, "weighted" if weighted else "traffic")
+    assert answer is not None
+    outcome = _outcome(instance, made, answer, drained, request)
+    if made.drain != "first" and not weighted and not answer.interrupted:
+        _drain_last(made, settings, request, answer, outcome)
+    # what is not told here, the search before the solver too, counts as solving
+    outcome.times = {"compile": compiled, "build": outcome.times.get("build", 0.0)}
+    return outcome
+
+
+def settings_of(request: Request) -> JointSettings:
+    """Read what the request says on how to solve."""
+    options, limit = request.options, request.time_limit
+    return JointSettings(
+        solver=request.solver or METHOD.default_solver or "highs",
+        candidates=options["candidates"],
+        spread=int(options["spread"]),
+        weights=(float(options["w1"]), float(options["w2"])),
+        gap=request.gap,
+        deadline=None if limit is None else request.started + limit,
+        started=request.started,
+        seed=request.seed,
+        threads=request.threads,
+        offer=request.offer,
+    )
+
+
+def _solve(made: Prepared, settings: JointSettings, request: Request, goal: JointGoal) -> Answer:
+    """Search first, then branch and bound."""
+    left = goal == "left"
+
+    def told(value: float | None, bound: float | None) -> None:
+        if request.progress is not None and goal == "traffic":
+            request.progress(Progress(request.elapsed(), value, bound, "solve"))
+
+    effort = Effort(
+        kernels=(*KERNELS, PROVING), deadline=settings.deadline, started=request.started,
+        seed=request.seed, offer=request.offer,
+    )  # fmt: skip
+    known: Known = find(made.problem, made.starts, effort, for_left=left, told=told)
+    settings = replace(settings, goal=goal, told=told)
+    return solve_joint(made.problem, settings, known, made.starts)
+
+
+def _stays(instance: Instance, made: Prepared) -> tuple[Violation, ...]:
+    """Name what cannot be emptied, where that was asked for."""
+    hard = made.drain == "hard" and made.problem.balance.has_leaving
+    return tuple(still_there(instance, made.problem.balance)) if hard else ()
+
+
+def _outcome(
+    instance: Instance,
+    made: Prepared,
+    answer: Answer,
+    drained: Answer | None,
+    request: Request,
+) -> Outcome:
+    """Write down plan, bounds and what they are bounds of."""
+    problem, notes = made.problem, [*made.notes, *answer.notes]
+    everywhere = collocation_bound(made.problem)
+    within = min(answer.whole_bound, everywhere)
+    weights = None
+    if answer.weighted:
+        weights = (float(request.options["w1"]), float(request.options["w2"]))
+    if answer.placement is None:
+        infeasible = answer.termination == "infeasible" and not made.closest
+        if answer.termination == "error":
+            raise SolverError("; ".join(answer.notes) or "the solver failed")
+        if made.drain == "hard" and problem.balance.has_leaving:
+            notes.append(not_emptied(problem.balance))
+        elif infeasible:
+            notes.append(none_within(problem.balance))
+        why = Termination(answer.termination)
+        if why is Termination.INFEASIBLE and not infeasible:
+            why = Termination.ITERATION_LIMIT
+        return Outcome(
+            why, notes=notes, times=answer.times, solver=answer.solver,
+            warm_start_accepted=made.warm, rank=made.rank(weights),
+            reasons=_stays(instance, made) if infeasible else (),
+        )  # fmt: skip
+    value = problem.collocated(answer.placement)
+    conditions = made.conditions()
+    # what holds among all plans, whatever is asked of them by options
+    whole = max(value, everywhere if conditions else within)
+    if request.options["candidates"] == "pruned" and not answer.weighted:
+        conditions.append("over the candidate places")
+    bound = max(value, min(within, answer.bound if not answer.weighted else within))
+    if bound >= whole:
+        conditions = []
+    levels = _levels(answer, drained, value, whole, bool(conditions))
+    return Outcome(
+        Termination(answer.termination),
+        node=answer.placement,
+        claimed=value,
+        bound=bound if math.isfinite(bound) else None,
+        assumes=tuple(conditions),
+        levels=levels,
+        notes=notes,
+        warm_start_accepted=made.warm,
+        trace=answer.trace,
+        times=answer.times,
+        solver=answer.solver,
+        rank=made.rank(weights),
+    )
+
+
+def _levels(
+    answer: Answer,
+    drained: Answer | None,
+    value: float,
+    whole: float,
+    restricted: bool,
+) -> tuple[Level, ...]:
+    """List the levels in the order they were solved, the bound of the whole problem last."""
+    levels = []
+    if drained is not None and drained.placement is not None:
+        bound = -drained.bound if math.isfinite(drained.bound) else None
+        levels.append(
+            Level("load_on_leaving_nodes", "min", -drained.value + 0.0, bound, "resource")
+        )
+    if answer.weighted:
+        bound = answer.bound if math.isfinite(answer.bound) else None
+        levels.append(Level("weighted", "max", answer.value, bound))
+    if restricted:
+        levels.append(Level("imc_gain_unrestricted", "max", value, whole, "rate"))
+    return tuple(levels)
+
+
+def _drain_last(
+    made: Prepared,
+    settings: JointSettings,
+    request: Request,
+    answer: Answer,
+    outcome: Outcome,
+) -> None:
+    """Emptying does not come first: least load on leaving nodes of plans that collocate as much."""
+    if answer.placement is None or not made.problem.balance.has_leaving:
+        return
+    floor = answer.value - 1e-9 * max(1.0, answer.value)
+    made.starts.insert(0, answer.placement)
+    aimed = replace(settings, goal="left", min_traffic=floor)
+    last = solve_joint(made.problem, aimed, None, made.starts)
+    if last.placement is None or made.problem.collocated(last.placement) < floor:
+        return
+    if -last.value < made.problem.left(answer.placement) - 1e-9:
+        outcome.node = last.placement
+        outcome.claimed = made.problem.collocated(last.placement)
+    bound = -last.bound if math.isfinite(last.bound) else None
+    value = made.problem.left(np.asarray(outcome.node))
+    outcome.levels += (Level("load_on_leaving_nodes", "min", value, bound, "resource"),)
+
+
+METHOD = Method(
+    name="joint-milp",
+    family="rebalancing",
+    kind="exact",
+    objective="imc_gain",
+    run=run,
+    summary="Most collocated traffic within a load distance and a budget of migrations, proven",
+    source="the model that Madsen, Zhou, Cao 2016, section 4.3.2, call too expensive",
+    needs=("tasks", "nodes", "traffic", "current_placement"),
+    honours=BALANCE_MILP.honours,
+    options=(
+        Option(
+            "max_load_distance",
+            "float",
+            None,
+            "load distance aimed at, in units of the first resource; the least there is where "
+            "the budget does not allow it; the instance's own limit counts too",
+            minimum=0.0,
+            unit="resource",
+        ),
+        Option(
+            "candidates",
+            "str",
+            "all",
+            "all places, or (pruned) own home, partners' homes, and the emptiest nodes for key "
+            "groups of the fullest: smaller, its bound is restricted",
+            choices=("all", "pruned"),
+        ),
+        Option(
+            "spread", "int", 6, "how many of the fullest and emptiest nodes (candidates=pruned)",
+            minimum=1, maximum=100_000,
+        ),
+        Option(
+            "weighted", "bool", False, "w1·traffic − w2·load distance, not collocated traffic alone"
+        ),
+        Option(
+            "w1", "float", 1.0, "weight of traffic (weighted)", minimum=0.0,
+            unit="per_rate",
+        ),
+        Option(
+            "w2", "float", 1.0, "weight of load distance (weighted)", minimum=0.0,
+            unit="per_resource",
+        ),
+        Option(
+            "drain",
+            "str",
+            "first",
+            "leaving nodes are emptied first, as far as budget and cap allow, or (soft) after "
+            "collocation, or (hard) all that may go elsewhere must be off them",
+            choices=("first", "soft", "hard"),
+        ),
+    ),
+    solvers=("cbc", "highs", "scip", "cp-sat"),
+    default_solver="highs",
+    promises_feasibility=True,
+    takes_warm_start=True,
+    starts=("joint-search",),
+)  # fmt: skip

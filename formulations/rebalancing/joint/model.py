@@ -1,0 +1,242 @@
+"""The joint model: collocated traffic as a linear objective beside the rows of ALBIC's MILP.
+
+A key group with at most one partner needs no product: it moves alone (one column a node) or is
+somewhere together with its partner (one column a node for the pair, which moves both), and at most
+one of these is chosen. So the usual case, one-to-one pairs, has one row a key group instead of two
+a pair and node. A key group with several partners has a column a node, and each of its pairs is
+on a node only if it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from formulations.rebalancing.balance.cuts import add_touch_rows
+from formulations.rebalancing.balance.model import Placing, add_budget_rows, add_resource_rows
+from formulations.rule_rows import add_rule_rows
+from optim.solvers.linear_model import LinearModel
+
+if TYPE_CHECKING:
+    from formulations.rebalancing.joint.columns import Columns
+    from formulations.rebalancing.joint.problem import JointProblem
+    from formulations.rebalancing.problem import Bools, Floats, Ints
+    from formulations.rule_rows import RuleRows
+
+JointGoal = Literal["traffic", "left", "weighted"]
+
+
+@dataclass(frozen=True)
+class JointAim:
+    """What one solve maximises.
+
+    Attributes
+    ----------
+    goal
+        ``traffic``; ``left`` (minus the load on leaving nodes); ``weighted`` (w1·traffic − w2·d).
+    weights
+        (w1, w2), read for ``weighted`` only.
+    min_traffic
+        What an earlier level reached.
+    """
+
+    goal: JointGoal = "traffic"
+    weights: tuple[float, float] = (1.0, 0.0)
+    min_traffic: float = -np.inf
+
+
+@dataclass(frozen=True)
+class JointModel:
+    """A built model.
+
+    Attributes
+    ----------
+    problem, columns, model
+        What is modelled, and how.
+    placing
+        Columns that put a key group on another node than its home; a pair's may be there twice.
+    distance
+        Column of d, -1 where there is none.
+    rules
+        Rows and columns of the rules that count key groups on places.
+    """
+
+    problem: JointProblem
+    columns: Columns
+    model: LinearModel
+    placing: Placing
+    distance: int
+    rules: RuleRows
+
+    def read(self, x: Floats) -> Ints:
+        """Return the placement a solution vector stands for."""
+        placement = self.problem.balance.home.copy()
+        chosen = x[self.placing.column] > 0.5
+        placement[self.placing.task[chosen]] = self.placing.node[chosen]
+        return placement
+
+    def write(self, placement: Ints) -> Floats | None:
+        """Return the solution vector of a placement; ``None`` when a place of it is no column."""
+        problem, columns = self.problem, self.columns
+        x = np.zeros(self.model.num_variables)
+        u, v = problem.source[columns.pair], problem.target[columns.pair]
+        together = (placement[u] == columns.pair_node) & (placement[v] == columns.pair_node)
+        x[len(columns.task) :][: len(columns.pair)][together] = 1.0
+        single = problem.degree <= 1
+        covered = np.zeros(problem.balance.num_tasks, dtype=np.bool_)
+        covered[u[together]] = covered[v[together]] = True
+        covered &= single
+        alone = (placement[columns.task] == columns.node) & ~covered[columns.task]
+        x[: len(columns.task)][alone] = 1.0
+        if self.distance >= 0:
+            x[self.distance] = problem.balance.levels(placement).distance
+        self.rules.complete(x, placement)
+        return x if np.array_equal(self.read(x), placement) else None
+
+
+def build_joint(problem: JointProblem, columns: Columns, aim: JointAim | None = None) -> JointModel:
+    """Build the model over some columns; of the whole problem where these are all there are."""
+    aim = aim or JointAim()
+    balance = problem.balance
+    worth = problem.rate[columns.pair]
+    if aim.goal == "weighted":
+        worth = aim.weights[0] * worth
+    elif aim.goal == "left":
+        worth = np.zeros(len(worth))
+    model = LinearModel("joint", sense="max")
+    y = model.add_variables("y", len(columns.task), upper=1.0, integer=True)
+    w = model.add_variables("w", len(columns.pair), upper=1.0, integer=True, objective=worth)
+    placing = _placing(problem, columns, y.indices, w.indices)
+    _add_once(model, problem, columns, y.indices, w.indices)
+    _add_products(model, problem, columns, y.indices, w.indices)
+    add_budget_rows(model, balance, placing)
+    distance = _add_load_rows(model, problem, placing, aim)
+    add_resource_rows(model, balance, placing)
+    add_touch_rows(model, balance, placing, problem.cap)
+    _add_left(model, problem, placing, aim)
+    if np.isfinite(aim.min_traffic):
+        rows = np.zeros(len(w.indices), np.int64)
+        rate = problem.rate[columns.pair]
+        model.add_rows("traffic", aim.min_traffic, np.inf, rows, w.indices, rate, num_rows=1)
+    rules = add_rule_rows(model, balance.rules, placing.whereabouts(balance.home))
+    return JointModel(problem, columns, model, placing, distance, rules)
+
+
+def _placing(problem: JointProblem, columns: Columns, y: Ints, w: Ints) -> Placing:
+    """Return who goes where by which column."""
+    home, single = problem.balance.home, problem.degree <= 1
+    column, task, node = [y], [columns.task], [columns.node]
+    for end in (problem.source[columns.pair], problem.target[columns.pair]):
+        moves = single[end] & (home[end] != columns.pair_node)
+        column.append(w[moves])
+        task.append(end[moves])
+        node.append(columns.pair_node[moves])
+    return Placing(
+        np.concatenate(column), np.concatenate(task), np.concatenate(node), from_home=True
+    )
+
+
+def _add_once(
+    model: LinearModel, problem: JointProblem, columns: Columns, y: Ints, w: Ints
+) -> None:
+    """Every key group moves at most once, alone or with its partner; exactly once where it must."""
+    task, column = [columns.task], [y]
+    for end in (problem.source[columns.pair], problem.target[columns.pair]):
+        alone = problem.degree[end] <= 1
+        task.append(end[alone])
+        column.append(w[alone])
+    forced = problem.balance.must_move
+    model.add_rows(
+        "once", np.where(forced, 1.0, -np.inf), 1.0, np.concatenate(task),
+        np.concatenate(column), 1.0, num_rows=problem.balance.num_tasks,
+    )  # fmt: skip
+
+
+def _add_products(
+    model: LinearModel, problem: JointProblem, columns: Columns, y: Ints, w: Ints
+) -> None:
+    """A pair is on a node only if its key groups with several partners are there."""
+    balance = problem.balance
+    key = columns.task * balance.num_nodes + columns.node
+    order = np.argsort(key, kind="stable")
+    first = np.searchsorted(key[order], np.arange(balance.num_tasks) * balance.num_nodes)
+    first = np.append(first, len(key))
+    ends = (problem.source[columns.pair], problem.target[columns.pair])
+    for name, end in zip(("source", "target"), ends, strict=True):
+        many = problem.degree[end] > 1
+        at_home = many & (balance.home[end] == columns.pair_node)
+        away = np.flatnonzero(many & ~at_home)
+        wanted = end[away] * balance.num_nodes + columns.pair_node[away]
+        column = y[order[np.searchsorted(key[order], wanted)]] if len(away) else away
+        rows = np.arange(len(away))
+        model.add_rows(
+            f"{name}_there", -np.inf, 0.0, np.concatenate([rows, rows]),
+            np.concatenate([w[away], column]), np.repeat([1.0, -1.0], len(away)),
+            num_rows=len(away),
+        )  # fmt: skip
+        stay = np.flatnonzero(at_home)
+        counts = first[end[stay] + 1] - first[end[stay]]
+        rows = np.repeat(np.arange(len(stay)), counts)
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        cols = y[order[np.repeat(first[end[stay]], counts) + within]]
+        model.add_rows(
+            f"{name}_stays", -np.inf, 1.0, np.concatenate([np.arange(len(stay)), rows]),
+            np.concatenate([w[stay], cols]), 1.0, num_rows=len(stay),
+        )  # fmt: skip
+
+
+def _add_load_rows(
+    model: LinearModel, problem: JointProblem, placing: Placing, aim: JointAim
+) -> int:
+    """Every node within its share ± the cap, or ± d ≤ cap where d is weighted; return d's column.
+
+    Leaving nodes are bounded above only.
+    """
+    balance = problem.balance
+    cap = balance.most_distance
+    moved, home = balance.load[placing.task], balance.home[placing.task]
+    rows = np.concatenate([placing.node, home])
+    cols = np.concatenate([placing.column, placing.column])
+    values = np.concatenate([moved, -moved])
+    room = balance.share - balance.base_load
+    n = balance.num_nodes
+    if aim.goal != "weighted":
+        if np.isfinite(cap):
+            lower = np.where(balance.leaving, -np.inf, room - cap)
+            model.add_rows("load", lower, room + cap, rows, cols, values, num_rows=n)
+        return -1
+    roof = float(balance.load.sum() + balance.base_load.max() + balance.share.max())
+    d = model.add_variables("d", 1, upper=min(cap, roof), objective=-aim.weights[1]).start
+    nodes = np.arange(n)
+    all_rows, all_cols = np.concatenate([rows, nodes]), np.concatenate([cols, np.full(n, d)])
+    above = np.concatenate([values, np.full(n, -1.0)])
+    model.add_rows("load_above", -np.inf, room, all_rows, all_cols, above, num_rows=n)
+    below = np.concatenate([values, np.ones(n)])
+    lower = np.where(balance.leaving, -np.inf, room)
+    model.add_rows("load_below", lower, np.inf, all_rows, all_cols, below, num_rows=n)
+    return d
+
+
+def _add_left(model: LinearModel, problem: JointProblem, placing: Placing, aim: JointAim) -> None:
+    """Count the load on leaving nodes: as the objective, or capped."""
+    balance = problem.balance
+    if not balance.has_leaving:
+        return
+    change = _sign(balance.leaving, placing, balance.home) * balance.load[placing.task]
+    now = float(balance.load[balance.leaving[balance.home]].sum())
+    if aim.goal == "left":
+        # a pair's column may be listed twice: add up first, setting would keep the last
+        cost = np.bincount(placing.column, -change, model.num_variables)
+        model.set_objective(np.arange(len(cost)), cost, offset=-now)
+    if np.isfinite(problem.max_left):
+        rows = np.zeros(len(change), np.int64)
+        room = problem.most_left - now
+        model.add_rows("left", -np.inf, room, rows, placing.column, change, num_rows=1)
+
+
+def _sign(leaving: Bools, placing: Placing, home: Ints) -> Floats:
+    """Return +1 for a move onto a leaving node, −1 for one off it."""
+    on, off = leaving[placing.node], leaving[home[placing.task]]
+    return on.astype(np.float64) - off.astype(np.float64)

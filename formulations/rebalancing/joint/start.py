@@ -1,0 +1,355 @@
+"""Good placements before branch and bound over the whole: annealing, then small models.
+
+Order: the relaxation says which moves are worth trying; annealing along them gives a plan at once;
+models over the best columns improve it. With a time limit this goes on, rounds and models growing.
+
+Dense traffic (most pairs have a key group with several partners) is another case. Where a few
+strong pairs stand out, all this is done on them (`joint_backbone`), with a short annealing on all
+pairs after each. Where none do, the relaxation is loose, so its columns mislead, and the small
+models take minutes to find less than annealing finds in a tenth of a second (measured: 400 key
+groups, 2,100 pairs). There all the work goes into annealing along the moves to partners, and the
+relaxation only bounds.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.rebalancing.bounds.collocation import collocation_bound
+from formulations.rebalancing.joint.backbone import backbone_of
+from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
+from formulations.rebalancing.joint.model import JointAim
+from formulations.rebalancing.joint.relax import arcs_of, relax, solve_kernel
+from formulations.rebalancing.joint.search import partner_arcs, search_joint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formulations.rebalancing.joint.model import JointModel
+    from formulations.rebalancing.joint.problem import JointProblem
+    from formulations.rebalancing.joint.relax import Relaxed
+    from formulations.rebalancing.joint.state import Arcs
+    from formulations.rebalancing.problem import Ints
+
+#: Relaxations beyond this many places (and pairs × nodes) take longer than they help.
+LP_PLACES = 400_000
+
+#: Up to so many the relaxation of the whole comes at once; beyond, that of a pruned model first.
+SMALL_PLACES, MAX_PLACES = 30_000, 40_000_000
+
+#: Key groups of so many of the fullest nodes are offered so many of the emptiest ones.
+SPREAD = 4
+
+#: (columns at least, columns for each one in the LP's solution, relative gap, nodes) of the models.
+KERNELS = ((600, 8, 0.05, 20), (1_000, 14, 0.01, 50))
+
+#: Rounds of annealing where there are no small models beside it.
+PLAIN_ROUNDS = 3
+
+#: Steps on the strong pairs alone for each one on all pairs, which takes several times as long.
+POLISHING = 8
+
+#: Longest single model while the clock runs, or a quarter of what is left: Ctrl-C is heard only
+#: between two.
+LONGEST = 10.0
+
+#: Share of a pair's gain below which two values are the same.
+SAME = 1e-9
+
+
+@dataclass
+class Known:
+    """What is known of a problem so far.
+
+    Attributes
+    ----------
+    placement, value
+        Best feasible placement, and its collocated traffic (or minus the load left).
+    bound
+        Proven upper bound of the whole problem.
+    infeasible
+        Whether the relaxation of the whole problem has no solution.
+    built, relaxed
+        The last relaxation, and the model behind it.
+    interrupted
+        Whether Ctrl-C ended it.
+    trace
+        (seconds, value, bound).
+    steps, anneals, kernels
+        Proposals and calls of the annealing; small models solved.
+    """
+
+    placement: Ints | None = None
+    value: float = -math.inf
+    bound: float = math.inf
+    infeasible: bool = False
+    built: JointModel | None = None
+    relaxed: Relaxed | None = None
+    interrupted: bool = False
+    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+    steps: int = 0
+    anneals: int = 0
+    kernels: int = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the value meets the bound."""
+        return self.value >= self.bound - SAME * max(1.0, abs(self.bound))
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to do.
+
+    Attributes
+    ----------
+    rounds, first
+        Rounds of annealing, at least `PLAIN_ROUNDS` without small models; steps of the first.
+    kernels
+        Small models, as `KERNELS`.
+    relaxing
+        Whether relaxations are solved at all; without, pairs by their traffic say what is worth
+        trying, there are no small models, and counting bounds.
+    deadline
+        ``time.perf_counter()`` value up to which to go on; ``None`` for none.
+    started
+        The same, from which the trace counts.
+    seed
+        Of the random choices.
+    offer
+        Given each better placement.
+    """
+
+    rounds: int = 1
+    first: int = 30_000
+    kernels: tuple[tuple[int, int, float, int], ...] = KERNELS
+    relaxing: bool = True
+    deadline: float | None = None
+    started: float = 0.0
+    seed: int = 0
+    offer: Callable[[Any], None] | None = None
+
+    def left(self) -> float | None:
+        """Seconds left, never negative; ``None`` without a deadline."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.perf_counter())
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline is not None and time.perf_counter() >= self.deadline
+
+
+def find(
+    problem: JointProblem,
+    starts: list[Ints],
+    effort: Effort,
+    *,
+    for_left: bool = False,
+    go_on: bool = False,
+    told: Callable[[float | None, float | None], None] | None = None,
+) -> Known:
+    """Find a good placement and a bound of the whole problem.
+
+    Parameters
+    ----------
+    problem
+        What to place.
+    starts
+        Placements within budgets and allowed sets, whatever their loads.
+    effort
+        How much to do.
+    for_left
+        Empty leaving nodes instead of collocating.
+    go_on
+        Whether to use all the time there is.
+    told
+        Called with value and bound at every change.
+    """
+    finding = _Finding(problem, starts, effort, for_left, told)
+    try:
+        finding.go(go_on)
+    except KeyboardInterrupt:
+        finding.known.interrupted = True
+    return finding.known
+
+
+class _Finding:
+    """One search, with the arguments of `find`, and what is known so far."""
+
+    def __init__(
+        self,
+        problem: JointProblem,
+        starts: list[Ints],
+        effort: Effort,
+        for_left: bool,
+        told: Callable[[float | None, float | None], None] | None,
+    ) -> None:
+        self.problem, self.starts, self.for_left, self.told = problem, starts, for_left, told
+        self.backbone = backbone_of(problem)
+        #: What models are built of, and annealing mostly works on.
+        self.core = self.backbone.problem
+        #: Whether there is annealing only, beside what bounds.
+        self.plain = self.core.is_dense or not effort.relaxing
+        if self.plain:
+            effort = replace(effort, rounds=max(effort.rounds, PLAIN_ROUNDS), kernels=())
+        self.effort = effort
+        self.known = Known(bound=-0.0 if for_left else collocation_bound(problem))
+
+    def go(self, go_on: bool) -> None:
+        """Search and bound; with `go_on`, until the time is up."""
+        known, effort, core = self.known, self.effort, self.core
+        for start in self.starts:
+            self.take(start)
+        size = (core.balance.num_tasks + core.num_pairs) * core.balance.num_nodes
+        if self.plain:
+            self.search(0)
+        elif size > SMALL_PLACES and not known.closed:
+            self.relax_promising()
+            self.search(1)
+        bounding = effort.relaxing and size <= LP_PLACES
+        if bounding and not (known.closed or known.interrupted or effort.over):
+            self.relax_whole()
+        if known.closed or known.infeasible or known.interrupted:
+            return
+        if not self.plain:
+            self.search(len(effort.kernels))
+        if go_on:
+            self.go_on()
+
+    def relax_whole(self) -> None:
+        """Solve the relaxation over all places, which bounds."""
+        known = self.known
+        columns = columns_of(self.core, all_places(self.core.balance))
+        built = self.backbone.build(columns, self.aim())
+        relaxed = relax(built, self.effort.left())
+        if relaxed is None:
+            return
+        if relaxed.bound == -math.inf:
+            known.infeasible = known.placement is None
+            return
+        known.built, known.relaxed = built, relaxed
+        known.bound = max(known.value, min(known.bound, relaxed.bound))
+        self.note()
+
+    def relax_promising(self) -> None:
+        """Solve the relaxation over the places worth trying, which does not bound."""
+        core = self.core
+        places = core.balance.num_tasks * core.balance.num_nodes
+        if places > MAX_PLACES or core.num_pairs > LP_PLACES:
+            return
+        columns = columns_of(core, pruned_places(core, SPREAD, tuple(self.starts)))
+        if len(columns) > LP_PLACES:
+            return
+        built = self.backbone.build(columns, self.aim())
+        relaxed = relax(built, self.effort.left())
+        if relaxed is not None and relaxed.bound > -math.inf:
+            self.known.built, self.known.relaxed = built, relaxed
+
+    def aim(self) -> JointAim:
+        """Return what the models maximise."""
+        return JointAim("left" if self.for_left else "traffic")
+
+    def search(self, kernels: int) -> None:
+        """Anneal along promising moves, then solve the small models not solved yet."""
+        known, effort, arcs = self.known, self.effort, self.arcs()
+        if known.kernels == 0:
+            self.anneal(arcs)
+        for least, times, gap, nodes in effort.kernels[known.kernels : kernels]:
+            if known.closed or effort.over or known.interrupted or known.relaxed is None:
+                return
+            known.kernels += 1
+            self.solve_small(self.small(least, times), gap, nodes)
+            self.anneal(arcs)
+
+    def go_on(self) -> None:
+        """Use the time that is left: longer annealing and larger models in turn."""
+        known, effort = self.known, self.effort
+        arcs, size, number = self.arcs(), 1_500, 0
+        while effort.deadline is not None:
+            if effort.over or known.closed or known.interrupted:
+                return
+            number += 1
+            if known.relaxed is not None and not self.plain:
+                self.solve_small(size, 1e-3, 1_000)
+                size = min(2 * size, len(known.relaxed.order))
+            self.anneal(arcs, 2 ** min(number, 6))
+
+    def arcs(self) -> Arcs:
+        """Return the moves that annealing prefers."""
+        known = self.known
+        if known.built is None or known.relaxed is None or self.plain:
+            return partner_arcs(self.core)
+        return arcs_of(known.built, known.relaxed, self.small(*KERNELS[0][:2]))
+
+    def small(self, least: int, times: int) -> int:
+        """Return how many columns a small model keeps."""
+        assert self.known.relaxed is not None
+        return max(least, times * int((self.known.relaxed.worth > 0.5).sum()))
+
+    def solve_small(self, size: int, gap: float, nodes: int) -> None:
+        """Solve the model over the most promising columns."""
+        built, relaxed, left = self.known.built, self.known.relaxed, self.effort.left()
+        assert built is not None
+        assert relaxed is not None
+        limit = None if left is None else min(left, max(LONGEST, 0.25 * left))
+        found = solve_kernel(built, relaxed.order, size, gap=gap, nodes=nodes, time_limit=limit)
+        if found is not None:
+            self.take(found)
+
+    def anneal(self, arcs: Arcs, times: int = 1) -> None:
+        """Anneal from the best placement known and from the starts, on strong pairs first."""
+        rounds, first = self.effort.rounds, self.effort.first * times
+        if self.backbone.is_whole:
+            self.anneal_on(self.problem, arcs, rounds, first)
+            return
+        self.anneal_on(self.core, arcs, rounds, first)
+        if not (self.for_left or self.known.interrupted):
+            self.anneal_on(self.problem, arcs, 1, max(1, first // POLISHING))
+
+    def anneal_on(self, problem: JointProblem, arcs: Arcs, rounds: int, first: int) -> None:
+        """Anneal on all pairs, or on the strong ones."""
+        known, effort = self.known, self.effort
+        best = [] if known.placement is None else [known.placement]
+        found = search_joint(
+            problem,
+            (*best, *self.starts),
+            effort.seed * 1024 + known.anneals,
+            target=known.bound if problem is self.problem else math.inf,
+            rounds=rounds,
+            first=first,
+            deadline=effort.deadline,
+            for_left=self.for_left,
+            arcs=arcs,
+        )
+        known.steps += found.steps
+        known.anneals += 1
+        known.interrupted |= found.interrupted
+        if found.placement is not None:
+            self.take(found.placement)
+
+    def take(self, placement: Ints) -> None:
+        """Keep a placement that is feasible and better."""
+        problem, known = self.problem, self.known
+        if not problem.is_feasible(placement):
+            return
+        value = -problem.left(placement) if self.for_left else problem.collocated(placement)
+        if known.placement is None or value > known.value:
+            known.placement, known.value = np.asarray(placement, np.int64).copy(), value
+            # a start may use the referee's whole tolerance, which the models do not
+            known.bound = max(known.bound, value)
+            if self.effort.offer is not None:
+                self.effort.offer(known.placement)
+            self.note()
+
+    def note(self) -> None:
+        """Enter value and bound into the trace, and tell them."""
+        known = self.known
+        value = None if known.placement is None else known.value
+        known.trace.append((time.perf_counter() - self.effort.started, value, known.bound))
+        if self.told is not None:
+            self.told(value, known.bound)

@@ -1,0 +1,340 @@
+"""Rebalancing on plain arrays: what the exact models, the searches and the bounds all read.
+
+A *placement* is an int array (T,) of node indices. The budgets count tasks that leave their home
+for a node without a copy of their state.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from optim.figures.load import LOAD_DISTANCE
+from optim.moves.place_rules import no_rules
+from optim.moves.room import LARGE_SUMS, placing_slack
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.moves.place_rules import PlaceRules
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+#: Two load distances closer than this, relative to the mean load, are the same number computed
+#: in another order.
+SAME = 1e-11
+
+
+def writable(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array, copied if read-only: a kernel is compiled for each kind of array."""
+    return array if array.flags.writeable and array.flags.c_contiguous else array.copy()
+
+
+class Levels(NamedTuple):
+    """The lexicographic objective of a placement, first level first.
+
+    Attributes
+    ----------
+    distance
+        Load distance, points of the balanced resource; minimised.
+    left
+        Load left on leaving nodes, same unit; minimised.
+    over, under
+        Greatest load above and below the share of a node; their sum is minimised last, which is
+        the paper's max d_u + d_l.
+    """
+
+    distance: float
+    left: float
+    over: float
+    under: float
+
+    @property
+    def tightened(self) -> float:
+        """d_u + d_l of the paper: how far both sides lie within the load distance."""
+        return 2.0 * self.distance - self.over - self.under
+
+
+@dataclass(frozen=True, eq=False)
+class BalanceProblem:
+    """Key groups on nodes, and what a rebalancing may do to them.
+
+    Attributes
+    ----------
+    load, cost
+        (T,) load of the balanced resource and migration cost of each key group.
+    home
+        (T,) current node.
+    weight
+        (N,) capacity weight of each node: its share of the total load is proportional to it.
+    leaving
+        (N,) marked for removal; these have no share in the mean.
+    background
+        (N,) load of the balanced resource that is there whatever is placed.
+    max_moves, max_cost
+        Budgets; ``None`` for none.
+    max_distance
+        Greatest load distance allowed; ``None`` for any.
+    usage, headroom, floor
+        (T, E), (N, E), (N, E): load of every resource that binds somewhere, the most of it that
+        may be placed on a node (``inf`` where free), and the least (0 where none), what may be used
+        of the referee's tolerance included. The balanced resource is among them where a capacity is
+        given for it.
+    restricted, allowed_indptr, allowed_nodes
+        Key groups that may not go everywhere, and for each of them the nodes it may be on, as
+        compressed rows.
+    into_leaving
+        Whether key groups of staying nodes may move onto leaving ones (the paper's literal model).
+    counted
+        Rules that count key groups on places, if any.
+    """
+
+    load: Floats
+    cost: Floats
+    home: Ints
+    weight: Floats
+    leaving: Bools
+    background: Floats
+    max_moves: int | None = None
+    max_cost: float | None = None
+    max_distance: float | None = None
+    usage: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    headroom: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    floor: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    restricted: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    allowed_indptr: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    allowed_nodes: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    into_leaving: bool = False
+    counted: PlaceRules | None = None
+
+    # -- sizes and shares ------------------------------------------------------------------------
+
+    @property
+    def num_tasks(self) -> int:
+        """T."""
+        return len(self.load)
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return len(self.weight)
+
+    @property
+    def num_resources(self) -> int:
+        """E, resources with a binding capacity or least load."""
+        return self.usage.shape[1]
+
+    @cached_property
+    def mean(self) -> float:
+        """Load per unit of weight if the staying nodes carried everything."""
+        total = float(self.load.sum() + self.background.sum())
+        return total / float(self.weight[~self.leaving].sum())
+
+    @cached_property
+    def optimal_gap(self) -> float:
+        """Within this of a bound a load distance is optimal."""
+        difference = LOAD_DISTANCE.gap_to_difference(LOAD_DISTANCE.optimal_gap, self.mean)
+        return max(difference, self.same)
+
+    @cached_property
+    def rules(self) -> PlaceRules:
+        """Rules that count key groups on places."""
+        return no_rules(self.home, self.num_nodes) if self.counted is None else self.counted
+
+    @cached_property
+    def most_cost(self) -> float:
+        """Cost of migrations allowed, with the tolerance that may be used; ``inf`` for any."""
+        if self.max_cost is None:
+            return math.inf
+        return self.max_cost + float(placing_slack(self.max_cost, self.cost.sum()))
+
+    @cached_property
+    def most_distance(self) -> float:
+        """Load distance allowed, with the tolerance that may be used; ``inf`` for any."""
+        return math.inf if self.max_distance is None else self.within(self.max_distance)
+
+    def within(self, distance: float) -> float:
+        """Return a bound on the load distance with the tolerance that may be used."""
+        total = self.load.sum() + self.background.sum()
+        return distance + LARGE_SUMS * float(placing_slack(distance, total))
+
+    @cached_property
+    def has_copy(self) -> Bools:
+        """(T,) key groups that may move somewhere without migrating."""
+        return np.diff(self.rules.copies_indptr) > 0
+
+    @cached_property
+    def most_moved(self) -> int | None:
+        """Key groups that may leave home at most by the budget of moves; ``None`` for any."""
+        if self.max_moves is None:
+            return None
+        return self.max_moves + int(self.has_copy.sum())
+
+    @cached_property
+    def least_cost(self) -> Floats:
+        """(T,) what leaving home costs at least: nothing where there is a copy."""
+        return np.where(self.has_copy, 0.0, self.cost)
+
+    @cached_property
+    def share(self) -> Floats:
+        """(N,) weight × mean, also for leaving nodes: their load is judged against it."""
+        return self.weight * self.mean
+
+    @cached_property
+    def base_load(self) -> Floats:
+        """(N,) load of the balanced resource now, background included."""
+        return self.background + np.bincount(self.home, self.load, self.num_nodes)
+
+    @cached_property
+    def base_usage(self) -> Floats:
+        """(N, E) placed load of the binding resources now."""
+        return self.node_usage(self.home)
+
+    @cached_property
+    def staying(self) -> Ints:
+        """Indices of the nodes that stay (the paper's A)."""
+        return np.flatnonzero(~self.leaving)
+
+    @cached_property
+    def has_leaving(self) -> bool:
+        """Whether any node is marked for removal."""
+        return bool(self.leaving.any())
+
+    @cached_property
+    def row_of(self) -> Ints:
+        """(T,) row of each key group in the compressed `allowed_nodes`, −1 when unrestricted."""
+        rows = np.full(self.num_tasks, -1, dtype=np.int64)
+        rows[self.restricted] = np.arange(len(self.restricted))
+        return rows
+
+    @cached_property
+    def must_move(self) -> Bools:
+        """(T,) key groups that may not stay where they are."""
+        result = np.zeros(self.num_tasks, dtype=np.bool_)
+        result[self.restricted] = ~self._rows_hold(self.home[self.restricted])
+        return result
+
+    def _rows_hold(self, nodes: Ints) -> Bools:
+        """For each restricted key group, whether its allowed set holds the given node."""
+        counts = np.diff(self.allowed_indptr)
+        hits = self.allowed_nodes == np.repeat(nodes, counts)
+        row = np.repeat(np.arange(len(self.restricted)), counts)
+        return np.bincount(row[hits], minlength=len(self.restricted)) > 0
+
+    def _nodes_of_row(self, row: int) -> Ints:
+        return self.allowed_nodes[self.allowed_indptr[row] : self.allowed_indptr[row + 1]]
+
+    def may_be(self, task: int, node: int) -> bool:
+        """Whether a key group may be on a node, its current one included."""
+        if node == self.home[task]:
+            return not bool(self.must_move[task])
+        if self.leaving[node] and not (self.into_leaving or self.leaving[self.home[task]]):
+            return False
+        row = int(self.row_of[task])
+        return row < 0 or node in self._nodes_of_row(row)
+
+    def may_be_rows(self, tasks: Ints) -> Bools:
+        """(len(tasks), N) where each of these key groups may be, its current node included."""
+        from_leaving = self.leaving[self.home[tasks]]
+        mask = ~self.leaving[None, :] | (from_leaving | self.into_leaving)[:, None]
+        mask[np.arange(len(tasks)), self.home[tasks]] = True
+        rows = self.row_of[tasks]
+        for place in np.flatnonzero(rows >= 0).tolist():
+            inside = np.zeros(self.num_nodes, dtype=np.bool_)
+            inside[self._nodes_of_row(int(rows[place]))] = True
+            mask[place] &= inside
+        return mask
+
+    # -- judging a placement ---------------------------------------------------------------------
+
+    def node_load(self, placement: Ints) -> Floats:
+        """(N,) load of the balanced resource, background included."""
+        return self.background + np.bincount(placement, self.load, self.num_nodes)
+
+    def node_usage(self, placement: Ints) -> Floats:
+        """(N, E) placed load of the binding resources."""
+        columns = [
+            np.bincount(placement, self.usage[:, e], self.num_nodes)
+            for e in range(self.num_resources)
+        ]
+        return np.column_stack(columns) if columns else np.zeros((self.num_nodes, 0))
+
+    def levels(self, placement: Ints) -> Levels:
+        """Return load distance, load left on leaving nodes and both sides of a placement."""
+        deviation = self.node_load(placement) - self.share
+        over = max(0.0, float(deviation.max()))
+        under = max(0.0, float(-deviation[self.staying].min()))
+        left = float(self.load[self.leaving[placement]].sum()) if self.has_leaving else 0.0
+        return Levels(max(over, under), left, over, under)
+
+    def moves(self, placement: Ints) -> int:
+        """Count the key groups that migrate."""
+        return int(np.count_nonzero(self.rules.migrates(placement)))
+
+    def moving_cost(self, placement: Ints) -> float:
+        """Sum of the costs of the key groups that migrate."""
+        return float(self.cost[self.rules.migrates(placement)].sum())
+
+    def is_feasible(self, placement: Ints) -> bool:
+        """Whether a placement keeps every limit."""
+        return (
+            self._within_budgets(placement)
+            and self.is_within_capacities(placement)
+            and self._on_allowed_nodes(placement)
+            and self.levels(placement).distance <= self.most_distance
+            and self.rules.are_kept(placement)
+        )
+
+    def _within_budgets(self, placement: Ints) -> bool:
+        if self.max_moves is not None and self.moves(placement) > self.max_moves:
+            return False
+        return self.max_cost is None or self.moving_cost(placement) <= self.most_cost
+
+    def is_within_capacities(self, placement: Ints) -> bool:
+        """Whether a placement keeps every capacity and, on staying nodes, every least load."""
+        used = self.node_usage(placement)
+        filled = used[self.staying] >= self.floor[self.staying]
+        return bool((used <= self.headroom).all() and filled.all())
+
+    def _on_allowed_nodes(self, placement: Ints) -> bool:
+        if not self._rows_hold(placement[self.restricted]).all():
+            return False
+        if self.into_leaving or not self.has_leaving:
+            return True
+        entered = self.leaving[placement] & ~self.leaving[self.home]
+        return not bool(entered.any())
+
+    @cached_property
+    def same(self) -> float:
+        """Differences of load below this are rounding."""
+        return SAME * max(1.0, abs(self.mean), float(np.abs(self.base_load).max(initial=0.0)))
+
+    def is_better(self, one: Levels, other: Levels, drain_first: bool = False) -> bool:
+        """Whether `one` comes lexicographically before `other`."""
+        return lexicographically_less(
+            ordered(one, drain_first), ordered(other, drain_first), self.same
+        )
+
+
+def ordered(levels: Levels, drain_first: bool) -> tuple[float, float, float]:
+    """Return the three levels in the order in which they are minimised."""
+    sides = levels.over + levels.under
+    if drain_first:
+        return levels.left, levels.distance, sides
+    return levels.distance, levels.left, sides
+
+
+def lexicographically_less(
+    one: tuple[float, ...], other: tuple[float, ...], tolerance: float
+) -> bool:
+    """Compare level by level; differences up to `tolerance` are none."""
+    for a, b in zip(one, other, strict=True):
+        if abs(a - b) > tolerance:
+            return a < b
+    return False

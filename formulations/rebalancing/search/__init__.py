@@ -1,0 +1,1 @@
+"""Compiled searches for a small load distance."""

@@ -1,0 +1,123 @@
+"""Large neighbourhoods: the worst node and a few others are rearranged exactly, by a small MILP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from formulations.rule_rows import Whereabouts, add_rule_rows
+from optim.solvers.inprocess import solve_small_milp
+from optim.solvers.linear_model import LinearModel
+
+if TYPE_CHECKING:
+    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
+
+#: Nodes rearranged together, key groups that may change place, and seconds for each MILP.
+NODES, FREE, SECONDS = 4, 120, 0.5
+
+
+class Part(NamedTuple):
+    """What one MILP decides: some nodes and those of their key groups that may change place."""
+
+    nodes: Ints
+    tasks: Ints
+
+
+def rearrange(
+    problem: BalanceProblem,
+    placement: Ints,
+    target: float,
+    rng: np.random.Generator,
+    seconds: float = SECONDS,
+) -> Ints | None:
+    """Return a placement in which the worst node and some others lie nearer; ``None`` if not found.
+
+    Parameters
+    ----------
+    problem, placement
+        What is rebalanced, and a feasible placement.
+    target
+        A proven lower bound of the load distance.
+    rng
+        Draws the other nodes and, on nodes with many key groups, which of them may change place.
+    seconds
+        Limit of the MILP.
+    """
+    deviation = problem.node_load(placement) - problem.share
+    breach = np.where(problem.leaving, np.maximum(deviation, 0.0), np.abs(deviation))
+    part = _choose(problem, placement, deviation, breach, rng)
+    if len(part.tasks) == 0 or len(part.nodes) < 2:
+        return None
+    now = float(breach[part.nodes].max())
+    built, place = _build(problem, placement, part, min(target, now), now)
+    answer = solve_small_milp(built, seconds)
+    if answer.x is None or answer.objective is None or answer.objective >= now * (1.0 - 1e-9):
+        return None
+    chosen = np.argmax(answer.x[place].reshape(len(part.tasks), len(part.nodes)), axis=1)
+    result = placement.copy()
+    result[part.tasks] = part.nodes[chosen]
+    return result if problem.is_feasible(result) else None
+
+
+def _choose(
+    problem: BalanceProblem, placement: Ints, deviation: Floats, breach: Floats,
+    rng: np.random.Generator,
+) -> Part:  # fmt: skip
+    """Take the worst node, one far off on the other side, and random ones."""
+    worst = int(breach.argmax())
+    n = problem.num_nodes
+    other = np.argsort(deviation * np.sign(deviation[worst]))[: max(2, n // 4)]
+    drawn = [worst, int(rng.choice(other)), *rng.permutation(n)[:NODES].tolist()]
+    nodes = np.array(list(dict.fromkeys(drawn))[:NODES], dtype=np.int64)
+    tasks = np.flatnonzero(np.isin(placement, nodes))
+    if len(tasks) > FREE:
+        tasks = np.sort(rng.choice(tasks, FREE, replace=False))
+    return Part(nodes, tasks)
+
+
+def _build(
+    problem: BalanceProblem, placement: Ints, part: Part, least: float, now: float
+) -> tuple[LinearModel, Ints]:
+    """Minimise the greatest breach among the nodes of a part; return the model and its binaries."""
+    nodes, tasks = part
+    t, s = len(tasks), len(nodes)
+    model = LinearModel("rearrange")
+    may = problem.may_be_rows(tasks)[:, nodes].astype(np.float64)
+    x = model.add_variables("x", (t, s), upper=may, integer=True)
+    d = model.add_variables("d", 1, lower=least, upper=now, objective=1.0)
+    row, column = np.repeat(np.arange(t), s), np.tile(np.arange(s), t)
+    binaries = x.indices.ravel()
+    model.add_rows("once", 1.0, 1.0, row, binaries, 1.0, num_rows=t)
+    away = problem.rules.pays(np.repeat(tasks, s), np.tile(nodes, t)).astype(np.float64)
+    others = np.ones(problem.num_tasks, dtype=np.bool_)
+    others[tasks] = False
+    moved = others & problem.rules.migrates(placement)
+    zeros = np.zeros(t * s, dtype=np.int64)
+    if problem.max_moves is not None:
+        left = problem.max_moves - int(moved.sum())
+        model.add_rows("moves", -np.inf, float(left), zeros, binaries, away, num_rows=1)
+    if problem.max_cost is not None:
+        left_cost = problem.most_cost - float(problem.cost[moved].sum())
+        price = away * np.repeat(problem.cost[tasks], s)
+        model.add_rows("cost", -np.inf, left_cost, zeros, binaries, price, num_rows=1)
+    held = placement[others]
+    fixed = problem.background + np.bincount(held, problem.load[others], problem.num_nodes)
+    room = (problem.share - fixed)[nodes]
+    load = np.repeat(problem.load[tasks], s)
+    rows, cols = np.concatenate([column, np.arange(s)]), np.concatenate([binaries, [d.start] * s])
+    model.add_rows("above", -np.inf, room, rows, cols, np.append(load, [-1.0] * s), num_rows=s)
+    floor = np.where(problem.leaving[nodes], -np.inf, room)
+    model.add_rows("below", floor, np.inf, rows, cols, np.append(load, [1.0] * s), num_rows=s)
+    for e in range(problem.num_resources):
+        used = np.bincount(held, problem.usage[others, e], problem.num_nodes)[nodes]
+        roof = problem.headroom[nodes, e] - used
+        least_use = np.where(problem.floor[nodes, e] > 0, problem.floor[nodes, e] - used, -np.inf)
+        least_use = np.where(problem.leaving[nodes], -np.inf, least_use)
+        usage = np.repeat(problem.usage[tasks, e], s)
+        model.add_rows(f"use_{e}", least_use, roof, column, binaries, usage, num_rows=s)
+    if problem.rules.restrict:
+        ones, base = np.ones(t * s), np.where(others, placement, -1)
+        where = Whereabouts(np.repeat(tasks, s), np.tile(nodes, t), binaries, ones, base)
+        add_rule_rows(model, problem.rules, where)
+    return model, binaries

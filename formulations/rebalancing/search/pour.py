@@ -1,0 +1,279 @@
+"""Compiled search for large problems: pour from high to low nodes, then mend what is left.
+
+Both work towards a goal, a load distance to stay within, and spend each migration once: nodes are
+brought within the goal one after the other instead of lowering all step by step.
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+import numpy as np
+
+from formulations.rebalancing.search.allowed_places import may_be
+from formulations.rebalancing.search.sorted_lists import go_back, line_up, transfer
+from formulations.rebalancing.search.state import (
+    COST,
+    MOVES,
+    NOBODY,
+    away,
+    breach_of,
+    fits,
+    next_random,
+    worst,
+)
+from optim.util.compiled import helper, kernel
+
+#: Exchanges in a row that may mend one node, and key groups to look at in a window of loads.
+STEPS, WINDOW = 8, 6
+
+
+@kernel
+def set_to(fixed, state, placement):
+    """Go back to a placement."""
+    go_back(fixed, state, placement)
+
+
+@kernel
+def pour(fixed, begin, state, goal, rounds):
+    """Move the largest key groups from the highest nodes to the lowest, in rounds.
+
+    In a round the highest giver is paired with the lowest taker, the second with the second, and so
+    on. Return whether another round may find something to move.
+    """
+    n = len(state.deviation)
+    height = np.empty(n)
+    for _ in range(rounds):
+        above = 2.0 * (np.abs(state.deviation).max() + abs(goal)) + 1.0  # all staying nodes
+        for i in range(n):
+            height[i] = state.deviation[i]
+            if fixed.leaving[i] and state.size[i] > 0:
+                height[i] += above
+        order = np.argsort(height)
+        givers, takers = 0, 0
+        while givers < n and height[order[n - 1 - givers]] > goal:
+            givers += 1
+        lowest = np.empty(n, np.int64)
+        for at in range(n):
+            if not fixed.leaving[order[at]] and height[order[at]] < 0.0:
+                lowest[takers] = order[at]
+                takers += 1
+        if takers == 0 or givers == 0:
+            return False
+        made = 0
+        pairs, more = min(givers, takers), max(givers, takers)
+        if 4 * pairs < more:  # a few nodes against many: they take part several times a round
+            pairs = more
+        for pair in range(pairs):
+            if state.budget[MOVES] < 1.0 or state.budget[COST] <= 0.0:
+                return False
+            i = order[n - 1 - pair % givers]
+            j = lowest[pair % takers]
+            made += give(fixed, begin, state, i, j, goal)
+        if made == 0:
+            return False
+    return True
+
+
+@helper
+def give(fixed, begin, state, i, j, goal):
+    """Move the best key group of i to j that leaves neither beyond the goal; return how many."""
+    most = goal - state.deviation[j]
+    if not fixed.leaving[i]:
+        most = min(most, state.deviation[i] + goal)
+    if most <= 0.0:
+        return 0
+    best, best_worth, largest = NOBODY, 0.0, 0.0
+    for k in range(begin[i + 1] - 1, begin[i] - 1, -1):  # what came from elsewhere stays
+        if state.place[k] != i:
+            continue
+        largest = max(largest, fixed.load[k])
+        if fixed.load[k] > most or not may_be(fixed, k, j):
+            continue
+        if fixed.cost[k] > state.budget[COST]:
+            continue
+        worth = fixed.load[k]
+        if fixed.has_cost:
+            worth /= 0.05 * fixed.typical_cost + fixed.cost[k]
+        if worth > best_worth and fits(fixed, state, i, j, k, NOBODY):
+            best, best_worth = k, worth
+            if not fixed.has_cost:
+                break
+    if best == NOBODY:
+        return 0
+    s = fixed.load[best]
+    done = state.deviation[j] + s >= -goal or (
+        not fixed.leaving[i] and state.deviation[i] - s <= goal
+    )
+    if s < 0.5 * largest and not done and not fixed.has_cost:
+        return 0
+    transfer(fixed, state, best, j)
+    return 1
+
+
+@kernel
+def by_height(state):
+    """Return the nodes from the lowest deviation to the highest."""
+    return np.argsort(state.deviation)
+
+
+@kernel
+def mend_some(fixed, begin, state, goal, order, partners, patience, buffer_size, first, work):
+    """Bring nodes above the goal within it, the farthest first, by moves and swaps with others.
+
+    Parameters
+    ----------
+    fixed, begin, state
+        The problem, where each node's key groups begin, and the state.
+    goal
+        Load distance to stay within.
+    order
+        Nodes from the lowest to the highest at the start of this pass.
+    partners
+        Nodes to look at for an exchange, as many again at random, and more where none was found.
+    patience
+        Nodes that may stay above the goal before the rest of the pass is left out.
+    buffer_size
+        Key groups of a node that are looked at.
+    first, work
+        Where in the order to go on, and after how many nodes above the goal to return.
+
+    Returns
+    -------
+    tuple
+        Nodes above the goal met, those mended, and where to go on: N at the end of the pass.
+    """
+    n = len(state.deviation)
+    one, two = np.empty(buffer_size, np.int64), np.empty(buffer_size, np.int64)
+    hot, mended, at = 0, 0, first
+    while at < n and hot < work and hot - mended <= patience:
+        side = at % 2  # from the highest down and from the lowest up in turn
+        i = order[n - 1 - at // 2] if side == 0 else order[at // 2]
+        at += 1
+        over = state.deviation[i] > 0.0
+        if over != (side == 0) or breach_of(fixed, i, state.deviation[i]) <= goal:
+            continue
+        hot += 1
+        for _ in range(STEPS):
+            if not mend_node(fixed, begin, state, i, goal, order, partners, hot, one, two):
+                break
+            if breach_of(fixed, i, state.deviation[i]) <= goal:
+                mended += 1
+                break
+    return hot, mended, at
+
+
+@helper
+def mend_node(fixed, begin, state, i, goal, order, partners, turn, one, two):
+    """Make the best exchange of node i with some partners; return whether there was one."""
+    n = len(order)
+    over = state.deviation[i] > 0.0
+    count_i = line_up(fixed, begin, state, i, one, turn)
+    best_score, best_k, best_l, best_j = 1e300, NOBODY, NOBODY, -1
+    # in large problems not all look at the same few partners, whose key groups would run out
+    rank = (turn * 7) % (4 * partners) if n > 20 * partners else turn % 3
+    for attempt in range(3 * partners):
+        if attempt >= 2 * partners and best_j >= 0:
+            break
+        if attempt < partners:
+            at = (rank + attempt) % n
+            j = order[at] if over else order[n - 1 - at]
+        else:
+            j = order[next_random(state, n)]
+        if j == i or (over and fixed.leaving[j] and not fixed.into_leaving):
+            continue
+        dev_j = state.deviation[j]
+        if (over and dev_j >= goal) or (not over and dev_j <= -goal and not fixed.leaving[j]):
+            continue  # no room on that side
+        count_j = line_up(fixed, begin, state, j, two, turn)
+        if over:
+            score, k, other = exchange(
+                fixed, state, i, j, True, goal, one, count_i, two, count_j, best_score
+            )
+        else:
+            score, k, other = exchange(
+                fixed, state, j, i, False, goal, two, count_j, one, count_i, best_score
+            )
+        if score < best_score:
+            best_score, best_k, best_l, best_j = score, k, other, j
+    if best_j < 0:
+        return False
+    giver, taker = (i, best_j) if over else (best_j, i)
+    transfer(fixed, state, best_k, taker)
+    if best_l != NOBODY:
+        transfer(fixed, state, best_l, giver)
+    return True
+
+
+@helper
+def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, limit):
+    """Return the best score below `limit` of a giving k to b and taking l back, and both.
+
+    Both lists are sorted, so the l that keep the shift of load within what is wanted are a window
+    that only rises with k.
+    """
+    dev_a, dev_b = state.deviation[a], state.deviation[b]
+    now_a, now_b = breach_of(fixed, a, dev_a), breach_of(fixed, b, dev_b)
+    if hot_gives:
+        least = dev_a - goal
+        most = max(goal, now_b) - dev_b if dev_b <= goal else goal - dev_b
+        if not fixed.leaving[a]:
+            most = min(most, dev_a + goal)
+    else:
+        least = -goal - dev_b
+        most = goal - dev_b
+        if not fixed.leaving[a]:
+            most = min(most, dev_a + max(goal, now_a))
+    best_k, best_l = NOBODY, NOBODY
+    if most <= 0.0 or count_a == 0:
+        return limit, best_k, best_l
+    far = least > 2.0 * fixed.load[one[count_a - 1]]
+    low = 0
+    for p in range(count_a):
+        k = one[p]
+        load_k = fixed.load[k]
+        while low < count_b and load_k - fixed.load[two[low]] > most:
+            low += 1
+        if not may_be(fixed, k, b):
+            continue
+        change_k = away(fixed, k, b) - away(fixed, k, a)
+        for q in range(-1, 0 if far else WINDOW):
+            if q < 0:
+                other, shift = NOBODY, load_k
+                if shift > most:
+                    continue
+            else:
+                if low + q >= count_b:
+                    break
+                other = two[low + q]
+                shift = load_k - fixed.load[other]
+                if shift <= 0.0 or (q > 0 and shift < least):
+                    break
+            after_a = breach_of(fixed, a, dev_a - shift)
+            after_b = breach_of(fixed, b, dev_b + shift)
+            change, cost = change_k, change_k * fixed.cost[k]
+            if other != NOBODY:
+                change_l = away(fixed, other, a) - away(fixed, other, b)
+                change += change_l
+                cost += change_l * fixed.cost[other]
+            if change > 0 and change > state.budget[MOVES]:
+                continue
+            if cost > 0.0 and cost > state.budget[COST]:
+                continue
+            effort = cost / fixed.typical_cost if fixed.has_cost else float(change)
+            gain = max(now_a - goal, 0.0) - max(after_a - goal, 0.0)
+            gain += max(now_b - goal, 0.0) - max(after_b - goal, 0.0)
+            score = -gain / (0.25 + max(0.0, effort)) + 0.05 * max(after_a, after_b)
+            if score >= limit or gain <= 0.0:
+                continue
+            if other != NOBODY and not may_be(fixed, other, a):
+                continue
+            if not fits(fixed, state, a, b, k, other):
+                continue
+            limit, best_k, best_l = score, k, other
+    return limit, best_k, best_l
+
+
+@kernel
+def reached(fixed, state):
+    """Return the load distance of the state."""
+    return worst(fixed, state)

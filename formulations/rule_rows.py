@@ -1,0 +1,184 @@
+"""Rows of the rules that count tasks on places, for any linear model that says where tasks are.
+
+A model tells by `Whereabouts` how x[t, n], "task t is on node n", is made of its columns:
+
+    x[t, n] = (1 if base[t] == n else 0) + Σ value·column over the entries of (t, n)
+
+so a model with one column a task and node has entries of 1 and a base of -1, and one with columns
+for moves only has the home as its base, and each move in two entries: +1 where it goes, -1 at home.
+
+`add_rule_rows(model, rules, where)` then adds rows for sets (apart, together, spread; over nodes or
+racks) and for the inflow of nodes, and returns what a start must set beside its own columns
+(`RuleRows.complete`). Budgets are the model's own: what it counts as a migration must leave out the
+moves onto copies, `rules.pays(task, node)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from optim.format.tables import APART, TOGETHER
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.format.tables import Floats
+    from optim.moves.place_rules import PlaceRules
+    from optim.solvers.linear_model import LinearModel, VariableBlock
+
+    Ints = NDArray[np.int64]
+
+
+class Whereabouts(NamedTuple):
+    """Where tasks are, in columns of a linear model.
+
+    Attributes
+    ----------
+    task, node, column, value
+        (M,) entries of x[task, node]; those of one place and column add up.
+    base
+        (T,) node on which a task is where no column says otherwise; -1 for none.
+    """
+
+    task: Ints
+    node: Ints
+    column: Ints
+    value: Floats
+    base: Ints
+
+
+@dataclass
+class RuleRows:
+    """What was added: the columns that say which places a set uses.
+
+    Attributes
+    ----------
+    spread
+        Set, and its block of one column a place.
+    """
+
+    rules: PlaceRules
+    spread: list[tuple[int, VariableBlock]] = field(default_factory=list)
+
+    def complete(self, x: Floats, placement: Ints) -> None:
+        """Set the added columns of a solution vector as a placement wants them."""
+        for i, block in self.spread:
+            used = np.zeros(len(block.indices))
+            used[self.rules.place[i, placement[self.rules.tasks_of(i)]]] = 1.0
+            x[block.indices] = used
+
+
+def add_rule_rows(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> RuleRows:
+    """Add the rows of sets and inflow; none where there are no such rules.
+
+    Parameters
+    ----------
+    model
+        The rows are added to it, and one binary for each place of a set to be spread.
+    rules, where
+        What binds, and how the model says where tasks are.
+    """
+    made = RuleRows(rules)
+    if rules.bounds_inflow:
+        _add_inflow(model, rules, where)
+    if rules.num_sets:
+        entries = _ByTask(where, len(rules.home))
+        for i in range(rules.num_sets):
+            kind = rules.rule[i]
+            if kind == APART:
+                _add_apart(model, rules, entries, i)
+            elif kind == TOGETHER:
+                _add_together(model, rules, entries, i)
+            else:
+                made.spread.append((i, _add_spread(model, rules, entries, i)))
+    return made
+
+
+class _ByTask:
+    """The entries of some tasks, found without looking at all."""
+
+    def __init__(self, where: Whereabouts, num_tasks: int) -> None:
+        self.where = where
+        self._order = np.argsort(where.task, kind="stable")
+        counts = np.bincount(where.task, minlength=num_tasks)
+        self._start = np.concatenate([[0], np.cumsum(counts)])
+
+    def of(self, tasks: Ints) -> tuple[Ints, Ints]:
+        """Return the entries of some tasks, and for each its task's position among these."""
+        counts = self._start[tasks + 1] - self._start[tasks]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        entries = self._order[np.repeat(self._start[tasks], counts) + within]
+        return entries, np.repeat(np.arange(len(tasks)), counts)
+
+    def counts_at(self, place: Ints, tasks: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+        """Return place, column and value of Σ over tasks of x at each place, and the constants."""
+        entries, _ = self.of(tasks)
+        base = self.where.base[tasks]
+        constant = np.bincount(place[base[base >= 0]], minlength=int(place.max()) + 1)
+        rows = place[self.where.node[entries]]
+        return rows, self.where.column[entries], self.where.value[entries], constant.astype(float)
+
+
+def _add_inflow(model: LinearModel, rules: PlaceRules, where: Whereabouts) -> None:
+    """Σ x[t, n] ≤ most_in[n] over the tasks that migrate where they come to n."""
+    bound = np.flatnonzero(rules.most_in < len(rules.home))
+    number = np.full(len(rules.most_in), -1, np.int64)
+    number[bound] = np.arange(len(bound))
+    based = np.flatnonzero(where.base >= 0)
+    paying = based[rules.pays(based, where.base[based])]
+    constant = np.bincount(where.base[paying], minlength=len(rules.most_in))
+    kept = rules.pays(where.task, where.node) & (number[where.node] >= 0)
+    model.add_rows(
+        "max_inflow", -np.inf, (rules.most_in - constant)[bound].astype(float),
+        number[where.node[kept]], where.column[kept], where.value[kept], num_rows=len(bound),
+    )  # fmt: skip
+
+
+def _add_apart(model: LinearModel, rules: PlaceRules, entries: _ByTask, i: int) -> None:
+    """At most `limit` members on each place."""
+    rows, columns, values, constant = entries.counts_at(rules.place[i], rules.tasks_of(i))
+    room = float(rules.limit[i]) - constant
+    model.add_rows(f"apart_{i}", -np.inf, room, rows, columns, values, num_rows=len(room))
+
+
+def _add_together(model: LinearModel, rules: PlaceRules, entries: _ByTask, i: int) -> None:
+    """Every member is on the place of the next one."""
+    tasks, place = rules.tasks_of(i), rules.place[i]
+    links, width = len(tasks) - 1, int(place.max()) + 1
+    if links < 1:
+        return
+    found, at = entries.of(tasks)
+    where, base = entries.where, entries.where.base[tasks]
+    spot, based = place[where.node[found]], np.flatnonzero(base >= 0)
+    right = np.zeros((links, width))
+    rows, columns, values = [], [], []
+    for sign, shift, inside in ((1.0, 0, at < links), (-1.0, 1, at > 0)):
+        rows.append((at[inside] - shift) * width + spot[inside])
+        columns.append(where.column[found[inside]])
+        values.append(sign * where.value[found[inside]])
+        some = based[(based >= shift) & (based < links + shift)]
+        np.add.at(right, (some - shift, place[base[some]]), -sign)
+    model.add_rows(
+        f"together_{i}", right.ravel(), right.ravel(), np.concatenate(rows),
+        np.concatenate(columns), np.concatenate(values), num_rows=links * width,
+    )  # fmt: skip
+
+
+def _add_spread(model: LinearModel, rules: PlaceRules, entries: _ByTask, i: int) -> VariableBlock:
+    """At least `limit` places are used; a place is used only where a member is."""
+    rows, columns, values, constant = entries.counts_at(rules.place[i], rules.tasks_of(i))
+    width = len(constant)
+    used = model.add_variables(f"used_{i}", width, upper=1.0, integer=True)
+    every = np.arange(width)
+    model.add_rows(
+        f"used_if_there_{i}", -np.inf, constant, np.concatenate([every, rows]),
+        np.concatenate([used.indices, columns]), np.concatenate([np.ones(width), -values]),
+        num_rows=width,
+    )  # fmt: skip
+    zeros = np.zeros(width, np.int64)
+    least = float(rules.limit[i])
+    model.add_rows(f"spread_{i}", least, np.inf, zeros, used.indices, 1.0, num_rows=1)
+    return used

@@ -1,0 +1,1 @@
+"""Storm's scheduling problem (Aniello et al. 2013), exactly."""

@@ -1,0 +1,300 @@
+"""``storm-milp``: the placement of Storm's executors with least traffic between nodes, proven.
+
+Executors go to workers, workers to nodes (Aniello et al. 2013, section 3.2.2): exactly min(W, E)
+workers a topology, none of them empty or shared, at most S of them on a node of S slots, nodes
+within their capacity. Traffic between nodes comes first, of the plans that are best so far the one
+with least traffic between slots is taken (section 3.2.1).
+
+By default all vectors of counts of interchangeable executors that a node may hold are listed, and
+chosen from by column generation (`formulations.storm.patterns`); neither equal executors, nor equal
+nodes, nor workers can be exchanged for each other there. Where there are too many of these, or
+slots have capacities, the linearised form (`formulations.storm.model`) bounds what it finds.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.storm.jobs import missing_slots, storm_jobs
+from formulations.storm.starts import Start, feasible_start
+from formulations.task_allocation.common import why_nothing_fits
+from optim.errors import Problem, UnsuitableMethod
+from optim.figures.measures import imc_gain_of
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Level, Termination
+from optim.util.progress import ProgressRecorder
+
+if TYPE_CHECKING:
+    from formulations.patterns.problem import Counts
+    from formulations.storm.jobs import StormJobs
+    from formulations.storm.patterns.problem import StormProblem
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
+
+FORMS = ("auto", "patterns", "workers")
+
+_AT_ONCE = 50_000
+"""Patterns up to which the first plan is there as soon as a heuristic's would be."""
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Solve by patterns where they can be listed, else by the linearised form.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A component is in no topology, though there are some; a task may go to leaving nodes only,
+        whose slots do not count; or no form takes the instance.
+    """
+    _check_places(instance)
+    request, compiling = request.warmed(warm_up)
+    jobs = storm_jobs(instance, METHOD.name)
+    reasons = missing_slots(instance, jobs)
+    if reasons:
+        return Outcome(Termination.INFEASIBLE, reasons=reasons)
+    from formulations.storm.patterns.problem import make_problem
+
+    problem = make_problem(instance, jobs)
+    why = _why_not_patterns(instance, jobs, problem, request)
+    long = why is not None or problem.num_states > _AT_ONCE
+    start = feasible_start(instance, jobs, request, heuristics=long)
+    if why is None:
+        outcome = _by_patterns(instance, jobs, problem, request, start)
+    else:
+        outcome = _by_workers(instance, jobs, request, start)
+        if request.options["form"] == "auto":
+            outcome.notes.insert(0, f"linearised form: {why}")
+    outcome.times["compile"] = compiling
+    if request.warm_start is not None and (start is None or not start.given):
+        outcome.warm_start_accepted = False
+        outcome.notes.append("the warm start breaks a rule and was not used")
+    return outcome
+
+
+def _check_places(instance: Instance) -> None:
+    bound = np.flatnonzero(~instance.has_open_node)
+    if len(bound):
+        task = instance.tasks.ids[int(bound[0])]
+        reason = f"needs a staying node for every task, and {task} may go to none"
+        remedy = "add one to its allowed nodes, or take the mark off a node it may use"
+        raise UnsuitableMethod(Problem(METHOD.name, None, reason, remedy))
+
+
+def warm_up() -> float:
+    """Compile the kernels, or load them from the cache; return the seconds it took."""
+    from formulations.patterns import cover, warm
+    from formulations.storm.patterns import split
+
+    began = time.perf_counter()
+    warm.warm_up()
+    split.warm_up()
+    cover.warm_up()
+    return time.perf_counter() - began
+
+
+def _why_not_patterns(
+    instance: Instance, jobs: StormJobs, problem: StormProblem, request: Request
+) -> str | None:
+    """Say why patterns cannot be listed; ``None`` when they can.
+
+    Raises
+    ------
+    UnsuitableMethod
+        They were asked for.
+    """
+    from formulations.storm.patterns.rows import MAX_TOPOLOGIES
+
+    form, most = request.options["form"], request.options["most_patterns"]
+    why = None
+    if form == "workers":
+        return "asked for"
+    if problem.num_states > most:
+        why = f"{problem.num_states:,} patterns are more than the {most:,} of option most_patterns"
+    elif len(problem.exact_jobs) > MAX_TOPOLOGIES:
+        why = f"{len(problem.exact_jobs)} topologies with workers are more than {MAX_TOPOLOGIES}"
+    elif np.isfinite(instance.nodes.slot_capacity[jobs.slots > 0]).any():
+        why = "slots have capacities"
+    if why is not None and form == "patterns":
+        raise UnsuitableMethod(Problem("--option form", form, why, "take form=workers or auto"))
+    return why
+
+
+def _by_patterns(
+    instance: Instance,
+    jobs: StormJobs,
+    problem: StormProblem,
+    request: Request,
+    start: Start | None,
+) -> Outcome:
+    from formulations.patterns.clock import Clock
+    from formulations.patterns.close import OPTIMAL, Standing
+    from formulations.patterns.deal import counts_of
+    from formulations.patterns.integer import Backend
+    from formulations.storm.patterns.place import place
+    from formulations.storm.patterns.slots import best_workers, spread_workers
+    from formulations.storm.patterns.solve import solve_nodes
+
+    inner, total = problem.inner, instance.total_traffic
+    recorder = ProgressRecorder("min", request.progress, request.started)
+    deadline = None if request.time_limit is None else request.started + request.time_limit
+    clock = Clock(deadline, recorder, -inner.scale, total)
+    gap = max(OPTIMAL, request.gap or 0.0)
+    standing = Standing(inner, clock, gap=gap, whole=total / inner.scale)
+    backend = Backend(request.solver or "highs", request.seed, request.threads)
+
+    def found(counts: Counts) -> None:
+        workers = spread_workers(problem, counts)
+        node, slot = place(instance, jobs, problem, counts, workers, quick=True)
+        request.offer(node.astype(np.int32), slot.astype(np.int32))
+
+    standing.found = found
+    starts = [] if start is None else [start.node.astype(np.int32)]
+    counts = [counts_of(problem.groups, problem.classes, n, instance.num_nodes) for n in starts]
+    built = request.elapsed()
+    parts, interrupted = [], False
+    try:
+        parts = solve_nodes(problem, standing, counts, backend)
+    except KeyboardInterrupt:
+        interrupted = True
+    recorder.finish()
+    outcome = Outcome(standing.ended(interrupted=interrupted))
+    if outcome.termination is Termination.INFEASIBLE:
+        return _infeasible(instance, built, standing.solver)
+    outcome.trace, outcome.times = recorder.trace, {"build": built}
+    outcome.solver = standing.solver
+    if outcome.termination is Termination.ITERATION_LIMIT:
+        outcome.notes.append("more patterns may be in an optimal placement than can be looked at")
+    if request.warm_start is not None:
+        outcome.warm_start_accepted = start is not None
+    slot_bound = None
+    if standing.counts is not None:
+        proven = outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
+        if request.options["second_level"] and proven:
+            dealt = best_workers(problem, parts, standing.counts, request)
+            workers, chosen, slot_bound = dealt.workers, dealt.counts, dealt.bound
+            outcome.notes += [f"traffic between slots: {dealt.note}"] if dealt.note else []
+        else:
+            chosen = standing.counts
+            workers = spread_workers(problem, chosen)
+        outcome.node, outcome.slot = place(instance, jobs, problem, chosen, workers)
+    elif start is not None:
+        outcome.node, outcome.slot = start.node, start.slot
+    _tell_levels(
+        instance,
+        outcome,
+        standing.bound * inner.scale,
+        None if slot_bound is None else slot_bound * inner.scale,
+    )
+    return outcome
+
+
+def _by_workers(
+    instance: Instance, jobs: StormJobs, request: Request, start: Start | None
+) -> Outcome:
+    from formulations.storm.direct import solve_direct
+
+    given = None if start is None else (start.node, start.slot)
+    answer = solve_direct(instance, jobs, request, given)
+    if answer.termination == "infeasible" and answer.node is None:
+        return _infeasible(instance, answer.build_seconds, answer.solver)
+    outcome = Outcome(
+        Termination(answer.termination),
+        answer.node,
+        answer.slot,
+        notes=answer.notes,
+        trace=answer.trace,
+        times={"build": answer.build_seconds},
+        solver=answer.solver,
+        warm_start_accepted=answer.start_accepted if request.warm_start is not None else None,
+    )
+    _tell_levels(instance, outcome, answer.bound, answer.slot_bound)
+    return outcome
+
+
+def _infeasible(instance: Instance, built: float, solver: str | None = None) -> Outcome:
+    return Outcome(
+        Termination.INFEASIBLE,
+        reasons=why_nothing_fits(instance),
+        times={"build": built},
+        solver=solver,
+    )
+
+
+def _tell_levels(
+    instance: Instance, outcome: Outcome, gain_bound: float | None, slot_bound: float | None
+) -> None:
+    """Turn bounds on traffic that stays together into bounds on traffic between."""
+    from formulations.storm.direct import slot_gain
+
+    total = instance.total_traffic
+    between = slots = None
+    if outcome.node is not None:
+        between = max(0.0, total - imc_gain_of(instance, outcome.node.astype(np.int32)))
+        slots = max(0.0, total - slot_gain(instance, outcome.node, outcome.slot))
+        outcome.claimed = between
+    if gain_bound is not None and np.isfinite(gain_bound):
+        outcome.bound = max(0.0, total - gain_bound)
+        if between is not None:
+            outcome.bound = _not_above(outcome.bound, between, total)
+    least = None if slot_bound is None else max(0.0, total - slot_bound)
+    if least is not None and slots is not None:
+        least = _not_above(least, slots, total)
+    outcome.levels = (
+        Level("internode_traffic", "min", between, outcome.bound, "rate"),
+        Level("interslot_traffic", "min", slots, least, "rate"),
+    )
+
+
+def _not_above(bound: float, value: float, total: float) -> float:
+    """Return a bound that rounding (sums as large as `total`) put above the value, at the value."""
+    return value if value < bound <= value + 1e-8 * total else bound
+
+
+_OPTIONS: tuple[Any, ...] = (
+    Option(
+        "form",
+        "str",
+        "auto",
+        "patterns of counts by column generation, or the linearised form (workers)",
+        choices=FORMS,
+    ),
+    Option("second_level", "bool", True, "lower the traffic between slots, too"),
+    Option(
+        "most_patterns",
+        "int",
+        4_000_000,
+        "vectors of counts that are listed at most; beyond, the linearised form is taken",
+        minimum=1,
+    ),
+    Option(
+        "most_products",
+        "int",
+        2_000_000,
+        "the linearised form is refused when pairs × nodes exceed this",
+        minimum=1,
+    ),
+)
+
+METHOD = Method(
+    name="storm-milp",
+    family="storm",
+    kind="exact",
+    objective="internode_traffic",
+    run=run,
+    summary="Least traffic between nodes, then between slots, worker counts exact; proven",
+    source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2.2",
+    needs=("tasks", "nodes"),
+    honours=frozenset(
+        {"capacity", "min_load", "allowed", "leaving", "slots", "max_tasks_per_slot"}
+    ),
+    options=_OPTIONS,
+    solvers=("highs", "scip", "cbc", "cp-sat"),
+    default_solver="highs",
+    promises_feasibility=True,
+    takes_warm_start=True,
+    starts=("storm-online", "storm-offline", "storm-even"),
+    empties_leaving=True,
+)

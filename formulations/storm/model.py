@@ -1,0 +1,287 @@
+"""The linearised form of Storm's problem, for what the patterns cannot list: a judge with a bound.
+
+A worker is a slot of a node, which is allocation A1 followed by A2. On the first level nodes alone
+matter: executor t is on node n (x_tn), topology i has w_in workers there,
+
+    x_tn ≤ w_in ≤ Σ_t x_tn,   Σ_n w_in = min(W_i, E_i),   Σ_i w_in ≤ S_n
+
+(where the file gives no W_i, from 1 to E_i), and products of x count what stays on a node. On the
+second level (and on both, where slots have a capacity) executor t is in slot s of node n (y_tns),
+which runs topology i (v_ins).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.storm.jobs import alike_in_slots
+from formulations.task_allocation.model import build
+from optim.moves.room import slot_room
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.storm.jobs import StormJobs
+    from formulations.task_allocation.model import AllocationModel
+    from optim.format.instance import Instance
+
+    Integers = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerModel:
+    """The model and its columns.
+
+    Attributes
+    ----------
+    placement
+        Executors on nodes, and products: the first columns.
+    workers
+        (P, N) columns of w.
+    slot_task, slot_place
+        Executor and place (an index into `places`) of each y; empty without slots.
+    y, v
+        Columns of y; (P, places) columns of v.
+    z, z_u, z_v
+        Columns of the products in slots, and the columns of y that each is a product of.
+    places
+        (places, 2) node and slot.
+    """
+
+    placement: AllocationModel
+    workers: Integers
+    slot_task: Integers
+    slot_place: Integers
+    y: Integers
+    v: Integers
+    z: Integers
+    z_u: Integers
+    z_v: Integers
+    places: Integers
+
+    def read(self, x: Floats, num_tasks: int) -> tuple[Any, Any]:
+        """Read (T,) node indices and, where there are slots, (T,) slots off a solution."""
+        node = self.placement.place(x, num_tasks)
+        if not len(self.y):
+            return node, None
+        slot = np.full(num_tasks, -1, dtype=np.int64)
+        chosen = np.flatnonzero(x[self.y] > 0.5)
+        slot[self.slot_task[chosen]] = self.places[self.slot_place[chosen], 1]
+        return node, slot
+
+    def read_workers(self, x: Floats) -> Integers:
+        """(P, N) workers."""
+        return np.round(x[self.workers]).astype(np.int64)
+
+    def write(self, job: Integers, node: Integers, slot: Integers) -> Floats:
+        """Write (T,) node and slot indices as a full column vector; slots are used in order."""
+        x = np.zeros(self.placement.model.num_variables)
+        first = self.placement.vector(node.astype(np.int32))
+        x[: len(first)] = first
+        used = np.unique(np.column_stack([job, node, slot]), axis=0)
+        np.add.at(x, self.workers[used[:, 0], used[:, 1]], 1.0)
+        if len(self.y):
+            at = self.places[self.slot_place]
+            x[self.y] = (node[self.slot_task] == at[:, 0]) & (slot[self.slot_task] == at[:, 1])
+            number = {(int(n), int(s)): i for i, (n, s) in enumerate(self.places)}
+            for p, n, s in used.tolist():
+                x[self.v[p, number[n, s]]] = 1.0
+            x[self.z] = x[self.z_u] * x[self.z_v]
+        return x
+
+
+def build_workers(
+    instance: Instance,
+    jobs: StormJobs,
+    *,
+    with_slots: bool,
+    whole_products: bool,
+    most_products: int,
+    least_gain: float | None = None,
+) -> WorkerModel:
+    """Build the model of one level.
+
+    Parameters
+    ----------
+    with_slots
+        Whether slots are told apart.
+    whole_products, most_products
+        As for `formulations.task_allocation.model.build`.
+    least_gain
+        Second level: traffic inside nodes that must be kept, in the instance's unit; the objective
+        is then the traffic inside slots.
+
+    Raises
+    ------
+    UnsuitableMethod
+        Too many products.
+    """
+    placement = build(
+        instance,
+        break_symmetry=alike_in_slots(instance, jobs),
+        whole_products=whole_products,
+        most_products=most_products,
+    )
+    model = placement.model
+    task = placement.task
+    workers = _add_workers(instance, jobs, placement)
+    empty = np.zeros(0, dtype=np.int64)
+    made = WorkerModel(
+        placement, workers, empty, empty, empty, np.zeros((jobs.num_jobs, 0), np.int64),
+        empty, empty, empty, np.zeros((0, 2), dtype=np.int64),
+    )  # fmt: skip
+    if with_slots:
+        made = _add_slots(instance, jobs, made, whole_products, least_gain is not None)
+    if least_gain is not None:
+        z = np.arange(len(task), len(task) + len(placement.u))
+        cost = model.freeze().cost[z]
+        # the objective of the first level becomes a row, and gives way to the second's
+        model.add_rows("first level", least_gain / placement.scale, np.inf, 0 * z, z, cost, 1)
+        model.set_objective(z, -cost)
+    return made
+
+
+def _add_workers(instance: Instance, jobs: StormJobs, placement: AllocationModel) -> Integers:
+    """Add w: exact for every topology, within the slots, at least one where executors are."""
+    model = placement.model
+    task, node = placement.task.astype(np.int64), placement.node.astype(np.int64)
+    x = np.arange(len(task))
+    p, n = jobs.num_jobs, instance.num_nodes
+    most = np.minimum(jobs.slots[None, :], jobs.workers[:, None]).astype(np.float64)
+    w = model.add_variables("workers", (p, n), upper=most, integer=True).indices
+    job = jobs.job[task]
+    rows = np.arange(len(task))
+    model.add_rows(
+        "at work", -np.inf, 0.0, np.concatenate([rows, rows]),
+        np.concatenate([x, w[job, node]]), np.repeat([1.0, -1.0], len(task)), len(task),
+    )  # fmt: skip
+    cell = job * n + node
+    cells = np.arange(p * n)
+    rows = np.concatenate([cell, cells])
+    cols = np.concatenate([x, w.ravel()])
+    values = np.concatenate([np.ones(len(x)), -np.ones(p * n)])
+    model.add_rows("none idle", 0.0, np.inf, rows, cols, values, p * n)
+    limit = instance.limits.max_tasks_per_slot
+    if limit is not None:
+        values = np.concatenate([np.ones(len(x)), np.full(p * n, -float(limit))])
+        model.add_rows("in a slot", -np.inf, 0.0, rows, cols, values, p * n)
+    least, wanted = jobs.fewest.astype(np.float64), jobs.workers.astype(np.float64)
+    model.add_rows("exact", least, wanted, cells // n, w.ravel(), 1.0, p)
+    slots = jobs.slots.astype(np.float64)
+    model.add_rows("slots", -np.inf, slots, cells % n, w.ravel(), 1.0, n)
+    return w
+
+
+def _add_slots(
+    instance: Instance, jobs: StormJobs, made: WorkerModel, whole: bool, objective: bool
+) -> WorkerModel:
+    """Add y and v and, where the second level is sought, products inside slots."""
+    model = made.placement.model
+    task, node = made.placement.task.astype(np.int64), made.placement.node.astype(np.int64)
+    p = jobs.num_jobs
+    each = np.minimum(jobs.slots, jobs.workers.sum())
+    first = np.concatenate([[0], np.cumsum(each)])
+    at = np.repeat(np.arange(len(each)), each)
+    places = np.column_stack([at, np.arange(len(at)) - first[at]])
+    of_x = np.repeat(np.arange(len(task)), each[node])
+    start = np.concatenate([[0], np.cumsum(each[node])])[:-1]
+    slot = np.arange(len(of_x)) - start[of_x]
+    slot_task, slot_place = task[of_x], first[node[of_x]] + slot
+    y = model.add_variables("in slot", len(of_x), upper=1.0, integer=True).indices
+    v = model.add_variables("runs", (p, len(places)), upper=1.0, integer=True).indices
+    model.add_rows(
+        "one slot", 0.0, 0.0, np.concatenate([of_x, np.arange(len(task))]),
+        np.concatenate([y, np.arange(len(task))]),
+        np.concatenate([np.ones(len(y)), -np.ones(len(task))]), len(task),
+    )  # fmt: skip
+    job = jobs.job[slot_task]
+    rows = np.arange(len(y))
+    model.add_rows(
+        "own slot", -np.inf, 0.0, np.concatenate([rows, rows]),
+        np.concatenate([y, v[job, slot_place]]), np.repeat([1.0, -1.0], len(y)), len(y),
+    )  # fmt: skip
+    cells = np.arange(v.size)
+    model.add_rows(
+        "filled", 0.0, np.inf, np.concatenate([job * len(places) + slot_place, cells]),
+        np.concatenate([y, v.ravel()]),
+        np.concatenate([np.ones(len(y)), -np.ones(v.size)]), v.size,
+    )  # fmt: skip
+    column = cells % len(places)
+    model.add_rows("one topology", -np.inf, 1.0, column, v.ravel(), 1.0, len(places))
+    _in_order(model, v, places)
+    n = instance.num_nodes
+    cell = cells // len(places) * n + places[column, 0]
+    model.add_rows(
+        "counted", 0.0, 0.0, np.concatenate([cell, np.arange(p * n)]),
+        np.concatenate([v.ravel(), made.workers.ravel()]),
+        np.concatenate([np.ones(v.size), -np.ones(p * n)]), p * n,
+    )  # fmt: skip
+    _slot_limits(instance, model, slot_task, slot_place, y, places)
+    z, z_u, z_v = _slot_products(instance, jobs, made, slot_task, slot_place, y, whole, objective)
+    return WorkerModel(
+        made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places
+    )
+
+
+def _in_order(model: Any, v: Integers, places: Integers) -> None:
+    """Slots of a node are used in order of their numbers."""
+    later = np.flatnonzero(places[:, 1] > 0)
+    p = len(v)
+    rows = np.repeat(np.arange(len(later)), p)
+    cols = np.concatenate([v[:, later].T.ravel(), v[:, later - 1].T.ravel()])
+    values = np.repeat([1.0, -1.0], len(rows))
+    model.add_rows("in order", -np.inf, 0.0, np.tile(rows, 2), cols, values, len(later))
+
+
+def _slot_limits(
+    instance: Instance, model: Any, task: Integers, place: Integers, y: Integers, places: Integers
+) -> None:
+    """Executors and load of every slot."""
+    limit = instance.limits.max_tasks_per_slot
+    if limit is not None:
+        model.add_rows("tasks in slot", -np.inf, float(limit), place, y, 1.0, len(places))
+    room = slot_room(instance)[places[:, 0]]
+    for r, name in enumerate(instance.resources):
+        if np.isfinite(room[:, r]).any():
+            load, most = instance.tasks.load[task, r], room[:, r]
+            model.add_rows(f"slot.{name}", -np.inf, most, place, y, load, len(places))
+
+
+def _slot_products(
+    instance: Instance,
+    jobs: StormJobs,
+    made: WorkerModel,
+    task: Integers,
+    place: Integers,
+    y: Integers,
+    whole: bool,
+    objective: bool,
+) -> tuple[Integers, Integers, Integers]:
+    """Add products of executors of one topology in one slot."""
+    none = np.zeros(0, dtype=np.int64)
+    if not objective:
+        return none, none, none
+    model = made.placement.model
+    pairs = instance.pairs
+    count = int(place.max(initial=-1)) + 1
+    column = np.full((instance.num_tasks, count), -1, dtype=np.int64)
+    column[task, place] = y
+    own = jobs.job[pairs.u] == jobs.job[pairs.v]
+    u, v, rate = pairs.u[own], pairs.v[own], pairs.rate[own]
+    pair, at = np.nonzero((column[u] >= 0) & (column[v] >= 0))
+    z = model.add_variables(
+        "in one slot", len(pair), upper=1.0, integer=whole,
+        objective=rate[pair] / made.placement.scale,
+    ).indices  # fmt: skip
+    z_u, z_v = column[u[pair], at], column[v[pair], at]
+    rows = np.arange(len(z))
+    for name, other in (("slot, first", z_u), ("slot, second", z_v)):
+        model.add_rows(
+            name, -np.inf, 0.0, np.concatenate([rows, rows]), np.concatenate([z, other]),
+            np.repeat([1.0, -1.0], len(z)), len(z),
+        )  # fmt: skip
+    return z, z_u, z_v

@@ -1,0 +1,1 @@
+"""Task allocation (CIKM 2014): exact models for the traffic that stays inside nodes."""

@@ -1,0 +1,349 @@
+"""`imc-brute`: every assignment tried, the judge of the others on small instances.
+
+There is no bounding, only symmetry: identical nodes are opened in order of their numbers, and tasks
+of one class of interchangeable tasks take nodes in ascending order. Both can be had at once: give
+the freshly opened nodes of a class of tasks the lowest free numbers, then sort its tasks. Rules
+that partial assignments can break cut branches off; of the others the referee's words are asked.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from formulations.patterns.classes import TaskGroups, node_classes, task_groups
+from formulations.task_allocation.brute_figure import JUDGED, best_by_figure
+from formulations.task_allocation.common import HONOURS, STARTS, why_nothing_fits
+from optim.errors import Problem, UnsuitableMethod
+from optim.methods.registry import Method, Option, Outcome
+from optim.moves.board import NOWHERE
+from optim.moves.guard import NOBODY, broken, enter, make_guard, may_enter, pays
+from optim.moves.place_rules import no_rules, place_rules
+from optim.moves.room import move_budget
+from optim.referee.result import Termination
+from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOTS
+from optim.rules.placement import Placement
+from optim.util.compiled import helper, kernel
+from optim.util.progress import ProgressRecorder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.patterns.classes import NodeClasses
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
+
+MOST_TASKS = 64
+
+_CHUNK = 5_000_000
+"""Partial assignments between two looks at the clock."""
+
+_AT_LAST = (LINKS, MAX_LOAD_DISTANCE, SLOTS, MAX_TASKS_PER_SLOT)
+"""Rules that the referee's own words are asked for, of every assignment that keeps the others."""
+
+
+class Walk(NamedTuple):
+    """Where the enumeration stands; all arrays change in place, so that it goes on where it was.
+
+    Attributes
+    ----------
+    place
+        (T,) node of each task of the order, -1 where none is tried yet.
+    used, held
+        (N, R) load and (N,) tasks on each node.
+    gain, moves, cost
+        (T + 1,) what the tasks before have collected: traffic, migrations and their cost.
+    at
+        (2,) position in the order (-1 at the end), and partial assignments looked at.
+    """
+
+    place: NDArray[np.int64]
+    used: NDArray[np.float64]
+    held: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    moves: NDArray[np.float64]
+    cost: NDArray[np.float64]
+    at: NDArray[np.int64]
+
+
+@kernel
+def next_better(walk, guard, rate, load, room, floor, may, label, node_class, budget, best, most):  # type: ignore[no-untyped-def]
+    """Go on to the next assignment that keeps the rules told here and collocates more than `best`.
+
+    Parameters
+    ----------
+    walk
+        Where to go on.
+    guard
+        Sets, inflow and copies, under the tasks that stand.
+    rate
+        (T, T) symmetric traffic of pairs, tasks in their order as in all that follows.
+    load, room, floor
+        (T, R), (N, R), (N, R).
+    may
+        (T, N) where tasks may go.
+    label
+        (T, 2) task, and class of interchangeable tasks (contiguous; -1 tells a task apart from all
+        others).
+    node_class
+        (N,) class of identical nodes, -1 for unusable ones.
+    budget
+        (T + 2,) price of each task's migration, most migrations, most cost.
+    best
+        Gain to beat.
+    most
+        Partial assignments at which to stop.
+
+    Returns
+    -------
+    bool
+        Whether one was found; else all are seen, or `most` is reached.
+    """
+    num_tasks, num_nodes = may.shape
+    num_resources = load.shape[1]
+    place, used, held, gain = walk.place, walk.used, walk.held, walk.gain
+    t = walk.at[0]
+    while t >= 0 and walk.at[1] < most:
+        if t == num_tasks:
+            t -= 1
+            walk.at[0] = t
+            better = gain[num_tasks] - best > 1e-12 * abs(gain[num_tasks])
+            if better and _whole(walk, guard, floor, node_class):
+                return True
+            continue
+        task = label[t, 0]
+        n = place[t]
+        if n >= 0:
+            held[n] -= 1
+            enter(guard, task, n, NOWHERE)
+            for r in range(num_resources):
+                used[n, r] -= load[t, r]
+        elif t > 0 and label[t, 1] >= 0 and label[t, 1] == label[t - 1, 1]:
+            n = place[t - 1] - 1  # not before the one that is its equal
+        n += 1
+        while n < num_nodes:
+            fits = may[t, n] and node_class[n] >= 0
+            if fits and held[n] == 0:  # only the first empty node of its class
+                for m in range(n):
+                    if node_class[m] == node_class[n] and held[m] == 0:
+                        fits = False
+                        break
+            if fits:
+                for r in range(num_resources):
+                    if used[n, r] + load[t, r] > room[n, r]:
+                        fits = False
+            if fits:
+                moved = pays(guard, task, n)
+                walk.moves[t + 1] = walk.moves[t] + moved
+                walk.cost[t + 1] = walk.cost[t] + moved * budget[t]
+                fits = walk.moves[t + 1] <= budget[num_tasks]
+                fits = fits and walk.cost[t + 1] <= budget[num_tasks + 1]
+            if fits and guard.active:
+                fits = may_enter(guard, task, NOWHERE, n, NOBODY)
+            if fits:
+                break
+            n += 1
+        if n == num_nodes:
+            place[t] = NOWHERE
+            t -= 1
+            walk.at[0] = t
+            continue
+        walk.at[1] += 1
+        place[t] = n
+        held[n] += 1
+        enter(guard, task, NOWHERE, n)
+        total = gain[t]
+        for r in range(num_resources):
+            used[n, r] += load[t, r]
+        for s in range(t):
+            if place[s] == n:
+                total += rate[s, t]
+        t += 1
+        walk.at[0] = t
+        gain[t] = total
+        if t < num_tasks:
+            place[t] = NOWHERE
+    return False
+
+
+@helper
+def _whole(walk, guard, floor, node_class):  # type: ignore[no-untyped-def]
+    """Whether a complete assignment keeps what can be told only at the end."""
+    for n in range(floor.shape[0]):
+        for r in range(floor.shape[1]):
+            if node_class[n] >= 0 and walk.used[n, r] < floor[n, r]:
+                return False
+    return broken(guard) == 0
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Try all assignments of an instance.
+
+    Raises
+    ------
+    UnsuitableMethod
+        There are more than ``max_assignments``.
+    """
+    objective = request.objective or METHOD.objective
+    if objective != METHOD.objective:
+        return best_by_figure(instance, request, objective)
+    request, compiled = request.warmed(_warm_up)
+    groups, classes = task_groups(instance), node_classes(instance)
+    most, merge = request.options["max_assignments"], bool(request.options["merge_tasks"])
+    _check_size(instance, groups, classes, most, merge=merge)
+    outcome = Outcome(Termination.OPTIMAL, times={"compile": compiled})
+    last = [rule for rule in _AT_LAST if rule.present(instance) is not None]
+    walk, *problem = _problem(instance, groups, classes, merge=merge)
+    order = groups.members.astype(np.int64)
+    recorder = ProgressRecorder("max", request.progress, request.started)
+    best = -np.inf
+    while walk.at[0] >= 0:
+        found = next_better(walk, *problem, best, min(most + 1, int(walk.at[1]) + _CHUNK))
+        if found:
+            node = np.full(instance.num_tasks, NOWHERE, dtype=np.int32)
+            node[order] = walk.place
+            placement = Placement(instance, node)
+            if not any(True for rule in last for _ in rule.violations(placement)):
+                best, outcome.node = float(walk.gain[-1]), node
+                request.offer(node)
+                recorder.note(incumbent=best)
+        elif walk.at[1] > most:
+            raise _too_many(f"more than {most:,}")
+        if request.remaining() == 0.0:
+            break
+    seen = int(walk.at[1])
+    outcome.notes.append(f"{seen:,} partial assignments")
+    recorder.finish()
+    outcome.trace = recorder.trace
+    outcome.claimed = None if outcome.node is None else best
+    if walk.at[0] >= 0:
+        outcome.termination = Termination.TIME_LIMIT
+    elif outcome.node is None:
+        outcome.termination = Termination.INFEASIBLE
+        outcome.reasons = why_nothing_fits(instance)
+    else:
+        outcome.bound = best
+    return outcome
+
+
+def _problem(
+    instance: Instance, groups: TaskGroups, classes: NodeClasses, *, merge: bool
+) -> tuple[Any, ...]:
+    """Return the walk at its start, and the other arguments of `next_better` up to the budget."""
+    count, order = instance.num_tasks, groups.members.astype(np.int64)
+    shape = (instance.num_nodes, instance.num_resources)
+    room, floor = np.full(shape, np.inf), np.full(shape, -np.inf)
+    of = classes.node_class[classes.members]
+    room[classes.members], floor[classes.members] = classes.room[of], classes.floor[of]
+    usable = classes.node_class >= 0
+    may = np.zeros((count, instance.num_nodes), dtype=np.bool_)
+    may[:, usable] = classes.target[groups.kind[groups.group]][:, classes.node_class[usable]]
+    label = np.column_stack([order, groups.group[order] if merge else np.full(count, NOWHERE)])
+    walk = Walk(
+        np.full(count, NOWHERE, dtype=np.int64), np.zeros(shape),
+        np.zeros(instance.num_nodes, dtype=np.int64), np.zeros(count + 1), np.zeros(count + 1),
+        np.zeros(count + 1), np.zeros(2, dtype=np.int64),
+    )  # fmt: skip
+    guard = make_guard(place_rules(instance), np.full(count, NOWHERE, dtype=np.int64))
+    rate = np.ascontiguousarray(instance.adjacency.toarray()[np.ix_(order, order)])
+    load = np.ascontiguousarray(instance.tasks.load[order])
+    budget = np.concatenate([instance.tasks.migration_cost[order], move_budget(instance)])
+    return (
+        walk, guard, rate, load, room, floor, may[order], label.astype(np.int64),
+        classes.node_class.astype(np.int64), budget,
+    )  # fmt: skip
+
+
+def least_assignments(groups: TaskGroups, classes: NodeClasses, *, merge: bool) -> float:
+    """Return log10 of a number of assignments that there are at least, symmetry broken.
+
+    All assignments, over the number of ways to rename nodes (and tasks) within their classes.
+    Capacities are not looked at.
+    """
+    open_nodes = [
+        max(1, int(classes.sizes[classes.target[kind]].sum())) for kind in groups.kind[groups.group]
+    ]
+    total = sum(math.log10(count) for count in open_nodes)
+    total -= sum(math.lgamma(int(n) + 1) / math.log(10) for n in classes.sizes)
+    if merge:
+        total -= sum(math.lgamma(int(n) + 1) / math.log(10) for n in groups.sizes)
+    return max(0.0, total)
+
+
+def _check_size(
+    instance: Instance, groups: TaskGroups, classes: NodeClasses, most: int, *, merge: bool
+) -> None:
+    least = least_assignments(groups, classes, merge=merge)
+    if instance.num_tasks > MOST_TASKS or least > math.log10(most):
+        raise _too_many(f"at least 10^{least:.1f} ({instance.num_tasks} tasks)")
+
+
+def _too_many(count: str) -> UnsuitableMethod:
+    return UnsuitableMethod(
+        Problem(
+            "imc-brute",
+            None,
+            f"would try {count} assignments",
+            "use imc-exact, or raise max_assignments if you can wait",
+        )
+    )
+
+
+def _warm_up() -> float:
+    began = time.perf_counter()
+    _compile()
+    return time.perf_counter() - began
+
+
+@cache
+def _compile() -> None:
+    one, number = np.ones((1, 1)), np.zeros(1, dtype=np.int64)
+    walk = Walk(
+        number - 1, one - 1, number.copy(), np.zeros(2), np.zeros(2), np.zeros(2),
+        np.zeros(2, dtype=np.int64),
+    )  # fmt: skip
+    guard = make_guard(no_rules(number - 1, 1), number - 1)
+    next_better(
+        walk, guard, one, one, one, one, one > 0, np.zeros((1, 2), dtype=np.int64), number,
+        np.zeros(3), -np.inf, 10,
+    )  # fmt: skip
+
+
+METHOD = Method(
+    name="imc-brute",
+    family="task allocation",
+    kind="exact",
+    objective="imc_gain",
+    objectives=JUDGED,
+    run=run,
+    summary="All assignments, identical nodes and tasks counted once; a judge for small instances",
+    source="",
+    honours=HONOURS
+    | {
+        "sets",
+        "max_inflow",
+        "copies",
+        "max_migrations",
+        "max_migration_cost",
+        "links",
+        "max_load_distance",
+        "slots",
+        "max_tasks_per_slot",
+    },
+    options=(
+        Option(
+            "max_assignments",
+            "int",
+            50_000_000,
+            "refuse when there are more (partial assignments that fit count)",
+            minimum=1,
+        ),
+        Option("merge_tasks", "bool", True, "count interchangeable tasks once"),
+    ),
+    starts=STARTS,
+    empties_leaving=True,
+)

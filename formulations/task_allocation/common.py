@@ -1,0 +1,95 @@
+"""What the exact models of task allocation share: starts that count, and why nothing fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.moves.first_fit import packings
+from optim.referee.evaluate import evaluate_indices
+from optim.rules.violation import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from formulations.patterns.classes import NodeClasses
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.methods.registry import Request
+
+HONOURS = frozenset({"capacity", "min_load", "allowed", "leaving"})
+"""Limits all three keep; counts of tasks on nodes reach them as capacities."""
+
+STARTS = ("top-down", "partition", "task-level", "naive")
+"""Heuristics that they never fall below where they do not prove their plan."""
+
+
+def feasible_starts(instance: Instance, request: Request, classes: NodeClasses) -> list[Ints]:
+    """Return the warm start and the current placement, where they are complete and feasible.
+
+    A placement on a leaving node does not count, even where the referee lets it stand.
+    """
+    given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
+    if instance.has_current:
+        given.append(instance.tasks.node)
+    return feasible_among(instance, given, classes)
+
+
+def feasible_among(instance: Instance, given: Iterable[Ints], classes: NodeClasses) -> list[Ints]:
+    """Return the placements that are complete, feasible and on nodes that the models know."""
+    return [node for node in given if _counts(instance, node, classes)]
+
+
+def feasible_packing(instance: Instance, classes: NodeClasses) -> Ints | None:
+    """Return the first feasible one of all packings (first fit and its relatives)."""
+    return next((node for node in packings(instance) if _counts(instance, node, classes)), None)
+
+
+def _counts(instance: Instance, node: Ints, classes: NodeClasses) -> bool:
+    """Whether a placement is complete, feasible and on nodes that the models know."""
+    usable = np.append(classes.node_class >= 0, False)  # the last one is for -1
+    return bool(usable[node].all()) and evaluate_indices(instance, node.astype(np.int32)).feasible
+
+
+def why_nothing_fits(instance: Instance, unplaced: float = 0.0) -> tuple[Violation, ...]:
+    """Return what a proof of infeasibility can show.
+
+    Parameters
+    ----------
+    unplaced
+        Tasks that find no place in the linear relaxation, where that is what proves it.
+    """
+    total = float(instance.num_tasks)
+    if unplaced > 0:
+        where = "nodes, filled with whole tasks: at least that many find no place"
+        return (Violation("placed", where, unplaced, total, total - unplaced),)
+    room = np.where(instance.open_nodes[:, None], instance.headroom, 0.0).sum(axis=0)
+    which = "all staying nodes" if instance.nodes.leaving.any() else "all nodes"
+    short, whole = [], []
+    for r in np.flatnonzero(np.isfinite(room)):
+        needed, available = float(instance.total_load[r]), float(room[r])
+        where = f"{which}.{instance.resources[r]}"
+        if needed > available:
+            short.append(Violation("capacity", where, needed - available, needed, available))
+        where += " (the sum would do, whole tasks do not fit)"
+        whole.append(Violation("capacity", where, needed - available, needed, available))
+    return tuple(short or whole) or (Violation("placed", "all tasks", total, total, 0.0),)
+
+
+def relabelled(node: Ints, classes: NodeClasses) -> NDArray[Any]:
+    """Exchange identical nodes so that they are first used in order of their numbers.
+
+    Node ``j + 1`` of a class then gets its first task after node ``j``; nothing else changes.
+    """
+    result = np.array(node)
+    for k in range(classes.num_classes):
+        members = classes.nodes_of(k)
+        inside = np.isin(node, members)
+        used, first = np.unique(node[inside], return_index=True)
+        new = np.arange(int(node.max()) + 1)
+        new[used[np.argsort(first)]] = members[: len(used)]
+        result[inside] = new[node[inside]]
+    return result

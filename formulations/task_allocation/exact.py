@@ -1,0 +1,161 @@
+"""`imc-exact`: proven task allocation by node patterns.
+
+Classes of interchangeable tasks and of identical nodes turn the problem into one over counts; see
+`formulations.patterns` for the steps and docs/methods/task_allocation/imc-exact.md for the proofs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.patterns.classes import node_classes, task_groups
+from formulations.patterns.clock import Clock
+from formulations.patterns.close import OPTIMAL, Standing
+from formulations.patterns.deal import counts_of, deal
+from formulations.patterns.integer import Backend
+from formulations.patterns.problem import problem_of
+from formulations.patterns.solve import NODE_BUDGET, search_order, solve_counts
+from formulations.patterns.warm import warm_up
+from formulations.task_allocation.common import (
+    HONOURS,
+    STARTS,
+    feasible_packing,
+    feasible_starts,
+    why_nothing_fits,
+)
+from optim.errors import Problem, UnsuitableMethod
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Termination
+from optim.rules import limits_set, without_limits
+from optim.util.progress import ProgressRecorder
+
+if TYPE_CHECKING:
+    from formulations.patterns.classes import NodeClasses, TaskGroups
+    from formulations.patterns.problem import Counts
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.methods.registry import Request
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Allocate the tasks of an instance; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        There are more classes of tasks than ``max_classes``.
+    """
+    request, compiled = request.warmed(warm_up)
+    # where repair finishes the plan: of what is not kept here, nothing tells tasks apart
+    instance = without_limits(instance, limits_set(instance).keys() - HONOURS)
+    groups, classes = task_groups(instance), node_classes(instance)
+    _check_classes(groups, request.options["max_classes"])
+    problem = problem_of(instance, groups, classes)
+    order = search_order(problem)
+    recorder = ProgressRecorder("max", request.progress, request.started)
+    deadline = None if request.time_limit is None else request.started + request.time_limit
+    clock = Clock(deadline, recorder, problem.scale)
+    gap = max(OPTIMAL, request.gap or 0.0)
+    standing = Standing(problem.reordered(order), clock, gap=gap)
+    built = request.elapsed()
+    backend = Backend(request.solver or "highs", request.seed, request.threads)
+    budget = int(request.options["node_budget"])
+
+    def counts(node: Ints) -> Counts:
+        return counts_of(groups, classes, node, instance.num_nodes)[:, order]
+
+    def otherwise() -> Counts | None:
+        found = feasible_packing(instance, classes)
+        return None if found is None else counts(found)
+
+    def dealt(found: Counts) -> Ints:
+        back = np.empty_like(found)
+        back[:, order] = found
+        near = request.warm_start if request.warm_start is not None else instance.tasks.node
+        return deal(groups, classes, back, near)
+
+    standing.found = lambda found: request.offer(dealt(found))
+    interrupted = False
+    try:
+        starts = [counts(node) for node in feasible_starts(instance, request, classes)]
+        solve_counts(standing, backend, starts, budget, otherwise)
+    except KeyboardInterrupt:
+        interrupted = True
+    recorder.finish()
+    outcome = _outcome(standing, request, interrupted)
+    outcome.times = {"build": built, "compile": compiled}
+    outcome.trace = recorder.trace
+    outcome.notes.append(_size_note(groups, classes))
+    outcome.notes += [f"proof: {', '.join(standing.stages)}"] if standing.stages else []
+    if outcome.termination is Termination.INFEASIBLE:
+        outcome.reasons = why_nothing_fits(instance, standing.unplaced)
+    if standing.counts is not None:
+        outcome.node = dealt(standing.counts)
+    return outcome
+
+
+def _check_classes(groups: TaskGroups, most: int) -> None:
+    if groups.num_groups <= most:
+        return
+    raise UnsuitableMethod(
+        Problem(
+            "imc-exact",
+            None,
+            f"needs interchangeable tasks: {len(groups.group)} tasks fall into "
+            f"{groups.num_groups} classes, more than the {most} of option max_classes",
+            "use imc-search or partition, or raise max_classes and give a time limit",
+        )
+    )
+
+
+def _outcome(standing: Standing, request: Request, interrupted: bool) -> Outcome:
+    outcome = Outcome(standing.ended(interrupted=interrupted))
+    if np.isfinite(standing.bound):
+        outcome.bound = standing.bound * standing.clock.scale
+    if standing.counts is not None:
+        outcome.claimed = standing.value * standing.clock.scale
+    if request.warm_start is not None:
+        outcome.warm_start_accepted = standing.counts is not None
+    return outcome
+
+
+def _size_note(groups: TaskGroups, classes: NodeClasses) -> str:
+    return (
+        f"{len(groups.group)} tasks in {groups.num_groups} classes, "
+        f"{len(classes.members)} nodes in {classes.num_classes} classes"
+    )
+
+
+METHOD = Method(
+    name="imc-exact",
+    family="task allocation",
+    kind="exact",
+    objective="imc_gain",
+    run=run,
+    summary="Node patterns: column generation, dynamic programming, set partitioning; proven",
+    source="ours, for the problem of Chatzistergiou and Viglas 2014, section 2",
+    honours=HONOURS,
+    options=(
+        Option(
+            "max_classes",
+            "int",
+            200,
+            "refuse when the tasks fall into more classes of interchangeable tasks",
+            minimum=1,
+        ),
+        Option(
+            "node_budget",
+            "int",
+            NODE_BUDGET,
+            "search nodes of one pricing; beyond it the bound is weaker, and still valid",
+            minimum=1,
+        ),
+    ),
+    solvers=("highs", "scip", "cbc", "cp-sat"),
+    default_solver="highs",
+    takes_warm_start=True,
+    starts=STARTS,
+    empties_leaving=True,
+)

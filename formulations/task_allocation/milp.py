@@ -1,0 +1,243 @@
+"""`imc-milp`: the textbook linearisation of task allocation, one variable a task and node.
+
+It is a judge for small instances; `imc-exact` is the method for large ones. Solvers keep rows up to
+a tolerance of theirs, the referee is stricter: a placement that only the solver takes for feasible
+is cut off, and the model solved again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.patterns.classes import node_classes
+from formulations.task_allocation.common import (
+    HONOURS,
+    STARTS,
+    feasible_among,
+    feasible_starts,
+    relabelled,
+    why_nothing_fits,
+)
+from formulations.task_allocation.covers import cut_off
+from formulations.task_allocation.model import AllocationModel, build
+from optim.errors import SolverError
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Termination
+from optim.rules import kept_by
+from optim.solvers import solve_linear
+from optim.solvers.interface import ABSOLUTE_ZERO, LinearTermination
+from optim.util.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.methods.registry import Request
+    from optim.solvers import LinearSolution
+
+_HONOURS = HONOURS | {
+    "sets",
+    "max_inflow",
+    "copies",
+    "max_migrations",
+    "max_migration_cost",
+    "links",
+}
+_KEPT = kept_by(_HONOURS)
+
+_PLAN_CELLS = 20_000
+"""Tasks × nodes up to which any plan is looked for, in at most `_PLAN_NODES` nodes of the tree."""
+_PLAN_NODES = 2000
+
+_ROUNDS = 200
+"""Times that a placement is cut off before the method gives up."""
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Build the model, hand it to the solver, read the placement back.
+
+    Raises
+    ------
+    UnsuitableMethod
+        The model would be too large.
+    """
+    solver = request.solver or "highs"
+    ordered = bool(request.options["break_symmetry"])
+    made = build(
+        instance,
+        break_symmetry=ordered,
+        whole_products=solver == "cp-sat",
+        most_products=request.options["most_products"],
+    )
+    start = _start(instance, request, made, ordered=ordered)
+    built = request.elapsed()
+    if start is not None:
+        request.offer(start)
+    answer, cuts = _solved(instance, request, made, start, solver, built)
+    outcome = _outcome(instance, made, answer, built)
+    if outcome.termination is Termination.INFEASIBLE and instance.nodes.leaving.any():
+        node = find_plan(instance, request)
+        if node is not None:
+            notes = ["no plan empties the leaving nodes; this is any that does not"]
+            outcome = Outcome(Termination.ITERATION_LIMIT, node, notes=notes, times=outcome.times)
+    if outcome.node is not None:
+        request.offer(outcome.node)
+    if cuts:
+        outcome.notes.append(
+            f"{cuts} placements that {answer.solver} took for feasible within its tolerance were "
+            "cut off"
+        )
+    if request.warm_start is not None:
+        outcome.warm_start_accepted = answer.warm_start_accepted if start is not None else False
+    return outcome
+
+
+def _solved(
+    instance: Instance,
+    request: Request,
+    made: AllocationModel,
+    start: Ints | None = None,
+    solver: str = "highs",
+    built: float = 0.0,
+    options: dict[str, Any] | None = None,
+) -> tuple[LinearSolution, int]:
+    """Solve until the placement keeps all rules exactly; return the answer and the cuts made.
+
+    An answer whose placement could not be mended comes without one.
+    """
+    cuts = 0
+    while True:
+        answer = solve_linear(
+            made.model,
+            solver,
+            time_limit=request.remaining(),
+            gap=request.gap,
+            seed=request.seed,
+            threads=request.threads,
+            warm_start=None if start is None else made.vector(start),
+            options=options,
+            progress=_scaled_progress(request, made.scale, built),
+        )
+        if answer.x is None:
+            return answer, cuts
+        wrong = cut_off(instance, made, made.place(answer.x, instance.num_tasks), _KEPT)
+        if not wrong:
+            return answer, cuts
+        stopped = answer.termination
+        if stopped is LinearTermination.INTERRUPTED or cuts >= _ROUNDS or request.remaining() == 0:
+            if stopped in (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED):
+                stopped = LinearTermination.ITERATION_LIMIT
+            return replace(answer, x=None, objective=None, termination=stopped), cuts
+        cuts += 1
+
+
+def find_plan(instance: Instance, request: Request) -> Ints | None:
+    """Return any plan that keeps what `imc-milp` keeps, of an instance that is small enough.
+
+    Parameters
+    ----------
+    request
+        Its seed and its clock count.
+    """
+    if instance.num_tasks * instance.num_nodes > _PLAN_CELLS:
+        return None
+    made = build(instance, products=False)
+    quiet, most = replace(request, progress=None, gap=None), {"mip_max_nodes": _PLAN_NODES}
+    try:
+        answer, _ = _solved(instance, quiet, made, options=most)
+    except SolverError:
+        return None
+    return None if answer.x is None else made.place(answer.x, instance.num_tasks)
+
+
+def _start(
+    instance: Instance, request: Request, made: AllocationModel, *, ordered: bool
+) -> Ints | None:
+    """Return the best start that is feasible, its identical nodes numbered as the model wants."""
+    classes = node_classes(instance)
+    starts = feasible_starts(instance, request, classes)
+    found = request.start()
+    starts += [] if found is None else feasible_among(instance, [found.node], classes)
+    if not starts:
+        return None
+    gains = [made.model.objective_of(made.vector(s)) for s in starts]
+    start = starts[int(np.argmax(gains))]
+    return relabelled(start, classes) if ordered else start
+
+
+def _scaled_progress(
+    request: Request, scale: float, built: float
+) -> Callable[[Progress], None] | None:
+    tell = request.progress
+    if tell is None:
+        return None
+
+    def scaled(moment: Progress) -> None:
+        value, bound = _times(moment.incumbent, scale), _times(moment.bound, scale)
+        tell(Progress(moment.seconds + built, value, bound, moment.phase))
+
+    return scaled
+
+
+def _times(value: float | None, scale: float) -> float | None:
+    return None if value is None else value * scale
+
+
+def _outcome(
+    instance: Instance, made: AllocationModel, answer: LinearSolution, built: float
+) -> Outcome:
+    outcome = Outcome(
+        Termination(str(answer.termination)),
+        trace=[
+            (s + built, _times(v, made.scale), _times(b, made.scale)) for s, v, b in answer.trace
+        ],
+        times={"build": built + answer.build_seconds},
+        solver=answer.solver,
+    )
+    if answer.message:
+        outcome.notes.append(answer.message)
+    if outcome.termination is Termination.INFEASIBLE:
+        outcome.reasons = why_nothing_fits(instance)
+        return outcome
+    if answer.bound is not None:
+        # nothing collocates more than all there is, which a model's first bound may not see
+        outcome.bound = min(answer.bound * made.scale, instance.total_traffic)
+    if answer.x is not None and answer.objective is not None:
+        outcome.node = made.place(answer.x, instance.num_tasks)
+        # a stopped run may hold a placement whose products are not all switched on yet
+        whole = made.model.objective_of(made.vector(outcome.node))
+        outcome.claimed = max(whole, answer.objective) * made.scale
+        if answer.bound is not None and abs(answer.bound - whole) <= ABSOLUTE_ZERO:
+            outcome.bound = whole * made.scale  # the rest are products a tolerance leaves on
+    return outcome
+
+
+METHOD = Method(
+    name="imc-milp",
+    family="task allocation",
+    kind="exact",
+    objective="imc_gain",
+    run=run,
+    summary="The textbook linearisation: one variable a task and node, products of pairs; a judge",
+    source="Chatzistergiou and Viglas 2014, section 2, linearised",
+    honours=_HONOURS,
+    options=(
+        Option("break_symmetry", "bool", True, "number identical nodes by their first task"),
+        Option(
+            "most_products",
+            "int",
+            2_000_000,
+            "refuse when pairs × nodes exceed this",
+            minimum=1,
+        ),
+    ),
+    solvers=("highs", "scip", "cbc", "cp-sat"),
+    default_solver="highs",
+    takes_warm_start=True,
+    starts=STARTS,
+    empties_leaving=True,
+)

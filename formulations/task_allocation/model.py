@@ -1,0 +1,290 @@
+"""The textbook model of task allocation: its columns, its rows, and what they stand for.
+
+    max Σ_(u,v) Σ_n r_uv z_uvn
+    s.t. Σ_n x_tn = 1                    every task on one node
+         Σ_t load_tr x_tn ≤ room_nr      capacity, each resource
+         Σ_t load_tr x_tn ≥ floor_nr     lower load bounds
+         z_uvn ≤ x_un,  z_uvn ≤ x_vn     a pair is together on n only if both are there
+         Σ_(moves) x_tn ≤ most           migrations, and their cost
+         Σ_(u→v) r_uv (Σ_(n in l) x_un − w_uvl) ≤ room_l
+                                         what leaves the nodes of a link, w as z for all of them
+and the rows of `formulations.rule_rows` for sets and inflow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from formulations.patterns.classes import node_classes
+from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
+from optim.errors import Problem, UnsuitableMethod
+from optim.format.traffic import TaskPairs
+from optim.moves.place_rules import place_rules
+from optim.moves.room import link_room, move_budget, placing_floor, placing_masks, placing_room
+from optim.solvers.linear_model import LinearModel
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.patterns.classes import NodeClasses
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.moves.place_rules import PlaceRules
+
+SCALED_TOTAL = 1000.0
+"""Rates are scaled to this total, so that solver tolerances mean the same in every unit."""
+
+_ORDERED_TASKS = 64
+
+
+class Crossing(NamedTuple):
+    """Directed pairs that may cross a link: (N,) its nodes, (P,) ends and column of each pair."""
+
+    inside: NDArray[np.bool_]
+    source: Ints
+    target: Ints
+    column: NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class AllocationModel:
+    """The model and its columns.
+
+    Attributes
+    ----------
+    model
+        To be maximised; objective in scaled rates.
+    task, node
+        (C,) what each placement variable stands for; they are the first C columns.
+    u, v, at
+        (Z,) tasks and node of each product variable; they come next.
+    links
+        The pairs whose traffic may cross each link with a capacity, with their columns.
+    rules
+        Columns that sets add.
+    scale
+        Rate unit per scaled unit.
+    """
+
+    model: LinearModel
+    task: Ints
+    node: Ints
+    u: Ints
+    v: Ints
+    at: Ints
+    links: list[Crossing]
+    rules: RuleRows
+    scale: float
+
+    def place(self, x: NDArray[np.float64], num_tasks: int) -> Ints:
+        """Read (T,) node indices off a solution."""
+        chosen = np.flatnonzero(x[: len(self.task)] > 0.5)
+        node = np.full(num_tasks, -1, dtype=np.int32)
+        node[self.task[chosen]] = self.node[chosen]
+        return node
+
+    def vector(self, node: Ints) -> NDArray[np.float64]:
+        """Write (T,) node indices as a full column vector."""
+        vector = np.zeros(self.model.num_variables)
+        x = node[self.task] == self.node
+        z = (node[self.u] == self.at) & (node[self.v] == self.at)
+        vector[: len(x) + len(z)] = np.concatenate([x, z])
+        for link in self.links:
+            vector[link.column] = link.inside[node[link.source]] & link.inside[node[link.target]]
+        self.rules.complete(vector, node.astype(np.int64))
+        return vector
+
+
+def build(
+    instance: Instance,
+    *,
+    break_symmetry: bool = True,
+    whole_products: bool = False,
+    products: bool = True,
+    most_products: int = 2_000_000,
+) -> AllocationModel:
+    """Build the model.
+
+    Parameters
+    ----------
+    break_symmetry
+        Number the identical nodes by their first task.
+    whole_products
+        Declare the products integer, which a solver without continuous variables needs; they are
+        0 or 1 in every optimum anyway.
+    products
+        Without them every placement is as good as any other, and what is on leaving nodes may
+        stay on such.
+    most_products
+        Products beyond which the model is refused.
+
+    Raises
+    ------
+    UnsuitableMethod
+        Too many products.
+    """
+    classes, rules = node_classes(instance), place_rules(instance)
+    kind, allowed, target = placing_masks(instance)
+    pairs = instance.pairs if products else _none_of(instance.pairs)
+    _check_size(len(pairs.u), instance.num_nodes, most_products)
+    may = target[kind]
+    if not products:
+        home = instance.tasks.node
+        there = np.flatnonzero((home >= 0) & instance.nodes.leaving[home])
+        may[there] = allowed[kind[there]]
+    model = LinearModel("imc-milp", sense="max")
+    task, node = (a.astype(np.int32) for a in np.nonzero(may))
+    x = model.add_variables("place", len(task), upper=1.0, integer=True).indices
+    column = np.full(may.shape, -1, dtype=np.int64)
+    column[task, node] = x
+    scale = max(float(pairs.rate.sum()), 1e-300) / SCALED_TOTAL
+    pair, at = np.nonzero(may[pairs.u] & may[pairs.v])
+    z = model.add_variables(
+        "together", len(pair), upper=1.0, integer=whole_products,
+        objective=pairs.rate[pair] / scale,
+    ).indices  # fmt: skip
+    u, v = pairs.u[pair], pairs.v[pair]
+    add_assignment(model, task, x, instance.num_tasks)
+    add_loads(model, instance, task, node, x)
+    add_products(model, z, column[u, at], column[v, at])
+    add_budgets(model, instance, rules, task, node, x)
+    links = add_links(model, instance, column, whole=whole_products)
+    if break_symmetry:
+        add_node_order(model, classes, column)
+    nowhere = np.full(instance.num_tasks, -1, dtype=np.int64)
+    where = Whereabouts(task.astype(np.int64), node.astype(np.int64), x, np.ones(len(x)), nowhere)
+    made = add_rule_rows(model, rules, where)
+    return AllocationModel(model, task, node, u, v, at.astype(np.int32), links, made, scale)
+
+
+def _none_of(pairs: TaskPairs) -> TaskPairs:
+    return TaskPairs(pairs.u[:0], pairs.v[:0], pairs.rate[:0])
+
+
+def add_assignment(model: LinearModel, task: Ints, x: NDArray[Any], num_tasks: int) -> None:
+    """Every task is on exactly one node: ``Σ_n x_tn = 1``."""
+    model.add_rows("assign", 1.0, 1.0, task, x, 1.0, num_rows=num_tasks)
+
+
+def add_loads(
+    model: LinearModel, instance: Instance, task: Ints, node: Ints, x: NDArray[Any]
+) -> None:
+    """Every node keeps its bounds on each resource: ``floor ≤ Σ_t load_tr x_tn ≤ room``."""
+    load = instance.tasks.load
+    upper, lower = placing_room(instance), placing_floor(instance)
+    for r, name in enumerate(instance.resources):
+        bounded = np.isfinite(upper[:, r]) | np.isfinite(lower[:, r])
+        row = np.cumsum(bounded) - 1
+        used = bounded[node] & (load[task, r] > 0)
+        if bounded.any():
+            model.add_rows(
+                f"load.{name}", lower[bounded, r], upper[bounded, r], row[node[used]], x[used],
+                load[task[used], r], num_rows=int(bounded.sum()),
+            )  # fmt: skip
+
+
+def add_products(model: LinearModel, z: NDArray[Any], x_u: NDArray[Any], x_v: NDArray[Any]) -> None:
+    """A pair is together on a node only if both are there: ``z ≤ x_u`` and ``z ≤ x_v``."""
+    rows = np.arange(len(z))
+    for name, x in (("with first", x_u), ("with second", x_v)):
+        model.add_rows(
+            name, -np.inf, 0.0, np.concatenate([rows, rows]), np.concatenate([z, x]),
+            np.concatenate([np.ones(len(z)), -np.ones(len(z))]), num_rows=len(z),
+        )  # fmt: skip
+
+
+def add_budgets(
+    model: LinearModel,
+    instance: Instance,
+    rules: PlaceRules,
+    task: Ints,
+    node: Ints,
+    x: NDArray[Any],
+) -> None:
+    """Migrations, and their cost, keep within their budgets; moves onto copies count nothing."""
+    pays = rules.pays(task.astype(np.int64), node.astype(np.int64))
+    price = (np.ones(instance.num_tasks), instance.tasks.migration_cost)
+    for name, cost, most in zip(
+        ("migrations", "migration cost"), price, move_budget(instance), strict=True
+    ):
+        if np.isfinite(most):
+            model.add_rows(
+                name, -np.inf, most, np.zeros(pays.sum(), dtype=np.int64), x[pays],
+                cost[task[pays]], num_rows=1,
+            )  # fmt: skip
+
+
+def add_links(
+    model: LinearModel, instance: Instance, column: NDArray[Any], *, whole: bool
+) -> list[Crossing]:
+    """What leaves and what enters the nodes of each link keeps its capacity."""
+    links, room = instance.links, link_room(instance)
+    made = []
+    source, target, rate = instance.flows.directed()
+    for i in np.flatnonzero(np.isfinite(room)):
+        inside = np.zeros(instance.num_nodes, dtype=np.bool_)
+        inside[links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]] = True
+        block = model.add_variables(f"inside {links.ids[i]}", len(rate), upper=1.0, integer=whole)
+        made.append(Crossing(inside, source, target, block.indices))
+        rows, cols, values = [], [], []
+        # 1 and 2 count one direction only, 0 both
+        for end, counts in ((source, links.direction[i] != 2), (target, links.direction[i] != 1)):
+            there = np.where(inside, column[end], -1)
+            pair, at = np.nonzero(there >= 0)
+            every = np.arange(len(rate))
+            model.add_rows(
+                f"inside {links.ids[i]}", -np.inf, 0.0, np.concatenate([every, pair]),
+                np.concatenate([block.indices, there[pair, at]]),
+                np.concatenate([np.ones(len(rate)), -np.ones(len(pair))]), num_rows=len(rate),
+            )  # fmt: skip
+            if counts:
+                rows.append(np.zeros(len(pair) + len(rate), dtype=np.int64))
+                cols.append(np.concatenate([there[pair, at], block.indices]))
+                values.append(np.concatenate([rate[pair], -rate]))
+        model.add_rows(
+            f"link {links.ids[i]}", -np.inf, room[i] - links.background[i], np.concatenate(rows),
+            np.concatenate(cols), np.concatenate(values), num_rows=1,
+        )  # fmt: skip
+    return made
+
+
+def add_node_order(model: LinearModel, classes: NodeClasses, column: NDArray[Any]) -> None:
+    """Number identical nodes by their first task: ``x_t,j+1 ≤ Σ_(s<t) x_sj``.
+
+    Every placement becomes one that keeps this when identical nodes are exchanged, so no value is
+    lost. The rows are written for the first tasks only; any part of them is valid.
+    """
+    rows: list[NDArray[Any]] = []
+    cols: list[NDArray[Any]] = []
+    values: list[NDArray[Any]] = []
+    count = 0
+    for k in range(classes.num_classes):
+        members = classes.nodes_of(k)
+        usable = np.flatnonzero(column[:, members[0]] >= 0)[:_ORDERED_TASKS]
+        for before, after in pairwise(members):
+            for i, t in enumerate(usable):
+                rows.append(np.full(i + 1, count))
+                cols.append(np.append(column[usable[:i], before], column[t, after]))
+                values.append(np.append(-np.ones(i), 1.0))
+                count += 1
+    if count:
+        model.add_rows(
+            "first task", -np.inf, 0.0, np.concatenate(rows), np.concatenate(cols),
+            np.concatenate(values), num_rows=count,
+        )  # fmt: skip
+
+
+def _check_size(num_pairs: int, num_nodes: int, most: int) -> None:
+    products = num_pairs * num_nodes
+    if products > most:
+        reason = (
+            f"would need {products:,} products ({num_pairs:,} communicating pairs × "
+            f"{num_nodes:,} nodes), more than the {most:,} of option most_products"
+        )
+        raise UnsuitableMethod(
+            Problem("imc-milp", None, reason, "use imc-exact, imc-search or partition")
+        )

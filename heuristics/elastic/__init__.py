@@ -1,0 +1,1 @@
+"""The Elastic Allocator's methods: `gma`, `even` and `random`."""

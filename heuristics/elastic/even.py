@@ -1,0 +1,77 @@
+"""``even``: the Elastic Allocator's baseline, round robin over the slots, knowing no resources.
+
+Slots stand in turn: the first of every node, then the second of every node, and so on; a node
+without a number of slots has one. Slots in which running tasks stand are passed over while there
+are others. Operators come in topological order; a task that may not use a slot's node takes the
+next slot it may use.
+
+Source: the Even Scheduler of the Elastic Allocator paper, SOSE 2014, section V.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from heuristics.elastic.board import board_of
+from optim.methods.registry import Method, Outcome
+from optim.referee.result import Termination
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
+
+
+def slot_nodes(instance: Instance, fixed: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(S,) node of each slot in turn; busy slots only where no slot is free."""
+    nodes = instance.nodes
+    slots = np.where(nodes.slots < 0, 1, nodes.slots.astype(np.int64))
+    slots[nodes.leaving] = 0
+    node = np.repeat(np.arange(instance.num_nodes), slots)
+    number = np.arange(len(node)) - np.repeat(np.cumsum(slots) - slots, slots)
+    order = np.lexsort((node, number))
+    node, number = node[order], number[order]
+    running = (fixed >= 0) & (instance.tasks.slot >= 0) & (instance.tasks.node == fixed)
+    busy = set(zip(fixed[running].tolist(), instance.tasks.slot[running].tolist(), strict=True))
+    free = np.array(
+        [pair not in busy for pair in zip(node.tolist(), number.tolist(), strict=True)],
+        dtype=np.bool_,
+    )
+    return node[free] if free.any() else node
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Deal the tasks out; those for which there is no slot stay unplaced."""
+    board = board_of(instance)
+    places = slot_nodes(instance, board.fixed)
+    node = board.fixed.astype(np.int32)
+    turn = 0
+    for t in board.order:
+        if node[t] >= 0 or not len(places):
+            continue
+        may = board.target[board.kind[t]]
+        for step in range(len(places)):
+            place = places[(turn + step) % len(places)]
+            if may[place]:
+                node[t] = place
+                turn = (turn + step + 1) % len(places)
+                break
+    return Outcome(Termination.HEURISTIC, node=node)
+
+
+METHOD = Method(
+    name="even",
+    family="elastic allocator",
+    kind="heuristic",
+    objective="used_capacity",
+    run=run,
+    summary="Round robin over the slots, knowing neither CPU nor bandwidth; a baseline",
+    source="Elastic Allocator, SOSE 2014, section V (Storm's even scheduler)",
+    needs=("tasks", "nodes", "capacity"),
+    honours=frozenset({"allowed", "leaving", "slots"}),
+    objectives=("used_capacity", "cpu_deviation"),
+    promises_feasibility=False,
+)

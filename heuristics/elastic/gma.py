@@ -1,0 +1,207 @@
+"""``gma``: the Greedy Matching Algorithm of the Elastic Allocator.
+
+Nodes are classed by the larger of their CPU and bandwidth use: light below 40 %, moderate below
+80 %, heavy from there. Each operator, in topological order, goes to the node that holds it and
+serves the objective best; equals go to the lighter class. Passes over all operators repeat until
+nothing changes. Operators without a node go evenly onto the light nodes, by best effort.
+
+Source: "Elastic Allocator: An Adaptive Task Scheduler for Streaming Query in the Cloud", SOSE 2014,
+Algorithm 1, doi:10.1109/SOSE.2014.40.
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from heuristics.elastic.board import Board, board_of
+from optim.figures.measures import node_loads
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Termination
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats, Ints
+    from optim.methods.registry import Request
+
+_NAMED = 20
+
+
+class Allocation:
+    """An allocation in the making: where operators stand, and what nodes and links carry."""
+
+    def __init__(self, instance: Instance, board: Board, objective: int) -> None:
+        self.instance, self.board, self.objective = instance, board, objective
+        self.node = board.fixed.copy()
+        placed = self.node.astype(np.int32)
+        self.load = node_loads(instance, placed)
+        self.count = np.bincount(placed[placed >= 0], minlength=instance.num_nodes)
+        self.link_load = running_traffic(instance, placed)
+        around = instance.adjacency
+        self.limit = board.room + instance.nodes.background
+        self.around = (
+            around.indptr.astype(np.int64),
+            around.indices.astype(np.int64),
+            np.asarray(around.data, dtype=np.float64),
+        )
+        self.links = (board.link_indptr, board.link_of)
+
+    def run_pass(self) -> int:
+        """Take every operator once; return how many were placed or moved."""
+        from heuristics.elastic.gma_kernel import one_pass
+
+        instance, board = self.instance, self.board
+        changed = one_pass(
+            board.order,
+            board.fixed,
+            board.kind,
+            board.target,
+            instance.tasks.load,
+            *self.around,
+            instance.nodes.capacity[:, 0].copy(),
+            self.limit,
+            instance.open_nodes,
+            *self.links,
+            instance.links.capacity,
+            board.link_room,
+            self.objective,
+            self.node,
+            self.load,
+            self.count,
+            self.link_load,
+        )
+        return int(changed)
+
+    def classes(self) -> NDArray[np.int64]:
+        """(N,) class of each node: 0 light, 1 moderate, 2 heavy."""
+        from heuristics.elastic.gma_kernel import classes
+
+        capacity = self.instance.nodes.capacity
+        links = self.instance.links.capacity
+        found: Any = classes(self.load, capacity[:, 0].copy(), *self.links, self.link_load, links)
+        return np.asarray(found)
+
+    def place_tail(self) -> list[int]:
+        """Put what has no node evenly on the lightest class it may go to; return those tasks."""
+        board = self.board
+        tail = [int(t) for t in board.order if self.node[t] < 0]
+        if not tail:
+            return tail
+        weight, taken = self.classes(), np.zeros(self.instance.num_nodes, dtype=np.int64)
+        for t in tail:
+            may = np.flatnonzero(board.target[board.kind[t]])
+            light = may[weight[may] == weight[may].min()]
+            chosen = light[np.argmin(taken[light])]
+            self.node[t] = chosen
+            taken[chosen] += 1
+        return tail
+
+
+def running_traffic(instance: Instance, node: Ints) -> Floats:
+    """(L,) background + traffic between running tasks that crosses each link.
+
+    Traffic with a task that has no node yet is nowhere.
+    """
+    links, (u, v, rate) = instance.links, instance.pairs
+    loads = links.background.copy()
+    between = (node[u] >= 0) & (node[v] >= 0) & (node[u] != node[v])
+    if not between.any():
+        return loads
+    here, there, rate = node[u[between]], node[v[between]], rate[between]
+    behind = np.zeros(instance.num_nodes, dtype=np.bool_)
+    for i, (start, stop) in enumerate(pairwise(links.node_indptr)):
+        members = links.node_indices[start:stop]
+        behind[members] = True
+        loads[i] += rate[behind[here] != behind[there]].sum()
+        behind[members] = False
+    return loads
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Allocate; a time limit stands for the paper's t_max and is looked at between passes."""
+    request, compiling = request.warmed(warm_up)
+    began = time.perf_counter()
+    board = board_of(instance)
+    allocation = Allocation(instance, board, _CODES[request.objective or METHOD.objective])
+    built = time.perf_counter() - began
+    passes, left = 0, True
+    while left and passes < request.options["max_passes"]:
+        remaining = request.remaining()
+        if passes and remaining is not None and remaining <= 0:
+            break
+        left = allocation.run_pass() > 0
+        passes += 1
+    tail = allocation.place_tail()
+    return Outcome(
+        Termination.HEURISTIC,
+        node=allocation.node.astype(np.int32),
+        notes=[f"{passes} passes", *_notes(instance, tail)],
+        times={"compile": compiling, "build": built},
+    )
+
+
+def _notes(instance: Instance, tail: list[int]) -> list[str]:
+    """Name the best-effort tail, and operators that receive more than they can serve."""
+    notes = []
+    if tail:
+        names = ", ".join(instance.tasks.ids[t] for t in tail[:_NAMED])
+        more = f" and {len(tail) - _NAMED} more" if len(tail) > _NAMED else ""
+        notes.append(f"best effort: no node held {len(tail)} of the tasks: {names}{more}")
+    return [*notes, *overloaded(instance)]
+
+
+def overloaded(instance: Instance) -> list[str]:
+    """Name the operators whose tuple rate is above their service rate, r_j / s_j > 1."""
+    table = instance.operators
+    known = np.isfinite(table.tuple_rate) & np.isfinite(table.service_rate)
+    found = np.flatnonzero(known & (table.tuple_rate > table.service_rate * (1 + 1e-9)))
+    return [
+        f"operator {table.ids[o]} is overloaded: it receives {table.tuple_rate[o]:.6g} tuples/s "
+        f"and serves {table.service_rate[o]:.6g}"
+        for o in found[:_NAMED]
+    ]
+
+
+def warm_up() -> float:
+    """Compile the kernels, or load them from the cache, on a tiny job; return the seconds."""
+    from optim.format.instance import Instance
+
+    began = time.perf_counter()
+    tiny = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "tiny",
+            "nodes": [{"id": "n", "capacity": {"cpu": 1}}, {"id": "m", "capacity": {"cpu": 1}}],
+            "tasks": [{"id": "t", "load": {"cpu": 1}}, {"id": "u", "load": {"cpu": 1}}],
+            "traffic": [["t", "u", 1]],
+        }
+    )
+    for code in _CODES.values():
+        allocation = Allocation(tiny, board_of(tiny), code)
+        allocation.run_pass()
+        allocation.classes()
+    return time.perf_counter() - began
+
+
+_CODES = {"used_capacity": 0, "cpu_deviation": 1}
+"""What is optimised to the kernel's number of it: fill few nodes, then least traffic; or R_dev."""
+
+METHOD = Method(
+    name="gma",
+    family="elastic allocator",
+    kind="heuristic",
+    objective="used_capacity",
+    objectives=tuple(_CODES),
+    run=run,
+    summary="Greedy matching: each operator to the node that serves the objective best, in passes",
+    source="Elastic Allocator, SOSE 2014, Algorithm 1",
+    needs=("tasks", "nodes", "capacity"),
+    honours=frozenset({"capacity", "allowed", "leaving", "links"}),
+    options=(Option("max_passes", "int", 20, "passes over all operators at most", minimum=1),),
+    promises_feasibility=False,
+)

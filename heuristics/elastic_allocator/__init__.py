@@ -1,1 +1,0 @@
-"""Parts of the Elastic Allocator's methods: `gma`, `even` and `random`."""

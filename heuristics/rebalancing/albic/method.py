@@ -1,0 +1,280 @@
+"""`albic`: load balance with collocation on top of the MILP, one pair of key groups a round.
+
+Pairs that send to one another more than the average are worth collocating. Those that are together
+stay so: they move as indivisible units, split where a unit would be too heavy or too costly to
+move. Of those apart the one with most traffic is pinned to one node. Then the MILP balances the
+units; where that fails the load balance asked for, units are split finer, down to single key
+groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
+from formulations.rebalancing.balance.milp import PUBLISHED
+from formulations.rebalancing.balance.reasons import impossible, none_within, why_none
+from formulations.rebalancing.search.portfolio import warm_up
+from heuristics.rebalancing.albic.pin import Pins, choose_pins
+from heuristics.rebalancing.albic.scores import beneficial_pairs
+from heuristics.rebalancing.albic.sets import merge_pairs
+from heuristics.rebalancing.albic.solve import UnitSolver
+from heuristics.rebalancing.albic.split import PartLimits, split_sets
+from heuristics.rebalancing.albic.units import Units
+from optim.figures.measures import imc_gain_of
+from optim.methods.registry import Method, Option, Outcome
+from optim.moves.room import LARGE_SUMS, placing_slack
+from optim.referee.result import Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from formulations.rebalancing.problem import BalanceProblem, Ints
+    from heuristics.rebalancing.albic.scores import DirectedPairs
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
+    from optim.methods.scale import Scale
+
+
+POINTS = 10.0
+"""maxLD by default, on the scale of methods: percent points where the mean load is some tens."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of steps 2 to 4: what was tried, and what came out.
+
+    Attributes
+    ----------
+    part_load
+        maxPL in percent of the mean load of a node.
+    num_units
+        Indivisible units of more than one key group.
+    pairs
+        Pinned pairs.
+    placement
+        (T,) of the key groups; ``None`` when the MILP has no solution, or none was found in time.
+    distance
+        Its load distance.
+    proven_infeasible
+        Whether the MILP was shown to have none.
+    """
+
+    part_load: float
+    num_units: int
+    pairs: tuple[tuple[int, int], ...]
+    placement: Ints | None
+    distance: float
+    proven_infeasible: bool
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Run ALBIC for one period; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A task has no current node.
+    SolverError
+        A solver's claim does not survive our own count.
+    """
+    request, compiled = request.warmed(warm_up)
+    solver = UnitSolver(request)
+    problem = balance_problem(instance, "albic")
+    reasons = impossible(instance, problem)
+    if reasons:
+        return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
+    rounds = plan_rounds(instance, problem, solver, request.options, request.seed)
+    best = min(
+        (r for r in rounds if r.placement is not None), key=lambda r: r.distance, default=None
+    )
+    accepted = max_distance_of(instance, request.options)
+    if rounds[-1].placement is not None and rounds[-1].distance <= accepted:
+        best = rounds[-1]
+    build = solver.build_seconds
+    times = {"compile": compiled, "build": build, "solve": request.elapsed() - build}
+    if best is None or best.placement is None:
+        proven = rounds[-1].proven_infeasible and rounds[-1].part_load == 0
+        why = Termination.INFEASIBLE if proven else Termination.HEURISTIC
+        why = Termination.INTERRUPTED if solver.interrupted else why
+        notes = [none_within(problem)] if proven else []
+        broken = why_none(instance, problem) if proven else ()
+        return Outcome(why, notes=[*notes, *solver.notes], times=times, reasons=broken)
+    node = best.placement.astype(np.int32)
+    return Outcome(
+        Termination.INTERRUPTED if solver.interrupted else Termination.HEURISTIC,
+        node=node,
+        claimed=imc_gain_of(instance, node),
+        notes=[*_told(instance, problem, rounds, best, accepted, request.scale), *solver.notes],
+        times=times,
+        solver=solver.name,
+        rank=lambda node, evaluation: (evaluation.load_distance or 0.0,),
+    )
+
+
+def plan_rounds(
+    instance: Instance,
+    problem: BalanceProblem,
+    solver: UnitSolver,
+    options: Mapping[str, Any],
+    seed: int,
+) -> list[Round]:
+    """Run steps 1 to 4 and return every round; the last one ended it.
+
+    Parameters
+    ----------
+    instance, problem
+        What is planned, and its arrays.
+    solver
+        Of the MILP.
+    options, seed
+        Of the method.
+    """
+    rng = np.random.default_rng(seed)
+    pairs = beneficial_pairs(instance, float(options["score_factor"]))
+    together = problem.home[pairs.source] == problem.home[pairs.target]
+    # a key group that may not stay takes no other along
+    free = ~(problem.must_move[pairs.source] | problem.must_move[pairs.target])
+    sets = merge_pairs(pairs.where(together & free), problem.num_tasks)
+    apart = pairs.where(~together)
+    accepted = max_distance_of(instance, options)
+    rounds: list[Round] = []
+    part_load = float(options["max_part_load"])
+    while True:
+        rounds.append(_round(instance, problem, sets, apart, solver, part_load, options, rng))
+        last = rounds[-1]
+        met = last.placement is not None and last.distance <= accepted
+        if met or part_load <= 0 or solver.stopped:
+            return rounds
+        part_load = max(0.0, part_load - float(options["part_load_step"]))
+
+
+def max_distance_of(instance: Instance, options: Mapping[str, Any]) -> float:
+    """Return maxLD in units of the first resource, the instance's own limit included."""
+    asked = options["max_load_distance"]
+    limit = POINTS if asked is None else float(asked)
+    own = instance.limits.max_load_distance
+    limit = limit if own is None else min(limit, own)
+    return limit + LARGE_SUMS * float(placing_slack(limit, instance.totals[0]))
+
+
+def _round(
+    instance: Instance,
+    problem: BalanceProblem,
+    sets: list[np.ndarray[Any, Any]],
+    apart: DirectedPairs,
+    solver: UnitSolver,
+    part_load: float,
+    options: Mapping[str, Any],
+    rng: np.random.Generator,
+) -> Round:
+    """Split, pin, solve; at maxPL = 0 the pure MILP over single key groups."""
+    parts: list[np.ndarray[Any, Any]] = []
+    if part_load > 0:
+        limits = PartLimits.of(problem, part_load / 100.0 * mean_node_load(problem))
+        parts = split_sets(instance, sets, limits, rng)
+    units, pins = Units.of(problem, parts), Pins()
+    if part_load > 0:
+        pins = choose_pins(units, apart, int(options["pairs_per_round"]), rng)
+    answer = solver.solve(units, pins)
+    distance = np.inf if answer is None else problem.levels(answer).distance
+    return Round(
+        part_load,
+        int((units.size > 1).sum()),
+        tuple(pins.pairs),
+        answer,
+        float(distance),
+        solver.proven_infeasible,
+    )
+
+
+def mean_node_load(problem: BalanceProblem) -> float:
+    """Return the load of the balanced resource, background included, by number of staying nodes."""
+    return float((problem.load.sum() + problem.background.sum()) / len(problem.staying))
+
+
+def _told(
+    instance: Instance,
+    problem: BalanceProblem,
+    rounds: list[Round],
+    best: Round,
+    accepted: float,
+    scale: Scale,
+) -> list[str]:
+    """Say what the rounds did and how maxPL and maxLD were read."""
+    mean = mean_node_load(problem)
+    ids = instance.tasks.ids
+    pinned = ", ".join(f"{ids[a]} with {ids[b]}" for a, b in best.pairs[:5]) or "no pair"
+    share = f" ({100 * accepted / mean:.3g} % of the mean node load)" if mean > 0 else ""
+    unit = scale.of("resource")
+    notes = [
+        f"maxPL {best.part_load:g} % of the mean node load: {best.num_units} units of several key "
+        f"groups; {pinned} pinned; {len(rounds)} rounds",
+        f"maxLD {accepted * unit:.6g}{share}: load distance {best.distance * unit:.6g}",
+    ]
+    if best.distance > accepted:
+        notes.append("maxLD is not met even by single key groups")
+    return notes
+
+
+METHOD = Method(
+    name="albic",
+    family="rebalancing",
+    kind="heuristic",
+    objective="imc_gain",
+    run=run,
+    summary="ALBIC: collocated key groups move together, one more pair a round, MILP for balance",
+    source="Madsen, Zhou, Cao 2016, section 4.3.2, steps 1 to 4",
+    needs=("tasks", "nodes", "traffic", "current_placement"),
+    honours=PUBLISHED,
+    options=(
+        Option(
+            "score_factor",
+            "float",
+            1.5,
+            "sF: a pair counts when it carries more than sF times the sender's average",
+            minimum=0.0,
+        ),
+        Option(
+            "max_load_distance",
+            "float",
+            None,
+            "maxLD in units of the first resource; by default 10 where the mean node load is 10 "
+            "to 100 (times the same power of ten elsewhere); the instance's own limit counts too",
+            minimum=0.0,
+            unit="resource",
+        ),
+        Option(
+            "max_part_load",
+            "float",
+            25.0,
+            "maxPL to begin with: most load of a unit, in percent of the mean node load",
+            minimum=0.0,
+        ),
+        Option(
+            "part_load_step",
+            "float",
+            5.0,
+            "what maxPL is lowered by while maxLD is not met, in the same percent",
+            minimum=0.1,
+        ),
+        Option("pairs_per_round", "int", 1, "pairs to pin; the paper pins one", minimum=0),
+        Option(
+            "balance_gap",
+            "float",
+            None,
+            "load distance within which the MILP need not go on proving; by default a tenth of "
+            "maxLD's default",
+            minimum=0.0,
+            unit="resource",
+        ),
+    ),
+    solvers=BALANCE_MILP.solvers,
+    default_solver=BALANCE_MILP.default_solver,
+    promises_feasibility=True,
+)

@@ -1,0 +1,132 @@
+"""The indivisible units of a round: which key groups move together, and the problem over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
+    from heuristics.rebalancing.albic.scores import Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Key groups in indivisible units.
+
+    Attributes
+    ----------
+    problem
+        The rebalancing of the single key groups.
+    unit_of
+        (T,) unit of each key group, numbered by first member.
+    size
+        (U,) number of key groups of each.
+    """
+
+    problem: BalanceProblem
+    unit_of: Indices
+    size: Indices
+
+    @classmethod
+    def of(cls, problem: BalanceProblem, parts: Iterable[Indices]) -> Units:
+        """Make each part one unit, and every other key group a unit of its own.
+
+        Parameters
+        ----------
+        problem
+            Where members of a part are at home on one node.
+        parts
+            Disjoint.
+        """
+        first = np.arange(problem.num_tasks)
+        for part in parts:
+            first[part] = part.min(initial=problem.num_tasks)
+        unit_of, size = np.unique(first, return_inverse=True, return_counts=True)[1:]
+        return cls(problem, unit_of.astype(np.int64), size.astype(np.int64))
+
+    @property
+    def num_units(self) -> int:
+        """U."""
+        return len(self.size)
+
+    def merged(self, pins: Mapping[int, int] | None = None) -> BalanceProblem:
+        """Return the rebalancing of the units.
+
+        Loads, costs and resources of members are added; a unit may go where all its members may. A
+        budget of moves counts key groups, so it becomes a budget of cost with the size of a unit
+        as its cost. With both budgets, the cost of a unit is the larger of its two shares of them,
+        which keeps both (and may exclude plans that would keep them too); single key groups keep
+        the two budgets as they are.
+
+        Parameters
+        ----------
+        pins
+            Unit to the node it must be on.
+        """
+        problem = self.problem
+        cost, max_moves, max_cost = self._budget()
+        rows = self._allowed(pins or {})
+        counts = [len(nodes) for nodes in rows.values()]
+        return replace(
+            problem,
+            load=self._summed(problem.load),
+            cost=cost,
+            home=self._first_of(problem.home),
+            max_moves=max_moves,
+            max_cost=max_cost,
+            usage=np.column_stack(
+                [self._summed(problem.usage[:, e]) for e in range(problem.num_resources)]
+                or [np.zeros((self.num_units, 0))]
+            ),
+            restricted=np.array(list(rows), dtype=np.int64),
+            allowed_indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            allowed_nodes=np.concatenate([np.zeros(0, np.int64), *rows.values()]).astype(np.int64),
+        )
+
+    def spread(self, placement: Ints) -> Ints:
+        """Return the placement of the key groups that a placement of the units stands for."""
+        return placement[self.unit_of]
+
+    def _summed(self, values: Floats) -> Floats:
+        return np.bincount(self.unit_of, values, self.num_units).astype(np.float64)
+
+    def _first_of(self, values: Ints) -> Ints:
+        first = np.unique(self.unit_of, return_index=True)[1]
+        return values[first]
+
+    def _budget(self) -> tuple[Floats, int | None, float | None]:
+        """Return what moving each unit costs, and the budgets of moves and of cost."""
+        problem = self.problem
+        size, cost = self.size.astype(np.float64), self._summed(problem.cost)
+        if problem.max_moves is None:
+            return cost, None, problem.max_cost
+        if problem.max_cost is None:
+            return size, None, float(problem.max_moves)
+        if self.num_units == problem.num_tasks:
+            return cost, problem.max_moves, problem.max_cost
+        moves, money = float(problem.max_moves), problem.max_cost
+        scale = max(moves, money, 1.0)  # so that tolerances stay below those of either budget
+        return scale * np.maximum(_shares(size, moves), _shares(cost, money)), None, scale
+
+    def _allowed(self, pins: Mapping[int, int]) -> dict[int, Ints]:
+        """Return the nodes of every unit that may not go everywhere, by unit."""
+        problem = self.problem
+        rows: dict[int, Ints] = {}
+        for row, task in enumerate(problem.restricted.tolist()):
+            unit = int(self.unit_of[task])
+            start, stop = problem.allowed_indptr[row : row + 2]
+            nodes = np.unique(problem.allowed_nodes[start:stop])
+            rows[unit] = np.intersect1d(rows[unit], nodes) if unit in rows else nodes
+        for unit, node in pins.items():
+            rows[unit] = np.array([node], dtype=np.int64)
+        return dict(sorted(rows.items()))
+
+
+def _shares(amount: Floats, limit: float) -> Floats:
+    """Return shares of a budget, 2 where an amount is more than all of it."""
+    return np.minimum(amount / limit, 2.0) if limit > 0 else np.where(amount > 0, 2.0, 0.0)

@@ -1,0 +1,123 @@
+"""`flux`: the adaptive rebalancing of Flux, as ALBIC's evaluation uses it.
+
+Sort the nodes by load, most loaded first. The first gives the last the biggest key group that still
+lowers the variance of the two; then the second the second last, and so on. A pass over the pairs is
+followed by the next one, sorted anew, until the budget is spent or no pair can be improved.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.problem import writable
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Termination
+
+if TYPE_CHECKING:
+    from formulations.rebalancing.problem import BalanceProblem, Ints
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
+
+
+def flux_placement(problem: BalanceProblem, max_passes: int = 1_000_000) -> tuple[Ints, int]:
+    """Return the placement Flux makes and the number of passes it took.
+
+    Heterogeneous nodes are sorted by load / weight; the pair's variance is that of load / weight,
+    each weighted with its node's weight, so a move of load l from a to b lowers it exactly when
+    l < 2·(L_a/w_a − L_b/w_b) / (1/w_a + 1/w_b) (for equal weights: l < L_a − L_b).
+
+    A leaving node should carry nothing: its deviation counts from 0, so it stands among the first
+    senders, and it never receives.
+
+    Parameters
+    ----------
+    problem
+        What to rebalance.
+    max_passes
+        Passes over all pairs of nodes.
+    """
+    from heuristics.rebalancing.flux_kernel import flux
+
+    share = np.where(problem.leaving, 0.0, problem.share)
+    tasks = problem.num_tasks
+    floor = np.where(problem.leaving[:, None], -math.inf, problem.floor)
+    placement, passes = flux(
+        writable(problem.load),
+        writable(problem.cost),
+        writable(problem.home),
+        writable(problem.weight),
+        share,
+        writable(problem.leaving),
+        writable(problem.base_load),
+        writable(problem.usage),
+        problem.headroom - problem.base_usage,
+        problem.base_usage - floor,
+        writable(problem.row_of),
+        writable(problem.allowed_indptr),
+        writable(problem.allowed_nodes),
+        tasks if problem.max_moves is None else min(problem.max_moves, tasks),
+        problem.most_cost,
+        max_passes,
+    )
+    return placement, int(passes)
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Rebalance an instance; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A task has no current node.
+    """
+    begun = time.perf_counter()
+    warm_up()
+    compiled = time.perf_counter()
+    problem = balance_problem(instance, "flux")
+    passes = request.options.get("passes") or 0
+    placement, used = flux_placement(problem, passes if passes > 0 else 1_000_000)
+    moves = problem.moves(placement)
+    return Outcome(
+        Termination.HEURISTIC,
+        node=placement,
+        claimed=problem.levels(placement).distance,
+        notes=[f"{moves} key groups moved in {used} passes"],
+        times={"compile": compiled - begun, "solve": time.perf_counter() - compiled},
+    )
+
+
+def warm_up() -> None:
+    """Compile the kernel, or load it from the disk, on a tiny problem."""
+    from formulations.rebalancing.make_problem import make_problem
+
+    flux_placement(make_problem([1.0, 1.0], [0, 0], 2))
+
+
+METHOD = Method(
+    name="flux",
+    family="rebalancing",
+    kind="heuristic",
+    objective="load_distance",
+    run=run,
+    summary="Flux: biggest key group from the most to the least loaded node, pair by pair",
+    source="Shah et al. 2003, as in Madsen, Zhou, Cao 2016, sections 2.2 and 5.1",
+    needs=("tasks", "nodes", "current_placement"),
+    honours=frozenset(
+        {"capacity", "min_load", "allowed", "leaving", "max_migrations", "max_migration_cost"}
+    ),
+    options=(
+        Option(
+            "passes",
+            "int",
+            0,
+            "passes over all pairs of nodes; 0: until the budget is spent or nothing helps",
+            minimum=0,
+        ),
+    ),
+    promises_feasibility=False,
+)

@@ -1,0 +1,147 @@
+"""`joint-search`: fast search for collocated traffic under a load-distance cap, with a bound.
+
+Annealing along promising moves (compiled), and small models over the best columns of the linear
+relaxation, whose value is the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from formulations.rebalancing.balance.reasons import not_emptied
+from formulations.rebalancing.bounds.collocation import collocation_bound
+from formulations.rebalancing.joint import search as joint_search
+from formulations.rebalancing.joint.instance import prepare
+from formulations.rebalancing.joint.milp import METHOD as JOINT_MILP
+from formulations.rebalancing.joint.start import Effort, find
+from formulations.rebalancing.search import portfolio
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Level, Termination
+from optim.util.progress import Progress
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
+
+_OPTIONS = {option.name: option for option in JOINT_MILP.options}
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Collocate and balance an instance; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A task has no current node.
+    """
+    request, compiled = request.warmed(portfolio.warm_up, joint_search.warm_up)
+    made = prepare(instance, request, "joint-search")
+    if made.reasons:
+        return Outcome(
+            Termination.INFEASIBLE, reasons=tuple(made.reasons), notes=made.notes, rank=made.rank()
+        )
+    drains = made.problem.balance.has_leaving and made.drain == "first"
+    limit = request.time_limit
+    effort = Effort(
+        first=int(request.options["steps"]),
+        relaxing=request.options["bound"] == "relaxation",
+        deadline=None if limit is None else request.started + limit,
+        started=request.started,
+        seed=request.seed,
+        offer=request.offer,
+    )
+    levels: list[Level] = []
+    interrupted = False
+    if drains:
+        share = None if limit is None else request.started + 0.3 * limit
+        drained = find(made.problem, made.starts, replace(effort, deadline=share), for_left=True)
+        interrupted = drained.interrupted
+        if drained.placement is not None:
+            made.starts.insert(0, drained.placement)
+            made.problem = made.problem.with_left(-drained.value)
+            bound = -drained.bound if math.isfinite(drained.bound) else None
+            levels.append(
+                Level("load_on_leaving_nodes", "min", -drained.value + 0.0, bound, "resource")
+            )
+        elif drained.infeasible and not made.closest:
+            return Outcome(Termination.INFEASIBLE, notes=made.notes, rank=made.rank())
+
+    def told(value: float | None, bound: float | None) -> None:
+        if request.progress is not None:
+            request.progress(Progress(request.elapsed(), value, bound, "search"))
+
+    if interrupted:
+        effort = replace(effort, rounds=0, kernels=())
+    known = find(
+        made.problem, made.starts, effort, go_on=limit is not None and not interrupted, told=told
+    )
+    interrupted |= known.interrupted
+    times = {"compile": compiled, "solve": request.elapsed()}
+    why = Termination.ITERATION_LIMIT if limit is None else Termination.TIME_LIMIT
+    why = Termination.INTERRUPTED if interrupted else why
+    if known.placement is None:
+        if known.infeasible and not made.closest and not made.tighter:
+            return Outcome(Termination.INFEASIBLE, notes=made.notes, times=times, rank=made.rank())
+        note = "the search found no placement that keeps every limit"
+        if made.drain == "hard" and made.problem.balance.has_leaving:
+            note = not_emptied(made.problem.balance)
+        return Outcome(
+            why, notes=[*made.notes, note], times=times, warm_start_accepted=made.warm,
+            rank=made.rank(),
+        )  # fmt: skip
+    conditions = made.conditions()
+    whole = max(known.value, collocation_bound(made.problem))
+    if known.bound >= whole:
+        conditions = []
+    if conditions:
+        levels.append(Level("imc_gain_unrestricted", "max", known.value, whole, "rate"))
+    return Outcome(
+        why,
+        node=known.placement,
+        claimed=known.value,
+        bound=known.bound,
+        assumes=tuple(conditions),
+        levels=tuple(levels),
+        notes=made.notes,
+        warm_start_accepted=made.warm,
+        trace=known.trace,
+        times=times,
+        rank=made.rank(),
+    )
+
+
+METHOD = Method(
+    name="joint-search",
+    family="rebalancing",
+    kind="search",
+    objective="imc_gain",
+    run=run,
+    summary="Fast search for collocated traffic within a load distance and a budget of migrations",
+    source="ours",
+    needs=JOINT_MILP.needs,
+    honours=JOINT_MILP.honours,
+    options=(
+        _OPTIONS["max_load_distance"],
+        Option("steps", "int", 30_000, "steps of each annealing", minimum=1, maximum=1_000_000_000),
+        Option(
+            "bound",
+            "str",
+            "relaxation",
+            "the linear relaxation bounds, and says which moves are worth trying; or (counting) "
+            "no model is solved at all: quicker, with a looser bound",
+            choices=("relaxation", "counting"),
+        ),
+        Option(
+            "drain",
+            "str",
+            "first",
+            "leaving nodes are emptied first, as far as budget and cap allow, or (soft) only "
+            "where it collocates, or (hard) all that may go elsewhere must be off them",
+            choices=("first", "soft", "hard"),
+        ),
+    ),
+    promises_feasibility=True,
+    takes_warm_start=True,
+)

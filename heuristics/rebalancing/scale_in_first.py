@@ -1,0 +1,144 @@
+"""`scale-in-first`: empty the leaving nodes on their own, balance with what is left of the budget.
+
+The non-integrated baseline of ALBIC's Figure 5: a scale-in that knows nothing of the load balance
+deals the leaving nodes' key groups out evenly; only then the MILP balances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
+from formulations.rebalancing.balance.milp import PUBLISHED
+from formulations.rebalancing.balance.prepare import best_start, prepare_balance
+from formulations.rebalancing.balance.reasons import impossible
+from formulations.rebalancing.balance.solve import BalanceAnswer, Settings, solve_balance
+from formulations.rebalancing.search.portfolio import warm_up
+from optim.methods.registry import Method, Outcome
+from optim.referee.result import Termination
+
+if TYPE_CHECKING:
+    from formulations.rebalancing.problem import BalanceProblem, Ints
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
+
+
+def spread_evenly(problem: BalanceProblem) -> Ints:
+    """Return the placement after the leaving nodes' key groups are dealt out within the budget.
+
+    Heaviest first, each to the staying node that has received least so far (load by weight), ties
+    by index, among those where it may be and fits. What the nodes carry already does not count:
+    that is what makes it a process of its own. Key groups that fit nowhere, or for which the budget
+    is spent, stay.
+    """
+    placement = problem.home.copy()
+    received = np.zeros(problem.num_nodes)
+    used = problem.base_usage.copy()
+    room = problem.headroom
+    waiting = np.flatnonzero(problem.leaving[problem.home])
+    moves, cost = 0, 0.0
+    for task in waiting[np.argsort(-problem.load[waiting], kind="stable")].tolist():
+        if problem.max_moves is not None and moves >= problem.max_moves:
+            break
+        price = cost + float(problem.cost[task])
+        if price > problem.most_cost:
+            continue
+        fits = problem.may_be_rows(np.array([task]))[0] & ~problem.leaving
+        fits &= (used + problem.usage[task] <= room).all(axis=1)
+        if not fits.any():
+            continue
+        node = int(np.where(fits, received / problem.weight, np.inf).argmin())
+        used[problem.home[task]] -= problem.usage[task]
+        used[node] += problem.usage[task]
+        received[node] += problem.load[task]
+        placement[task] = node
+        moves, cost = moves + 1, price
+    return placement
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Scale in, then balance; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        A task has no current node.
+    SolverError
+        A solver's claim does not survive our own count.
+    """
+    request, compiled = request.warmed(warm_up)
+    problem = balance_problem(instance, "scale-in-first")
+    reasons = impossible(instance, problem)
+    if reasons:
+        return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
+    emptied = spread_evenly(problem)
+    after = _what_is_left(problem, emptied)
+    limit = request.time_limit
+    settings = Settings(
+        solver=request.solver or BALANCE_MILP.default_solver or "highs",
+        gap=request.gap,
+        deadline=None if limit is None else request.started + limit,
+        seed=request.seed,
+        threads=request.threads,
+        progress=request.progress,
+        offer=request.offer,
+        started=request.started,
+    )
+    prepared = prepare_balance(after, settings)
+    starts = [*prepared.starts, emptied]
+    if prepared.interrupted:
+        answer = BalanceAnswer(placement=best_start(after, starts))
+    else:
+        answer = solve_balance(after, settings, starts, prepared.bound)
+    moved, left = problem.moves(emptied), int(problem.leaving[emptied].sum())
+    notes = [f"{moved} key groups taken off leaving nodes first, {left} still there"]
+    build = answer.build_seconds
+    times = {"compile": compiled, "build": build, "solve": request.elapsed() - build}
+    interrupted = prepared.interrupted or any(
+        level.termination == "interrupted" for level in answer.levels
+    )
+    why = Termination.INTERRUPTED if interrupted else Termination.HEURISTIC
+    if answer.placement is None:
+        notes.append(
+            "no balance keeps every limit after scaling in; balance-milp does both at once"
+        )
+        return Outcome(why, notes=[*notes, *answer.notes], times=times)
+    return Outcome(
+        why,
+        node=answer.placement.astype(np.int32),
+        claimed=problem.levels(answer.placement).distance,
+        notes=[*notes, *answer.notes],
+        trace=answer.trace,
+        times=times,
+        solver=answer.solver,
+    )
+
+
+def _what_is_left(problem: BalanceProblem, emptied: Ints) -> BalanceProblem:
+    """Return the balancing that follows: from the new placement, with the rest of the budget."""
+    moves, cost = problem.max_moves, problem.max_cost
+    if moves is not None:
+        moves = max(0, moves - problem.moves(emptied))
+    if cost is not None:
+        cost = max(0.0, cost - problem.moving_cost(emptied))
+    return replace(problem, home=emptied, max_moves=moves, max_cost=cost)
+
+
+METHOD = Method(
+    name="scale-in-first",
+    family="rebalancing",
+    kind="heuristic",
+    objective="load_distance",
+    run=run,
+    summary="Scale-in on its own, key groups spread evenly; then balance-milp with the rest",
+    source="Madsen, Zhou, Cao 2016, section 5.1, the non-integrated approach of Figure 5",
+    needs=("tasks", "nodes", "current_placement"),
+    honours=PUBLISHED,
+    solvers=BALANCE_MILP.solvers,
+    default_solver=BALANCE_MILP.default_solver,
+    promises_feasibility=True,
+)

@@ -1,0 +1,197 @@
+"""``storm-offline``: the topology-based scheduler of Aniello et al., before anything has run.
+
+It knows which component feeds which, and neither loads nor rates. Components are taken in an order
+that keeps the streams; the executors of each go into the slots that hold executors of those that
+feed it directly, least filled first, at most ⌊M(α)⌋ a slot. From the component with index above
+⌊β·C⌋ on, empty slots come first, so that every worker is used. A topology's slots go round robin to
+its nodes, those with most free slots first.
+
+The scheduler overloads nodes where it must: the plan is kept, and the referee says so.
+
+Source: Aniello, Baldoni and Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, section
+3.1, doi:10.1145/2488222.2488267.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.storm.jobs import scheduled_jobs
+from heuristics.storm.components import check_acyclic, component_edges, linearised
+from heuristics.storm.even import take_slots
+from heuristics.storm.slots import nodes_to_use, slot_limits, slots_within_reach
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
+
+    Integers = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+
+
+def fill_slots(
+    components: Sequence[Integers],
+    feeders: Sequence[Sequence[int]],
+    load: Floats,
+    num_slots: int,
+    most: int,
+    capacity: Floats,
+    beta: float,
+) -> Integers:
+    """Put the executors of a topology into slots.
+
+    Parameters
+    ----------
+    components
+        C arrays of executors (rows of `load`) in the order φ.
+    feeders
+        For each component the positions in φ of those that feed it directly.
+    load, capacity
+        (E, R) load of the executors and (R,) of a slot, which binds only where the instance bounds
+        slots.
+    num_slots
+        W, at most the number of executors.
+    most
+        ⌊M(α)⌋.
+    beta
+        From the component with index above ⌊β·C⌋ (counted from 1) on, empty slots come first.
+
+    Returns
+    -------
+    ndarray
+        (E,) slot of each executor; -1 where every slot holds `most`. A slot's capacity gives way
+        where it must.
+    """
+    held = np.zeros(num_slots, dtype=np.int64)
+    used = np.zeros((num_slots, load.shape[1]))
+    holds = np.zeros((len(components), num_slots), dtype=np.bool_)
+    slot = np.full(len(load), -1, dtype=np.int64)
+    first_forced = math.floor(beta * len(components) + 1e-9)
+    left = len(load)
+    for position, executors in enumerate(components):
+        fed = holds[list(feeders[position])].any(axis=0)
+        for executor in executors:
+            fits = (held < most) & (used + load[executor] <= capacity).all(axis=1)
+            empty = held == 0
+            # the last executors fill the empty slots whatever β says: each worker must be used
+            forced = position >= first_forced or left <= int(empty.sum())
+            left -= 1
+            for choice in (empty & forced & fits, fed & fits, fits, held < most):
+                if choice.any():
+                    chosen = np.flatnonzero(choice)
+                    best = chosen[held[chosen].argmin()]
+                    slot[executor] = best
+                    held[best] += 1
+                    used[best] += load[executor]
+                    holds[position, best] = True
+                    break
+    return slot
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Schedule every topology in the order of the file.
+
+    Raises
+    ------
+    UnsuitableMethod
+        Components feed each other in a circle, or one is in no topology, though there are some.
+    """
+    options = request.options
+    jobs = scheduled_jobs(instance, METHOD.name)
+    check_acyclic(instance, METHOD.name)
+    edges = component_edges(instance)
+    reach, notes = slots_within_reach(jobs)
+    free = jobs.slots.copy()
+    used = np.zeros(instance.num_nodes, dtype=np.int64)
+    node = np.full(instance.num_tasks, -1, dtype=np.int32)
+    slot = np.full(instance.num_tasks, -1, dtype=np.int32)
+    for tasks, count in zip(jobs.executors, reach.tolist(), strict=True):
+        if not count:
+            continue
+        most, capacity = slot_limits(instance, len(tasks), count, options["alpha"])
+        components, feeders = _in_order(instance, tasks, edges)
+        load = instance.tasks.load[tasks]
+        place = fill_slots(components, feeders, load, count, most, capacity, options["beta"])
+        at, number = _spread(free, used, count, options["node_spread"])
+        placed = place >= 0
+        node[tasks[placed]] = at[place[placed]]
+        slot[tasks[placed]] = number[place[placed]]
+    return Outcome(Termination.HEURISTIC, node, slot, notes=notes)
+
+
+def _in_order(
+    instance: Instance, tasks: Integers, edges: list[tuple[int, int]]
+) -> tuple[list[Integers], list[list[int]]]:
+    """Return a topology's components in the order φ (as rows of `tasks`), and their feeders."""
+    operator = instance.tasks.operator[tasks]
+    order = linearised(np.unique(operator).tolist(), edges)
+    position = {component: i for i, component in enumerate(order)}
+    feeders: list[list[int]] = [[] for _ in order]
+    for a, b in edges:
+        if a in position and b in position:
+            feeders[position[b]].append(position[a])
+    return [np.flatnonzero(operator == component) for component in order], feeders
+
+
+def _spread(
+    free: Integers, used: Integers, wanted: int, node_spread: float
+) -> tuple[Integers, Integers]:
+    """Take slots round robin from the nodes with most free ones; `free` and `used` are changed."""
+    count = nodes_to_use(free, wanted, node_spread)
+    chosen = np.sort(np.argsort(-free, kind="stable")[:count])
+    part_free, part_used = free[chosen], used[chosen]
+    at, number = take_slots(part_free, part_used, wanted)
+    free[chosen], used[chosen] = part_free, part_used
+    return chosen[at], number
+
+
+ALPHA = Option(
+    "alpha",
+    "float",
+    0.0,
+    "from 0 (executors even over slots) to 1 (one slot may hold nearly all)",
+    minimum=0.0,
+    maximum=1.0,
+)
+NODE_SPREAD = Option(
+    "node_spread",
+    "float",
+    1.0,
+    "over how many nodes a topology's slots go: from 0 (fewest that suffice) to 1 (all)",
+    minimum=0.0,
+    maximum=1.0,
+)
+
+METHOD = Method(
+    name="storm-offline",
+    family="storm",
+    kind="heuristic",
+    objective="internode_traffic",
+    run=run,
+    summary="Executors go to the slots of those that feed them; needs neither loads nor rates",
+    source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.1",
+    needs=("tasks", "nodes"),
+    honours=frozenset({"slots", "leaving", "max_tasks_per_slot"}),
+    options=(
+        ALPHA,
+        Option(
+            "beta",
+            "float",
+            0.5,
+            "share of the components, in order, after which empty slots are used first",
+            minimum=0.0,
+            maximum=1.0,
+        ),
+        NODE_SPREAD,
+    ),
+    promises_feasibility=False,
+)

@@ -1,0 +1,112 @@
+"""``imc-search``: our search for task allocation, on groups of equal tasks or on weighted task
+graphs.
+
+Interchangeable tasks are found and grouped. Where that leaves few classes the search works on
+counts: constructions, exact re-optimisation of node pairs, kicks, and with a time limit a MILP over
+the node contents met. Otherwise, and under a migration budget, it works on tasks: a partition or a
+repaired plan, then simulated annealing by moves and swaps. It never returns less than a feasible
+start it is given, nor than staying.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optim.methods.lowering import lowered
+from optim.methods.registry import Method, Option, Outcome
+from optim.rules import limits_set
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.methods.registry import Request
+
+_HONOURS = frozenset(
+    {
+        "capacity",
+        "min_load",
+        "allowed",
+        "leaving",
+        "max_migrations",
+        "max_migration_cost",
+        "max_inflow",
+        "copies",
+        "sets",
+    }
+)
+_NOT_COUNTED = frozenset({"max_migrations", "max_migration_cost", "max_inflow", "sets"})
+"""Rules that counts of equal tasks do not tell; those that capacities tell do not count here."""
+
+MOST_CLASSES = 64
+"""More classes of tasks than this, and the search works on tasks."""
+
+MOST_NODES = 2000
+"""The same for nodes."""
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Search; see the module's page for what is done when."""
+    from formulations.patterns.classes import node_classes, task_groups
+    from heuristics.task_allocation.graph_search import search_tasks
+    from heuristics.task_allocation.incumbent import Incumbent
+
+    incumbent = Incumbent(instance, request)
+    counted = lowered(instance, _HONOURS - {"sets"})
+    groups, classes = task_groups(counted), node_classes(counted)
+    few = groups.num_groups <= MOST_CLASSES and len(classes.members) <= MOST_NODES
+    few = few and not _NOT_COUNTED.intersection(limits_set(counted))
+    by = request.options["by"]
+    try:
+        if by == "groups" or (by == "auto" and few):
+            from heuristics.task_allocation.group_search import search_groups
+
+            search_groups(counted, groups, classes, incumbent)
+        else:
+            search_tasks(instance, incumbent)
+        if incumbent.node is None and not incumbent.out_of_time:
+            from formulations.task_allocation.milp import find_plan
+
+            found = find_plan(instance, request)
+            if found is not None and incumbent.offer(found):
+                incumbent.notes = ["the search found no plan, and started from one of imc-milp's"]
+                if by != "groups":
+                    search_tasks(instance, incumbent)
+    except KeyboardInterrupt:
+        incumbent.interrupted = True
+    return incumbent.outcome()
+
+
+METHOD = Method(
+    name="imc-search",
+    family="task allocation",
+    kind="search",
+    objective="imc_gain",
+    run=run,
+    summary="Constructions, exact re-optimisation of node pairs, kicks; annealing on large graphs",
+    needs=("tasks", "nodes", "traffic"),
+    honours=_HONOURS,
+    options=(
+        Option(
+            "effort",
+            "float",
+            1.0,
+            "multiplies the iteration limits: kicks on groups, proposals on graphs",
+            minimum=0.0,
+            maximum=1e6,
+        ),
+        Option(
+            "by",
+            "str",
+            "auto",
+            "search on counts of equal tasks, or task by task; chosen by the number of classes",
+            choices=("auto", "groups", "tasks"),
+        ),
+        Option(
+            "start",
+            "str",
+            "metis",
+            "what cuts the graph to start from, task by task",
+            choices=("metis", "mtkahypar", "packing"),
+        ),
+    ),
+    takes_warm_start=True,
+)

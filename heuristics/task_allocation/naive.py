@@ -1,0 +1,55 @@
+"""``naive``: the fusion-style baseline of the CIKM 2014 paper, section 3.1.
+
+Task pairs by decreasing traffic fill one node after the other, nodes by capacity; the second task
+of a half-placed pair joins the first where it fits; single tasks come last, first fit.
+
+Source: Chatzistergiou and Viglas, CIKM 2014, section 3.1, doi:10.1145/2661829.2661882.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from heuristics.task_allocation.grouped_run import run_on_groups
+from heuristics.task_allocation.options import RELAXATIONS
+from optim.methods.registry import Method, Outcome, Request
+
+if TYPE_CHECKING:
+    from heuristics.task_allocation.groups import GroupedJob
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+
+
+def place_pairs(job: GroupedJob) -> Ints:
+    """Run the naive algorithm on a grouped job; return (T,) nodes, -1 where a task found none."""
+    from heuristics.task_allocation.task_level_kernel import naive
+
+    placed = naive(
+        job.size,
+        job.load,
+        job.room,
+        job.allowed,
+        job.edge_u,
+        job.edge_v,
+        job.priority("task_imc"),
+    )
+    return job.to_tasks(placed)
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Place an instance's tasks."""
+    return run_on_groups(instance, request, place_pairs)
+
+
+METHOD = Method(
+    name="naive",
+    family="task allocation",
+    kind="heuristic",
+    objective="imc_gain",
+    run=run,
+    summary="Fills node after node with the task pairs of most traffic",
+    source="Chatzistergiou and Viglas, CIKM 2014, section 3.1",
+    needs=("tasks", "nodes", "traffic"),
+    honours=frozenset({"capacity", "allowed", "leaving"}),
+    options=RELAXATIONS,
+)

@@ -1,0 +1,1 @@
+"""The figures a plan is judged by."""

@@ -1,0 +1,87 @@
+"""Every figure of a plan, and their values together; nothing else lists them.
+
+A new figure is an object in a file of this folder and a line in `Figures`, whose annotation tells
+its type. Evaluations, tables, the columns and words of sweeps and reports, SQL and documentation
+are made from `FIGURES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+from optim.errors import InvalidInput, Problem
+from optim.figures import leaving, load, machines, places, traffic
+
+if TYPE_CHECKING:
+    from optim.figures.figure import Figure
+    from optim.figures.placement import Placement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The figures of one plan, each explained by its `Figure`; ``None`` where it does not apply."""
+
+    drained: Annotated[bool | None, leaving.DRAINED] = None
+    undrained: Annotated[dict[str, Any] | None, leaving.UNDRAINED] = None
+    load_distance: Annotated[float | None, load.LOAD_DISTANCE] = None
+    mean_load: Annotated[float | None, load.MEAN_LOAD] = None
+    imc_gain: Annotated[float | None, traffic.IMC_GAIN] = None
+    total_traffic: Annotated[float | None, traffic.TOTAL_TRAFFIC] = None
+    internode_traffic: Annotated[float | None, traffic.INTERNODE_TRAFFIC] = None
+    interslot_traffic: Annotated[float | None, traffic.INTERSLOT_TRAFFIC] = None
+    collocation_factor: Annotated[float | None, traffic.COLLOCATION_FACTOR] = None
+    utilisation: Annotated[dict[str, dict[str, float]] | None, load.UTILISATION] = None
+    slot_utilisation: Annotated[dict[str, dict[str, float]] | None, load.SLOT_UTILISATION] = None
+    link_utilisation: Annotated[dict[str, float] | None, load.LINK_UTILISATION] = None
+    max_utilisation: Annotated[float | None, load.MAX_UTILISATION] = None
+    max_link_utilisation: Annotated[float | None, load.MAX_LINK_UTILISATION] = None
+    deviation: Annotated[dict[str, float] | None, load.DEVIATION] = None
+    cpu_deviation: Annotated[float | None, load.CPU_DEVIATION] = None
+    mean_absolute_deviation: Annotated[float | None, load.MEAN_ABSOLUTE_DEVIATION] = None
+    used_utilisation: Annotated[float | None, load.USED_UTILISATION] = None
+    used_capacity: Annotated[float | None, load.USED_CAPACITY] = None
+    node_tasks: Annotated[dict[str, int] | None, places.NODE_TASKS] = None
+    node_loads: Annotated[dict[str, dict[str, float]] | None, load.NODE_LOADS] = None
+    nodes_used: Annotated[int | None, places.NODES_USED] = None
+    slots_used: Annotated[int | None, places.SLOTS_USED] = None
+    migrations: Annotated[int | None, places.MIGRATIONS] = None
+    switches: Annotated[int | None, places.SWITCHES] = None
+    migration_cost: Annotated[float | None, places.MIGRATION_COST] = None
+    slots: Annotated[int | None, machines.SLOTS] = None
+    extra_slots: Annotated[int | None, machines.EXTRA_SLOTS] = None
+    supported_rate: Annotated[float | None, machines.SUPPORTED_RATE] = None
+    capacity_rate: Annotated[float | None, machines.CAPACITY_RATE] = None
+    bottleneck: Annotated[str | None, machines.BOTTLENECK] = None
+    price: Annotated[float | None, machines.PRICE] = None
+
+
+FIGURES: tuple[Figure, ...] = tuple(
+    hint.__metadata__[0] for hint in get_type_hints(Figures, include_extras=True).values()
+)
+
+BY_NAME: dict[str, Figure] = {figure.name: figure for figure in FIGURES}
+
+OBJECTIVES: dict[str, Figure] = {figure.name: figure for figure in FIGURES if figure.sense}
+"""Figures that a method can optimise, by name."""
+
+
+def find_objective(name: str) -> Figure:
+    """Return an objective by its name, or by what earlier versions called it.
+
+    Raises
+    ------
+    InvalidInput
+        There is none of that name.
+    """
+    former = {figure.former: figure for figure in OBJECTIVES.values() if figure.former}
+    found = OBJECTIVES.get(name) or former.get(name)
+    if found is None:
+        known = f"one of {', '.join(OBJECTIVES)}"
+        raise InvalidInput(Problem("--objective", name, "is no figure to optimise", known))
+    return found
+
+
+def figures_of(placement: Placement) -> dict[str, Any]:
+    """Compute every figure that a placement has, by name."""
+    return {figure.name: figure.value(placement) for figure in FIGURES if figure.value is not None}

@@ -1,0 +1,152 @@
+"""What a figure is: name, words, unit, sense, and how far a value of it is from a bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from optim.figures.gap import relative_gap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optim.figures.placement import Placement
+
+Sense = Literal["max", "min"]
+Unit = Literal["rate", "resource", "share", "count", "state", "price", "flag", "text", "table"]
+
+RELATIVE_GAP = 1e-6
+"""Relative gap that still counts as optimal, and distance that still counts as rounding."""
+PERCENT_GAP = 1e-3
+"""The same of a gap that is a difference in percent of the reference."""
+SHARE_NOISE = 1e-9
+"""Rounding of shares, which have no unit: deviations of even placements are tiny."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a plan; everything that names, shows, stores or compares it asks this object.
+
+    Attributes
+    ----------
+    name
+        Attribute of `optim.figures.catalogue.Figures`, key in JSON, column of a sweep's rows.
+    label
+        Its words in tables: ``load distance``.
+    words
+        What it is, in a sentence.
+    unit
+        ``rate``, ``resource`` (the first one's), ``share`` (1 is 100 %), ``count``, ``state`` (of a
+        migration's cost), ``price``, ``flag``, ``text``, or ``table``: no single value, but one for
+        each node, link or the like.
+    value
+        What it is of a placement; ``None`` for those that only another kind of plan has.
+    sense
+        Whether more or less is better; ``None`` where it is nothing to optimise.
+    reference
+        The figure against whose size its differences are seen: `mean_load`, `total_traffic`.
+    percent
+        Whether its gap is the difference in percent of the reference, instead of relative.
+    quiet
+        Whether tables leave it out where it is not the objective: JSON and rows hold it.
+    question
+        Heading under which reports measure every plan by it, whatever its method optimises; empty
+        where they do not.
+    shown_as
+        The figure by which reports then show it.
+    same_as
+        The figure which is best where this one is.
+    weighs_leaving
+        Whether what is left on leaving nodes counts in it.
+    former
+        What options and files of earlier versions call it.
+    """
+
+    name: str
+    label: str
+    words: str
+    unit: Unit
+    value: Callable[[Placement], Any] | None = None
+    sense: Sense | None = None
+    reference: str | None = None
+    percent: bool = False
+    quiet: bool = False
+    question: str = ""
+    shown_as: str | None = None
+    same_as: str | None = None
+    weighs_leaving: bool = False
+    former: str | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether it is one value, and no table."""
+        return self.unit != "table"
+
+    @property
+    def optimal_gap(self) -> float:
+        """Largest gap that still counts as optimal."""
+        return PERCENT_GAP if self.percent else RELATIVE_GAP
+
+    def reference_of(self, figures: Any) -> float | None:
+        """Return the size against which differences are seen, from an evaluation."""
+        if self.reference is None or figures is None:
+            return None
+        found: float | None = getattr(figures, self.reference)
+        return found
+
+    def gap(
+        self, value: float | None, bound: float | None, reference: float | None
+    ) -> float | None:
+        """Return the distance of a value from a bound, or from a better value.
+
+        Parameters
+        ----------
+        value, bound
+            In the figure's unit; a value beyond its bound is at no distance.
+        reference
+            What percents are of (`reference_of`); of no use to a relative gap. Where it is unknown,
+            as in rows of earlier versions, a gap in percent is told as the plain difference, as
+            these told it.
+
+        Returns
+        -------
+        float or None
+            ``None`` when value or bound is unknown; infinite in percent of nothing.
+        """
+        if value is None or bound is None:
+            return None
+        distance = value - bound if self.sense == "min" else bound - value
+        if distance <= 0:
+            return 0.0
+        if not self.percent:
+            return relative_gap(value, bound)
+        if reference is None:
+            return distance
+        return 100 * distance / reference if reference > 0 else math.inf
+
+    def gap_to_difference(self, gap: float, reference: float | None) -> float:
+        """Return a gap in percent as a difference in the figure's unit; a relative one as it is."""
+        if not self.percent or reference is None:
+            return gap
+        return gap * reference / 100
+
+    def tolerance(self, left: float, right: float, reference: float | None) -> float:
+        """How far two values may lie apart and still count as the same.
+
+        A part of the reference; where the gap is relative, of the larger value if that is more.
+        Nothing is absolute in the file's units.
+        """
+        if self.percent:
+            return self.gap_to_difference(self.optimal_gap, reference)
+        noise = SHARE_NOISE if self.unit == "share" else 0.0
+        return max(noise, self.optimal_gap * max(abs(left), abs(right), reference or 0.0))
+
+    def better(self, left: float, right: float) -> bool:
+        """Whether `left` is strictly better than `right`."""
+        return left > right if self.sense == "max" else left < right
+
+    def beats_bound(self, value: float, bound: float, reference: float | None) -> bool:
+        """Whether a value lies beyond a bound by more than rounding: one of the two is wrong."""
+        beyond = bound - value if self.sense == "min" else value - bound
+        return beyond > self.tolerance(value, bound, reference)

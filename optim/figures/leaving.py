@@ -1,0 +1,89 @@
+"""Whether the leaving nodes are empty; if not, what stays on them and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.figures.figure import Figure
+
+if TYPE_CHECKING:
+    from optim.figures.placement import Placement
+
+_NAMED = 20
+_ROUNDING = 1e-9
+
+
+def _staying_tasks(placement: Placement) -> Any:
+    """Tasks on leaving nodes."""
+    node = placement.node
+    return np.flatnonzero((node >= 0) & placement.instance.nodes.leaving[node])
+
+
+def _drained(placement: Placement) -> bool | None:
+    if not placement.instance.nodes.leaving.any():
+        return None
+    return not len(_staying_tasks(placement))
+
+
+def _undrained(placement: Placement) -> dict[str, Any] | None:
+    """What stays on leaving nodes: the number, the reasons with theirs, and the first tasks."""
+    instance, tasks = placement.instance, _staying_tasks(placement)
+    if not len(tasks):
+        return None
+    reasons = [_why(placement, int(task)) for task in tasks]
+    why = dict.fromkeys(reasons, 0)
+    for reason in reasons:
+        why[reason] += 1
+    return {
+        "count": len(tasks),
+        "nodes": [instance.nodes.ids[n] for n in np.unique(placement.node[tasks])],
+        "why": why,
+        "tasks": [
+            {
+                "task": instance.tasks.ids[task],
+                "node": instance.nodes.ids[placement.node[task]],
+                "why": reason,
+            }
+            for task, reason in zip(tasks[:_NAMED], reasons, strict=False)
+        ],
+    }
+
+
+def _why(placement: Placement, task: int) -> str:
+    """Say what keeps a task where it is, as far as the instance and the plan alone show it."""
+    instance, limits = placement.instance, placement.instance.limits
+    if not instance.has_open_node[task]:
+        return "allowed only there"
+    if limits.max_migrations is not None and len(placement.migrated) >= limits.max_migrations:
+        return f"max_migrations {limits.max_migrations:g} used up"
+    cost = instance.tasks.migration_cost
+    if limits.max_migration_cost is not None:
+        spent, budget = cost[placement.migrated].sum() + cost[task], limits.max_migration_cost
+        if spent > budget * (1 + _ROUNDING):
+            return f"max_migration_cost {budget:g} used up"
+    open_nodes = instance.open_nodes & instance.allowed_mask(task)
+    most = instance.nodes.capacity[open_nodes] * limits.max_utilisation
+    needed = placement.loads[open_nodes] + instance.tasks.load[task]
+    if not (needed <= most + _ROUNDING * instance.totals).all(axis=1).any():
+        return "no staying node has the capacity left"
+    return "not proven necessary"
+
+
+DRAINED = Figure(
+    "drained",
+    "leaving nodes empty",
+    "whether the leaving nodes hold no task; unknown where no node leaves",
+    "flag",
+    _drained,
+    quiet=True,
+)
+UNDRAINED = Figure(
+    "undrained",
+    "not drained",
+    "what stays on leaving nodes: `count`, `nodes`, `why` (reason to number of tasks) and the "
+    f"first {_NAMED} `tasks`, each with `node` and `why`",
+    "table",
+    _undrained,
+)

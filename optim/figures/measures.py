@@ -1,0 +1,109 @@
+"""Single quantities of a placement: loads, load distance, collocated traffic, moves.
+
+Each is defined once, here; the referee, the methods and the tests call the same functions.
+Placements are (T,) node indices, -1 where a task has no node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats, Ints
+
+
+def node_loads(instance: Instance, node: Ints) -> Floats:
+    """(N, R) background + load of every node under (T,) node indices; -1 is nowhere."""
+    loads = instance.nodes.background.copy()
+    placed = node >= 0
+    if placed.all():
+        placed = slice(None)  # type: ignore[assignment]
+    for r in range(instance.num_resources):
+        loads[:, r] += np.bincount(
+            node[placed], instance.tasks.load[placed, r], minlength=instance.num_nodes
+        )
+    return loads
+
+
+def imc_gain_of(instance: Instance, node: Ints) -> float:
+    """Traffic between tasks on one node."""
+    return instance.flows.collocated(node, instance.num_nodes)
+
+
+def load_distance_of(instance: Instance, node: Ints) -> float | None:
+    """Load distance in units of the first resource; ``None`` when no node stays."""
+    return distance_of_loads(instance, node_loads(instance, node)[:, 0])
+
+
+def distance_of_loads(instance: Instance, loads: Floats) -> float | None:
+    """Load distance of (N,) loads with background: staying nodes both ways, leaving upwards."""
+    stay = instance.open_nodes
+    if not stay.any():
+        return None
+    weight = instance.nodes.weight
+    mean = loads.sum() / weight[stay].sum()
+    off = loads - weight * mean
+    distance = float(np.abs(off[stay]).max())
+    if not stay.all():
+        distance = max(distance, float(off[~stay].max()))
+    return distance
+
+
+def entered_leaving(instance: Instance, node: Ints) -> Bools:
+    """(T,) whether a task came onto a leaving node from elsewhere, though it may be on others."""
+    leaving, home = instance.nodes.leaving, instance.tasks.node
+    if instance.limits.into_leaving or not leaving.any():
+        return np.zeros(len(node), dtype=np.bool_)
+    at_home = (home >= 0) & leaving[home]
+    found: Bools = (node >= 0) & leaving[node] & ~at_home & instance.has_open_node
+    return found
+
+
+def moved_tasks(instance: Instance, node: Ints) -> Any:
+    """Tasks that a placement takes away from their current node."""
+    return np.flatnonzero((instance.tasks.node >= 0) & (node != instance.tasks.node) & (node >= 0))
+
+
+def migrated_tasks(instance: Instance, node: Ints) -> Any:
+    """Tasks whose state a placement moves: those that leave for a node without a copy of it."""
+    moved = moved_tasks(instance, node)
+    copies = instance.copy_nodes
+    if not copies:
+        return moved
+    switched = [t in copies and int(node[t]) in copies[t] for t in moved.tolist()]
+    return moved[~np.array(switched, dtype=np.bool_)] if len(moved) else moved
+
+
+def slot_places(node: Ints, slot: Ints) -> Any:
+    """(T,) one number a (node, slot); -1 where either is missing."""
+    width = int(slot.max(initial=0)) + 1
+    return np.where((node >= 0) & (slot >= 0), node.astype(np.int64) * width + slot, -1)
+
+
+def link_loads(instance: Instance, node: Ints) -> Floats:
+    """(L,) background + traffic that crosses each link: one end on a listed node, one elsewhere.
+
+    Of a link with a direction, only what leaves its nodes, or what enters them.
+    """
+    links, flows = instance.links, instance.flows
+    loads = links.background.copy()
+
+    def add(some: Any, out: Floats, into: Floats) -> None:
+        direction = links.direction[some]
+        loads[some] += np.where(direction != 2, out, 0.0) + np.where(direction != 1, into, 0.0)
+
+    single = np.flatnonzero(np.diff(links.node_indptr) == 1)
+    if len(single):
+        at = links.node_indices[links.node_indptr[single]]
+        out, into = flows.crossing(node, instance.num_nodes)
+        add(single, out[at], into[at])
+    for layer in links.layers:
+        side = np.zeros(instance.num_nodes, dtype=np.int32)  # 0 is outside of every link
+        side[layer.nodes] = layer.side
+        place = np.where(node >= 0, side[node], -1)
+        out, into = flows.crossing(place, len(layer.links) + 1)
+        add(layer.links, out[1:], into[1:])
+    return loads

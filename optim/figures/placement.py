@@ -1,0 +1,119 @@
+"""A placement with what its figures are computed from, each part reckoned once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.figures.measures import (
+    distance_of_loads,
+    imc_gain_of,
+    link_loads,
+    migrated_tasks,
+    moved_tasks,
+    node_loads,
+    slot_places,
+)
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Tasks on nodes and, where decided, slots; what follows from them is reckoned once.
+
+    Attributes
+    ----------
+    instance
+        Whose tasks and nodes.
+    node, slot
+        (T,) indices, -1 where missing; `slot` is ``None`` when the plan decides no slots.
+    """
+
+    instance: Instance
+    node: Ints
+    slot: Ints | None = None
+
+    @cached_property
+    def loads(self) -> Floats:
+        """(N, R) background + load."""
+        return node_loads(self.instance, self.node)
+
+    @cached_property
+    def distance(self) -> float | None:
+        """Load distance, first resource; ``None`` when no node stays."""
+        return distance_of_loads(self.instance, self.loads[:, 0])
+
+    @cached_property
+    def shares(self) -> Floats:
+        """(N, R) share of the capacity in use; ``nan`` where there is no (or a zero) capacity."""
+        capacity, loads = self.instance.nodes.capacity, self.loads
+        share = np.full(loads.shape, np.nan)
+        np.divide(loads, capacity, out=share, where=np.isfinite(capacity) & (capacity > 0))
+        share[(capacity == 0) & (loads == 0)] = 0.0
+        return share
+
+    @cached_property
+    def crossing(self) -> Floats:
+        """(L,) background + traffic that crosses each link."""
+        return link_loads(self.instance, self.node)
+
+    @cached_property
+    def counts(self) -> Any:
+        """(N,) tasks on each node."""
+        node = self.node
+        return np.bincount(node[node >= 0], minlength=self.instance.num_nodes)
+
+    @cached_property
+    def used(self) -> Bools:
+        """(N,) nodes that hold a task."""
+        return np.asarray(self.counts > 0)
+
+    @cached_property
+    def gain(self) -> float:
+        """Traffic inside nodes."""
+        return imc_gain_of(self.instance, self.node)
+
+    @cached_property
+    def moved(self) -> Any:
+        """Tasks that leave their current node, switches to a copy included."""
+        return moved_tasks(self.instance, self.node)
+
+    @cached_property
+    def migrated(self) -> Any:
+        """Tasks whose state moves: onto a node that holds no copy."""
+        return migrated_tasks(self.instance, self.node)
+
+    @cached_property
+    def slots(self) -> Slots | None:
+        """The slots that hold a task; ``None`` where the plan decides none."""
+        return None if self.slot is None else Slots(self.node, self.slot)
+
+
+class Slots:
+    """The slots that hold a task.
+
+    Attributes
+    ----------
+    placed
+        (P,) tasks that have one.
+    index
+        (P,) which of the used slots that is.
+    node, number
+        (S,) of each used slot.
+    """
+
+    def __init__(self, node: Ints, slot: Ints) -> None:
+        place = slot_places(node, slot)
+        self.placed = np.flatnonzero(place >= 0)
+        used, self.index = np.unique(place[self.placed], return_inverse=True)
+        width = int(slot.max(initial=0)) + 1
+        self.node, self.number = used // width, used % width
+
+    def __len__(self) -> int:
+        return len(self.node)

@@ -1,0 +1,82 @@
+"""Figures of places: what is used of them, and what moves between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optim.figures.figure import Figure
+
+if TYPE_CHECKING:
+    from optim.figures.placement import Placement
+
+
+def _slots_used(placement: Placement) -> int | None:
+    return None if placement.slots is None else len(placement.slots)
+
+
+def _has_home(placement: Placement) -> bool:
+    return bool((placement.instance.tasks.node >= 0).any())
+
+
+def _migrations(placement: Placement) -> int | None:
+    return len(placement.migrated) if _has_home(placement) else None
+
+
+def _switches(placement: Placement) -> int | None:
+    if not placement.instance.copy_nodes:
+        return None
+    return len(placement.moved) - len(placement.migrated)
+
+
+def _cost(placement: Placement) -> float | None:
+    if not _has_home(placement):
+        return None
+    return float(placement.instance.tasks.migration_cost[placement.migrated].sum())
+
+
+NODE_TASKS = Figure(
+    "node_tasks",
+    "tasks",
+    "node to number of tasks",
+    "table",
+    lambda placement: dict(
+        zip(placement.instance.nodes.ids, placement.counts.tolist(), strict=True)
+    ),
+)
+NODES_USED = Figure(
+    "nodes_used",
+    "nodes used",
+    "nodes that hold a task",
+    "count",
+    lambda placement: int(placement.used.sum()),
+    sense="min",
+)
+SLOTS_USED = Figure(
+    "slots_used",
+    "slots used",
+    "slots that hold a task",
+    "count",
+    _slots_used,
+    sense="min",
+)
+MIGRATIONS = Figure(
+    "migrations",
+    "moves",
+    "tasks that leave their current node for one that holds no copy of their state",
+    "count",
+    _migrations,
+)
+SWITCHES = Figure(
+    "switches",
+    "switches",
+    "tasks that leave their current node for one that holds a copy of their state",
+    "count",
+    _switches,
+)
+MIGRATION_COST = Figure(
+    "migration_cost",
+    "migration cost",
+    "what the migrations cost",
+    "state",
+    _cost,
+)

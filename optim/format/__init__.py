@@ -1,0 +1,1 @@
+"""The instance format: documents, the immutable instance and plan, reading, building, writing."""

@@ -1,0 +1,394 @@
+"""From a validated document to an `Instance`: cross references, spreading of groups, arrays.
+
+All problems are collected; nothing is built while there is one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem
+from optim.format.build_sets import build_sets
+from optim.format.build_tasks import build_operators_and_tasks
+from optim.format.demand import stream_rate, tuple_rates
+from optim.format.tables import (
+    DIRECTIONS,
+    NO_INDEX,
+    Limits,
+    LinkTable,
+    ModelPoint,
+    NodeTable,
+    Stream,
+    TopologyTable,
+    TrafficTable,
+    VmType,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from optim.format.document import InstanceDocument
+    from optim.format.tables import Floats, Ints, OperatorTable, TaskTable
+
+_UNKNOWN_NODE = "is not the id of a node"
+
+
+def build(document: InstanceDocument) -> dict[str, Any]:
+    """Turn a document into the fields of an instance.
+
+    Raises
+    ------
+    InvalidInput
+        With every dangling reference, duplicate id, contradiction or cycle.
+    """
+    problems: list[Problem] = []
+    resources = tuple(document.resources)
+    _check_resources(resources, problems)
+    nodes = _nodes(document, resources, problems)
+    topologies = TopologyTable(
+        tuple(t.id for t in document.topologies),
+        np.array([t.workers or NO_INDEX for t in document.topologies], dtype=np.int32),
+    )
+    unique(topologies.ids, "topologies", problems)
+    links = _links(document, nodes, problems)
+    operator_index = unique([o.id for o in document.operators], "operators", problems)
+    rates = tuple_rates(document, operator_index, problems)
+    operators, tasks = build_operators_and_tasks(
+        document, nodes, operator_index, topologies.ids, rates, problems
+    )
+    traffic = _traffic(document, tasks, problems)
+    streams = _streams(document, operators, tasks, traffic, rates, problems)
+    limits = _limits(document, resources, problems)
+    sets = build_sets(document, nodes, operators, tasks, problems)
+    rate_driven = _rate_driven(document, resources, problems)
+    models = _models(document, problems)
+    unique([v.id for v in document.vm_types], "vm_types", problems)
+    if problems:
+        raise InvalidInput(problems)
+    return {
+        "name": document.name,
+        "origin": document.origin,
+        "units": dict(document.units),
+        "labels": dict(document.labels),
+        "resources": resources,
+        "nodes": nodes,
+        "tasks": tasks,
+        "operators": operators,
+        "topologies": topologies,
+        "links": links,
+        "rate_driven": rate_driven,
+        "sets": sets,
+        "streams": streams,
+        "traffic": traffic,
+        "limits": limits,
+        "models": models,
+        "input_rate": document.input_rate,
+        "vm_types": tuple(VmType(v.id, v.slots, v.price) for v in document.vm_types),
+    }
+
+
+def unique(names: Sequence[str], where: str, problems: list[Problem]) -> dict[str, int]:
+    """Return name → index; a repeated name is a problem."""
+    index = {name: i for i, name in enumerate(names)}
+    if len(index) < len(names):
+        first: dict[str, int] = {}
+        for i, name in enumerate(names):
+            if first.setdefault(name, i) != i:
+                reason = f"is also the id of {where}[{first[name]}]"
+                problems.append(Problem(f"{where}[{i}].id", name, reason, "ids must be unique"))
+    return index
+
+
+def amounts(
+    entry: Mapping[str, float],
+    resource_index: Mapping[str, int],
+    row: Floats,
+    path: str,
+    problems: list[Problem],
+) -> None:
+    """Write a resource → number mapping into a row; an unknown resource is a problem."""
+    for name, value in entry.items():
+        at = resource_index.get(name)
+        if at is None:
+            known = ", ".join(resource_index)
+            problems.append(
+                Problem(f"{path}.{name}", None, f"is not in resources ({known})", "add it there")
+            )
+        else:
+            row[at] = value
+
+
+def _check_resources(resources: tuple[str, ...], problems: list[Problem]) -> None:
+    seen: set[str] = set()
+    for i, name in enumerate(resources):
+        if name in seen:
+            problems.append(Problem(f"resources[{i}]", name, "stands twice", "keep one"))
+        if name == "links":
+            problems.append(
+                Problem(f"resources[{i}]", name, "is reserved for max_utilisation", "rename it")
+            )
+        seen.add(name)
+
+
+def _nodes(
+    document: InstanceDocument, resources: tuple[str, ...], problems: list[Problem]
+) -> NodeTable:
+    entries = document.nodes
+    shape = (len(entries), len(resources))
+    capacity, slot_capacity = np.full(shape, np.inf), np.full(shape, np.inf)
+    min_load, background = np.zeros(shape), np.zeros(shape)
+    resource_index = {name: r for r, name in enumerate(resources)}
+    racks: dict[str, int] = {}
+    rack = np.full(len(entries), NO_INDEX, dtype=np.int32)
+    for i, node in enumerate(entries):
+        for key, table in (
+            ("capacity", capacity),
+            ("min_load", min_load),
+            ("background", background),
+            ("slot_capacity", slot_capacity),
+        ):
+            amounts(getattr(node, key), resource_index, table[i], f"nodes[{i}].{key}", problems)
+        if node.rack is not None:
+            rack[i] = racks.setdefault(node.rack, len(racks))
+    unique([n.id for n in entries], "nodes", problems)
+    return NodeTable(
+        ids=tuple(n.id for n in entries),
+        capacity=capacity,
+        min_load=min_load,
+        background=background,
+        weight=np.array([n.weight for n in entries], dtype=np.float64),
+        slots=_counts([n.slots for n in entries]),
+        slot_capacity=slot_capacity,
+        rack=rack,
+        rack_ids=tuple(racks),
+        leaving=np.array([n.leaving for n in entries], dtype=np.bool_),
+        max_tasks=_counts([n.max_tasks for n in entries]),
+        max_inflow=_counts([n.max_inflow for n in entries]),
+        labels={i: dict(n.labels) for i, n in enumerate(entries) if n.labels},
+    )
+
+
+def _links(document: InstanceDocument, nodes: NodeTable, problems: list[Problem]) -> LinkTable:
+    unique([link.id for link in document.links], "links", problems)
+    members: list[int] = []
+    indptr = [0]
+    for i, link in enumerate(document.links):
+        here = []
+        for j, name in enumerate(link.nodes):
+            at = nodes.index.get(name)
+            if at is None:
+                problems.append(Problem(f"links[{i}].nodes[{j}]", name, _UNKNOWN_NODE))
+            else:
+                here.append(at)
+        if len(set(here)) < len(here):
+            problems.append(Problem(f"links[{i}].nodes", link.id, "lists a node twice", "keep one"))
+        members += sorted(here)
+        indptr.append(len(members))
+    return LinkTable(
+        ids=tuple(link.id for link in document.links),
+        node_indptr=np.array(indptr, dtype=np.int32),
+        node_indices=np.array(members, dtype=np.int32),
+        capacity=np.array([link.capacity for link in document.links], dtype=np.float64),
+        background=np.array([link.background for link in document.links], dtype=np.float64),
+        direction=np.array([DIRECTIONS.index(x.direction) for x in document.links], dtype=np.int32),
+    )
+
+
+def _counts(values: list[int | None]) -> Ints:
+    return np.array([NO_INDEX if value is None else value for value in values], dtype=np.int32)
+
+
+def _traffic(document: InstanceDocument, tasks: TaskTable, problems: list[Problem]) -> TrafficTable:
+    entries = document.traffic
+    index = tasks.index if entries else {}
+    source = np.array([index.get(e[0], NO_INDEX) for e in entries], dtype=np.int32)
+    target = np.array([index.get(e[1], NO_INDEX) for e in entries], dtype=np.int32)
+    rate = np.array([e[2] for e in entries], dtype=np.float64)
+    for column, side in ((0, source), (1, target)):
+        for i in np.flatnonzero(side < 0):
+            name = entries[i][column]
+            problems.append(Problem(f"traffic[{i}][{column}]", name, "is not the id of a task"))
+    for i in np.flatnonzero((source == target) & (source >= 0)):
+        problems.append(
+            Problem(
+                f"traffic[{i}]", entries[i][0], "sends to itself", "a task never leaves its node"
+            )
+        )
+    key = source.astype(np.int64) * max(1, len(tasks.ids)) + target
+    first, counts = np.unique(key, return_index=True, return_counts=True)[1:]
+    if (counts > 1).any():
+        original = dict(zip(key[first].tolist(), first.tolist(), strict=True))
+        repeated = np.setdiff1d(np.arange(len(key)), first)
+        for i in repeated[(source[repeated] >= 0) & (target[repeated] >= 0)]:
+            at = original[int(key[i])]
+            reason = f"repeats the pair of traffic[{at}]"
+            problems.append(
+                Problem(f"traffic[{i}]", list(entries[i][:2]), reason, "add the rates up")
+            )
+    return TrafficTable(source, target, rate)
+
+
+def _streams(
+    document: InstanceDocument,
+    operators: OperatorTable,
+    tasks: TaskTable,
+    traffic: TrafficTable,
+    rates: Floats,
+    problems: list[Problem],
+) -> tuple[Stream, ...]:
+    replaced = _operator_pairs(traffic, tasks)
+    has_tasks = len(tasks.ids) > 0
+    built: list[Stream] = []
+    seen: dict[tuple[int, int], int] = {}
+    for i, entry in enumerate(document.streams):
+        ends = []
+        for key, name in (("from", entry.source), ("to", entry.target)):
+            at = operators.index.get(name)
+            if at is None:
+                problems.append(
+                    Problem(f"streams[{i}].{key}", name, "is not the id of an operator")
+                )
+            else:
+                ends.append(at)
+        if len(ends) < 2:
+            continue
+        source, target = ends
+        if source == target:
+            problems.append(
+                Problem(
+                    f"streams[{i}]",
+                    entry.source,
+                    "runs from an operator to itself, which would pair a task with itself",
+                    "give such traffic as task pairs in traffic",
+                )
+            )
+            continue
+        if seen.setdefault((source, target), i) != i:
+            reason = f"repeats the stream of streams[{seen[source, target]}]"
+            problems.append(
+                Problem(
+                    f"streams[{i}]", f"{entry.source} → {entry.target}", reason, "add the rates up"
+                )
+            )
+        stands = (source, target) in replaced
+        if entry.rate is None and (stands or not has_tasks):
+            rate = 0.0
+        else:
+            rate = stream_rate(document, i, operators.index, rates, problems)
+        if has_tasks and not stands:
+            _check_ends(i, entry, (source, target), operators, problems)
+        built.append(
+            Stream(
+                source,
+                target,
+                rate,
+                np.nan if entry.selectivity is None else entry.selectivity,
+                np.nan if entry.tuple_bytes is None else entry.tuple_bytes,
+                entry.pattern,
+                stands,
+                entry.rate is not None,
+            )
+        )
+    return tuple(built)
+
+
+def _check_ends(
+    i: int, entry: Any, ends: tuple[int, int], operators: OperatorTable, problems: list[Problem]
+) -> None:
+    a, b = (int(operators.num_tasks[o]) for o in ends)
+    for name, count in ((entry.source, a), (entry.target, b)):
+        if count == 0:
+            problems.append(
+                Problem(
+                    f"streams[{i}]",
+                    name,
+                    "has no tasks to send or receive",
+                    "give the operator a group, or tasks",
+                )
+            )
+            return
+    if entry.pattern == "one_to_one" and a != b:
+        problems.append(
+            Problem(
+                f"streams[{i}].pattern",
+                "one_to_one",
+                f"needs as many senders as receivers; there are {a} and {b}",
+                "use rescale or merge",
+            )
+        )
+
+
+def _operator_pairs(traffic: TrafficTable, tasks: TaskTable) -> set[tuple[int, int]]:
+    known = (traffic.source >= 0) & (traffic.target >= 0)
+    if not known.any():
+        return set()
+    source = tasks.operator[traffic.source[known]].astype(np.int64)
+    target = tasks.operator[traffic.target[known]].astype(np.int64)
+    both = (source >= 0) & (target >= 0)
+    width = int(max(source.max(initial=0), target.max(initial=0))) + 1
+    keys = np.unique(source[both] * width + target[both])
+    return {(int(k) // width, int(k) % width) for k in keys}
+
+
+def _limits(
+    document: InstanceDocument, resources: tuple[str, ...], problems: list[Problem]
+) -> Limits:
+    entry = document.limits
+    share = np.ones(len(resources))
+    links = entry.max_utilisation.get("links", 1.0)
+    rest = {name: value for name, value in entry.max_utilisation.items() if name != "links"}
+    index = {name: r for r, name in enumerate(resources)}
+    amounts(rest, index, share, "limits.max_utilisation", problems)
+    return Limits(
+        max_migrations=entry.max_migrations,
+        max_migration_cost=entry.max_migration_cost,
+        max_load_distance=entry.max_load_distance,
+        max_tasks_per_slot=entry.max_tasks_per_slot,
+        max_inflow=entry.max_inflow,
+        max_utilisation=share,
+        max_link_utilisation=links,
+    )
+
+
+def _rate_driven(
+    document: InstanceDocument, resources: tuple[str, ...], problems: list[Problem]
+) -> tuple[int, ...]:
+    if document.rate_driven is None:
+        return (0,)
+    for i, name in enumerate(document.rate_driven):
+        if name not in resources:
+            known = ", ".join(resources)
+            reason = f"is not in resources ({known})"
+            problems.append(Problem(f"rate_driven[{i}]", name, reason, "add it there"))
+        elif name in document.rate_driven[:i]:
+            problems.append(Problem(f"rate_driven[{i}]", name, "stands twice", "keep one"))
+    return tuple(r for r, name in enumerate(resources) if name in document.rate_driven)
+
+
+def _models(
+    document: InstanceDocument, problems: list[Problem]
+) -> dict[str, tuple[ModelPoint, ...]]:
+    models = {}
+    for name, points in document.models.items():
+        ordered = sorted(points, key=lambda p: p.threads)
+        for previous, point in itertools.pairwise(ordered):
+            if previous.threads == point.threads:
+                problems.append(
+                    Problem(f"models.{name}", point.threads, "threads stand twice", "keep one")
+                )
+        models[name] = tuple(ModelPoint(p.threads, p.rate, p.cpu, p.memory) for p in ordered)
+    _check_models_used(document.operators, models, problems)
+    return models
+
+
+def _check_models_used(
+    operators: Iterable[Any], models: Mapping[str, Any], problems: list[Problem]
+) -> None:
+    for i, operator in enumerate(operators):
+        if operator.model is not None and operator.model not in models:
+            problems.append(
+                Problem(f"operators[{i}].model", operator.model, "is not in models", "add it there")
+            )

@@ -1,0 +1,187 @@
+"""Demand derived from tuple rates: input rate → operator rates → CPU and stream rates.
+
+Source: the model-driven scheduling paper (rates through the DAG with selectivities) and the elastic
+allocator's demand model (CPU = cost per tuple × tuple rate).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.errors import Problem
+from optim.format.document import MAX_NUMBER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optim.format.document import InstanceDocument, StreamDocument
+    from optim.format.tables import Floats
+
+_SAME = 1e-9
+
+
+def topological_order(num_operators: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return operators so that every edge points forward; those on or behind a cycle are left out.
+
+    Ties go by index, so that the order repeats.
+    """
+    outgoing: list[list[int]] = [[] for _ in range(num_operators)]
+    missing = [0] * num_operators
+    for source, target in edges:
+        outgoing[source].append(target)
+        missing[target] += 1
+    order = [o for o in range(num_operators) if missing[o] == 0]
+    for operator in order:  # grows while it is walked
+        for target in outgoing[operator]:
+            missing[target] -= 1
+            if missing[target] == 0:
+                order.append(target)
+    return order
+
+
+def find_cycle(num_operators: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the operators of one cycle in order, or an empty list."""
+    acyclic = set(topological_order(num_operators, edges))
+    rest = [edge for edge in edges if edge[0] not in acyclic and edge[1] not in acyclic]
+    # walking against the edges from anywhere behind a cycle must end in one
+    feeder = {target: source for source, target in reversed(rest)}
+    if not feeder:
+        return []
+    seen: dict[int, int] = {}
+    here = min(feeder)
+    while here not in seen:
+        seen[here] = len(seen)
+        here = feeder[here]
+    walk = list(seen)
+    return walk[seen[here] :][::-1]
+
+
+def tuple_rates(
+    document: InstanceDocument, index: dict[str, int], problems: list[Problem]
+) -> Floats:
+    """Derive (O,) tuples/s received by each operator; ``nan`` where it cannot be derived.
+
+    Sources receive ``input_rate``; any other operator the sum over its input streams of the
+    sender's rate times the selectivity.
+    """
+    rates = np.full(len(document.operators), np.nan)
+    if document.input_rate is None:
+        return rates
+    usable = [s for s in document.streams if s.source in index and s.target in index]
+    edges = [(index[s.source], index[s.target]) for s in usable]
+    order = topological_order(len(rates), edges)
+    if len(order) < len(rates):
+        names = [document.operators[o].id for o in find_cycle(len(rates), edges)]
+        problems.append(
+            Problem(
+                "streams",
+                " → ".join([*names, *names[:1]]),
+                "is a cycle, and tuple rates can only be derived on an acyclic graph",
+                "remove input_rate and give load and rate, or break the cycle",
+            )
+        )
+        return rates
+    incoming: list[list[StreamDocument]] = [[] for _ in rates]
+    for stream in usable:
+        incoming[index[stream.target]].append(stream)
+    for operator in order:
+        streams = incoming[operator]
+        if not streams:
+            rates[operator] = document.input_rate
+        elif all(s.selectivity is not None for s in streams):
+            rates[operator] = sum(
+                rates[index[s.source]] * s.selectivity for s in streams if s.selectivity is not None
+            )
+        if rates[operator] > MAX_NUMBER:
+            name = document.operators[operator].id
+            problems.append(
+                _beyond("input_rate", document.input_rate, rates[operator], f"{name} ", " tuples/s")
+            )
+            rates[operator] = np.nan
+    return rates
+
+
+def _beyond(path: str, value: float, derived: float, whose: str = "", unit: str = "") -> Problem:
+    """Tell of a derived figure that would be refused if it were given."""
+    reason = f"gives {whose}{derived:.9g}{unit}, which is beyond {MAX_NUMBER:g}"
+    return Problem(path, value, reason, "check the unit")
+
+
+def derived_load(
+    document: InstanceDocument, operator: int, rates: Floats, problems: list[Problem]
+) -> float | None:
+    """Return the operator's CPU as ``cpu_per_tuple`` × tuple rate, or ``None`` without these.
+
+    A group load that is given and differs is a problem.
+    """
+    entry = document.operators[operator]
+    if entry.cpu_per_tuple is None or np.isnan(rates[operator]):
+        return None
+    derived = float(entry.cpu_per_tuple * rates[operator])
+    if derived > MAX_NUMBER:
+        path = f"operators[{operator}].cpu_per_tuple"
+        problems.append(_beyond(path, entry.cpu_per_tuple, derived))
+        return None
+    if entry.group is not None:
+        given = entry.group.load.get(document.resources[0])
+        if given is not None and not same(given, derived):
+            problems.append(
+                Problem(
+                    f"operators[{operator}].group.load.{document.resources[0]}",
+                    given,
+                    f"differs from cpu_per_tuple × tuple rate = {derived:.9g}",
+                    "give one of the two",
+                )
+            )
+    return derived
+
+
+def stream_rate(
+    document: InstanceDocument,
+    position: int,
+    index: dict[str, int],
+    rates: Floats,
+    problems: list[Problem],
+) -> float:
+    """Return a stream's rate: as given, else sender's tuple rate × selectivity × ``tuple_bytes``.
+
+    0 where neither is to be had and the stream only describes selectivity.
+    """
+    stream = document.streams[position]
+    derived = None
+    if stream.tuple_bytes is not None and stream.source in index:
+        sent = rates[index[stream.source]]
+        if stream.selectivity is not None and not np.isnan(sent):
+            derived = float(sent * stream.selectivity * stream.tuple_bytes)
+            if derived > MAX_NUMBER:
+                path = f"streams[{position}].tuple_bytes"
+                problems.append(_beyond(path, stream.tuple_bytes, derived))
+                return 0.0
+    if stream.rate is None:
+        if derived is None and stream.selectivity is None:
+            problems.append(
+                Problem(
+                    f"streams[{position}].rate",
+                    None,
+                    "is missing and cannot be derived",
+                    "give rate, or input_rate, selectivity and tuple_bytes",
+                )
+            )
+        return derived or 0.0
+    if derived is not None and not same(stream.rate, derived):
+        problems.append(
+            Problem(
+                f"streams[{position}].rate",
+                stream.rate,
+                f"differs from tuple rate × selectivity × tuple_bytes = {derived:.9g}",
+                "give one of the two",
+            )
+        )
+    return stream.rate
+
+
+def same(left: float, right: float) -> bool:
+    """Whether two figures are the same up to rounding (1e-9 relative)."""
+    return abs(left - right) <= _SAME * max(1.0, abs(left), abs(right))

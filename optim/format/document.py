@@ -1,0 +1,233 @@
+"""The types of ``streamplace.instance/1`` as they stand in a file; the JSON Schema comes from here.
+
+Field descriptions are part of the published schema, so they are written for a reader of the file.
+Cross references (an id that must exist elsewhere) are checked in `optim.format.build`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Required
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, TypeAdapter
+from typing_extensions import TypedDict
+
+INSTANCE_FORMAT = "streamplace.instance/1"
+MAX_TASKS = 20_000_000
+MAX_NODES = 1_000_000
+MAX_NUMBER = 1e15
+
+
+def _whole(value: Any) -> Any:
+    """Take 4.0 for 4: to JSON, and to JSON Schema, they are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = BeforeValidator(_whole)
+Identifier = Annotated[str, Field(min_length=1, max_length=1000)]
+Text = Annotated[str, Field(max_length=100_000)]
+Amount = Annotated[float, Field(ge=0, le=MAX_NUMBER, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, le=MAX_NUMBER, allow_inf_nan=False)]
+Amounts = dict[Identifier, Amount]
+Labels = dict[Identifier, Text]
+Count = Annotated[int, Field(ge=0, le=MAX_TASKS), Whole]
+PositiveCount = Annotated[int, Field(ge=1, le=MAX_TASKS), Whole]
+SmallCount = Annotated[int, Field(ge=1, le=1_000_000), Whole]
+Pattern = Literal["full", "one_to_one", "rescale", "merge"]
+
+_STRICT = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class NodeDocument(BaseModel):
+    """A place for tasks: a machine, a broker, a task manager."""
+
+    model_config = _STRICT
+    id: Identifier
+    capacity: Amounts = Field(
+        {}, description="what the node offers; a resource left out is unbounded"
+    )
+    min_load: Amounts = Field({}, description="least background + load; binds every staying node")
+    background: Amounts = Field({}, description="load that is there before any task is placed")
+    weight: Positive = Field(1.0, description="share of the mean load of a heterogeneous node")
+    slots: Count | None = Field(None, description="worker processes or VM slots")
+    slot_capacity: Amounts = Field({}, description="what one slot offers")
+    max_tasks: Count | None = Field(None, description="most tasks it may hold")
+    max_inflow: Count | None = Field(
+        None, description="most tasks that may move onto it; limits.max_inflow binds beside it"
+    )
+    rack: Identifier | None = None
+    leaving: bool = Field(False, description="marked for removal")
+    labels: Labels = {}
+
+
+class LinkDocument(BaseModel):
+    """A shared line: traffic between a listed node and any other node crosses it."""
+
+    model_config = _STRICT
+    id: Identifier
+    nodes: list[Identifier] = Field(min_length=1)
+    capacity: Amount
+    background: Amount = 0.0
+    direction: Literal["both", "out", "in"] = Field(
+        "both", description="what counts: all that crosses, what leaves its nodes, what enters them"
+    )
+
+
+class SetDocument(BaseModel):
+    """Tasks that are to be apart, together or spread over nodes or racks."""
+
+    model_config = _STRICT
+    id: Identifier
+    tasks: list[Identifier] = Field([], description="its members; or give operator")
+    operator: Identifier | None = Field(None, description="all tasks of that operator are members")
+    rule: Literal["apart", "together", "spread"] = Field(
+        description="at most at_most on one place; all on one place; on at least at_least places"
+    )
+    over: Literal["node", "rack"] = Field("node", description="what a place is")
+    at_most: SmallCount | None = Field(None, description="of apart; 1 when left out")
+    at_least: SmallCount | None = Field(None, description="of spread, which needs it")
+
+
+class TopologyDocument(BaseModel):
+    """A job of a Storm-like engine and the number of its worker processes."""
+
+    model_config = _STRICT
+    id: Identifier
+    workers: PositiveCount | None = None
+
+
+class GroupDocument(BaseModel):
+    """Equal tasks ``op/0``, ``op/1``, … that share load and state evenly."""
+
+    model_config = _STRICT
+    tasks: PositiveCount
+    load: Amounts = {}
+    state: Amount | None = None
+    allowed: Annotated[list[Identifier], Field(min_length=1)] | None = Field(
+        None, description="nodes its tasks may use; an entry in tasks overrides it"
+    )
+
+
+class OperatorDocument(BaseModel):
+    """A vertex of the job graph."""
+
+    model_config = _STRICT
+    id: Identifier
+    topology: Identifier | None = None
+    role: Literal["source", "operator", "sink", "system"] = "operator"
+    group: GroupDocument | None = None
+    cpu_per_tuple: Amount | None = Field(
+        None, description="first resource used per tuple/s of input"
+    )
+    service_rate: Positive | None = Field(None, description="tuples/s the operator can serve")
+    model: Identifier | None = Field(None, description="performance model of one thread")
+
+
+class TaskDocument(TypedDict, total=False):
+    """Whatever is placed: a task, key group, executor or thread."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[misc]
+    id: Required[
+        Annotated[Identifier, Field(description="unique; op/i overrides member i of a group")]
+    ]
+    operator: Identifier
+    load: Amounts
+    state: Amount
+    migration_cost: Amount
+    node: Annotated[Identifier, Field(description="where the task runs now")]
+    slot: Count
+    allowed: Annotated[list[Identifier], Field(min_length=1)]
+    copies: Annotated[
+        list[Identifier],
+        Field(description="nodes that hold its state already: moving there is no migration"),
+    ]
+    labels: Labels
+
+
+class StreamDocument(BaseModel):
+    """Traffic between two operators, spread over their tasks by `pattern`."""
+
+    model_config = _STRICT
+    source: Identifier = Field(alias="from")
+    target: Identifier = Field(alias="to")
+    rate: Amount | None = None
+    selectivity: Amount | None = Field(None, description="tuples sent here per tuple received")
+    tuple_bytes: Amount | None = None
+    pattern: Pattern = "full"
+
+
+class LimitsDocument(BaseModel):
+    """What a plan must keep beside capacities; null and absent mean no limit."""
+
+    model_config = _STRICT
+    max_migrations: Count | None = None
+    max_migration_cost: Amount | None = None
+    max_load_distance: Amount | None = None
+    max_tasks_per_slot: PositiveCount | None = None
+    max_inflow: Count | None = Field(None, description="most tasks that may move onto any one node")
+    max_utilisation: dict[Identifier, Positive] = Field(
+        {}, description='share of the capacity that may be used; "links" for all links'
+    )
+
+
+class ModelPointDocument(BaseModel):
+    """A measured point of a performance model: threads on one slot and what they reach and use."""
+
+    model_config = _STRICT
+    threads: SmallCount
+    rate: Amount
+    cpu: Amount
+    memory: Amount
+
+
+class VmTypeDocument(BaseModel):
+    """A kind of machine that may be acquired."""
+
+    model_config = _STRICT
+    id: Identifier
+    slots: SmallCount
+    price: Amount
+
+
+TrafficEntry = Annotated[tuple[Identifier, Identifier, Amount], Strict(False)]
+
+
+class InstanceDocument(BaseModel):
+    """A placement problem: nodes, tasks, what flows between them, and limits."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, title="streamplace instance, version 1"
+    )
+    format: Literal["streamplace.instance/1"]
+    name: Identifier
+    origin: Text = Field("", description="how the instance was made, with its source")
+    units: dict[Identifier, Text] = {}
+    labels: Labels = {}
+    resources: list[Identifier] = Field(
+        ["cpu"], min_length=1, max_length=64, description="any names; the first is balanced"
+    )
+    nodes: list[NodeDocument] = Field([], max_length=MAX_NODES)
+    links: list[LinkDocument] = Field([], max_length=MAX_NODES)
+    rate_driven: list[Identifier] | None = Field(
+        None,
+        min_length=1,
+        description="resources whose load grows with the input rate; the first one when left out",
+    )
+    sets: list[SetDocument] = []
+    topologies: list[TopologyDocument] = []
+    operators: list[OperatorDocument] = []
+    tasks: list[TaskDocument] = Field([], max_length=MAX_TASKS)
+    streams: list[StreamDocument] = []
+    traffic: list[TrafficEntry] = Field([], description="directed task pairs [from, to, rate]")
+    limits: LimitsDocument = LimitsDocument()
+    models: dict[Identifier, Annotated[list[ModelPointDocument], Field(min_length=1)]] = {}
+    input_rate: Amount | None = Field(None, description="tuples/s at every source")
+    vm_types: list[VmTypeDocument] = []
+
+
+INSTANCE_ADAPTER: TypeAdapter[InstanceDocument] = TypeAdapter(InstanceDocument)
+
+
+def instance_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of the instance format."""
+    schema = INSTANCE_ADAPTER.json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,307 @@
+"""The instance: one immutable placement problem, validated once, with its arrays derived once."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput
+from optim.format.traffic import TaskPairs, Traffic
+from optim.util.files import read_bytes, write_atomic
+from optim.util.garbage import collection_paused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from scipy.sparse import csr_array
+
+    from optim.format.tables import (
+        Bools,
+        Floats,
+        Ints,
+        Limits,
+        LinkTable,
+        ModelPoint,
+        NodeTable,
+        OperatorTable,
+        SetTable,
+        Stream,
+        TaskTable,
+        TopologyTable,
+        TrafficTable,
+        VmType,
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Instance:
+    """A placement problem.
+
+    Build one with `Instance.load`, `Instance.from_json` or `Instance.from_dict`; all of these
+    validate everything and report all problems at once. Arrays are read-only.
+
+    Attributes
+    ----------
+    name, origin, units, labels
+        What the file says about itself; carried through unread.
+    resources
+        R names; the first is the balanced one.
+    nodes, tasks, operators, topologies, links, sets, limits
+        The tables of `optim.format.tables`.
+    rate_driven
+        Indices of the resources whose load grows with the input rate.
+    streams
+        Traffic between operators.
+    traffic
+        Explicit directed task pairs.
+    models, input_rate, vm_types
+        The model-driven parts.
+    """
+
+    name: str
+    origin: str
+    units: Mapping[str, str]
+    labels: Mapping[str, str]
+    resources: tuple[str, ...]
+    nodes: NodeTable
+    tasks: TaskTable
+    operators: OperatorTable
+    topologies: TopologyTable
+    links: LinkTable
+    rate_driven: tuple[int, ...]
+    sets: SetTable
+    streams: tuple[Stream, ...]
+    traffic: TrafficTable
+    limits: Limits
+    models: Mapping[str, tuple[ModelPoint, ...]]
+    input_rate: float | None
+    vm_types: tuple[VmType, ...]
+
+    # -- in and out ------------------------------------------------------------------------------
+
+    @classmethod
+    def from_dict(cls, value: Any) -> Instance:
+        """Validate a parsed document.
+
+        Raises
+        ------
+        InvalidInput
+            With every problem by path.
+        """
+        from optim.format.build import build
+        from optim.format.document import INSTANCE_ADAPTER
+        from optim.format.read import validate
+
+        with collection_paused():
+            return cls(**build(validate(INSTANCE_ADAPTER, value)))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Instance:
+        """Read an instance from JSON text.
+
+        Raises
+        ------
+        InvalidInput
+            Not JSON, duplicate keys, or anything the format does not allow.
+        """
+        from optim.format.read import parse_json
+
+        with collection_paused():
+            return cls.from_dict(parse_json(text.encode() if isinstance(text, str) else text))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Instance:
+        """Read an instance from a ``.json`` or ``.json.gz`` file.
+
+        Raises
+        ------
+        InvalidInput
+            The file cannot be read, or its content cannot be taken.
+        """
+        data = read_bytes(path)
+        try:
+            return cls.from_json(data)
+        except InvalidInput as error:
+            raise error.within(str(path)) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the canonical document: fixed key order, defaults left out, groups kept."""
+        from optim.format.write import instance_document
+
+        with collection_paused():
+            return instance_document(self)
+
+    def to_json(self) -> str:
+        """Return the canonical JSON text; `sha256` is the hash of these bytes."""
+        return self._canonical().decode()
+
+    def save(self, path: str | Path) -> None:
+        """Write the canonical JSON atomically; ``.gz`` packs it."""
+        write_atomic(path, self._canonical())
+
+    def _canonical(self) -> bytes:
+        from pydantic_core import to_json
+
+        return to_json(self.to_dict()) + b"\n"
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the canonical JSON: two files that mean the same have the same."""
+        return hashlib.sha256(self._canonical()).hexdigest()
+
+    def replace(self, **changes: Any) -> Instance:
+        """Return a new instance with top-level entries of the document replaced."""
+        return Instance.from_dict({**self.to_dict(), **changes})
+
+    def __repr__(self) -> str:
+        return (
+            f"<Instance {self.name!r}: {self.num_tasks} tasks in {self.num_operators} operators, "
+            f"{self.num_nodes} nodes>"
+        )
+
+    # -- sizes -----------------------------------------------------------------------------------
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return len(self.nodes.ids)
+
+    @property
+    def num_tasks(self) -> int:
+        """T."""
+        return len(self.tasks.ids)
+
+    @property
+    def num_operators(self) -> int:
+        """O."""
+        return len(self.operators.ids)
+
+    @property
+    def num_resources(self) -> int:
+        """R."""
+        return len(self.resources)
+
+    # -- derived once ----------------------------------------------------------------------------
+
+    def tasks_of(self, operator: int) -> Ints:
+        """Return the tasks of an operator in member order."""
+        table = self.operators
+        return table.task_indices[table.task_indptr[operator] : table.task_indptr[operator + 1]]
+
+    @cached_property
+    def headroom(self) -> Floats:
+        """(N, R) load that may be placed: capacity × max_utilisation − background, or ``inf``."""
+        return _frozen(self.nodes.capacity * self.limits.max_utilisation - self.nodes.background)
+
+    @cached_property
+    def open_nodes(self) -> Bools:
+        """(N,) nodes that stay; constructive methods place only there."""
+        return _frozen(~self.nodes.leaving)
+
+    @cached_property
+    def allowed_matrix(self) -> Bools | None:
+        """(T, N) where each task may go, or ``None`` when every task may go anywhere."""
+        if not len(self.tasks.restricted):
+            return None
+        mask = np.ones((self.num_tasks, self.num_nodes), dtype=np.bool_)
+        for task in self.tasks.restricted:
+            mask[task] = self.allowed_mask(int(task))
+        return _frozen(mask)
+
+    @cached_property
+    def has_open_node(self) -> Bools:
+        """(T,) whether a node that stays is among those a task may use."""
+        found = np.full(self.num_tasks, bool(self.open_nodes.any()))
+        table = self.tasks
+        found[table.restricted] = table.any_allowed(self.open_nodes[table.allowed_indices])
+        return _frozen(found)
+
+    def allowed_mask(self, task: int) -> Bools:
+        """(N,) where one task may go."""
+        # of its own type, or numpy would convert the whole array
+        where = int(np.searchsorted(self.tasks.restricted, np.int32(task)))
+        if where == len(self.tasks.restricted) or self.tasks.restricted[where] != task:
+            return np.ones(self.num_nodes, dtype=np.bool_)
+        mask = np.zeros(self.num_nodes, dtype=np.bool_)
+        start, stop = self.tasks.allowed_indptr[where : where + 2]
+        mask[self.tasks.allowed_indices[start:stop]] = True
+        return mask
+
+    @cached_property
+    def flows(self) -> Traffic:
+        """All traffic in the compact form the referee counts with."""
+        return Traffic.of(self.num_tasks, self.streams, self.traffic, self.tasks_of)
+
+    @cached_property
+    def pairs(self) -> TaskPairs:
+        """All traffic as undirected task pairs u < v, both directions added.
+
+        Raises
+        ------
+        InvalidInput
+            There are more than `optim.format.traffic.MAX_PAIRS`.
+        """
+        return TaskPairs(*(_frozen(column) for column in self.flows.pairs()))
+
+    @cached_property
+    def adjacency(self) -> csr_array[Any, tuple[int, int]]:
+        """(T, T) symmetric sparse matrix of pair rates."""
+        from scipy.sparse import coo_array
+
+        u, v, rate = self.pairs
+        both = (np.concatenate([rate, rate]), (np.concatenate([u, v]), np.concatenate([v, u])))
+        return coo_array(both, shape=(self.num_tasks, self.num_tasks)).tocsr()
+
+    @cached_property
+    def total_traffic(self) -> float:
+        """Sum of all rates between tasks."""
+        return self.flows.total()
+
+    @property
+    def has_traffic(self) -> bool:
+        """Whether any tasks communicate."""
+        return self.total_traffic > 0
+
+    @cached_property
+    def has_current(self) -> bool:
+        """Whether every task has a current node."""
+        return self.num_tasks > 0 and bool((self.tasks.node >= 0).all())
+
+    @cached_property
+    def total_load(self) -> Floats:
+        """(R,) load of all tasks."""
+        return _frozen(self.tasks.load.sum(axis=0))
+
+    @cached_property
+    def totals(self) -> Floats:
+        """(R,) load of all tasks and all background: what tolerances are relative to."""
+        return _frozen(self.total_load + self.nodes.background.sum(axis=0))
+
+    @cached_property
+    def total_crossing(self) -> float:
+        """All traffic and all background of links: what tolerances of links are relative to."""
+        return self.total_traffic + float(self.links.background.sum())
+
+    @cached_property
+    def mean_load(self) -> float | None:
+        """First resource's load a unit of weight of the staying nodes; ``None`` without any."""
+        weight = float(self.nodes.weight[self.open_nodes].sum())
+        return float(self.totals[0]) / weight if weight > 0 else None
+
+    @cached_property
+    def copy_nodes(self) -> dict[int, frozenset[int]]:
+        """Task to the nodes that hold its state already; only tasks with such."""
+        table = self.tasks
+        ends = zip(table.copies_indptr[:-1].tolist(), table.copies_indptr[1:].tolist(), strict=True)
+        rows = (frozenset(table.copies_indices[a:b].tolist()) for a, b in ends)
+        return dict(zip(table.copied.tolist(), rows, strict=True))
+
+
+def _frozen(array: Any) -> Any:
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,353 @@
+"""The columns an instance is made of; every array is read-only.
+
+Shapes: N nodes, T tasks, O operators, P topologies, R resources, L links.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+Bools = NDArray[np.bool_]
+PatternName = Literal["full", "one_to_one", "rescale", "merge"]
+
+NO_INDEX = -1
+"""Stands for "none" in every index array."""
+
+
+class _Frozen:
+    """Makes the arrays of a frozen dataclass read-only at birth."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, item.name)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTable(_Frozen):
+    """Where tasks go.
+
+    Attributes
+    ----------
+    ids
+        N names.
+    capacity, slot_capacity
+        (N, R); ``inf`` where unbounded.
+    min_load, background
+        (N, R); 0 where not given.
+    weight
+        (N,) share of the mean load.
+    slots
+        (N,) number of slots, -1 where not given.
+    rack
+        (N,) index into `rack_ids`, -1 for none.
+    leaving
+        (N,) marked for removal.
+    max_tasks, max_inflow
+        (N,) most tasks, and most tasks that move onto it; -1 for any number.
+    labels
+        Node index to labels, only where there are any.
+    """
+
+    ids: tuple[str, ...]
+    capacity: Floats
+    min_load: Floats
+    background: Floats
+    weight: Floats
+    slots: Ints
+    slot_capacity: Floats
+    rack: Ints
+    rack_ids: tuple[str, ...]
+    leaving: Bools
+    max_tasks: Ints
+    max_inflow: Ints
+    labels: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Node id to index."""
+        return {name: i for i, name in enumerate(self.ids)}
+
+
+@dataclass(frozen=True, eq=False)
+class TaskTable(_Frozen):
+    """What is placed.
+
+    Attributes
+    ----------
+    ids
+        T names.
+    operator, member
+        (T,) operator index (-1 none) and position within that operator.
+    load
+        (T, R).
+    state, given_cost
+        (T,) as in the file; ``nan`` where not given.
+    node, slot
+        (T,) current place; -1 where there is none.
+    restricted, allowed_indptr, allowed_indices
+        Tasks with an ``allowed`` list, their own or their group's, and those lists in CSR form.
+    copied, copies_indptr, copies_indices
+        Tasks with ``copies``, and the nodes of these in CSR form.
+    labels
+        Task index to labels, only where there are any.
+    """
+
+    ids: tuple[str, ...]
+    operator: Ints
+    member: Ints
+    load: Floats
+    state: Floats
+    given_cost: Floats
+    node: Ints
+    slot: Ints
+    restricted: Ints
+    allowed_indptr: Ints
+    allowed_indices: Ints
+    copied: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    copies_indptr: Ints = field(default_factory=lambda: np.zeros(1, np.int32))
+    copies_indices: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    labels: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Task id to index."""
+        return {name: i for i, name in enumerate(self.ids)}
+
+    def any_allowed(self, found: Bools) -> Bools:
+        """(len(restricted),) whether any of `found`, one an entry of `allowed_indices`, holds."""
+        count = np.concatenate([[0], np.cumsum(found)])
+        return np.asarray(np.diff(count[self.allowed_indptr]) > 0)
+
+    @cached_property
+    def migration_cost(self) -> Floats:
+        """(T,) cost of moving a task: `migration_cost`, else `state`, else 1."""
+        cost = np.where(np.isnan(self.given_cost), self.state, self.given_cost)
+        cost = np.where(np.isnan(cost), 1.0, cost)
+        cost.flags.writeable = False
+        return cost
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorTable(_Frozen):
+    """The vertices of the job graph.
+
+    Attributes
+    ----------
+    ids, role
+        O names and roles (source, operator, sink, system).
+    topology
+        (O,) index, -1 for none.
+    group_tasks
+        (O,) size of the group form, -1 where tasks are listed one by one.
+    group_allowed
+        Nodes that the group form allows, ascending, or ``None`` for all; O of them.
+    group_load, group_state
+        (O, R) and (O,) totals of the group form; ``nan`` state where not given.
+    group_load_given
+        (O, R) whether the file gives that load (else it is 0 or derived).
+    cpu_per_tuple, service_rate, tuple_rate
+        (O,); ``nan`` where unknown. `tuple_rate` is tuples/s received, derived from the input rate.
+    model
+        O names of performance models, or ``None``.
+    task_indptr, task_indices
+        The tasks of each operator in member order, CSR form.
+    """
+
+    ids: tuple[str, ...]
+    role: tuple[str, ...]
+    topology: Ints
+    group_tasks: Ints
+    group_allowed: tuple[tuple[int, ...] | None, ...]
+    group_load: Floats
+    group_load_given: Bools
+    group_state: Floats
+    cpu_per_tuple: Floats
+    service_rate: Floats
+    tuple_rate: Floats
+    model: tuple[str | None, ...]
+    task_indptr: Ints
+    task_indices: Ints
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Operator id to index."""
+        return {name: i for i, name in enumerate(self.ids)}
+
+    @cached_property
+    def num_tasks(self) -> Ints:
+        """(O,) number of tasks."""
+        return np.diff(self.task_indptr)
+
+
+@dataclass(frozen=True, eq=False)
+class TopologyTable(_Frozen):
+    """Jobs: P names and (P,) numbers of worker processes (-1 where not given)."""
+
+    ids: tuple[str, ...]
+    workers: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class LinkTable(_Frozen):
+    """Shared lines: L names, member nodes in CSR form, (L,) capacity, background and direction.
+
+    `direction` is 0 where all that crosses counts, 1 for what leaves the nodes, 2 for what enters.
+    """
+
+    ids: tuple[str, ...]
+    node_indptr: Ints
+    node_indices: Ints
+    capacity: Floats
+    background: Floats
+    direction: Ints
+
+    @cached_property
+    def layers(self) -> tuple[LinkLayer, ...]:
+        """Links of several nodes in few layers, so that all of a layer are counted at once.
+
+        The racks of a cluster are one layer, and what joins several racks another.
+        """
+        taken: dict[int, int] = {}  # node to the layers that have it, a bit each
+        chosen: list[list[tuple[int, list[int]]]] = []
+        for i in np.flatnonzero(np.diff(self.node_indptr) > 1).tolist():
+            nodes = self.node_indices[self.node_indptr[i] : self.node_indptr[i + 1]].tolist()
+            full = 0
+            for n in nodes:
+                full |= taken.get(n, 0)
+            free = ~full & (full + 1)  # the lowest bit that is not set
+            for n in nodes:
+                taken[n] = taken.get(n, 0) | free
+            at = free.bit_length() - 1
+            if at == len(chosen):
+                chosen.append([])
+            chosen[at].append((i, nodes))
+        return tuple(LinkLayer.of(layer) for layer in chosen)
+
+
+class LinkLayer(NamedTuple):
+    """Links that share no node: their indices, their nodes, and the position + 1 of each's link."""
+
+    links: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    side: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, members: Sequence[tuple[int, list[int]]]) -> LinkLayer:
+        """Write links and their nodes as arrays."""
+        sizes = [len(nodes) for _, nodes in members]
+        return cls(
+            np.array([i for i, _ in members]),
+            np.array([n for _, nodes in members for n in nodes]),
+            np.repeat(np.arange(1, len(members) + 1), sizes),
+        )
+
+
+DIRECTIONS = ("both", "out", "in")
+APART, TOGETHER, SPREAD = 0, 1, 2
+SET_RULES = ("apart", "together", "spread")
+
+
+@dataclass(frozen=True, eq=False)
+class SetTable(_Frozen):
+    """Tasks that are to be apart, together or spread.
+
+    Attributes
+    ----------
+    ids
+        S names.
+    rule
+        (S,) `APART`, `TOGETHER` or `SPREAD`.
+    by_rack
+        (S,) whether places are racks, else nodes.
+    limit
+        (S,) most members on one place (apart), least number of places (spread), 1 (together).
+    indptr, members
+        Tasks of each set in CSR form.
+    by_operator
+        (S,) operator whose tasks are the members, -1 where they are listed.
+    """
+
+    ids: tuple[str, ...]
+    rule: Ints
+    by_rack: Bools
+    limit: Ints
+    indptr: Ints
+    members: Ints
+    by_operator: Ints
+
+    def tasks_of(self, i: int) -> Ints:
+        """Members of one set."""
+        return self.members[self.indptr[i] : self.indptr[i + 1]]
+
+
+@dataclass(frozen=True, eq=False)
+class TrafficTable(_Frozen):
+    """Explicit directed task pairs, (K,) each."""
+
+    source: Ints
+    target: Ints
+    rate: Floats
+
+
+class Stream(NamedTuple):
+    """Traffic between two operators (indices).
+
+    `rate` is the whole stream's; ``nan`` marks what the file does not give. `replaced` says that
+    explicit task pairs stand for the spread; `given` that the rate stands in the file.
+    """
+
+    source: int
+    target: int
+    rate: float
+    selectivity: float
+    tuple_bytes: float
+    pattern: PatternName
+    replaced: bool
+    given: bool
+
+
+class ModelPoint(NamedTuple):
+    """Threads on one slot, their peak stable rate (tuples/s), and CPU and memory used (%)."""
+
+    threads: int
+    rate: float
+    cpu: float
+    memory: float
+
+
+class VmType(NamedTuple):
+    """A kind of machine that may be acquired."""
+
+    id: str
+    slots: int
+    price: float
+
+
+@dataclass(frozen=True, eq=False)
+class Limits(_Frozen):
+    """What a plan must keep beside capacities; ``None`` means no limit.
+
+    `max_utilisation` is (R,), 1 by default. `into_leaving` is whether tasks may move onto leaving
+    nodes: no document says so, dropping the limit ``leaving`` does.
+    """
+
+    max_migrations: int | None
+    max_migration_cost: float | None
+    max_load_distance: float | None
+    max_tasks_per_slot: int | None
+    max_inflow: int | None
+    max_utilisation: Floats
+    max_link_utilisation: float
+    into_leaving: bool = False

@@ -1,0 +1,202 @@
+"""Streams and task pairs: how a stream's rate spreads, and what a placement collocates.
+
+A `full` stream between two groups of a and b tasks has a·b equal pairs. Those are kept as a block
+and counted per node, so that the referee costs O(tasks + nodes) and not O(a·b).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from optim.format.tables import Floats, Ints, PatternName, Stream, TrafficTable
+
+MAX_PAIRS = 50_000_000
+_ALWAYS_EXPANDED = 64
+
+
+class TaskPairs(NamedTuple):
+    """Undirected task pairs, u < v, each once with both directions added; sorted by (u, v)."""
+
+    u: Ints
+    v: Ints
+    rate: Floats
+
+    @property
+    def num_pairs(self) -> int:
+        """Number of pairs."""
+        return len(self.u)
+
+
+class FullBlock(NamedTuple):
+    """A `full` stream: every pair of `sources` × `targets` carries `pair_rate`."""
+
+    sources: Ints
+    targets: Ints
+    pair_rate: float
+
+
+def point_pairs(pattern: PatternName, a: int, b: int) -> tuple[Ints, Ints, Floats]:
+    """Return sender, receiver and share of the stream's rate of a non-full pattern.
+
+    Parameters
+    ----------
+    pattern
+        ``one_to_one``: a = b, pair i–i. ``rescale``: contiguous blocks as Flink's pointwise
+        distribution forms them. ``merge``: sender i to receiver i mod b.
+    a, b
+        Numbers of senders and receivers.
+    """
+    if pattern == "one_to_one":
+        members = np.arange(a, dtype=np.int32)
+        return members, members, np.full(a, 1.0 / a)
+    if pattern == "merge":
+        senders = np.arange(a, dtype=np.int32)
+        return senders, senders % b, np.full(a, 1.0 / a)
+    if a >= b:  # receiver j takes senders [j·a // b, (j+1)·a // b)
+        bounds = np.arange(b + 1, dtype=np.int64) * a // b
+        receivers = np.repeat(np.arange(b, dtype=np.int32), np.diff(bounds))
+        return np.arange(a, dtype=np.int32), receivers, np.full(a, 1.0 / a)
+    bounds = -(-np.arange(a + 1, dtype=np.int64) * b // a)  # sender i feeds [ceil(i·b/a), …)
+    width = np.diff(bounds)
+    senders = np.repeat(np.arange(a, dtype=np.int32), width)
+    return senders, np.arange(b, dtype=np.int32), np.repeat(1.0 / (a * width), width)
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """All traffic of an instance, in two parts: single directed pairs and full blocks."""
+
+    num_tasks: int
+    source: Ints
+    target: Ints
+    rate: Floats
+    blocks: tuple[FullBlock, ...]
+
+    @classmethod
+    def of(
+        cls,
+        num_tasks: int,
+        streams: Sequence[Stream],
+        explicit: TrafficTable,
+        tasks_of: Callable[[int], Ints],
+    ) -> Traffic:
+        """Spread the streams over the tasks of their operators and add the explicit pairs."""
+        parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]] = [
+            (explicit.source, explicit.target, explicit.rate)
+        ]
+        blocks = []
+        for stream in streams:
+            if stream.replaced or not stream.rate > 0:
+                continue
+            senders, receivers = tasks_of(stream.source), tasks_of(stream.target)
+            a, b = len(senders), len(receivers)
+            if a == 0 or b == 0:
+                continue
+            if stream.pattern != "full":
+                i, j, share = point_pairs(stream.pattern, a, b)
+                parts.append((senders[i], receivers[j], stream.rate * share))
+            elif a * b <= max(_ALWAYS_EXPANDED, 4 * (a + b)):
+                parts.append(_expand(FullBlock(senders, receivers, stream.rate / (a * b))))
+            else:
+                blocks.append(FullBlock(senders, receivers, stream.rate / (a * b)))
+        u, v, rate = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return cls(num_tasks, u, v, rate, tuple(blocks))
+
+    def total(self) -> float:
+        """Sum of all rates."""
+        full = sum(b.pair_rate * len(b.sources) * len(b.targets) for b in self.blocks)
+        return float(self.rate.sum() + full)
+
+    def collocated(self, place: Ints, num_places: int) -> float:
+        """Traffic between tasks at the same place.
+
+        Parameters
+        ----------
+        place
+            (T,) place of each task; -1 means nowhere, and such a task meets nobody.
+        num_places
+            Places are numbered below this.
+        """
+        at_source = place[self.source]
+        together = (at_source == place[self.target]) & (at_source >= 0)
+        gain = float(self.rate[together].sum())
+        for block in self.blocks:
+            gain += block.pair_rate * float(
+                _counts(place[block.sources], num_places)
+                @ _counts(place[block.targets], num_places)
+            )
+        return gain
+
+    def crossing(self, place: Ints, num_places: int) -> tuple[Floats, Floats]:
+        """Traffic that leaves the tasks at each place for others, and that enters from others.
+
+        Only what crosses is added up: no difference of two large sums is taken, which would lose a
+        little traffic beside much.
+        """
+        nowhere = np.where(place < 0, num_places, place)  # a last bin that is dropped below
+        at_source, at_target = nowhere[self.source], nowhere[self.target]
+        apart = at_source != at_target
+        rate = self.rate[apart]
+        out = np.bincount(at_source[apart], rate, num_places + 1)[:-1].astype(np.float64)
+        into = np.bincount(at_target[apart], rate, num_places + 1)[:-1].astype(np.float64)
+        for block in self.blocks:
+            senders = _counts(place[block.sources], num_places)
+            receivers = _counts(place[block.targets], num_places)
+            out += block.pair_rate * senders * (len(block.targets) - receivers)
+            into += block.pair_rate * receivers * (len(block.sources) - senders)
+        return out, into
+
+    def directed(self) -> tuple[Ints, Ints, Floats]:
+        """Return everything as directed pairs: senders, receivers, rates."""
+        parts = [(self.source, self.target, self.rate), *(_expand(b) for b in self.blocks)]
+        source, target, rate = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return source, target, rate
+
+    def pairs(self) -> TaskPairs:
+        """Expand everything into undirected pairs.
+
+        Raises
+        ------
+        InvalidInput
+            More than `MAX_PAIRS` pairs.
+        """
+        count = len(self.rate) + sum(len(b.sources) * len(b.targets) for b in self.blocks)
+        if count > MAX_PAIRS:
+            raise InvalidInput(
+                Problem(
+                    "streams",
+                    count,
+                    f"task pairs are more than the {MAX_PAIRS} that are spread out",
+                    "use a method that works on groups",
+                )
+            )
+        source, target, rate = self.directed()
+        low, high = np.minimum(source, target).astype(np.int64), np.maximum(source, target)
+        key, where = np.unique(low * self.num_tasks + high, return_inverse=True)
+        merged = np.bincount(where, rate, len(key)).astype(np.float64)
+        u, v = np.divmod(key, max(1, self.num_tasks))
+        keep = merged > 0
+        return TaskPairs(u[keep].astype(np.int32), v[keep].astype(np.int32), merged[keep])
+
+
+def _expand(block: FullBlock) -> tuple[Ints, Ints, Floats]:
+    a, b = len(block.sources), len(block.targets)
+    return (
+        np.repeat(block.sources, b),
+        np.tile(block.targets, a),
+        np.full(a * b, block.pair_rate),
+    )
+
+
+def _counts(place: Ints, num_places: int) -> Floats:
+    return np.bincount(place[place >= 0], minlength=num_places).astype(np.float64)

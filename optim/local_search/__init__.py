@@ -1,1 +1,0 @@
-"""Compiled searches and the plain-array problems they work on."""

@@ -1,0 +1,223 @@
+"""What a method says of its plan, held against the referee; the result written from both."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import RefereeRefused, SolverError
+from optim.referee.result import ObjectiveValue, Result, Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.methods.registry import Method, Outcome, Request
+    from optim.referee.evaluation import Evaluation
+    from optim.rules.violation import Violation
+
+_CLAIM_RELATIVE = 1e-6
+#: What tolerances of solvers may add to any claim: of all traffic, of all load, or of 1.
+_CLAIM_NOISE = 1e-7
+_SHOWN = 5
+_ROUNDING = 1e-13
+
+
+def check_claim(
+    method: Method, outcome: Outcome, objective: Figure, evaluation: Evaluation
+) -> None:
+    """Compare the claimed value with the referee's.
+
+    Raises
+    ------
+    SolverError
+        They differ by more than rounding.
+    """
+    value = evaluation.objective(objective.name)
+    if outcome.claimed is None or value is None:
+        return
+    allowed = _CLAIM_RELATIVE * max(abs(value), abs(outcome.claimed))
+    allowed += _claim_noise(objective, evaluation)
+    if abs(value - outcome.claimed) > allowed:
+        raise SolverError(
+            f"{method.name} ({outcome.solver or 'no solver'}) claims {objective.name} = "
+            f"{outcome.claimed:.9g}, but the referee finds {value:.9g}"
+        )
+
+
+def _claim_noise(objective: Figure, evaluation: Evaluation) -> float:
+    """What a solver's tolerances may add to any claim: a share of all there is of the unit."""
+    if objective.unit == "rate" and evaluation.total_traffic is not None:
+        return _CLAIM_NOISE * evaluation.total_traffic
+    if objective.unit == "resource" and evaluation.node_loads:
+        loads = (next(iter(loads.values())) for loads in evaluation.node_loads.values())
+        return _CLAIM_NOISE * sum(loads)
+    return _CLAIM_NOISE
+
+
+def check_bound(
+    method: Method,
+    outcome: Outcome,
+    objective: Figure,
+    value: float | None,
+    evaluation: Evaluation | None,
+) -> None:
+    """Hold a bound against the plan at hand.
+
+    A plan outside of the restricted problem (a repaired one, say) may beat a bound of that: it
+    then tells nothing of the plan, and is dropped with a note.
+
+    Raises
+    ------
+    SolverError
+        A feasible plan beats a bound of the whole problem.
+    """
+    if outcome.bound is None:
+        return
+    if not np.isfinite(outcome.bound):
+        outcome.bound = None
+        return
+    if value is None or evaluation is None or not evaluation.feasible:
+        return
+    if not objective.beats_bound(value, outcome.bound, objective.reference_of(evaluation)):
+        return
+    if outcome.assumes:
+        outcome.notes.append(
+            f"the bound {outcome.bound:.9g} on {objective.name} among plans "
+            f"{' and '.join(outcome.assumes)} is dropped, since the plan has {value:.9g}"
+        )
+        outcome.bound, outcome.assumes = None, ()
+        return
+    raise SolverError(
+        f"{method.name} ({outcome.solver or 'no solver'}) claims {outcome.bound:.9g} as a "
+        f"proven bound on {objective.name}, but a checked plan has {value:.9g}"
+    )
+
+
+def settle_assumptions(method: Method, instance: Instance, outcome: Outcome) -> None:
+    """Say of what a proof is, where the method assumed more than the file says.
+
+    "Infeasible" is then no proof: a plan outside of what was assumed may keep all rules.
+    """
+    home, leaving = instance.tasks.node, instance.nodes.leaving
+    count = int(((home >= 0) & leaving[home] & instance.has_open_node).sum())
+    if method.empties_leaving and count:
+        held = f"that take the {count} tasks on leaving nodes off them, though these may stay"
+        outcome.assumes = (*outcome.assumes, held)
+    if not outcome.assumes:
+        return
+    among = " and ".join(outcome.assumes)
+    if outcome.termination is Termination.INFEASIBLE:
+        outcome.termination, outcome.reasons = Termination.ITERATION_LIMIT, ()
+        outcome.notes.append(
+            f"there is no plan among those {among}; {method.name} looks for no other"
+        )
+    elif outcome.bound is not None:
+        outcome.notes.append(f"the bound holds among plans {among}")
+
+
+def check_promise(method: Method, broken: Sequence[Violation]) -> None:
+    """Refuse a plan that breaks rules its method promises to keep.
+
+    Raises
+    ------
+    RefereeRefused
+        It does.
+    """
+    if broken and method.promises_feasibility:
+        told = "; ".join(str(v) for v in broken[:_SHOWN])
+        raise RefereeRefused(f"{method.name} returned a plan that breaks rules: {told}")
+
+
+def termination_of(
+    outcome: Outcome, objective: Figure, gap: float | None, wanted: float | None
+) -> Termination:
+    """``optimal`` is a matter of the gap, not of what a solver calls it."""
+    stopped = outcome.termination
+    if stopped in (Termination.INFEASIBLE, Termination.INTERRUPTED, Termination.ERROR):
+        return stopped
+    if gap is not None and gap <= objective.optimal_gap and not outcome.assumes:
+        return Termination.OPTIMAL
+    if stopped in (Termination.OPTIMAL, Termination.GAP_REACHED):
+        if wanted is not None and gap is not None and gap <= wanted:
+            return Termination.GAP_REACHED
+        reached = gap is not None and bool(outcome.assumes)
+        return Termination.GAP_REACHED if reached else Termination.ITERATION_LIMIT
+    return stopped
+
+
+def write_result(
+    instance: Instance,
+    method: Method,
+    request: Request,
+    outcome: Outcome,
+    objective: Figure,
+    plan: Plan | None,
+    evaluation: Evaluation | None,
+    *,
+    began: float,
+    **more: Any,
+) -> Result:
+    """Write the result of a checked outcome.
+
+    Parameters
+    ----------
+    plan, evaluation
+        What the referee judged; ``None`` without a plan.
+    began
+        ``time.perf_counter()`` at the start of the check.
+    more
+        Further fields of `Result`.
+
+    Raises
+    ------
+    SolverError
+        The plan beats the bound.
+    """
+    value = None if evaluation is None else evaluation.objective(objective.name)
+    _settle_rounding(outcome, value, objective.reference_of(evaluation))
+    check_bound(method, outcome, objective, value, evaluation)
+    # the value of a plan that breaks a limit is no distance from what feasible plans can reach
+    comparable = value if evaluation is not None and evaluation.feasible else None
+    gap = objective.gap(comparable, outcome.bound, objective.reference_of(evaluation))
+    times = {"build": 0.0, "solve": 0.0, **outcome.times}
+    times["check"] = time.perf_counter() - began
+    fields = {"objective_levels": outcome.levels, **more}
+    return Result(
+        instance_name=instance.name,
+        instance_sha256=instance.sha256,
+        method=method.name,
+        solver=outcome.solver or request.solver,
+        seed=request.seed,
+        termination=termination_of(outcome, objective, gap, request.gap),
+        plan=plan,
+        objective=ObjectiveValue(objective.name, value, objective.sense),
+        bound=outcome.bound,
+        bound_of=_bound_of(outcome),
+        assumes=outcome.assumes if outcome.bound is not None else (),
+        gap=gap,
+        evaluation=evaluation,
+        reasons=outcome.reasons,
+        notes=tuple(outcome.notes),
+        times=times,
+        trace=tuple(outcome.trace),
+        **fields,
+    )
+
+
+def _settle_rounding(outcome: Outcome, value: float | None, total: float | None) -> None:
+    """Take a bound that differs from the value by rounding, of all there is, for the value."""
+    if value is None or outcome.bound is None or not total:
+        return
+    if abs(outcome.bound - value) <= _ROUNDING * total:
+        outcome.bound = value
+
+
+def _bound_of(outcome: Outcome) -> str | None:
+    if outcome.bound is None:
+        return None
+    return "restricted" if outcome.assumes else "problem"

@@ -1,0 +1,221 @@
+"""From a method's outcome to a `Result`: the referee judges, claims and bounds are checked."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.errors import SolverError
+from optim.figures.catalogue import OBJECTIVES
+from optim.figures.measures import migrated_tasks, moved_tasks
+from optim.format.plan import Plan
+from optim.methods.claims import check_claim, check_promise, write_result
+from optim.methods.hand import BEFORE, Held
+from optim.methods.judge_threads import judge_threads
+from optim.moves.room import at_the_edge
+from optim.referee.evaluate import evaluate_indices
+from optim.referee.result import Move, Termination, WarmStart
+from optim.rules import kept_by
+from optim.util.versions import versions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.methods.registry import Method, Outcome, Request
+    from optim.methods.start import Start
+    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Result
+
+
+def judge(
+    instance: Instance,
+    relaxed: Instance,
+    method: Method,
+    request: Request,
+    outcome: Outcome,
+    start: Start | None,
+    *,
+    repaired: bool,
+    ignored: tuple[str, ...],
+) -> Result:
+    """Check everything an outcome says and write the result.
+
+    Parameters
+    ----------
+    instance, relaxed
+        The instance as given, and without the ignored limits; the latter is what is judged.
+
+    Raises
+    ------
+    SolverError
+        A claim differs from the referee's figure, a plan beats a proven bound, or a feasible plan
+        is at hand for what was called infeasible, other than by the last of the tolerance.
+    RefereeRefused
+        The method promises feasible plans and this one is not.
+    """
+    if method.decides == "threads":
+        return judge_threads(instance, relaxed, method, request, outcome, ignored=ignored)
+    began = time.perf_counter()
+    objective = OBJECTIVES[outcome.objective or method.objective]
+    node, evaluation = _plan_in_hand(relaxed, method, request, outcome, start, objective, repaired)
+    unplaced: tuple[str, ...] = ()
+    if node is None and outcome.node is not None:
+        unplaced = tuple(relaxed.tasks.ids[t] for t in np.flatnonzero(outcome.node < 0))
+        if unplaced:
+            outcome.notes.append(f"{len(unplaced)} tasks found no node")
+    versions = versions_of(method, request.solver)
+    plan = None
+    if node is not None:
+        plan = Plan.from_indices(instance, node, outcome.slot, method.name, versions)
+    return write_result(
+        instance,
+        method,
+        request,
+        outcome,
+        objective,
+        plan,
+        evaluation,
+        began=began,
+        moves=_moves(instance, node),
+        warm_start=_warm_start(start, objective, outcome),
+        repaired=repaired,
+        ignored=ignored,
+        unplaced=unplaced,
+        versions=versions,
+    )
+
+
+def _plan_in_hand(
+    instance: Instance,
+    method: Method,
+    request: Request,
+    outcome: Outcome,
+    start: Start | None,
+    objective: Figure,
+    repaired: bool,
+) -> tuple[Ints | None, Evaluation | None]:
+    """Return the placement to tell and its evaluation.
+
+    The best of what the method returned, what it had in hand before, and, of an exact method or a
+    search, the start, the heuristics of its family and staying; where it is not the method's own
+    answer, that is said.
+    """
+    node, evaluation = None, None
+    if outcome.node is not None and (len(outcome.node) == 0 or outcome.node.min() >= 0):
+        node = outcome.node.astype(np.int32)
+        evaluation = evaluate_indices(instance, node, outcome.slot)
+        check_claim(method, outcome, objective, evaluation)
+        if not repaired:
+            kept = kept_by(method.honours)
+            check_promise(method, [v for v in evaluation.violations if v.rule in kept])
+    rank = outcome.rank or _by(objective, instance)
+    own = evaluation is not None and evaluation.feasible
+    for name, other, slot in _alternatives(instance, method, request, start):
+        if own and name == BEFORE:
+            continue  # it ended with what it takes for better
+        found = evaluate_indices(instance, other, slot)
+        theirs = rank(other, found) if found.feasible else None
+        if theirs is None:
+            continue
+        if outcome.termination is Termination.INFEASIBLE:
+            if not at_the_edge(instance, other):
+                raise SolverError(
+                    f"{method.name} calls the instance infeasible, but {name} is a feasible plan"
+                )
+            _unsay(outcome, method, name)
+        if _beats(objective, found, outcome) and at_the_edge(instance, other):
+            _unsay(outcome, method, name)
+        mine = None if node is None or evaluation is None else rank(node, evaluation)
+        if evaluation is None or not evaluation.feasible or mine is None or theirs < mine:
+            if node is not None:
+                outcome.notes.append(f"{name} is better than what {method.name} ended with: taken")
+            outcome.slot, outcome.claimed = slot, None
+            node, evaluation = other.astype(np.int32), found
+    return node, evaluation
+
+
+def _by(
+    objective: Figure, instance: Instance
+) -> Callable[[Ints, Evaluation], tuple[float, ...] | None]:
+    """Rank plans by an objective; differences of rounding are none.
+
+    Unless the figure weighs what is left on leaving nodes, a plan that leaves more tasks there is
+    the worse one first.
+    """
+    weighed = objective.weighs_leaving or not instance.nodes.leaving.any()
+
+    def rank(node: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
+        value = evaluation.objective(objective.name)
+        if value is None:
+            return None
+        left = 0 if weighed else int((instance.nodes.leaving[node] & instance.has_open_node).sum())
+        return left, float(f"{value if objective.sense == 'min' else -value:.9e}")
+
+    return rank
+
+
+def _beats(objective: Figure, found: Evaluation, outcome: Outcome) -> bool:
+    value = found.objective(objective.name)
+    known = value is not None and outcome.bound is not None
+    return known and objective.beats_bound(
+        value,  # type: ignore[arg-type]
+        outcome.bound,  # type: ignore[arg-type]
+        objective.reference_of(found),
+    )
+
+
+def _unsay(outcome: Outcome, method: Method, name: str) -> None:
+    """Withdraw what a plan at the edge of the tolerance refutes: methods do not look there."""
+    if outcome.termination in (
+        Termination.INFEASIBLE,
+        Termination.OPTIMAL,
+        Termination.GAP_REACHED,
+    ):
+        outcome.termination = Termination.ITERATION_LIMIT
+    outcome.reasons, outcome.bound, outcome.levels = (), None, ()
+    outcome.assumes = ()
+    outcome.notes.append(
+        f"{name} keeps the limits only by the last of the tolerance, where {method.name} does not "
+        "look for plans; nothing is proven"
+    )
+
+
+def _alternatives(
+    instance: Instance, method: Method, request: Request, start: Start | None
+) -> Iterator[Held]:
+    """What is at hand beside the method's answer; of a heuristic only what itself handed over."""
+    yield from reversed(request.hand.plans)
+    if method.kind == "heuristic":
+        return
+    if start is not None:
+        yield Held(f"the warm start ({start.method})", np.asarray(start.node))
+    if instance.has_current:
+        yield Held("staying", np.asarray(instance.tasks.node))
+
+
+def _moves(instance: Instance, node: Ints | None) -> tuple[Move, ...]:
+    if node is None:
+        return ()
+    tasks, nodes = instance.tasks, instance.nodes
+    paid = set(migrated_tasks(instance, node).tolist())
+    return tuple(
+        Move(
+            tasks.ids[t],
+            nodes.ids[tasks.node[t]],
+            nodes.ids[node[t]],
+            float(tasks.migration_cost[t]) if t in paid else 0.0,
+        )
+        for t in moved_tasks(instance, node)
+    )
+
+
+def _warm_start(start: Start | None, objective: Figure, outcome: Outcome) -> WarmStart | None:
+    if start is None:
+        return None
+    value = start.evaluation.objective(objective.name)
+    return WarmStart(start.method, value, outcome.warm_start_accepted)

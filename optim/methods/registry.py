@@ -1,0 +1,351 @@
+"""Methods: what each declares of itself, and the table of them.
+
+`optim` never imports a method's module by name; others can register theirs in the entry point
+group ``streamplace.methods``, each pointing at a `Method`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from optim.options import Option, read_options
+from optim.plugins import Plugins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.format.threads import ThreadPlacement
+    from optim.methods.hand import Hand, Held
+    from optim.methods.scale import Scale
+    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Level, Termination
+    from optim.rules.violation import Violation
+    from optim.util.progress import Progress
+
+__all__ = [
+    "METHODS",
+    "Family",
+    "Kind",
+    "Method",
+    "Option",
+    "Outcome",
+    "Request",
+    "all_methods",
+    "get_method",
+    "method_names",
+]
+
+Kind = Literal["exact", "heuristic", "search"]
+Family = Literal["task allocation", "rebalancing", "elastic allocator", "storm", "model-driven"]
+
+
+def _hand() -> Hand:
+    """Return an empty hand; loaded late, so that listing methods loads no numpy."""
+    from optim.methods.hand import Hand
+
+    return Hand()
+
+
+def _scale() -> Scale:
+    from optim.methods.scale import Scale
+
+    return Scale()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a method is asked to do, apart from the instance.
+
+    Attributes
+    ----------
+    solver
+        Back end of an exact method.
+    time_limit
+        Seconds for building, handing over and solving; ``None`` for no limit.
+    gap
+        Stop at this gap: relative; for load distance a difference in the instance's own unit.
+    seed, threads
+        Of everything random; of the solver.
+    objective
+        One of the method's `objectives`; ``None`` for its default.
+    warm_start
+        (T,) node indices to start from.
+    options
+        Typed, with defaults filled in.
+    progress
+        Called now and then with incumbent and bound.
+    started
+        `time.perf_counter` at the start of the method's clock.
+    hand
+        The plans found so far; they outlive whatever happens to the method.
+    scale
+        What a unit of the instance that the method sees is in the file's: for what it writes.
+    starter
+        Runs the heuristics of the family; see `start`.
+    """
+
+    solver: str | None = None
+    time_limit: float | None = None
+    gap: float | None = None
+    seed: int = 0
+    threads: int = 1
+    objective: str | None = None
+    warm_start: Ints | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    progress: Callable[[Progress], None] | None = None
+    started: float = field(default_factory=time.perf_counter)
+    hand: Hand = field(default_factory=_hand)
+    scale: Scale = field(default_factory=_scale)
+    starter: Callable[[], Held | None] | None = None
+
+    def offer(self, node: Ints, slot: Ints | None = None) -> None:
+        """Hand over a plan that is better than those before.
+
+        Parameters
+        ----------
+        node, slot
+            (T,) indices; copied. A placement with -1 in `node` is no plan and is not taken.
+        """
+        self.hand.hold(node, slot)
+
+    def start(self) -> Held | None:
+        """Return the best plan of the family's heuristics, run on the first call; ``None`` if none.
+
+        They run on the method's clock, each in a part of the time that is left.
+        """
+        return None if self.starter is None else self.starter()
+
+    def elapsed(self) -> float:
+        """Seconds since the clock started."""
+        return time.perf_counter() - self.started
+
+    def remaining(self) -> float | None:
+        """Seconds left, never below 0; ``None`` without a limit."""
+        return None if self.time_limit is None else max(0.0, self.time_limit - self.elapsed())
+
+    def restarted(self) -> Request:
+        """Return the request with its clock set to now."""
+        return replace(self, started=time.perf_counter())
+
+    def apart(self) -> Request:
+        """Return the request with a clock and a hand of its own, for a run within the run."""
+        return replace(self, started=time.perf_counter(), hand=_hand(), starter=None)
+
+    def warmed(self, *warm_ups: Callable[[], object]) -> tuple[Request, float]:
+        """Compile or load kernels off the clock; return the request to go on with, and seconds."""
+        began = time.perf_counter()
+        for warm_up in warm_ups:
+            warm_up()
+        seconds = time.perf_counter() - began
+        return replace(self, started=self.started + seconds), seconds
+
+
+@dataclass
+class Outcome:
+    """What a method returns; `optim.methods.solve` has the referee check it.
+
+    Attributes
+    ----------
+    termination
+        Why it stopped.
+    node, slot
+        (T,) indices, -1 for a task left unplaced; `node` is ``None`` when there is no plan.
+    objective, claimed
+        Name of the objective where an option chose it; the value the method believes in.
+    bound
+        Proven bound on that objective.
+    assumes
+        What bound and proof assume beyond the file, in words that go on after "among plans that":
+        they are then of a restricted problem, and the result says so.
+    levels
+        Further lexicographic levels.
+    notes, trace, times, solver
+        As in `optim.referee.result.Result`.
+    warm_start_accepted
+        Whether the solver took the start; ``None`` when unknown or there was none.
+    reasons
+        Why the instance is infeasible.
+    threads
+        What a model-driven method decides instead of `node` and `slot`.
+    rank
+        How the method ranks plans where that is not by the objective alone: a key that is smaller
+        for the better plan, ``None`` for one that it does not look for. Of a placement and the
+        referee's evaluation of it.
+    """
+
+    termination: Termination
+    node: np.ndarray[Any, Any] | None = None
+    slot: np.ndarray[Any, Any] | None = None
+    objective: str | None = None
+    claimed: float | None = None
+    bound: float | None = None
+    assumes: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
+    notes: list[str] = field(default_factory=list)
+    warm_start_accepted: bool | None = None
+    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+    times: dict[str, float] = field(default_factory=dict)
+    solver: str | None = None
+    reasons: tuple[Violation, ...] = ()
+    threads: ThreadPlacement | None = None
+    rank: Callable[[Ints, Evaluation], tuple[float, ...] | None] | None = None
+
+
+def never(node: Ints, evaluation: Evaluation) -> None:
+    """Rank no other plan: for `Outcome.rank` of a method that looks for one kind of plan only."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to make a plan, and what it declares.
+
+    Attributes
+    ----------
+    name, family, kind
+        Its name on the command line; its family; exact, heuristic or search.
+    objective
+        What it optimises: a name in `optim.figures.catalogue.OBJECTIVES`.
+    run
+        The function that does it.
+    summary, source
+        One line of what it does; paper and section.
+    needs
+        Parts of an instance it cannot do without (`optim.methods.suitable.NEEDS`).
+    honours
+        Rules it keeps (`optim.rules.RULE_NAMES`).
+    options, solvers, default_solver
+        Its options; back ends it runs on.
+    promises_feasibility
+        Whether every plan it returns keeps the rules it honours.
+    takes_warm_start
+        Whether it can start from a plan.
+    starts
+        Heuristics of its family whose best plan it never falls below.
+    empties_leaving
+        Whether it looks only for plans that take off leaving nodes all that may go elsewhere; then
+        what it proves is of these plans, where tasks stand on such nodes.
+    decides
+        What its plans say: the node of each task, or the threads and machines of each operator.
+    objectives
+        All that it can be asked to optimise, `objective` first; only that if left out.
+    """
+
+    name: str
+    family: Family
+    kind: Kind
+    objective: str
+    run: Callable[[Instance, Request], Outcome]
+    summary: str
+    source: str = ""
+    needs: tuple[str, ...] = ("tasks", "nodes")
+    honours: frozenset[str] = frozenset({"capacity", "allowed", "leaving"})
+    options: tuple[Option, ...] = ()
+    solvers: tuple[str, ...] = ()
+    default_solver: str | None = None
+    promises_feasibility: bool = True
+    takes_warm_start: bool = False
+    starts: tuple[str, ...] = ()
+    empties_leaving: bool = False
+    decides: Literal["nodes", "threads"] = "nodes"
+    objectives: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Put what it optimises by default first."""
+        others = tuple(name for name in self.objectives if name != self.objective)
+        object.__setattr__(self, "objectives", (self.objective, *others))
+
+    def aimed_at(self, objective: str) -> Method:
+        """Return the method with another of its objectives for its default, if it has that."""
+        return replace(self, objective=objective) if objective in self.objectives else self
+
+    @property
+    def sense(self) -> str:
+        """``max`` or ``min``."""
+        from optim.figures.catalogue import OBJECTIVES
+
+        return str(OBJECTIVES[self.objective].sense)
+
+    def read_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return typed options with defaults; all that is wrong is told at once.
+
+        Raises
+        ------
+        InvalidInput
+            An option is unknown or has a wrong value.
+        """
+        return read_options(self.name, self.options, values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``streamplace methods --json`` lists."""
+        return {
+            "name": self.name,
+            "family": self.family,
+            "kind": self.kind,
+            "objective": {"name": self.objective, "sense": self.sense},
+            "objectives": list(self.objectives),
+            "summary": self.summary,
+            "source": self.source,
+            "needs": list(self.needs),
+            "honours": sorted(self.honours),
+            "options": [option.to_dict() for option in self.options],
+            "solvers": list(self.solvers),
+            "default_solver": self.default_solver,
+            "promises_feasibility": self.promises_feasibility,
+            "takes_warm_start": self.takes_warm_start,
+        }
+
+
+def _fault(method: Method) -> str | None:
+    """Say what another package's method declares that there is not."""
+    from optim.figures.catalogue import OBJECTIVES
+    from optim.methods.suitable import NEEDS
+    from optim.rules import RULE_NAMES
+
+    for objective in method.objectives:
+        if objective not in OBJECTIVES:
+            return f"has the unknown objective {objective}"
+    for what, names, known in (
+        ("needs", method.needs, tuple(NEEDS)),
+        ("honours", sorted(method.honours), RULE_NAMES),
+    ):
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            return f"{what} what there is not: {', '.join(unknown)}"
+    return None
+
+
+METHODS: Plugins[Method] = Plugins(
+    group="streamplace.methods",
+    noun="method",
+    where="--method",
+    declared="optim.methods.registry:Method",
+    listing="see `streamplace methods`",
+    fault=_fault,
+)
+
+
+def method_names() -> tuple[str, ...]:
+    """Names of all registered methods, sorted."""
+    return METHODS.names()
+
+
+def get_method(name: str) -> Method:
+    """Load one method.
+
+    Raises
+    ------
+    InvalidInput
+        There is none of that name, or another package's entry is no method.
+    """
+    return METHODS.get(name)
+
+
+def all_methods() -> list[Method]:
+    """Load every registered method, sorted by name; what cannot be taken is warned of."""
+    return METHODS.all()

@@ -1,0 +1,168 @@
+"""Running a method: on its own view of the instance, its plans in hand kept whatever happens."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.errors import RefereeRefused, StreamplaceError, UnsuitableMethod
+from optim.figures.catalogue import OBJECTIVES
+from optim.methods.claims import settle_assumptions
+from optim.methods.finish import finish
+from optim.methods.registry import Method, Outcome, Request, get_method
+from optim.methods.suitable import is_suitable
+from optim.methods.view import view_of
+from optim.referee.evaluate import evaluate_indices
+from optim.referee.result import Termination
+from optim.rules import hopeless
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optim.format.instance import Instance
+    from optim.methods.hand import Held
+    from optim.methods.start import Start
+
+_SHARE = 0.25
+"""Of the time that is left, what each heuristic of the family may take."""
+
+
+def run_method(
+    method: Method, instance: Instance, request: Request, start: Start | None = None
+) -> Outcome:
+    """Run a method after the quick proofs and return what it says, in the file's units.
+
+    An interruption or a failure ends in the plans in hand, if there are any.
+    """
+    reasons = hopeless(instance)
+    if reasons:
+        return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
+    began = time.perf_counter()
+    objective = OBJECTIVES[method.objective]
+    view = view_of(method, instance)
+    asked = view.request(method, request, objective)
+    starter = _starter(method, instance, request)
+    asked = replace(asked, objective=method.objective, starter=starter)
+    if start is not None:
+        asked = start.into(asked)
+    try:
+        outcome = method.run(view.instance, asked)
+        _check_indices(method, instance, outcome)
+    except KeyboardInterrupt:
+        outcome = Outcome(Termination.INTERRUPTED)
+    except (UnsuitableMethod, RefereeRefused):
+        raise
+    except Exception as error:  # whatever it is: a plan in hand must not die with it
+        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            outcome = Outcome(Termination.INTERRUPTED)  # Ctrl-C within compiled code
+        elif request.hand.plans or request.hand.threads is not None:
+            outcome = _failed(method, error)
+        else:
+            raise
+    if outcome.threads is None:
+        outcome.threads = request.hand.threads if outcome.node is None else None
+    view.outcome(outcome, OBJECTIVES[outcome.objective or method.objective])
+    settle_assumptions(method, instance, outcome)
+    _take_starts(method, asked, outcome)
+    spent = time.perf_counter() - began - outcome.times.get("compile", 0.0)
+    known = outcome.times.get("build", 0.0)
+    outcome.times.setdefault("solve", max(0.0, spent - known))
+    return outcome
+
+
+def _failed(method: Method, error: Exception) -> Outcome:
+    """Say that a method failed, and how; its plans in hand are judged as if it had stopped."""
+    words = str(error) or type(error).__name__
+    if not isinstance(error, StreamplaceError):
+        words = f"{type(error).__name__}: {words}"
+    return Outcome(
+        Termination.ERROR, notes=[f"{method.name} failed ({words}); its last plan stands"]
+    )
+
+
+def _take_starts(method: Method, request: Request, outcome: Outcome) -> None:
+    """An exact method that has not proved its plan never falls below its family's heuristics."""
+    proved = outcome.termination in (Termination.OPTIMAL, Termination.INFEASIBLE)
+    if proved or outcome.termination is Termination.INTERRUPTED:
+        return
+    try:
+        request.start()
+    except KeyboardInterrupt:  # the method's own answer stands
+        outcome.termination = Termination.INTERRUPTED
+
+
+def _starter(
+    method: Method, instance: Instance, request: Request
+) -> Callable[[], Held | None] | None:
+    """Return what runs the heuristics of a method's family, once."""
+    if not method.starts:
+        return None
+
+    @cache
+    def run() -> Held | None:
+        objective = OBJECTIVES[method.objective]
+        best, kept = None, None
+        for name in method.starts:
+            starter = get_method(name).aimed_at(method.objective)
+            if not is_suitable(starter, instance):
+                continue
+            found = _one_start(starter, instance, request)
+            if found is None:
+                continue
+            evaluation = evaluate_indices(instance, found.node, found.slot)
+            value = evaluation.objective(objective.name)
+            if not evaluation.feasible or value is None:
+                continue
+            if best is None or objective.better(value, best):
+                best, kept = value, found
+        if kept is not None:
+            request.hand.offer(*kept)
+        return kept
+
+    return run
+
+
+def _one_start(starter: Method, instance: Instance, request: Request) -> Held | None:
+    left = request.remaining()
+    asked = replace(
+        request,
+        solver=starter.default_solver,
+        options=starter.read_options({}),
+        warm_start=None,
+        gap=None,
+        progress=None,
+        time_limit=None if left is None else max(1e-3, _SHARE * left),
+    ).apart()
+    try:
+        outcome = run_method(starter, instance, asked)
+    except Exception:  # a start is a help: whatever fails in it must cost no plan
+        return None
+    finish(instance, outcome)
+    if outcome.node is None or outcome.node.min(initial=0) < 0:
+        return None
+    asked.hand.offer(starter.name, outcome.node, outcome.slot)
+    return asked.hand.plans[-1]
+
+
+def _check_indices(method: Method, instance: Instance, outcome: Outcome) -> None:
+    """Refuse a placement that is none: methods of other packages may return anything."""
+    if not isinstance(outcome, Outcome):
+        kind = type(outcome).__name__
+        raise RefereeRefused(f"{method.name} returned {kind}, and no streamplace.Outcome")
+    for name, indices in (("node", outcome.node), ("slot", outcome.slot)):
+        if indices is None:
+            continue
+        whole = isinstance(indices, np.ndarray) and indices.dtype.kind in "iu"
+        most = instance.num_nodes - 1 if name == "node" else np.inf
+        if (
+            not whole
+            or indices.shape != (instance.num_tasks,)
+            or indices.max(initial=-1) > most
+            or indices.min(initial=0) < -1
+        ):
+            wanted = f"no (T,) {name} indices, whole numbers in a numpy array, -1 for none"
+            raise RefereeRefused(f"{method.name} returned {wanted}")

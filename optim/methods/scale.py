@@ -1,0 +1,165 @@
+"""One scale: instances as methods see them, in units of their own, and figures turned back.
+
+The unit of a file (cores, millicores, bytes) must change neither a plan nor what is called optimal,
+while kernels and solvers have tolerances of their own. So loads, rates and costs are divided by
+powers of ten until the mean load of a node lies in [10, 100), the mean traffic of a task and the
+mean cost of a move in [1, 10); and all are rounded to 14 digits, so that a file times a power of
+ten gives the same numbers to the bit. The referee judges by the file's own numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats
+    from optim.rules.violation import Violation
+
+_DIGITS = 14
+_EDGE = 1e-9  # a mean of exactly a power of ten, added up in another unit, is still that power
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """What one unit that methods see is in the file's units.
+
+    Attributes
+    ----------
+    load
+        (R,) of each resource.
+    rate, cost
+        Of traffic; of migration costs.
+    """
+
+    load: Floats = field(default_factory=lambda: np.ones(1))
+    rate: float = 1.0
+    cost: float = 1.0
+
+    def of(self, unit: str) -> float:
+        """Return the factor of a figure's or an option's unit; 1 for shares and counts."""
+        if unit == "resource":
+            return float(self.load[0])
+        if unit == "per_resource":
+            return 1.0 / float(self.load[0])
+        return {"rate": self.rate, "cost": self.cost, "per_rate": 1.0 / self.rate}.get(unit, 1.0)
+
+    def told(self, instance: Instance, found: Violation) -> Violation:
+        """Return a violation or reason with its figures in the file's units."""
+        factor = 1.0
+        if found.rule in ("links",):
+            factor = self.rate
+        elif found.rule == "max_migration_cost":
+            factor = self.cost
+        elif found.rule in ("max_load_distance", "drain"):
+            factor = float(self.load[0])
+        else:
+            resource = found.where.removesuffix(" (background)").rpartition(".")[2]
+            if resource in instance.resources:
+                factor = float(self.load[instance.resources.index(resource)])
+        if factor == 1.0:
+            return found
+        figures = (found.amount * factor, found.needed * factor, found.available * factor)
+        return replace(found, amount=figures[0], needed=figures[1], available=figures[2])
+
+
+def scale_of(instance: Instance) -> Scale:
+    """Choose the scale of an instance."""
+    nodes, tasks = max(1, instance.num_nodes), max(1, instance.num_tasks)
+    return Scale(
+        load=np.array([_power(total / nodes) / 10.0 for total in instance.totals.tolist()]),
+        rate=_power(instance.total_traffic / tasks),
+        cost=_power(float(instance.tasks.migration_cost.sum()) / tasks),
+    )
+
+
+def scaled(instance: Instance, scale: Scale) -> Instance:
+    """Return the instance in units of the scale; the same one where nothing changes."""
+    nodes, tasks, links, limits = instance.nodes, instance.tasks, instance.links, instance.limits
+    load = scale.load
+    changed = replace(
+        instance,
+        nodes=replace(
+            nodes,
+            capacity=canonical(nodes.capacity, load),
+            min_load=canonical(nodes.min_load, load),
+            background=canonical(nodes.background, load),
+            slot_capacity=canonical(nodes.slot_capacity, load),
+        ),
+        tasks=replace(
+            tasks,
+            load=canonical(tasks.load, load),
+            state=canonical(tasks.state, scale.cost),
+            given_cost=canonical(tasks.migration_cost, scale.cost),
+        ),
+        links=replace(
+            links,
+            capacity=canonical(links.capacity, scale.rate),
+            background=canonical(links.background, scale.rate),
+        ),
+        streams=tuple(
+            stream._replace(rate=float(canonical(np.array(stream.rate), scale.rate)))
+            for stream in instance.streams
+        ),
+        traffic=replace(instance.traffic, rate=canonical(instance.traffic.rate, scale.rate)),
+        limits=replace(
+            limits,
+            max_migration_cost=_one(limits.max_migration_cost, scale.cost),
+            max_load_distance=_one(limits.max_load_distance, float(load[0])),
+        ),
+    )
+    return instance if _same(instance, changed) else changed
+
+
+def canonical(values: Any, unit: Any) -> Any:
+    """Divide by powers of ten and round to 14 digits.
+
+    Parameters
+    ----------
+    values
+        Numbers of any shape, not negative; ``inf`` and ``nan`` stay.
+    unit
+        A power of ten, or one for each column.
+    """
+    some = np.asarray(values, dtype=np.float64) / unit
+    plain = np.isfinite(some) & (some > 0)
+    digits = np.zeros_like(some)
+    np.log10(some, out=digits, where=plain)
+    # powers up to 22 are exact; where a number is smaller than that, so is its last digit
+    power = 10.0 ** np.clip(_DIGITS - 1 - np.floor(digits), -22, 22)
+    whole = np.rint(np.where(plain, some, 0.0) * power)
+    return np.where(plain, whole / power, some)
+
+
+def _one(value: float | None, unit: float) -> float | None:
+    return None if value is None else float(canonical(np.array(value), unit))
+
+
+def _power(mean: float) -> float:
+    """Return the power of ten below a number, 1 for 0."""
+    if not 0 < mean < math.inf:
+        return 1.0
+    return float(10.0 ** math.floor(math.log10(mean) + _EDGE))
+
+
+def _same(left: Instance, right: Instance) -> bool:
+    pairs = [
+        *((getattr(left.nodes, n), getattr(right.nodes, n)) for n in ("capacity", "background")),
+        *((getattr(left.nodes, n), getattr(right.nodes, n)) for n in ("min_load", "slot_capacity")),
+        (left.tasks.load, right.tasks.load),
+        (left.tasks.migration_cost, right.tasks.migration_cost),
+        (left.links.capacity, right.links.capacity),
+        (left.links.background, right.links.background),
+        (left.traffic.rate, right.traffic.rate),
+    ]
+    limits = (left.limits, right.limits)
+    names = ("max_migration_cost", "max_load_distance")
+    return (
+        all(np.array_equal(a, b) for a, b in pairs)
+        and [s.rate for s in left.streams] == [s.rate for s in right.streams]
+        and all(getattr(limits[0], name) == getattr(limits[1], name) for name in names)
+    )

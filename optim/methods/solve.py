@@ -1,0 +1,209 @@
+"""`solve`: one function for the command line, Spark and Python.
+
+Order: the method is chosen and checked against the instance; quick proofs of infeasibility; the
+warm start; the method; repair where asked for; then the referee, whose figures are the only ones.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from optim.errors import InvalidInput, Problem, UnsuitableMethod
+from optim.methods.choose import choose_method
+from optim.methods.finish import finish
+from optim.methods.judge import judge
+from optim.methods.objective import aim
+from optim.methods.registry import Method, Request, get_method
+from optim.methods.run import run_method
+from optim.methods.start import resolve_start
+from optim.methods.suitable import check_suitable
+from optim.referee.result import Result, Termination
+from optim.rules import without_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.util.progress import Progress
+
+
+def solve(
+    instance: Instance,
+    method: str | None = None,
+    *,
+    objective: str | None = None,
+    solver: str | None = None,
+    time_limit: float | None = None,
+    gap: float | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    warm_start: str | Path | Plan | None = None,
+    repair: bool = False,
+    ignore: Iterable[str] = (),
+    progress: Callable[[Progress], None] | None = None,
+    **options: Any,
+) -> Result:
+    """Place the tasks of an instance and have the plan checked.
+
+    Parameters
+    ----------
+    instance
+        What to place.
+    method
+        A registered name; by default chosen by what the instance holds, and told in the notes.
+    objective
+        What to optimise (`optim.figures.catalogue.OBJECTIVES`); by default what the method does.
+    solver
+        Back end of an exact method.
+    time_limit
+        Seconds for building, handing over and solving.
+    gap
+        Stop at this gap to the bound: relative, or percent of the mean load for load distance.
+    seed, threads
+        Of everything random; of the solver.
+    warm_start
+        A method's name, a plan, or a plan's file.
+    repair
+        Let repair finish a plan that is incomplete or breaks a limit; marked in the result.
+    ignore
+        Limits to drop (`optim.rules.RULE_NAMES`); marked in the result.
+    progress
+        Called now and then with incumbent and bound.
+    **options
+        Options of the method.
+
+    Returns
+    -------
+    Result
+        With the referee's evaluation; ``plan`` is ``None`` where there is none.
+
+    Raises
+    ------
+    InvalidInput
+        A wrong argument or option, or a method that does not suit the instance.
+    SolverError
+        A solver failed, or its claim does not survive the check.
+    RefereeRefused
+        A method that promises feasible plans broke a rule.
+    """
+    dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
+    asked = _Asked(
+        instance, objective, solver, time_limit, gap, seed, threads, warm_start, dropped, progress
+    )
+    if method is not None:
+        return _solve_by(get_method(method), asked, options, repair=repair)
+    relaxed = without_limits(instance, dropped)
+    excluded: list[str] = []
+    while True:
+        choice = choose_method(relaxed, time_limit, objective, excluded)
+        note = f"method {choice.name}: {choice.why}"
+        chosen = get_method(choice.name)
+        try:
+            return _solve_by(chosen, asked, options, repair=repair or choice.repair, note=note)
+        except UnsuitableMethod:  # some find out only while they run
+            excluded.append(choice.name)
+
+
+class _Asked(NamedTuple):
+    """What `solve` was asked, apart from the method and its options."""
+
+    instance: Instance
+    objective: str | None
+    solver: str | None
+    time_limit: float | None
+    gap: float | None
+    seed: int
+    threads: int
+    warm_start: str | Path | Plan | None
+    dropped: tuple[str, ...]
+    progress: Callable[[Progress], None] | None
+
+
+def _solve_by(
+    method: Method, asked: _Asked, options: Mapping[str, Any], *, repair: bool, note: str = ""
+) -> Result:
+    """Solve by one method."""
+    started = time.perf_counter()
+    instance = asked.instance
+    chosen, options = aim(method, asked.objective, options)
+    request = _request(
+        chosen, asked.solver, asked.time_limit, asked.gap, asked.seed, asked.threads, options,
+        asked.progress,
+    )  # fmt: skip
+    threads = chosen.decides == "threads"  # their plans hold no tasks to mend
+    _check_leaving(chosen, asked.dropped)
+    dropped = tuple(dict.fromkeys([*asked.dropped, *_dropped_by(chosen, request)]))
+    relaxed = without_limits(instance, dropped)
+    check_suitable(chosen, relaxed, repair=repair and not threads)
+    start = resolve_start(relaxed, chosen, asked.warm_start, request)
+    outcome = run_method(chosen, relaxed, request, start)
+    repaired = False
+    if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
+        repaired = finish(relaxed, outcome)
+    outcome.notes[:0] = [note] if note else []
+    if start is not None and start.seconds > 0:
+        outcome.times["warm_start"] = start.seconds
+    outcome.times.setdefault("total", time.perf_counter() - started)
+    return judge(
+        instance, relaxed, chosen, request, outcome, start, repaired=repaired, ignored=dropped
+    )
+
+
+def _dropped_by(method: Method, request: Request) -> list[str]:
+    """Return the limits that options drop."""
+    return [o.drops for o in method.options if o.drops and request.options[o.name]]
+
+
+def _check_leaving(method: Method, dropped: Iterable[str]) -> None:
+    """Refuse to drop ``leaving`` for a method that looks for no plan on leaving nodes anyway.
+
+    Its bounds and proofs would be of the problem with that limit.
+    """
+    if "leaving" in dropped and not any(o.drops == "leaving" for o in method.options):
+        reason = f"makes no difference to {method.name}, which brings nothing onto leaving nodes"
+        remedy = "use balance-milp or balance-search, or take the mark off the nodes"
+        raise InvalidInput(Problem("--ignore", "leaving", reason, remedy))
+
+
+def _request(
+    method: Method,
+    solver: str | None,
+    time_limit: float | None,
+    gap: float | None,
+    seed: int,
+    threads: int,
+    options: Mapping[str, Any],
+    progress: Callable[[Progress], None] | None,
+) -> Request:
+    problems = []
+    if solver is not None and solver not in method.solvers:
+        known = ", ".join(method.solvers)
+        remedy = f"one of {known}" if known else f"leave it out: {method.name} uses none"
+        problems.append(Problem("--solver", solver, f"cannot run {method.name}", remedy))
+    if time_limit is not None and not 0 < time_limit < 1e9:
+        problems.append(Problem("--time-limit", time_limit, "must be a number of seconds above 0"))
+    if gap is not None and not 0 <= gap < 1e15:
+        problems.append(Problem("--gap", gap, "must be at least 0"))
+    if not isinstance(seed, int) or not 0 <= seed < 2**31:
+        problems.append(Problem("--seed", seed, "must be a whole number from 0 to 2147483647"))
+    if not isinstance(threads, int) or not 1 <= threads <= 1024:
+        problems.append(Problem("--threads", threads, "must be a whole number from 1 to 1024"))
+    typed: dict[str, Any] = {}
+    try:
+        typed = method.read_options(options)
+    except InvalidInput as error:
+        problems += error.problems
+    if problems:
+        raise InvalidInput(problems)
+    return Request(
+        solver=solver or method.default_solver,
+        time_limit=time_limit,
+        gap=gap,
+        seed=seed,
+        threads=threads,
+        options=typed,
+        progress=progress,
+    )

@@ -1,0 +1,315 @@
+"""The state of a placement under compiled moves, and the elementary steps on it.
+
+Names in the kernels: a *task* stands on a *node* or nowhere (-1). `room` is what still fits (it is
+negative on an overloaded node), `spare` what may leave before a lower load bound breaks.
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from optim.moves.guard import enter, make_guard, pays
+from optim.moves.place_rules import place_rules
+from optim.moves.room import counted_floor, counted_loads, move_budget, placing_masks
+from optim.util.compiled import helper, inlined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats, Ints
+    from optim.moves.guard import Guard
+
+    Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
+
+NOWHERE = -1
+
+
+class Board(NamedTuple):
+    """A placement and all that its moves need; `node` … `budget` change in place.
+
+    Attributes
+    ----------
+    load, kind, target
+        (T, R) loads; (T,) kind of restriction; (K, N) where tasks of a kind may be put.
+    home, price
+        (T,) current node (-1 none) and what leaving it costs.
+    indptr, other, rate
+        Task pairs in CSR form, each in both directions.
+    group, block_indptr, block_other, block_rate
+        Full streams between groups of tasks, kept whole: (T,) group (-1 none), and CSR over groups
+        of the rate of one task pair.
+    node, room, spare
+        (T,) placement; (N, R) what may come; (N, R) what may go.
+    tally
+        (groups, N) tasks of each group on each node.
+    first, after, before
+        (N,), (T,), (T,) chains of the tasks on each node.
+    budget
+        (2,) moves and cost of moves still allowed (``inf`` without a limit, negative when
+        exceeded).
+    guard
+        Sets and inflow.
+    """
+
+    load: NDArray[np.float64]
+    kind: NDArray[np.int32]
+    target: NDArray[np.bool_]
+    home: NDArray[np.int32]
+    price: NDArray[np.float64]
+    indptr: NDArray[np.int64]
+    other: NDArray[np.int32]
+    rate: NDArray[np.float64]
+    group: NDArray[np.int32]
+    block_indptr: NDArray[np.int64]
+    block_other: NDArray[np.int32]
+    block_rate: NDArray[np.float64]
+    node: NDArray[np.int32]
+    room: NDArray[np.float64]
+    spare: NDArray[np.float64]
+    tally: NDArray[np.int64]
+    first: NDArray[np.int32]
+    after: NDArray[np.int32]
+    before: NDArray[np.int32]
+    budget: NDArray[np.float64]
+    guard: Guard
+
+
+def board_of(instance: Instance, node: Ints) -> Board:
+    """Return a board with the tasks where `node` says; -1 is nowhere."""
+    num_tasks, num_nodes = instance.num_tasks, instance.num_nodes
+    kind, _, target = placing_masks(instance)
+    indptr, other, rate = _sparse_pairs(instance)
+    group, (block_indptr, block_other, block_rate) = _blocks(instance)
+    load, room = counted_loads(instance)
+    rules = place_rules(instance)
+    board = Board(
+        load=load,
+        kind=kind,
+        target=target,
+        home=np.array(instance.tasks.node),
+        price=np.array(instance.tasks.migration_cost),
+        indptr=indptr,
+        other=other,
+        rate=rate,
+        group=group,
+        block_indptr=block_indptr,
+        block_other=block_other,
+        block_rate=block_rate,
+        node=np.full(num_tasks, NOWHERE, dtype=np.int32),
+        room=room,
+        spare=-counted_floor(instance, room.shape[1]),
+        tally=np.zeros((len(block_indptr) - 1, num_nodes), dtype=np.int64),
+        first=np.full(num_nodes, NOWHERE, dtype=np.int32),
+        after=np.full(num_tasks, NOWHERE, dtype=np.int32),
+        before=np.full(num_tasks, NOWHERE, dtype=np.int32),
+        budget=move_budget(instance),
+        guard=make_guard(rules, node.astype(np.int64)),
+    )
+    placed = np.flatnonzero(node >= 0)
+    at = node[placed].astype(np.int64)
+    loads = _sums(board.load[placed], at, num_nodes)
+    board.room[:] -= loads
+    board.spare[:] += loads
+    board.node[:] = node
+    grouped = board.group[placed] >= 0
+    np.add.at(board.tally, (board.group[placed[grouped]], at[grouped]), 1)
+    moved = placed[rules.pays(placed, at)]
+    board.budget[:] -= (len(moved), board.price[moved].sum())
+    _chain(board, placed, at)
+    return board
+
+
+def _sparse_pairs(instance: Instance) -> Rows:
+    """CSR of the single task pairs; those of full blocks are left to the blocks."""
+    flows = instance.flows
+    return _rows(flows.source, flows.target, flows.rate, instance.num_tasks)
+
+
+def _rows(u: Any, v: Any, rate: Any, size: int) -> Rows:
+    """Merge undirected pairs into CSR rows, each pair in both directions."""
+    from scipy.sparse import coo_array
+
+    ends = np.concatenate([u, v]), np.concatenate([v, u])
+    matrix = coo_array((np.concatenate([rate, rate]), ends), shape=(size, size)).tocsr()
+    matrix.sort_indices()
+    return (
+        matrix.indptr.astype(np.int64),
+        matrix.indices.astype(np.int32),
+        matrix.data.astype(np.float64),
+    )
+
+
+def _blocks(instance: Instance) -> tuple[Ints, Rows]:
+    """Group tasks by the full blocks they take part in; a block pairs two groups (operators)."""
+    group = np.full(instance.num_tasks, NOWHERE, dtype=np.int32)
+    count = 0
+    ends: list[tuple[int, int]] = []
+    for block in instance.flows.blocks:
+        for side in (block.sources, block.targets):
+            if group[side[0]] == NOWHERE:
+                group[side] = count
+                count += 1
+        ends.append((int(group[block.sources[0]]), int(group[block.targets[0]])))
+    pairs = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    rate = np.array([block.pair_rate for block in instance.flows.blocks], dtype=np.float64)
+    return group, _rows(pairs[:, 0], pairs[:, 1], rate, count)
+
+
+def _sums(load: Floats, at: NDArray[np.int64], num_nodes: int) -> Floats:
+    sums = np.zeros((num_nodes, load.shape[1]))
+    for resource in range(load.shape[1]):
+        sums[:, resource] = np.bincount(at, load[:, resource], minlength=num_nodes)
+    return sums
+
+
+def _chain(board: Board, placed: NDArray[np.int64], at: NDArray[np.int64]) -> None:
+    order = placed[np.argsort(at, kind="stable")]
+    same = board.node[order[1:]] == board.node[order[:-1]]
+    board.after[order[:-1][same]] = order[1:][same]
+    board.before[order[1:][same]] = order[:-1][same]
+    starts = order[np.concatenate([[True], ~same])] if len(order) else order
+    board.first[board.node[starts]] = starts
+
+
+@inlined
+def fits(load, room, task, node):
+    """Whether a task fits what room a node has, on every resource."""
+    enough = True
+    for resource in range(load.shape[1]):
+        enough = enough and load[task, resource] <= room[node, resource]
+    return enough
+
+
+@inlined
+def fits_instead(load, room, task, leaver, node):
+    """Whether a task fits a node once `leaver` has left it."""
+    enough = True
+    for resource in range(load.shape[1]):
+        needed = load[task, resource] - load[leaver, resource]
+        enough = enough and needed <= room[node, resource]
+    return enough
+
+
+@helper
+def put(board, task, node):
+    """Put a task that is nowhere on a node."""
+    board.node[task] = node
+    for resource in range(board.load.shape[1]):
+        board.room[node, resource] -= board.load[task, resource]
+        board.spare[node, resource] += board.load[task, resource]
+    if board.group[task] >= 0:
+        board.tally[board.group[task], node] += 1
+    head = board.first[node]
+    board.after[task] = head
+    board.before[task] = NOWHERE
+    if head != NOWHERE:
+        board.before[head] = task
+    board.first[node] = task
+    if pays(board.guard, task, node) > 0:
+        board.budget[0] -= 1.0
+        board.budget[1] -= board.price[task]
+    if board.guard.active:
+        enter(board.guard, task, NOWHERE, node)
+
+
+@helper
+def take(board, task):
+    """Take a task off its node."""
+    node = board.node[task]
+    board.node[task] = NOWHERE
+    for resource in range(board.load.shape[1]):
+        board.room[node, resource] += board.load[task, resource]
+        board.spare[node, resource] -= board.load[task, resource]
+    if board.group[task] >= 0:
+        board.tally[board.group[task], node] -= 1
+    ahead, behind = board.before[task], board.after[task]
+    if ahead == NOWHERE:
+        board.first[node] = behind
+    else:
+        board.after[ahead] = behind
+    if behind != NOWHERE:
+        board.before[behind] = ahead
+    if pays(board.guard, task, node) > 0:
+        board.budget[0] += 1.0
+        board.budget[1] += board.price[task]
+    if board.guard.active:
+        enter(board.guard, task, node, NOWHERE)
+
+
+@helper
+def connection(board, task, node):
+    """Traffic between a task and what stands on a node (itself not counted)."""
+    total = 0.0
+    for k in range(board.indptr[task], board.indptr[task + 1]):
+        if board.node[board.other[k]] == node:
+            total += board.rate[k]
+    group = board.group[task]
+    if group >= 0:
+        for k in range(board.block_indptr[group], board.block_indptr[group + 1]):
+            total += board.block_rate[k] * board.tally[board.block_other[k], node]
+    return total
+
+
+@helper
+def connections(board, task, weight, touched):
+    """Traffic between a task and every node.
+
+    `weight` (N,) must be all zero and is filled; the nodes met are listed in `touched`; returns
+    their number. Call `clear` afterwards.
+    """
+    met = 0
+    for k in range(board.indptr[task], board.indptr[task + 1]):
+        node = board.node[board.other[k]]
+        if node != NOWHERE:
+            if weight[node] == 0.0:
+                touched[met] = node
+                met += 1
+            weight[node] += board.rate[k]
+    group = board.group[task]
+    if group >= 0:
+        for k in range(board.block_indptr[group], board.block_indptr[group + 1]):
+            other, rate = board.block_other[k], board.block_rate[k]
+            for node in range(board.room.shape[0]):
+                if board.tally[other, node] > 0:
+                    if weight[node] == 0.0:
+                        touched[met] = node
+                        met += 1
+                    weight[node] += rate * board.tally[other, node]
+    return met
+
+
+@helper
+def clear(weight, touched, met):
+    """Set `weight` back to zero."""
+    for k in range(met):
+        weight[touched[k]] = 0.0
+
+
+@helper
+def pair_rate(board, task, partner):
+    """Traffic between two tasks; a binary search in the shorter row, then the blocks."""
+    if (
+        board.indptr[task + 1] - board.indptr[task]
+        > board.indptr[partner + 1] - board.indptr[partner]
+    ):
+        task, partner = partner, task
+    total = 0.0
+    low, high = board.indptr[task], board.indptr[task + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if board.other[middle] < partner:
+            low = middle + 1
+        else:
+            high = middle
+    if low < board.indptr[task + 1] and board.other[low] == partner:
+        total += board.rate[low]
+    group, wanted = board.group[task], board.group[partner]
+    if group >= 0 and wanted >= 0:
+        for k in range(board.block_indptr[group], board.block_indptr[group + 1]):
+            if board.block_other[k] == wanted:
+                total += board.block_rate[k]
+    return total

@@ -1,0 +1,123 @@
+"""First-fit decreasing over all resources, and near relatives of it: plans that keep capacities.
+
+Source: D. S. Johnson, "Near-optimal bin packing algorithms", MIT 1973 (first and best fit); for
+several resources the size of a task is its greatest share of the mean room of a node, as in vector
+bin packing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from optim.moves.room import placing_masks, placing_room
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats, Ints
+
+Rule = Literal["first", "best", "worst"]
+_RULES: tuple[Rule, ...] = ("first", "best", "worst")
+
+
+def task_sizes(instance: Instance) -> Floats:
+    """(T,) greatest share that a task takes of the mean room of a staying node, over all resources.
+
+    Resources that bind nowhere do not count; where none binds, the first resource's load is
+    returned.
+    """
+    room = instance.headroom[instance.open_nodes]
+    bounded = np.isfinite(room).any(axis=0) if len(room) else np.zeros(0, dtype=np.bool_)
+    if not bounded.any():
+        return instance.tasks.load[:, 0].copy()
+    finite = np.where(np.isfinite(room), np.maximum(room, 0.0), np.nan)
+    mean = np.nanmean(finite[:, bounded], axis=0)
+    share = instance.tasks.load[:, bounded] / np.where(mean > 0, mean, 1.0)
+    return share.max(axis=1)
+
+
+def first_fit_decreasing(
+    instance: Instance, rule: Rule = "first", *, restricted_first: bool = True
+) -> Ints:
+    """Place the tasks by decreasing size, each on the first node where it fits.
+
+    Capacities with utilisation limits and background, allowed nodes and leaving nodes are kept;
+    lower load bounds, links, slots and migration budgets are not looked at.
+
+    Parameters
+    ----------
+    instance
+        What to place.
+    rule
+        ``first`` node by index that fits; ``best``: with least room left (scaled, summed over
+        resources); ``worst``: with most, which spreads the load.
+    restricted_first
+        Take tasks with few allowed nodes before all others.
+
+    Returns
+    -------
+    ndarray of int32
+        (T,) node of each task, -1 where none fits.
+    """
+    return _pack(instance, task_sizes(instance), rule, restricted_first)
+
+
+def packings(instance: Instance) -> Iterator[Ints]:
+    """Yield (T,) placements by several orders and rules, the plain first-fit decreasing first.
+
+    A task that fits nowhere has -1. The first that has none is as good as any other for a caller
+    who only wants everything placed.
+    """
+    sizes = task_sizes(instance)
+    orders = [sizes]
+    orders += [instance.tasks.load[:, r] for r in range(instance.num_resources)]
+    if instance.num_resources > 1:
+        orders.append(
+            instance.tasks.load / np.maximum(instance.total_load, 1e-300) @ _tightness(instance)
+        )
+    constrained = (True, False) if len(instance.tasks.restricted) else (True,)
+    for rule in _RULES:
+        for size in orders:
+            for restricted_first in constrained:
+                yield _pack(instance, size, rule, restricted_first)
+
+
+def _tightness(instance: Instance) -> Floats:
+    """(R,) share of all room that all load takes; 0 where room is unbounded."""
+    room = np.maximum(instance.headroom[instance.open_nodes], 0.0).sum(axis=0)
+    share = np.zeros(len(room))
+    np.divide(instance.total_load, room, out=share, where=np.isfinite(room) & (room > 0))
+    return share
+
+
+def _pack(instance: Instance, size: Floats, rule: Rule, restricted_first: bool) -> Ints:
+    from optim.moves.pack import pack
+
+    kind, _, target = placing_masks(instance)
+    room = placing_room(instance)
+    placed: Ints = pack(
+        np.array(instance.tasks.load),
+        kind,
+        target,
+        room,
+        _order(size, kind, target, restricted_first),
+        _RULES.index(rule),
+        _scale(room),
+    )
+    return placed
+
+
+def _order(size: Floats, kind: Ints, target: NDArray[np.bool_], restricted_first: bool) -> Ints:
+    choices = target.sum(axis=1)[kind] if restricted_first else np.zeros(len(kind))
+    return np.lexsort((kind, -size, choices)).astype(np.int32)
+
+
+def _scale(room: Floats) -> Floats:
+    """(R,) what one unit of each resource counts when rooms are compared; 0 for unbounded ones."""
+    total = np.maximum(room, 0.0).sum(axis=0)
+    return np.where(np.isfinite(total) & (total > 0), 1.0 / np.where(total > 0, total, 1.0), 0.0)

@@ -1,0 +1,252 @@
+"""Guard of the rules that count tasks on places, for compiled searches.
+
+A search asks `may_enter` where it asks whether a task fits, and tells every change by `enter`; a
+guard of no rules costs one comparison (`guard.active`). What is broken to begin with may stay so:
+a change is refused where it breaks a set or the inflow of a node, or breaks it more, so a placement
+that keeps all goes on doing so, and `relief_of` says which changes mend.
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from optim.util.compiled import helper
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.moves.place_rules import PlaceRules
+
+    Ints = NDArray[np.int64]
+
+#: As in `optim.format.tables`; compiled code reads them as constants.
+APART, TOGETHER = 0, 1
+
+NOBODY = -1
+
+#: Where the first entries of `Guard.ints` say that each part of it begins; see `Guard`.
+NODES, SETS, STARTS, LISTED, RULE, LIMIT, SIZE, PLACE, HOME = 0, 1, 2, 3, 4, 5, 6, 7, 8
+MOST_IN, COPY_STARTS, COPIES, TALLY, USED, PLACED, INFLOW, PARTS = 9, 10, 11, 12, 13, 14, 15, 16
+
+
+class Guard(NamedTuple):
+    """Rules and the counts under a placement.
+
+    All numbers are in one array: every call that is not inlined counts references to each array
+    that it is given, which in a search takes longer than all else.
+
+    Attributes
+    ----------
+    active
+        Whether anything but copies is set: `may_enter` and `enter` are of use only then.
+    free
+        Whether there are copies.
+    ints
+        First the numbers of nodes and sets and where each part begins (`STARTS` to `INFLOW`), then
+        the parts. Fixed: sets of each task in CSR form; of each set its rule, its limit, its
+        members, and the place of each node; the home of each task (-1 for none); the most tasks
+        that may migrate onto each node; the copies of each task in CSR form. Changed in place:
+        members of each set on each place; places with a member; members that stand somewhere;
+        tasks that migrate onto each node.
+    """
+
+    active: bool
+    free: bool
+    ints: NDArray[np.int64]
+
+
+def make_guard(rules: PlaceRules, placement: Ints) -> Guard:
+    """Return the guard of a placement; -1 is nowhere."""
+    t, n, s = len(rules.home), len(rules.most_in), rules.num_sets
+    size = np.diff(rules.indptr)
+    owner = np.repeat(np.arange(s), size)
+    per_task = np.bincount(rules.members, minlength=t)
+    standing = placement[rules.members] >= 0
+    tally = np.zeros((s, n), np.int64)
+    place = rules.place[owner[standing], placement[rules.members[standing]]]
+    np.add.at(tally, (owner[standing], place), 1)
+    paying = rules.migrates(placement) & (placement >= 0)
+    parts = (
+        np.concatenate([[0], np.cumsum(per_task)]),
+        owner[np.argsort(rules.members, kind="stable")],
+        rules.rule,
+        rules.limit,
+        size,
+        rules.place.ravel(),
+        rules.home,
+        rules.most_in,
+        rules.copies_indptr,
+        rules.copies,
+        tally.ravel(),
+        np.count_nonzero(tally, axis=1),
+        tally.sum(axis=1),
+        np.bincount(placement[paying], minlength=n),
+    )
+    begins = PARTS + np.concatenate([[0], np.cumsum([len(part) for part in parts])[:-1]])
+    ints = np.concatenate([[n, s], begins, *parts]).astype(np.int64)
+    return Guard(rules.restrict, rules.has_copies, ints)
+
+
+@helper
+def pays(guard, task, node):
+    """Return 1 where being on a node is a migration of a task: not its home, and no copy there."""
+    g = guard.ints
+    home = g[g[HOME] + task]
+    if home < 0 or node < 0 or node == home:
+        return 0
+    if not guard.free:
+        return 1
+    for at in range(g[g[COPY_STARTS] + task], g[g[COPY_STARTS] + task + 1]):
+        if g[g[COPIES] + at] == node:
+            return 0
+    return 1
+
+
+@helper
+def is_member(g, task, s):
+    """Whether a task is in a set."""
+    found = False
+    for at in range(g[g[STARTS] + task], g[g[STARTS] + task + 1]):
+        found = found or g[g[LISTED] + at] == s
+    return found
+
+
+@helper
+def may_enter(guard, task, source, target, leaver):
+    """Whether a task may go from one node to another without breaking a set or an inflow more.
+
+    Parameters
+    ----------
+    guard
+        Under the placement before the change.
+    task, source, target
+        The task, its node (-1 where it is nowhere), and another node.
+    leaver
+        The task that goes from `target` to `source` in exchange; -1 for none.
+    """
+    g = guard.ints
+    if pays(guard, task, target) > 0:
+        freed = 0 if leaver == NOBODY else pays(guard, leaver, target)
+        if g[g[INFLOW] + target] + 1 - freed > g[g[MOST_IN] + target]:
+            return False
+    for at in range(g[g[STARTS] + task], g[g[STARTS] + task + 1]):
+        s = g[g[LISTED] + at]
+        row = s * g[NODES]
+        to = g[g[PLACE] + row + target]
+        of = -1 if source < 0 else g[g[PLACE] + row + source]
+        if of == to or (leaver != NOBODY and is_member(g, leaver, s)):
+            continue  # the set's counts stay as they are
+        there = g[g[TALLY] + row + to]
+        here = 0 if of < 0 else g[g[TALLY] + row + of]
+        limit, used = g[g[LIMIT] + s], g[g[USED] + s]
+        if g[g[RULE] + s] == APART:
+            if there + 1 > limit:
+                return False
+        elif g[g[RULE] + s] == TOGETHER:
+            if g[g[SIZE] + s] > 1 and (there < here or (there == 0 and used > 0)):
+                return False
+        else:
+            later = used + (1 if there == 0 else 0) - (1 if here == 1 else 0)
+            waiting = g[g[SIZE] + s] - g[g[PLACED] + s]
+            still = waiting - (1 if of < 0 else 0)
+            if later + still < min(limit, used + waiting):
+                return False
+    return True
+
+
+@helper
+def may_exchange(guard, k, other, a, b):
+    """Whether one task may go from a to b and the other from b to a; -1 stands for nobody."""
+    if k != NOBODY and not may_enter(guard, k, a, b, other):
+        return False
+    return other == NOBODY or may_enter(guard, other, b, a, k)
+
+
+@helper
+def enter(guard, task, source, target):
+    """Enter a change into the counts; -1 is nowhere."""
+    g = guard.ints
+    if source >= 0:
+        g[g[INFLOW] + source] -= pays(guard, task, source)
+    if target >= 0:
+        g[g[INFLOW] + target] += pays(guard, task, target)
+    for at in range(g[g[STARTS] + task], g[g[STARTS] + task + 1]):
+        s = g[g[LISTED] + at]
+        row = s * g[NODES]
+        if source >= 0:
+            place = g[TALLY] + row + g[g[PLACE] + row + source]
+            g[place] -= 1
+            g[g[PLACED] + s] -= 1
+            if g[place] == 0:
+                g[g[USED] + s] -= 1
+        if target >= 0:
+            place = g[TALLY] + row + g[g[PLACE] + row + target]
+            if g[place] == 0:
+                g[g[USED] + s] += 1
+            g[place] += 1
+            g[g[PLACED] + s] += 1
+
+
+@helper
+def flooded(guard, node):
+    """Return by how many tasks the inflow of a node is broken."""
+    g = guard.ints
+    return max(0, g[g[INFLOW] + node] - g[g[MOST_IN] + node])
+
+
+@helper
+def is_listed(guard, task):
+    """Whether a task is in any set."""
+    g = guard.ints
+    return g[g[STARTS] + task + 1] > g[g[STARTS] + task]
+
+
+@helper
+def broken(guard):
+    """Return by how many tasks sets and inflow are broken in all; of a whole placement."""
+    total = 0
+    for node in range(guard.ints[NODES]):
+        total += flooded(guard, node)
+    for s in range(guard.ints[SETS]):
+        total += broken_set(guard, s)
+    return total
+
+
+@helper
+def broken_set(guard, s):
+    """Return by how many tasks a set is broken."""
+    g = guard.ints
+    if g[g[RULE] + s] != APART and g[g[RULE] + s] != TOGETHER:
+        return max(0, g[g[LIMIT] + s] - g[g[USED] + s])
+    begin = g[TALLY] + s * g[NODES]
+    above, most = 0, 0
+    for at in range(begin, begin + g[NODES]):
+        above += max(0, g[at] - g[g[LIMIT] + s])
+        most = max(most, g[at])
+    return above if g[g[RULE] + s] == APART else g[g[PLACED] + s] - most
+
+
+@helper
+def relief_of(guard, task, source, target):
+    """Return by how many tasks less the rules are broken once a task goes; negative if by more."""
+    before = relevant(guard, task, source, target)
+    enter(guard, task, source, target)
+    after = relevant(guard, task, source, target)
+    enter(guard, task, target, source)
+    return before - after
+
+
+@helper
+def relevant(guard, task, source, target):
+    """Return by how many tasks what a change touches is broken."""
+    g = guard.ints
+    total = 0
+    for node in (source, target):
+        if node >= 0:
+            total += flooded(guard, node)
+    for at in range(g[g[STARTS] + task], g[g[STARTS] + task + 1]):
+        total += broken_set(guard, g[g[LISTED] + at])
+    return total

@@ -1,0 +1,170 @@
+"""Rules that count tasks on places, as plain arrays: sets, inflow, and moves onto copies.
+
+Models write them as rows (`formulations.rule_rows`), searches guard them (`optim.moves.guard`), and
+both have a placement checked here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.format.tables import APART, TOGETHER
+from optim.rules.max_inflow import MAX_INFLOW, most_inflow
+from optim.rules.sets import places_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools
+
+    Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class PlaceRules:
+    """What an instance demands of where tasks are beside loads, allowed nodes and budgets.
+
+    Attributes
+    ----------
+    home
+        (T,) current node, -1 for none.
+    rule, limit
+        (S,) `APART`, `TOGETHER` or `SPREAD`; most members on a place, or least number of places.
+    place
+        (S, N) number of the place that each node is, or is in, for a set.
+    indptr, members
+        Tasks of each set in CSR form.
+    most_in
+        (N,) most tasks whose state may move onto a node; T or more where none is set.
+    copies_indptr, copies
+        (T + 1,) and CSR of the nodes that hold a task's state already.
+    """
+
+    home: Ints
+    rule: Ints
+    limit: Ints
+    place: Ints
+    indptr: Ints
+    members: Ints
+    most_in: Ints
+    copies_indptr: Ints
+    copies: Ints
+
+    @property
+    def num_sets(self) -> int:
+        """S."""
+        return len(self.rule)
+
+    @property
+    def bounds_inflow(self) -> bool:
+        """Whether inflow is bounded anywhere."""
+        return bool((self.most_in < len(self.home)).any())
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether any move is free."""
+        return len(self.copies) > 0
+
+    @property
+    def restrict(self) -> bool:
+        """Whether a placement within all else may break any of these rules."""
+        return self.num_sets > 0 or self.bounds_inflow
+
+    def reordered(self, order: Ints) -> PlaceRules:
+        """Return the rules of the same tasks in another order."""
+        counts = np.diff(self.copies_indptr)[order]
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        within = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
+        rows = np.repeat(self.copies_indptr[:-1][order], counts) + within
+        number = np.empty(len(order), np.int64)
+        number[order] = np.arange(len(order))
+        return replace(
+            self,
+            home=self.home[order],
+            members=number[self.members],
+            copies_indptr=starts,
+            copies=self.copies[rows],
+        )
+
+    def tasks_of(self, i: int) -> Ints:
+        """Members of one set."""
+        return self.members[self.indptr[i] : self.indptr[i + 1]]
+
+    @cached_property
+    def _copy_keys(self) -> Ints:
+        """Task × N + node of every copy, ascending."""
+        tasks = np.repeat(np.arange(len(self.home)), np.diff(self.copies_indptr))
+        return np.sort(tasks * len(self.most_in) + self.copies)
+
+    def pays(self, task: Ints, node: Ints) -> Bools:
+        """Whether each of these tasks migrates when it is on that node: not at home, no copy."""
+        away: Bools = (self.home[task] >= 0) & (self.home[task] != node)
+        if not self.has_copies:
+            return away
+        key = np.asarray(task, np.int64) * len(self.most_in) + node
+        at = np.minimum(np.searchsorted(self._copy_keys, key), len(self._copy_keys) - 1)
+        return away & (self._copy_keys[at] != key)
+
+    def migrates(self, placement: Ints) -> Bools:
+        """(T,) whether each task migrates under a placement."""
+        return self.pays(np.arange(len(self.home)), placement)
+
+    def are_kept(self, placement: Ints) -> bool:
+        """Whether a placement of all tasks keeps sets and inflow."""
+        if self.bounds_inflow:
+            moved = placement[self.migrates(placement)]
+            if (np.bincount(moved, minlength=len(self.most_in)) > self.most_in).any():
+                return False
+        return all(self._is_kept(i, placement) for i in range(self.num_sets))
+
+    def _is_kept(self, i: int, placement: Ints) -> bool:
+        counts = np.bincount(self.place[i, placement[self.tasks_of(i)]])
+        used = int(np.count_nonzero(counts))
+        if self.rule[i] == APART:
+            return int(counts.max(initial=0)) <= self.limit[i]
+        return used <= 1 if self.rule[i] == TOGETHER else used >= self.limit[i]
+
+
+def place_rules(instance: Instance) -> PlaceRules:
+    """Return the place rules of an instance."""
+    t, n = instance.num_tasks, instance.num_nodes
+    sets, tasks = instance.sets, instance.tasks
+    place = np.zeros((len(sets.ids), n), np.int64)
+    for i in range(len(sets.ids)):
+        place[i] = np.unique(places_of(instance, i), return_inverse=True)[1]
+    counts = np.zeros(t, np.int64)
+    counts[tasks.copied] = np.diff(tasks.copies_indptr)
+    most = most_inflow(instance) if MAX_INFLOW.present(instance) else np.full(n, t)
+    return PlaceRules(
+        home=tasks.node.astype(np.int64),
+        rule=sets.rule.astype(np.int64),
+        limit=sets.limit.astype(np.int64),
+        place=place,
+        indptr=sets.indptr.astype(np.int64),
+        members=sets.members.astype(np.int64),
+        most_in=most.astype(np.int64),
+        copies_indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        copies=tasks.copies_indices.astype(np.int64),
+    )
+
+
+def no_rules(home: Ints, num_nodes: int) -> PlaceRules:
+    """Return rules that demand nothing."""
+    none, t = np.zeros(0, np.int64), len(home)
+    starts = np.zeros(1, np.int64)
+    return PlaceRules(
+        home=np.asarray(home, np.int64),
+        rule=none,
+        limit=none,
+        place=np.zeros((0, num_nodes), np.int64),
+        indptr=starts,
+        members=none,
+        most_in=np.full(num_nodes, t, np.int64),
+        copies_indptr=np.zeros(t + 1, np.int64),
+        copies=none,
+    )

@@ -1,0 +1,37 @@
+"""Compiling the kernels ahead of the clock."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+
+@cache
+def warm_up() -> None:
+    """Compile the kernels of repair and descent on two tasks, or load them from the cache."""
+    from optim.format.instance import Instance
+    from optim.moves.anneal import anneal
+    from optim.moves.board import board_of
+    from optim.moves.descent import descend
+    from optim.moves.place import place_rest
+    from optim.moves.relieve import relieve
+    from optim.moves.repair import repair
+
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "warm-up",
+            "resources": ["cpu"],
+            "nodes": [{"id": name, "capacity": {"cpu": 1}} for name in "ab"],
+            "tasks": [{"id": name, "load": {"cpu": 1}} for name in "ab"],
+            "traffic": [["a", "b", 1]],
+        }
+    )
+    everything_on_one = np.zeros(2, dtype=np.int32)
+    repair(instance, everything_on_one)
+    board = board_of(instance, everything_on_one)
+    relieve(board, np.ones(1), True)
+    place_rest(board, np.arange(2), np.ones(1), True)
+    descend(board, np.arange(2), 1, 1e-9)
+    anneal(board, 1, 1.0, 0.5, 0)

@@ -1,0 +1,156 @@
+"""Plug-ins of every kind: what streamplace and other packages register, found by entry points.
+
+A kind (methods, generators, importers, exporters, policies) is a `Plugins` table over its entry
+point group. Listing loads nothing. What streamplace registers itself stays its own: an entry of
+another package does not take its name, and one that cannot be loaded or declares what there is not
+is told with its package.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OURS = "streamplace"
+
+T = TypeVar("T")
+
+
+class Entry(NamedTuple):
+    """An entry point, and the package it is of: ours, or the name of another.
+
+    The name is read once, with the listing: out of a zip it cannot be read in a forked process,
+    which shares the open file with its siblings.
+    """
+
+    point: Any
+    package: str
+
+
+@cache
+def entries(group: str) -> dict[str, Entry]:
+    """Return a group's entries by name, sorted; of two packages ours keeps the name."""
+    found = []
+    for point in entry_points(group=group):
+        dist = getattr(point, "dist", None)
+        found.append(Entry(point, OURS if dist is None else dist.name))
+    found.sort(key=lambda entry: (entry.package == OURS, entry.package, entry.point.value))
+    known = {entry.point.name: entry for entry in found}
+    return {name: known[name] for name in sorted(known)}
+
+
+@dataclass(frozen=True)
+class Plugins(Generic[T]):
+    """The plug-ins of one kind.
+
+    Attributes
+    ----------
+    group
+        Entry point group.
+    noun, where
+        What one is called, and the path of a wrong name, in errors.
+    declared
+        The type that an entry points at an object of, as ``module:name``; its ``name`` is the
+        entry's.
+    listing
+        Where to see all names; they are listed if empty.
+    fault
+        Says what an object of another package declares that there is not; ``None`` for nothing.
+    """
+
+    group: str
+    noun: str
+    where: str
+    declared: str
+    listing: str = ""
+    fault: Callable[[T], str | None] = lambda _: None
+
+    def names(self) -> tuple[str, ...]:
+        """Return all registered names, sorted; nothing is loaded."""
+        return tuple(entries(self.group))
+
+    def is_ours(self, name: str) -> bool:
+        """Whether streamplace itself registers that name."""
+        entry = entries(self.group).get(name)
+        return entry is not None and entry.package == OURS
+
+    def get(self, name: str) -> T:
+        """Load one.
+
+        Raises
+        ------
+        InvalidInput
+            There is none of that name, or another package's entry is none.
+        """
+        entry = entries(self.group).get(name)
+        if entry is None:
+            raise InvalidInput(Problem(self.where, name, f"is no {self.noun}", self._remedy(name)))
+        found: T = entry.point.load() if entry.package == OURS else self._foreign(entry)
+        return found
+
+    def all(self) -> list[T]:
+        """Load all, sorted by name; what cannot be taken is warned of."""
+        found = []
+        for name in self.names():
+            try:
+                found.append(self.get(name))
+            except InvalidInput as error:
+                warnings.warn(str(error), stacklevel=2)
+        return found
+
+    def _foreign(self, entry: Entry) -> T:
+        """Load another package's entry and check what it declares."""
+        try:
+            thing = entry.point.load()
+        except Exception as error:  # whatever the other package's module does when imported
+            raise self._not_taken(entry, f"cannot be loaded: {error}") from error
+        module, _, name = self.declared.partition(":")
+        if not isinstance(thing, resolve_name(self.declared)):
+            raise self._not_taken(entry, f"is no {name} of {module}")
+        if thing.name != entry.point.name:
+            raise self._not_taken(entry, f"calls itself {thing.name}")
+        fault = self.fault(thing)
+        if fault:
+            raise self._not_taken(entry, fault)
+        found: T = thing
+        return found
+
+    def _not_taken(self, entry: Entry, reason: str) -> InvalidInput:
+        remedy = f"it is {entry.point.value} of the package {entry.package}: mend or remove that"
+        return InvalidInput(Problem(self.where, entry.point.name, reason, remedy))
+
+    def _remedy(self, name: str) -> str:
+        if name in _in_checkout(self.group):
+            return f"pyproject.toml has it, the installation not yet: pip install -e {HOME}"
+        close = get_close_matches(name, self.names(), 1)
+        if close:
+            return f"did you mean {close[0]}?"
+        return self.listing or f"one of {', '.join(self.names())}"
+
+
+HOME = Path(__file__).parents[1]
+"""The folder that holds the packages: a checkout, ``site-packages``, or a zip."""
+
+
+def _in_checkout(group: str) -> dict[str, str]:
+    """Return what a checkout's ``pyproject.toml`` registers, installed or not."""
+    import tomllib
+
+    try:
+        project = tomllib.loads((HOME / "pyproject.toml").read_text("utf-8"))["project"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    points = project.get("entry-points", {}) if project.get("name") == OURS else {}
+    found: dict[str, str] = points.get(group, {})
+    return found

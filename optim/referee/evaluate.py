@@ -1,0 +1,107 @@
+"""The referee: feasibility and every quantity, from instance and plan alone.
+
+No figure of a method or solver is used here. The rules and quantities are those of the format's
+description, in one place; methods and tests call the same helpers (`optim.figures.measures`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optim.errors import InvalidInput, Problem
+from optim.figures.catalogue import figures_of
+from optim.referee.evaluation import Evaluation
+from optim.referee.kinds import plan_kind
+from optim.rules import broken, without_limits
+from optim.rules.placement import Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.format.tables import Ints
+
+
+def evaluate(instance: Instance, plan: Plan, ignore: Iterable[str] = ()) -> Evaluation:
+    """Judge a plan.
+
+    Parameters
+    ----------
+    instance, plan
+        The only sources of every figure.
+    ignore
+        Limits that do not count (`optim.rules.RULE_NAMES`).
+
+    Raises
+    ------
+    InvalidInput
+        The plan was made for another instance, or names tasks or nodes that do not exist.
+    """
+    check_belongs(instance, plan)
+    if plan.threads is not None:
+        return plan_kind("threads").evaluate(without_limits(instance, ignore), plan)
+    judged = without_limits(instance, ignore)
+    node = plan.node_indices(instance)
+    slot = plan.slot_indices(instance)
+    return evaluate_indices(judged, node, slot)
+
+
+def evaluate_indices(instance: Instance, node: Ints, slot: Ints | None = None) -> Evaluation:
+    """Judge a placement given as (T,) node and, where decided, slot indices; -1 is unplaced."""
+    placement = Placement(instance, node, slot)
+    violations = broken(placement)
+    return Evaluation(
+        feasible=not violations, violations=tuple(violations), **figures_of(placement)
+    )
+
+
+def check_belongs(instance: Instance, plan: Plan) -> None:
+    """Refuse a plan that was made for another instance or names what does not exist.
+
+    Raises
+    ------
+    InvalidInput
+        See above.
+    """
+    if plan._instance is instance:
+        return
+    if plan.instance_sha256 is not None and plan.instance_sha256 != instance.sha256:
+        raise InvalidInput(
+            Problem(
+                "instance_sha256",
+                plan.instance_sha256,
+                f"is another instance's; {instance.name!r} has {instance.sha256}",
+                "use the instance the plan was made for, or make a new plan",
+            )
+        )
+    _check_sort(instance, plan)
+    if plan.threads is not None:
+        return
+    tasks, nodes = instance.tasks.index, instance.nodes.index
+    problems = []
+    for task, node in plan.assignment.items():
+        if task not in tasks:
+            problems.append(Problem(f"assignment.{task}", None, "is not a task of the instance"))
+        if node not in nodes:
+            problems.append(Problem(f"assignment.{task}", node, "is not a node of the instance"))
+    for task in plan.slots or ():
+        if task not in tasks:
+            problems.append(Problem(f"slots.{task}", None, "is not a task of the instance"))
+    if problems:
+        raise InvalidInput(problems)
+
+
+def _check_sort(instance: Instance, plan: Plan) -> None:
+    """Refuse a plan of tasks for operators with models, and one of threads without these.
+
+    It would place nothing, and be feasible for that.
+    """
+    modelled = any(model is not None for model in instance.operators.model)
+    if plan.threads is None and modelled and instance.num_tasks == 0:
+        reason = f"is missing: {instance.name!r} has operators with models and no tasks"
+        remedy = "give the threads of each operator, and a slot for every one"
+        raise InvalidInput(Problem("threads", None, reason, remedy))
+    if plan.threads is not None and not modelled:
+        reason = f"is of no use: no operator of {instance.name!r} has a model"
+        raise InvalidInput(Problem("threads", None, reason, "give the node of every task instead"))

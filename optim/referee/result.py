@@ -1,0 +1,207 @@
+"""The result of one solve: the checked plan, its objective and bound, and how it came about."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from optim.exit_codes import ExitCode
+from optim.json_values import finite
+from optim.util.files import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from optim.format.plan import Plan
+    from optim.referee.evaluation import Evaluation
+    from optim.rules.violation import Violation
+
+RESULT_FORMAT = "streamplace.result/1"
+
+
+class Termination(StrEnum):
+    """Why a solve stopped; what it has in hand is another question."""
+
+    OPTIMAL = "optimal"
+    GAP_REACHED = "gap_reached"
+    TIME_LIMIT = "time_limit"
+    ITERATION_LIMIT = "iteration_limit"
+    HEURISTIC = "heuristic"
+    INFEASIBLE = "infeasible"
+    INTERRUPTED = "interrupted"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of a lexicographic objective; `unit` as figures have it, for scaling."""
+
+    name: str
+    sense: str
+    value: float | None
+    bound: float | None = None
+    unit: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the level as plain data."""
+        named = ("name", "sense", "value", "bound")
+        return {name: getattr(self, name) for name in named}
+
+
+@dataclass(frozen=True)
+class Move:
+    """A task that leaves its current node, and what moving it costs."""
+
+    task: str
+    source: str
+    target: str
+    cost: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the move as in the result file."""
+        return {"task": self.task, "from": self.source, "to": self.target, "cost": self.cost}
+
+
+@dataclass(frozen=True)
+class ObjectiveValue:
+    """The objective a method worked on, recomputed by the referee."""
+
+    name: str
+    value: float | None
+    sense: str | None
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Where a solve started: the method or file, its objective, and whether the solver took it."""
+
+    method: str
+    objective: float | None
+    accepted: bool | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a solve returns; every figure of the plan is the referee's.
+
+    Attributes
+    ----------
+    method, solver, seed
+        What ran.
+    termination
+        Why it stopped.
+    plan
+        ``None`` when there is none.
+    objective, bound, bound_of, gap
+        Value, proven bound (of the ``problem``, or of a ``restricted`` one), and their distance:
+        relative, or in percent of the mean load for load distance; ``None`` where unknown, or where
+        the plan breaks a limit, so that its value says nothing.
+    assumes
+        What the bound assumes beyond the file; empty for one of the problem.
+    objective_levels
+        Further levels of a lexicographic objective.
+    evaluation
+        The referee's figures; ``None`` without a plan.
+    moves
+        Tasks that leave their current node.
+    warm_start
+        ``None`` when there was none.
+    repaired, ignored
+        Whether repair finished the plan; limits that were dropped.
+    unplaced
+        Tasks that a heuristic could not place.
+    reasons
+        Why the instance is infeasible, where it is proven so.
+    notes
+        Readings used, best-effort parts, anything a reader should know.
+    times
+        Seconds: read, build, solve, check; ``compile`` for a kernel's first use; ``warm_start`` of
+        the method that made the start, which has the time limit for itself.
+    trace
+        (seconds, incumbent, bound) over time.
+    versions
+        Of everything that took part.
+    """
+
+    instance_name: str
+    instance_sha256: str
+    method: str
+    termination: Termination
+    solver: str | None = None
+    seed: int = 0
+    plan: Plan | None = None
+    objective: ObjectiveValue | None = None
+    bound: float | None = None
+    bound_of: str | None = None
+    assumes: tuple[str, ...] = ()
+    gap: float | None = None
+    objective_levels: tuple[Level, ...] = ()
+    evaluation: Evaluation | None = None
+    moves: tuple[Move, ...] = ()
+    warm_start: WarmStart | None = None
+    repaired: bool = False
+    ignored: tuple[str, ...] = ()
+    unplaced: tuple[str, ...] = ()
+    reasons: tuple[Violation, ...] = ()
+    notes: tuple[str, ...] = ()
+    times: Mapping[str, float] = field(default_factory=dict)
+    trace: tuple[tuple[float, float | None, float | None], ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def feasible(self) -> bool:
+        """Whether there is a plan that keeps every rule."""
+        return self.evaluation is not None and self.evaluation.feasible
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Exit status of the command line for this result."""
+        if self.termination is Termination.INTERRUPTED:
+            return ExitCode.INTERRUPTED
+        if self.feasible:
+            return ExitCode.OK
+        if self.termination is Termination.INFEASIBLE:
+            return ExitCode.INFEASIBLE
+        return ExitCode.NO_PLAN
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as the document ``streamplace.result/1``; unknown numbers are null."""
+        document = {
+            "format": RESULT_FORMAT,
+            "instance": self.instance_name,
+            "instance_sha256": self.instance_sha256,
+            "method": self.method,
+            "solver": self.solver,
+            "seed": self.seed,
+            "termination": str(self.termination),
+            "plan": None if self.plan is None else self.plan.to_dict(),
+            "objective": None if self.objective is None else vars(self.objective),
+            "bound": self.bound,
+            "bound_of": self.bound_of,
+            "assumes": list(self.assumes),
+            "gap": self.gap,
+            "objective_levels": [level.to_dict() for level in self.objective_levels],
+            "evaluation": None if self.evaluation is None else self.evaluation.to_dict(),
+            "moves": [move.to_dict() for move in self.moves],
+            "warm_start": None if self.warm_start is None else vars(self.warm_start),
+            "repaired": self.repaired,
+            "ignored": list(self.ignored),
+            "unplaced": list(self.unplaced),
+            "reasons": [reason.to_dict() for reason in self.reasons],
+            "notes": list(self.notes),
+            "times": dict(self.times),
+            "trace": [list(point) for point in self.trace],
+            "versions": dict(self.versions),
+        }
+        return finite(document)
+
+    def to_json(self) -> str:
+        """Return the result as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the result atomically."""
+        write_atomic(path, self.to_json())

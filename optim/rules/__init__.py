@@ -1,0 +1,146 @@
+"""The rules a plan must keep: one module a limit, and what is done with all of them.
+
+Every list of limits in the product is made from `RULES`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem
+from optim.rules.allowed import ALLOWED
+from optim.rules.base import Form, Rule
+from optim.rules.capacity import CAPACITY
+from optim.rules.copies import COPIES
+from optim.rules.leaving import LEAVING
+from optim.rules.links import LINKS
+from optim.rules.max_inflow import MAX_INFLOW
+from optim.rules.max_load_distance import MAX_LOAD_DISTANCE
+from optim.rules.max_migration_cost import MAX_MIGRATION_COST
+from optim.rules.max_migrations import MAX_MIGRATIONS
+from optim.rules.max_tasks import MAX_TASKS
+from optim.rules.max_tasks_per_slot import MAX_TASKS_PER_SLOT
+from optim.rules.max_utilisation import MAX_UTILISATION
+from optim.rules.min_load import MIN_LOAD
+from optim.rules.sets import SETS
+from optim.rules.slots import SLOTS
+from optim.rules.violation import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats
+    from optim.rules.placement import Placement
+
+__all__ = [
+    "RULES",
+    "RULE_NAMES",
+    "Form",
+    "Rule",
+    "broken",
+    "hopeless",
+    "limits_set",
+    "without_limits",
+]
+
+RULES: tuple[Rule, ...] = (
+    MAX_MIGRATIONS,
+    MAX_MIGRATION_COST,
+    MAX_LOAD_DISTANCE,
+    MAX_TASKS_PER_SLOT,
+    MAX_INFLOW,
+    MAX_UTILISATION,
+    CAPACITY,
+    MIN_LOAD,
+    MAX_TASKS,
+    ALLOWED,
+    LEAVING,
+    COPIES,
+    SETS,
+    LINKS,
+    SLOTS,
+)
+RULE_NAMES = tuple(rule.name for rule in RULES)
+"""What methods may honour, and ``--ignore`` and `without_limits` drop."""
+NUMBERS = tuple(rule.name for rule in RULES if rule.varies)
+"""Those that are one number under ``limits``."""
+MENDED = frozenset({"placed"} | {rule.name for rule in RULES if rule.mended})
+"""Rules that repair restores."""
+_ALWAYS = frozenset({"placed"})
+
+
+def broken(placement: Placement) -> list[Violation]:
+    """Return every violation of a placement; none means feasible."""
+    unplaced = np.flatnonzero(placement.node < 0)
+    ids = placement.instance.tasks.ids
+    found = [Violation("placed", ids[t], 1.0, 1.0, 0.0) for t in unplaced]
+    for rule in RULES:
+        found += rule.violations(placement)
+    return found
+
+
+def hopeless(instance: Instance) -> list[Violation]:
+    """Return reasons why no plan can exist; an empty list says nothing either way.
+
+    Each is a necessary condition that the rules imply, so what is found is a proof.
+    """
+    if instance.num_tasks == 0 or instance.num_nodes == 0:
+        return []
+    return [reason for rule in RULES for reason in rule.proofs(instance)]
+
+
+def limits_set(instance: Instance) -> dict[str, str]:
+    """Return the limits an instance sets, each with the words that show it."""
+    found = ((rule.name, rule.present(instance)) for rule in RULES)
+    return {name: words for name, words in found if words is not None}
+
+
+def kept_by(honours: Iterable[str]) -> frozenset[str]:
+    """Names of all violations that a method which honours these rules must not have."""
+    chosen = frozenset(honours)
+    also = {name for rule in RULES if rule.name in chosen for name in rule.also}
+    return _ALWAYS | chosen | also
+
+
+def task_keys(instance: Instance) -> Floats:
+    """(T, k) numbers in which tasks must be alike to be equal under all rules that are set."""
+    return _keys(instance, [rule.task_key for rule in RULES], instance.num_tasks)
+
+
+def node_keys(instance: Instance) -> Floats:
+    """(N, k) the same for nodes."""
+    return _keys(instance, [rule.node_key for rule in RULES], instance.num_nodes)
+
+
+def _keys(instance: Instance, hooks: Sequence[Callable[[Instance], Any]], rows: int) -> Floats:
+    present = (rule.present(instance) is not None for rule in RULES)
+    keys = [hook(instance) for hook, some in zip(hooks, present, strict=True) if some]
+    columns = [np.asarray(key, dtype=np.float64) for key in keys if key is not None]
+    return np.column_stack([np.zeros((rows, 0)), *columns])
+
+
+def without_limits(instance: Instance, names: Iterable[str]) -> Instance:
+    """Return the instance without the named limits; the same one when there are none.
+
+    Parameters
+    ----------
+    names
+        Of `RULE_NAMES`; a text is one name.
+
+    Raises
+    ------
+    InvalidInput
+        A name is not one of `RULE_NAMES`.
+    """
+    names = (names,) if isinstance(names, str) else tuple(names)
+    unknown = [name for name in names if name not in RULE_NAMES]
+    if unknown:
+        known = "one of " + ", ".join(RULE_NAMES)
+        raise InvalidInput([Problem("--ignore", name, "is no limit", known) for name in unknown])
+    for rule in RULES:
+        if rule.name in names:
+            instance = rule.dropped(instance)
+    return instance

@@ -1,0 +1,56 @@
+"""``allowed``: a task with a list of allowed nodes is on one of these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.rules.base import Form, Rule
+from optim.rules.violation import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from optim.format.instance import Instance
+    from optim.rules.placement import Placement
+
+
+def _present(instance: Instance) -> str | None:
+    restricted = instance.tasks.restricted
+    return f"tasks[].allowed (of {instance.tasks.ids[restricted[0]]})" if len(restricted) else None
+
+
+def _dropped(instance: Instance) -> Instance:
+    empty = np.zeros(0, dtype=np.int32)
+    tasks = replace(
+        instance.tasks,
+        restricted=empty,
+        allowed_indptr=np.zeros(1, np.int32),
+        allowed_indices=empty,
+    )
+    operators = instance.operators
+    operators = replace(operators, group_allowed=(None,) * len(operators.ids))
+    return replace(instance, tasks=tasks, operators=operators)
+
+
+def _violations(placement: Placement) -> Iterator[Violation]:
+    instance, node = placement.instance, placement.node
+    table = instance.tasks
+    at = node[table.restricted]
+    there = table.allowed_indices == np.repeat(at, np.diff(table.allowed_indptr))
+    for t in table.restricted[~table.any_allowed(there) & (at >= 0)]:
+        where = f"{table.ids[t]} on {instance.nodes.ids[node[t]]}"
+        yield Violation("allowed", where, 1.0, 1.0, 0.0)
+
+
+ALLOWED = Rule(
+    name="allowed",
+    field="tasks[].allowed",
+    form=Form.MASK,
+    present=_present,
+    dropped=_dropped,
+    violations=_violations,
+    mended=True,
+)

@@ -1,0 +1,166 @@
+"""What a rule is: one object a limit, from which every list of limits is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.rules.violation import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats, Ints
+    from optim.rules.placement import Placement
+
+TOLERANCE = 1e-9
+"""Of the larger of what is available and the total of that resource, link or budget."""
+
+
+class Form(Enum):
+    """How engines see a rule; an engine that knows a form keeps every rule of it."""
+
+    MASK = "where each task may be"
+    NODE_CAPACITY = "a linear capacity of each node"
+    NODE_FLOOR = "a least load of each node"
+    LINK_CAPACITY = "a capacity for what crosses"
+    SLOTS = "a dealing of each node's tasks to its slots"
+    BUDGET = "a budget of moves"
+    INFLOW = "a budget of moves onto each node"
+    FREE_MOVES = "moves that no budget counts"
+    DISTANCE = "a bound on the load distance"
+    SETS = "counts of a set of tasks on nodes or racks"
+
+
+def _nothing(instance: Instance) -> tuple[Violation, ...]:
+    return ()
+
+
+def _nobody(instance: Instance) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A limit that an instance may set.
+
+    Attributes
+    ----------
+    name
+        As methods declare it, ``--ignore`` takes it and violations carry it.
+    field
+        Where it stands in a file.
+    form
+        How engines see it.
+    present
+        Words that show where an instance sets it; ``None`` where it does not.
+    dropped
+        The instance without it.
+    violations
+        What a placement breaks.
+    proofs
+        Quick proofs that no placement can keep it, by necessary conditions.
+    also
+        Names of violations beside its own.
+    mended
+        Whether repair restores it.
+    varies
+        Whether it is one number under ``limits``, which sweeps and importers can set.
+    task_key, node_key
+        What makes tasks, or nodes, unequal under it where it is present, beside their loads,
+        capacities and allowed nodes: (T,) or (T, k), (N,) or (N, k) numbers, or ``None``.
+    """
+
+    name: str
+    field: str
+    form: Form
+    present: Callable[[Instance], str | None]
+    dropped: Callable[[Instance], Instance]
+    violations: Callable[[Placement], Iterable[Violation]]
+    proofs: Callable[[Instance], Iterable[Violation]] = _nothing
+    also: tuple[str, ...] = ()
+    mended: bool = False
+    varies: bool = False
+    task_key: Callable[[Instance], Any] = _nobody
+    node_key: Callable[[Instance], Any] = _nobody
+
+
+def by_home(instance: Instance) -> Ints:
+    """(T,) current node: under a budget of moves, tasks of different homes are unequal."""
+    return instance.tasks.node
+
+
+def known_as_home(instance: Instance) -> NDArray[np.int64]:
+    """(N,) under a budget of moves, the current nodes of tasks are unlike all others (0)."""
+    key = np.zeros(instance.num_nodes, dtype=np.int64)
+    homes = np.unique(instance.tasks.node[instance.tasks.node >= 0])
+    key[homes] = 1 + np.arange(len(homes))
+    return key
+
+
+def labelled(values: Iterable[Hashable]) -> NDArray[np.int64]:
+    """Number equal values alike, in order of their first appearance."""
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
+
+
+def slack(available: Any, total: Any) -> Any:
+    """By how much a sum may exceed what is available and still count as rounding.
+
+    Parameters
+    ----------
+    available
+        The bound; infinite ones are taken for 0.
+    total
+        All that could be added up: of the resource, the link or the budget.
+    """
+    finite = np.where(np.isfinite(available), np.abs(available), 0.0)
+    return TOLERANCE * np.maximum(finite, total)
+
+
+def over(needed: Any, available: Any, total: Any) -> Any:
+    """Whether what is needed exceeds what is available by more than rounding."""
+    return needed > available + slack(available, total)
+
+
+def violation(rule: str, where: str, needed: Any, available: Any) -> Violation:
+    """Write a violation with its figures; the amount is their difference."""
+    needed, available = float(needed), float(available)
+    return Violation(rule, where, abs(needed - available), needed, available)
+
+
+def node_violations(
+    instance: Instance, rule: str, needed: Floats, available: Floats, shown: Floats | None = None
+) -> Iterator[Violation]:
+    """Violations of (N, R) needs above (N, R) amounts; `shown` stands for what is available."""
+    told = available if shown is None else shown
+    for n, r in np.argwhere(over(needed, available, instance.totals)):
+        where = f"{instance.nodes.ids[n]}.{instance.resources[r]}"
+        yield violation(rule, where, needed[n, r], told[n, r])
+
+
+def limit_words(name: str) -> Callable[[Instance], str | None]:
+    """Words for a number under ``limits``."""
+
+    def words(instance: Instance) -> str | None:
+        value = getattr(instance.limits, name)
+        return None if value is None else f"limits.{name} = {value:g}"
+
+    return words
+
+
+def without_limit(name: str) -> Callable[[Instance], Instance]:
+    """Return what drops a number under ``limits``."""
+    from dataclasses import replace
+
+    def dropped(instance: Instance) -> Instance:
+        changes: dict[str, Any] = {name: None}
+        return replace(instance, limits=replace(instance.limits, **changes))
+
+    return dropped

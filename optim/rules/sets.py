@@ -1,0 +1,111 @@
+"""``sets``: tasks that are to be apart, together or spread, over nodes or racks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.format.tables import APART, TOGETHER
+from optim.rules.base import Form, Rule, labelled, violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.rules.placement import Placement
+    from optim.rules.violation import Violation
+
+
+def places_of(instance: Instance, i: int) -> Ints:
+    """(N,) number of the place that each node is, or is in, for a set."""
+    if instance.sets.by_rack[i]:
+        return instance.nodes.rack
+    return np.arange(instance.num_nodes, dtype=np.int32)
+
+
+def _present(instance: Instance) -> str | None:
+    return f"sets (of {instance.sets.ids[0]})" if instance.sets.ids else None
+
+
+def _dropped(instance: Instance) -> Instance:
+    sets, none = instance.sets, np.zeros(0, dtype=np.int32)
+    empty = replace(
+        sets,
+        ids=(),
+        rule=none,
+        by_rack=np.zeros(0, dtype=np.bool_),
+        limit=none,
+        indptr=np.zeros(1, dtype=np.int32),
+        members=none,
+        by_operator=none,
+    )
+    return replace(instance, sets=empty)
+
+
+def _violations(placement: Placement) -> Iterator[Violation]:
+    instance, table = placement.instance, placement.instance.sets
+    for i, name in enumerate(table.ids):
+        node = placement.node[table.tasks_of(i)]
+        places, counts = np.unique(places_of(instance, i)[node[node >= 0]], return_counts=True)
+        rule, limit = table.rule[i], table.limit[i]
+        if rule == APART:
+            for place, count in zip(places[counts > limit], counts[counts > limit], strict=True):
+                yield violation("sets", f"{name} on {_named(instance, i, place)}", count, limit)
+        elif rule == TOGETHER:
+            if len(places) > 1:
+                kind = "racks" if table.by_rack[i] else "nodes"
+                yield violation("sets", f"{name} together: {kind}", len(places), 1)
+        elif len(places) < limit:
+            kind = "racks" if table.by_rack[i] else "nodes"
+            yield violation("sets", f"{name} spread: {kind}", limit, len(places))
+
+
+def _named(instance: Instance, i: int, place: int) -> str:
+    nodes = instance.nodes
+    return f"rack {nodes.rack_ids[place]}" if instance.sets.by_rack[i] else nodes.ids[place]
+
+
+def _proofs(instance: Instance) -> Iterator[Violation]:
+    """A set of more tasks than all places may hold, or to be spread over more than there are."""
+    table = instance.sets
+    for i, name in enumerate(table.ids):
+        size = len(table.tasks_of(i))
+        count = len(np.unique(places_of(instance, i)))
+        rule, limit = table.rule[i], int(table.limit[i])
+        if rule == APART and size > count * limit:
+            yield violation("sets", f"{name} apart: all places", size, count * limit)
+        elif rule not in (APART, TOGETHER) and limit > min(size, count):
+            yield violation("sets", f"{name} spread: places", limit, min(size, count))
+
+
+def _task_key(instance: Instance) -> NDArray[np.int64]:
+    """Tasks of the same sets are equal."""
+    of: list[list[int]] = [[] for _ in range(instance.num_tasks)]
+    for i in range(len(instance.sets.ids)):
+        for task in instance.sets.tasks_of(i).tolist():
+            of[task].append(i)
+    return labelled(map(tuple, of))
+
+
+def _node_key(instance: Instance) -> Ints | None:
+    """Where racks matter, nodes of one rack are equal."""
+    return instance.nodes.rack if instance.sets.by_rack.any() else None
+
+
+SETS = Rule(
+    name="sets",
+    field="sets",
+    form=Form.SETS,
+    present=_present,
+    dropped=_dropped,
+    violations=_violations,
+    proofs=_proofs,
+    mended=True,
+    task_key=_task_key,
+    node_key=_node_key,
+)

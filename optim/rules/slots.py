@@ -1,0 +1,134 @@
+"""``slots``: every task in a slot that exists, has room and serves one topology.
+
+They bind whether or not a plan decides them: where it does not, each node's tasks must fit its
+slots in some dealing (`optim.rules.dealing`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.figures.measures import slot_places
+from optim.rules.base import Form, Rule, over, violation
+from optim.rules.violation import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats, Ints
+    from optim.rules.placement import Placement
+
+
+def _present(instance: Instance) -> str | None:
+    nodes, topologies = instance.nodes, instance.topologies
+    if not instance.num_tasks:
+        return None  # the machines of a plan that makes its own threads
+    for field, told in (
+        ("slots", nodes.slots >= 0),
+        ("slot_capacity", np.isfinite(nodes.slot_capacity).any(axis=1)),
+    ):
+        if told.any():
+            return f"nodes[].{field} (of {nodes.ids[int(np.flatnonzero(told)[0])]})"
+    counted = np.flatnonzero(topologies.workers >= 0)
+    return f"topologies[].workers (of {topologies.ids[counted[0]]})" if len(counted) else None
+
+
+def _dropped(instance: Instance) -> Instance:
+    nodes, topologies = instance.nodes, instance.topologies
+    free = replace(
+        nodes,
+        slots=np.full_like(nodes.slots, -1),
+        slot_capacity=np.full_like(nodes.slot_capacity, np.inf),
+    )
+    loose = replace(topologies, workers=np.full_like(topologies.workers, -1))
+    return replace(instance, nodes=free, topologies=loose)
+
+
+def _violations(placement: Placement) -> Iterator[Violation]:
+    instance, slot = placement.instance, placement.slot
+    if slot is not None:
+        yield from _in_slots(instance, placement.node, slot)
+        yield from _topologies(instance, placement.node, slot)
+    elif _present(instance) is not None or instance.limits.max_tasks_per_slot is not None:
+        dealing = placement.dealing
+        if dealing.slot is None:
+            yield from dealing.shortage
+
+
+def _in_slots(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violation]:
+    """Slot numbers exist, and each slot keeps its capacity."""
+    nodes, ids = instance.nodes, instance.nodes.ids
+    for t in np.flatnonzero((slot < 0) & (node >= 0)):
+        yield Violation("slots", instance.tasks.ids[t], 1.0, 1.0, 0.0)
+    placed = np.flatnonzero((slot >= 0) & (node >= 0))
+    beyond = placed[(nodes.slots[node[placed]] >= 0) & (slot[placed] >= nodes.slots[node[placed]])]
+    for t in beyond:
+        where = f"{instance.tasks.ids[t]} on {ids[node[t]]}#{slot[t]}"
+        yield violation("slots", where, slot[t] + 1, nodes.slots[node[t]])
+    used, index = np.unique(slot_places(node, slot)[placed], return_inverse=True)
+    width = int(slot.max(initial=0)) + 1
+    at = used // width
+    labels = [f"{ids[n]}#{s}" for n, s in zip(at, used % width, strict=True)]
+    for r, resource in enumerate(instance.resources):
+        load = np.bincount(index, instance.tasks.load[placed, r], minlength=len(used))
+        capacity = nodes.slot_capacity[at, r]
+        for k in np.flatnonzero(over(load, capacity, instance.totals[r])):
+            yield violation("slot_capacity", f"{labels[k]}.{resource}", load[k], capacity[k])
+    limit = instance.limits.max_tasks_per_slot
+    if limit is not None:
+        counts = np.bincount(index, minlength=len(used))
+        for k in np.flatnonzero(counts > limit):
+            yield violation("max_tasks_per_slot", labels[k], counts[k], limit)
+
+
+def _topologies(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violation]:
+    """A slot serves one topology; a topology of W workers and E tasks fills min(W, E) slots.
+
+    Source: Aniello et al. 2013, section 3.2.2, constraint (2).
+    """
+    if not instance.topologies.ids:
+        return
+    topology = _task_key(instance)
+    place = slot_places(node, slot)
+    known = (place >= 0) & (topology >= 0)
+    pairs = np.unique(np.stack([place[known], topology[known]]), axis=1)
+    width = int(slot.max(initial=0)) + 1
+    shared, counts = np.unique(pairs[0], return_counts=True)
+    for p, count in zip(shared[counts > 1], counts[counts > 1], strict=True):
+        where = f"{instance.nodes.ids[p // width]}#{p % width}"
+        yield violation("one_topology_a_slot", where, count, 1)
+    for i, workers in enumerate(instance.topologies.workers):
+        executors = int((topology == i).sum())
+        if workers < 0 or executors == 0:
+            continue
+        used, wanted = int((pairs[1] == i).sum()), min(int(workers), executors)
+        if used != wanted:
+            yield violation("workers", instance.topologies.ids[i], used, wanted)
+
+
+def _task_key(instance: Instance) -> Ints:
+    operator = instance.tasks.operator
+    topology = np.full(instance.num_tasks, -1, dtype=np.int32)
+    topology[operator >= 0] = instance.operators.topology[operator[operator >= 0]]
+    return topology
+
+
+def _node_key(instance: Instance) -> Floats:
+    return np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
+
+
+SLOTS = Rule(
+    name="slots",
+    field="nodes[].slots",
+    form=Form.SLOTS,
+    present=_present,
+    dropped=_dropped,
+    violations=_violations,
+    also=("slot_capacity", "one_topology_a_slot", "workers"),
+    task_key=_task_key,
+    node_key=_node_key,
+)

@@ -1,0 +1,39 @@
+"""A rule that a plan breaks, or a reason why no plan can exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A rule that a plan breaks, or a reason why no plan can exist.
+
+    Attributes
+    ----------
+    rule
+        Name of the rule, as ``--ignore`` takes it where it can be dropped.
+    where
+        The node, task, link, slot or limit.
+    amount
+        By how much.
+    needed, available
+        The two figures whose difference is the amount.
+    """
+
+    rule: str
+    where: str
+    amount: float
+    needed: float
+    available: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rule} at {self.where}: needs {self.needed:.6g}, has {self.available:.6g} "
+            f"({self.amount:.6g} off)"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the violation as plain data."""
+        return dict(vars(self))

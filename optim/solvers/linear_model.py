@@ -1,0 +1,373 @@
+"""A linear (mixed-integer) model made of arrays: blocks of variables, blocks of rows, triplets.
+
+No object is made per variable, row or coefficient, so a model of a hundred thousand binaries costs
+little more than its sparse matrix. `LinearModel.freeze` gives the arrays every back end reads.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array, issparse
+
+from optim.errors import InvalidInput, Problem
+from optim.solvers.linear_arrays import LinearArrays
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from optim.solvers.linear_arrays import Sense
+
+
+@dataclass(frozen=True)
+class VariableBlock:
+    """A named block of variables with consecutive column numbers.
+
+    Attributes
+    ----------
+    name
+        Used in messages: ``place[3,17]``.
+    start
+        Column of the first variable.
+    shape
+        Shape of the block, row-major.
+    """
+
+    name: str
+    start: int
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of variables."""
+        return math.prod(self.shape)
+
+    @property
+    def stop(self) -> int:
+        """Column after the last variable."""
+        return self.start + self.size
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """Column numbers, in the block's shape."""
+        return np.arange(self.start, self.stop, dtype=np.int64).reshape(self.shape)
+
+    def values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Cut this block out of a full solution vector, in the block's shape."""
+        return x[self.start : self.stop].reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """A named block of rows with consecutive numbers, `start` … `start + size - 1`."""
+
+    name: str
+    start: int
+    size: int
+
+    @property
+    def stop(self) -> int:
+        """Row after the last one."""
+        return self.start + self.size
+
+
+@dataclass
+class _Columns:
+    """Parts of the model that grow by one entry a block."""
+
+    lower: list[NDArray[np.float64]] = field(default_factory=list)
+    upper: list[NDArray[np.float64]] = field(default_factory=list)
+    integrality: list[NDArray[np.bool_]] = field(default_factory=list)
+    cost: list[NDArray[np.float64]] = field(default_factory=list)
+
+
+@dataclass
+class _Rows:
+    """Row bounds and triplets, one entry a block."""
+
+    lower: list[NDArray[np.float64]] = field(default_factory=list)
+    upper: list[NDArray[np.float64]] = field(default_factory=list)
+    rows: list[NDArray[np.integer[Any]]] = field(default_factory=list)
+    cols: list[NDArray[np.integer[Any]]] = field(default_factory=list)
+    values: list[NDArray[np.float64]] = field(default_factory=list)
+
+
+class LinearModel:
+    """A linear model under construction.
+
+    Parameters
+    ----------
+    name
+        Used in messages and files.
+    sense
+        ``"min"`` or ``"max"``.
+
+    Examples
+    --------
+    >>> model = LinearModel("knapsack", sense="max")
+    >>> x = model.add_variables("take", 3, upper=1.0, integer=True, objective=[6.0, 5.0, 4.0])
+    >>> _ = model.add_rows("weight", -np.inf, 5.0, np.zeros(3, int), x.indices, [3.0, 2.0, 2.0])
+    >>> model.freeze().num_rows
+    1
+    >>> model.violation(np.array([1.0, 1.0, 1.0]))
+    2.0
+    """
+
+    def __init__(self, name: str, sense: Sense = "min") -> None:
+        if sense not in ("min", "max"):
+            raise InvalidInput(Problem("sense", sense, "is neither 'min' nor 'max'"))
+        self.name = name
+        self.sense: Sense = sense
+        self.variable_blocks: list[VariableBlock] = []
+        self.row_blocks: list[RowBlock] = []
+        self._columns = _Columns()
+        self._rows = _Rows()
+        self._objective: list[tuple[NDArray[np.integer[Any]], NDArray[np.float64]]] = []
+        self._offset = 0.0
+        self._frozen: LinearArrays | None = None
+
+    @property
+    def num_variables(self) -> int:
+        """Number of variables so far."""
+        return self.variable_blocks[-1].stop if self.variable_blocks else 0
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows so far."""
+        return self.row_blocks[-1].stop if self.row_blocks else 0
+
+    def add_variables(
+        self,
+        name: str,
+        shape: int | Sequence[int],
+        lower: ArrayLike = 0.0,
+        upper: ArrayLike = math.inf,
+        integer: ArrayLike = False,
+        objective: ArrayLike = 0.0,
+    ) -> VariableBlock:
+        """Add a block of variables; bounds, integrality and objective are scalars or arrays.
+
+        Parameters
+        ----------
+        name
+            Name of the block.
+        shape
+            Number of variables, or the shape of the block.
+        lower, upper
+            Bounds, ±inf for none.
+        integer
+            Which are integers.
+        objective
+            Coefficients in the objective.
+        """
+        dims = (int(shape),) if np.ndim(shape) == 0 else tuple(int(n) for n in shape)  # type: ignore[arg-type, union-attr]
+        block = VariableBlock(name, self.num_variables, dims)
+        self.variable_blocks.append(block)
+        self._columns.lower.append(_spread(lower, dims, np.float64))
+        self._columns.upper.append(_spread(upper, dims, np.float64))
+        self._columns.integrality.append(_spread(integer, dims, np.bool_))
+        self._columns.cost.append(_spread(objective, dims, np.float64))
+        self._frozen = None
+        return block
+
+    def add_rows(
+        self,
+        name: str,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        rows: ArrayLike,
+        cols: ArrayLike,
+        values: ArrayLike,
+        num_rows: int | None = None,
+    ) -> RowBlock:
+        """Add a block of rows ``lower <= sum(values * x[cols]) <= upper`` from triplets.
+
+        Parameters
+        ----------
+        name
+            Name of the block.
+        lower, upper
+            Scalars or one a row, ±inf for none.
+        rows
+            Row of each triplet, counted from 0 within the block.
+        cols, values
+            Column and coefficient of each triplet; broadcast against `rows`. Triplets of the same
+            place are summed.
+        num_rows
+            Number of rows; from the bounds or the highest row number if not given.
+        """
+        row_ids, col_ids = np.asarray(rows), np.asarray(cols)
+        coefficients = np.asarray(values, dtype=np.float64)
+        if not row_ids.shape == col_ids.shape == coefficients.shape:
+            row_ids, col_ids, coefficients = np.broadcast_arrays(row_ids, col_ids, coefficients)
+        row_ids, col_ids = _whole(row_ids), _whole(col_ids)
+        if num_rows is None:
+            declared = max(np.size(lower), np.size(upper))
+            highest = int(row_ids.max()) + 1 if row_ids.size else 0
+            is_array = np.ndim(lower) > 0 or np.ndim(upper) > 0
+            num_rows = declared if is_array else highest
+        self._check_indices(name, row_ids, num_rows, "row")
+        self._check_indices(name, col_ids, self.num_variables, "column")
+        block = RowBlock(name, self.num_rows, num_rows)
+        self.row_blocks.append(block)
+        self._rows.lower.append(_spread(lower, (num_rows,), np.float64))
+        self._rows.upper.append(_spread(upper, (num_rows,), np.float64))
+        self._rows.rows.append(row_ids.ravel())
+        self._rows.cols.append(col_ids.ravel())
+        self._rows.values.append(coefficients.ravel())
+        self._frozen = None
+        return block
+
+    def add_matrix_rows(
+        self, name: str, matrix: Any, lower: ArrayLike, upper: ArrayLike
+    ) -> RowBlock:
+        """Add ``lower <= matrix @ x <= upper``, `matrix` a sparse or dense (rows, columns) array.
+
+        It may have fewer columns than the model has variables: it then spans the first ones.
+        """
+        entries: Any = matrix if issparse(matrix) else np.asarray(matrix, dtype=np.float64)
+        coo = coo_array(entries)
+        return self.add_rows(name, lower, upper, coo.row, coo.col, coo.data, coo.shape[0])
+
+    def set_objective(self, cols: ArrayLike, values: ArrayLike, offset: float = 0.0) -> None:
+        """Add ``sum(values * x[cols]) + offset`` to the objective that the variables declared."""
+        col_ids, coefficients = np.broadcast_arrays(
+            np.asarray(cols), np.asarray(values, dtype=np.float64)
+        )
+        col_ids = _whole(col_ids)
+        self._check_indices("objective", col_ids, self.num_variables, "column")
+        self._objective.append((col_ids.ravel(), coefficients.ravel()))
+        self._offset += float(offset)
+        self._frozen = None
+
+    def freeze(self) -> LinearArrays:
+        """Return the model as arrays (cached until something is added).
+
+        Raises
+        ------
+        InvalidInput
+            A coefficient is not finite, or a bound is NaN.
+        """
+        if self._frozen is None:
+            self._frozen = self._assemble()
+        return self._frozen
+
+    def objective_of(self, x: NDArray[np.float64]) -> float:
+        """Objective of `x`, offset included."""
+        return self.freeze().objective_of(np.asarray(x, dtype=np.float64))
+
+    def violation(self, x: NDArray[np.float64]) -> float:
+        """Largest scaled violation of a bound, a row or integrality; ≤ `TOLERANCE` is feasible."""
+        return self.worst_violation(x)[0]
+
+    def worst_violation(self, x: NDArray[np.float64]) -> tuple[float, str]:
+        """Return the largest scaled violation and the name of the row or variable it is in."""
+        x = np.asarray(x, dtype=np.float64)
+        if x.shape != (self.num_variables,):
+            return math.inf, f"vector of shape {x.shape} for {self.num_variables} variables"
+        by_variable, by_row = self.freeze().violations(x)
+        j = int(by_variable.argmax()) if by_variable.size else -1
+        i = int(by_row.argmax()) if by_row.size else -1
+        in_variable = float(by_variable[j]) if j >= 0 else 0.0
+        in_row = float(by_row[i]) if i >= 0 else 0.0
+        if in_row > in_variable:
+            return in_row, self.row_name(i)
+        return in_variable, self.variable_name(j) if j >= 0 else ""
+
+    def variable_name(self, column: int) -> str:
+        """Name of a column: block and index within it, ``place[3,17]``."""
+        block = _find(self.variable_blocks, column)
+        place = np.unravel_index(column - block.start, block.shape) if block.shape else ()
+        return f"{block.name}[{','.join(str(int(k)) for k in place)}]"
+
+    def row_name(self, row: int) -> str:
+        """Name of a row: block and number within it, ``capacity[4]``."""
+        block = _find(self.row_blocks, row)
+        return f"{block.name}[{row - block.start}]"
+
+    def _assemble(self) -> LinearArrays:
+        columns, n, m = self._columns, self.num_variables, self.num_rows
+        cost = _joined(columns.cost, np.float64)
+        for cols, values in self._objective:
+            np.add.at(cost, cols, values)
+        lower, upper = _joined(columns.lower, np.float64), _joined(columns.upper, np.float64)
+        integrality = _joined(columns.integrality, np.bool_)
+        # the slack keeps 2.9999999999 (a rounding error of 3) from becoming 2
+        lower = np.where(integrality, np.ceil(lower - 1e-9), lower) + 0.0
+        upper = np.where(integrality, np.floor(upper + 1e-9), upper) + 0.0
+        row_lower = _joined(self._rows.lower, np.float64)
+        row_upper = _joined(self._rows.upper, np.float64)
+        matrix = self._matrix(m, n)
+        self._check_numbers(cost, matrix.data, (lower, upper, row_lower, row_upper))
+        arrays = (cost, lower, upper, integrality, row_lower, row_upper)
+        for array in (*arrays, matrix.data, matrix.indices, matrix.indptr):
+            array.setflags(write=False)
+        return LinearArrays(
+            self.sense, cost, self._offset, lower, upper, integrality, matrix, row_lower, row_upper
+        )
+
+    def _matrix(self, m: int, n: int) -> csr_array:
+        """Sum all triplets into one CSR matrix, row numbers shifted from block to model."""
+        total = sum(part.size for part in self._rows.rows)
+        rows = np.empty(total, dtype=np.int32)
+        cols = np.empty(total, dtype=np.int32)
+        values = np.empty(total, dtype=np.float64)
+        at = 0
+        parts = zip(
+            self.row_blocks, self._rows.rows, self._rows.cols, self._rows.values, strict=True
+        )
+        for block, row_part, col_part, value_part in parts:
+            here = slice(at, at + row_part.size)
+            np.add(row_part, block.start, out=rows[here], casting="unsafe")
+            cols[here] = col_part
+            values[here] = value_part
+            at = here.stop
+        matrix = csr_array(coo_array((values, (rows, cols)), shape=(m, n)))
+        matrix.sum_duplicates()
+        return matrix
+
+    def _check_indices(self, name: str, ids: NDArray[Any], count: int, kind: str) -> None:
+        if ids.size and (int(ids.min()) < 0 or int(ids.max()) >= count):
+            bad = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
+            reason = f"is not a {kind} number of 0 … {count - 1}"
+            raise InvalidInput(Problem(f"{self.name}.{name}", bad, reason))
+
+    def _check_numbers(
+        self, cost: NDArray[np.float64], data: NDArray[np.float64], bounds: Sequence[NDArray[Any]]
+    ) -> None:
+        finite = np.isfinite(cost).all() and np.isfinite(data).all() and math.isfinite(self._offset)
+        if not finite or any(np.isnan(part).any() for part in bounds):
+            raise InvalidInput(
+                Problem(self.name, None, "has a coefficient or bound that is not a finite number")
+            )
+
+
+def _spread(value: ArrayLike, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Broadcast a scalar or array to a block's shape and flatten it."""
+    return np.array(np.broadcast_to(np.asarray(value, dtype=dtype), shape)).ravel()
+
+
+def _joined(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=dtype)
+
+
+def _whole(ids: NDArray[Any]) -> NDArray[Any]:
+    """Refuse float or bool index arrays, except empty ones (``np.asarray([])`` is float)."""
+    if ids.size == 0:
+        return ids.astype(np.int64)
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise InvalidInput(Problem("indices", str(ids.dtype), "are not of an integer type"))
+    return ids
+
+
+def _find(blocks: Sequence[Any], number: int) -> Any:
+    at = bisect_right(blocks, number, key=lambda block: block.start) - 1
+    while blocks[at].start == blocks[at].stop and at > 0:  # empty blocks share their start
+        at -= 1
+    return blocks[at]

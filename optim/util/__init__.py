@@ -1,0 +1,1 @@
+"""What every layer uses: files, progress, compiled kernels, versions."""

@@ -1,0 +1,109 @@
+"""Decorators for numba kernels: entry points are cached on disk, helpers are not.
+
+Two properties of numba's cache make this necessary.
+
+* A function that was loaded from the cache is machine code without an intermediate form. A caller
+  that is compiled later can neither inline it nor drop its reference counting: measured, five
+  times slower, and the slow code is then cached itself. Hence only what Python calls is cached
+  (`kernel`); what kernels call is compiled into them (`helper`).
+* A cache entry is renewed when the kernel's own file changes, not when a helper's file does, and
+  files unpacked from wheels keep their dates. Hence the stamp covers every source file that the
+  kernel's module imports, directly or through others, so that kernels may share code.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numba
+from numba.core import event
+
+from optim.util import compilation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_njit: Any = numba.njit
+_LIBRARIES = {"llvmlite", "numba", "numpy", "scipy", *sys.stdlib_module_names}
+"""What kernels build on; numba's own index knows their versions."""
+
+
+class _Teller(event.Listener):
+    """Passes numba's own event on; it does not fire for what is loaded from the cache."""
+
+    def on_start(self, event: object) -> None:
+        compilation.tell()
+
+    def on_end(self, event: object) -> None:
+        pass
+
+
+event.register("numba:compile", _Teller())
+
+helper = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""For functions that only other compiled functions call: no way in from Python or C is compiled."""
+
+inlined = _njit(inline="always", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""For tiny helpers in hot loops: a call that is not inlined counts references to every array."""
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function that Python calls; the machine code is kept on disk where possible."""
+    try:
+        compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
+    except RuntimeError:  # no folder that may be written
+        return _njit(function)
+    stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if stored is not None:
+        stored._source_stamp = _stamp(function.__module__)
+    return compiled
+
+
+@cache
+def _stamp(module: str) -> str:
+    """Hash of a module's source and of all it imports from us; of the version without sources."""
+    digest = hashlib.sha256(sys.version.encode())
+    sources = import_closure(module)
+    for name in sorted(sources):
+        digest.update(sources[name])
+    if not sources:
+        from importlib.metadata import version
+
+        digest.update(version("streamplace").encode())
+    return digest.hexdigest()
+
+
+def import_closure(module: str) -> dict[str, bytes]:
+    """Return the sources of a module and of what it imports beside the libraries, by name.
+
+    Imports for type checking only do not count; modules that are not loaded yet do not either.
+    """
+    found: dict[str, bytes] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if name in found or file is None or name.partition(".")[0] in _LIBRARIES:
+            continue  # a name within a module, or nothing of ours
+        if not Path(file).is_file():
+            continue  # code in a zip
+        found[name] = Path(file).read_bytes()
+        for node in _runtime_nodes(ast.parse(found[name])):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+    return found
+
+
+def _runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        guard = isinstance(node, ast.If) and isinstance(node.test, ast.Name)
+        if not (guard and node.test.id == "TYPE_CHECKING"):  # type: ignore[attr-defined]
+            yield node
+            yield from _runtime_nodes(node)

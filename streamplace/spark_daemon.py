@@ -1,0 +1,15 @@
+"""What forks the Python workers of a local Spark: pyspark's daemon, with our own packages loaded.
+
+Workers look modules up by name, and the folder of the command comes first there. On a cluster they
+find ours in the zip that is shipped to them.
+"""
+
+from __future__ import annotations
+
+from pyspark.daemon import manager
+
+from streamplace.packages import claim
+
+if __name__ == "__main__":
+    claim()
+    manager()

@@ -1,0 +1,80 @@
+"""The wheel: what is in it, and what it says of what is not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("hatchling", reason="the wheel is built with it")
+
+LEFT_OUT = ("experiments/papers/", "experiments/benchmarks/", "experiments/modelling/", "tests/")
+
+
+@pytest.fixture(scope="module")
+def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel and unpack it; return the folder, which stands for ``site-packages``."""
+    folder = tmp_path_factory.mktemp("wheel")
+    words = ["-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run([sys.executable, *words], cwd=repository, check=True, capture_output=True)
+    (file,) = folder.glob("*.whl")
+    zipfile.ZipFile(file).extractall(folder / "site")
+    return folder / "site"
+
+
+def run(wheel: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the unpacked command away from the source tree."""
+    return subprocess.run(
+        [sys.executable, "-m", "streamplace", *words],
+        cwd=wheel.parent,
+        env={**os.environ, "PYTHONPATH": str(wheel)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_it_holds_the_product_and_no_more(wheel: Path) -> None:
+    names = [path.relative_to(wheel).as_posix() for path in wheel.rglob("*")]
+    assert not [name for name in names if f"{name}/".startswith(LEFT_OUT)]
+    packages = {"streamplace", "optim", "formulations", "heuristics", "experiments"}
+    assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == packages
+    assert {f"{package}/py.typed" for package in packages} <= set(names)
+    assert {"streamplace/__init__.pyi", "experiments/report/report.css"} <= set(names)
+
+
+def test_everything_that_it_registers_is_in_it(wheel: Path) -> None:
+    script = (
+        "from streamplace.packages import HOME, claim; claim()\n"
+        "from experiments.generators import KINDS\n"
+        "from experiments.interchange.declaring import EXPORTERS, IMPORTERS\n"
+        "from experiments.replay.policies import POLICIES\n"
+        "from optim.methods.registry import METHODS\n"
+        "print(HOME, *(len(t.all()) > 2 for t in (METHODS, KINDS, IMPORTERS, EXPORTERS, POLICIES)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        cwd=wheel.parent,
+        env={**os.environ, "PYTHONPATH": str(wheel)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == [str(wheel), *["True"] * 5], done.stderr
+
+
+def test_papers_are_said_to_come_with_the_checkout(wheel: Path) -> None:
+    done = run(wheel, "paper")
+    assert done.returncode == 2
+    assert "the papers' figures come with the source checkout" in done.stderr
+    assert run(wheel, "--help").returncode == 0
+
+
+def test_it_runs(wheel: Path, examples: Path) -> None:
+    done = run(wheel, "check", str(examples / "capsys-q1.json"))
+    assert done.returncode == 0, done.stderr

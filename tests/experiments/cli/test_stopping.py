@@ -1,0 +1,46 @@
+"""A run that a signal ends tells the best plan so far, with the exit code of that signal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from experiments.generators import generate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)])
+def test_a_signal_ends_with_the_best_plan(name: str, code: int, tmp_path: Path) -> None:
+    made = generate("cluster", seed=1, nodes=20, varies=60.0, shifted=60.0)
+    made.save(tmp_path / "made.json")
+    (tmp_path / "tmp").mkdir()
+    command = [sys.executable, "-m", "experiments.cli.main", "solve", str(tmp_path / "made.json")]
+    command += ["--method", "balance-milp", "--json", "--option", "form=full"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("method"):
+            break
+    time.sleep(3.0)
+    process.send_signal(getattr(signal, name))
+    answer, said = process.communicate(timeout=120)
+    assert process.returncode == code, said
+    result = json.loads(answer)
+    assert result["termination"] == "interrupted"
+    assert result["evaluation"]["feasible"]
+    assert not list((tmp_path / "tmp").iterdir())

@@ -1,1 +1,0 @@
-"""Tests of formulations.node_patterns."""

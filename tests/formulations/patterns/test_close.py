@@ -1,0 +1,148 @@
+"""The whole method on counts, through each of its ways to a proof."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from formulations.patterns import close, count_table, filter, integer, solve
+from formulations.patterns.clock import Clock
+from formulations.patterns.close import Standing
+from formulations.patterns.integer import Backend
+from formulations.patterns.problem import PatternProblem, make_problem
+from formulations.patterns.solve import solve_counts
+from formulations.patterns.start import constructed, feasible, improved
+from tests.formulations.patterns.make import best_gain, gapped_problem, random_problem, seeds
+
+WAYS = ("table", "columns", "filters", "stages", "memory")
+
+
+def solved(problem: PatternProblem, *, clock: Clock | None = None, budget: int = 10**7) -> Standing:
+    standing = Standing(problem, clock or Clock(), gap=1e-7)
+    solve_counts(standing, Backend(), node_budget=budget)
+    return standing
+
+
+def take_way(patch: pytest.MonkeyPatch, way: str) -> None:
+    """Close the shorter ways, so that the longer ones are gone."""
+    if way != "table":
+        patch.setattr(count_table, "MOST_CELLS", 0)
+    if way in ("filters", "stages"):
+        patch.setattr(close, "SHORT_PATTERNS", 0)
+        patch.setattr(close, "STAGES", (3, 6, 12, 24))
+        patch.setattr(filter, "FEW", 3)
+        patch.setattr(solve, "constructed", lambda problem: None)
+    if way == "stages":
+        patch.setattr(close, "filtering", lambda survivors, price: ())
+    if way == "memory":
+        patch.setattr(close, "MOST_COUNTS", 60)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(seed=seeds)
+def test_optimum(way: str, seed: int) -> None:
+    problem = random_problem(seed)
+    best = best_gain(problem)
+    with pytest.MonkeyPatch.context() as patch:
+        take_way(patch, way)
+        standing = solved(problem)
+    assert standing.bound >= best - 1e-6
+    if way != "memory":
+        assert standing.closed
+    if standing.closed:
+        assert standing.value == pytest.approx(best, rel=1e-6, abs=1e-6)
+    if standing.counts is not None:
+        assert feasible(problem, standing.counts)
+        assert problem.gain(standing.counts).sum() == pytest.approx(standing.value)
+
+
+@pytest.mark.parametrize(("way", "wanted"), [("filters", "filtered"), ("stages", "integer")])
+def test_the_long_ways_are_taken_and_right(way: str, wanted: str) -> None:
+    """Guards the patches of `test_optimum`: something must be left for each stage to do."""
+    taken = 0
+    for seed in range(25):
+        problem = gapped_problem(seed)
+        with pytest.MonkeyPatch.context() as patch:
+            take_way(patch, way)
+            standing = solved(problem)
+        taken += any(wanted in stage for stage in standing.stages)
+        assert standing.closed
+        assert standing.value == pytest.approx(best_gain(problem), rel=1e-6)
+    assert taken >= 10
+
+
+@given(seeds)
+def test_the_start_is_feasible_and_only_gets_better(seed: int) -> None:
+    problem = random_problem(seed)
+    counts = constructed(problem)
+    if counts is None:
+        return
+    assert feasible(problem, counts)
+    better = improved(problem, counts, seed % 1000)
+    assert feasible(problem, better)
+    assert problem.gain(better).sum() >= problem.gain(counts).sum() - 1e-9
+
+
+def test_a_feasible_start_is_never_lost() -> None:
+    problem = four_groups(8, 1.1)
+    counts = constructed(problem)
+    assert counts is not None
+    standing = Standing(problem, Clock(deadline=time.perf_counter()), gap=1e-7)
+    solve_counts(standing, Backend(), [counts])
+    assert standing.value >= problem.gain(counts).sum()
+    assert standing.bound >= standing.value
+
+
+def four_groups(num_nodes: int, slack: float) -> PatternProblem:
+    """Four groups of 100 tasks in a row, group cost 200, rates 15/14/16."""
+    rate = np.zeros((4, 4))
+    for g, whole in enumerate((15.0, 14.0, 16.0)):
+        rate[g, g + 1] = rate[g + 1, g] = whole / 100**2
+    return make_problem(
+        [100] * 4, [[2.0]] * 4, rate, [num_nodes], [[800 * slack / num_nodes + 1e-6]]
+    )
+
+
+@pytest.mark.parametrize(
+    ("num_nodes", "slack", "value"),
+    [(20, 1.0, 3.1), (20, 1.1, 3.3804), (100, 1.5, 0.9252), (8, 1.1, 8.1517)],
+)
+def test_four_groups_of_a_hundred_are_proved(num_nodes: int, slack: float, value: float) -> None:
+    problem = four_groups(num_nodes, slack)
+    standing = solved(problem)
+    assert standing.value * problem.scale == pytest.approx(value, rel=1e-9)
+    assert standing.bound - standing.value <= 1e-6 * standing.bound
+
+
+def test_a_bound_is_in_hand_whenever_it_is_stopped() -> None:
+    problem = four_groups(8, 1.1)
+    best = 8.1517 / problem.scale
+    for budget in (1, 100, 10_000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(close, "MOST_COUNTS", 400)
+            standing = solved(problem, budget=budget)
+        assert best - 1e-6 <= standing.bound < np.inf
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip", "cbc", "cp-sat"])
+def test_every_back_end_takes_the_integer_program(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(count_table, "MOST_CELLS", 0)
+    monkeypatch.setattr(integer, "IN_PROCESS", 0)
+    problem = random_problem(11)
+    pool = solve.TreePricer(problem, Clock(), 10**6).enumerate(
+        np.zeros(problem.num_classes),
+        np.zeros(0),
+        np.full(problem.num_node_classes, -np.inf),
+        10**6,
+    )
+    assert pool is not None
+    answer = integer.choose(problem, pool, Clock(), Backend(solver))
+    best = best_gain(problem)
+    assert answer.counts is not None
+    assert problem.gain(answer.counts).sum() == pytest.approx(best, rel=1e-6)
+    assert answer.bound == pytest.approx(best, rel=1e-5)

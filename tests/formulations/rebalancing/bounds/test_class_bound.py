@@ -1,0 +1,89 @@
+"""Refuting load distances by classes: never a placement that exists, and nearly all that do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.bounds.class_bound import Refuting
+from formulations.rebalancing.bounds.class_model import build_class_model, load_classes
+from formulations.rebalancing.make_problem import make_problem
+from formulations.rebalancing.problem import BalanceProblem
+from optim.format.instance import Instance
+from optim.solvers.inprocess import solve_small_milp
+from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
+
+
+def refutes(problem: BalanceProblem, distance: float, classes: int) -> bool:
+    built = build_class_model(problem, load_classes(problem.load, classes), distance)
+    return solve_small_milp(built.model).termination == "infeasible"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 100_000), st.sampled_from([2, 4, 50]))
+def test_never_refutes_the_optimum(seed: int, classes: int) -> None:
+    problem = varied_problem(seed, num_tasks=5, num_nodes=4)
+    best = brute_force(problem)
+    if best is not None:
+        assert not refutes(problem, best[0].distance, classes)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 100_000))
+def test_a_class_for_each_load_refutes_all_below_the_optimum(seed: int) -> None:
+    """One class for each load, no allowed sets or further resources: nothing is relaxed."""
+    rng = np.random.default_rng(seed)
+    problem = make_problem(
+        rng.integers(1, 20, 6) / 2, rng.integers(0, 3, 6), 3, max_moves=int(rng.integers(0, 6)),
+        weight=rng.choice([0.5, 1.0, 2.0], 3), cost=rng.integers(1, 5, 6).astype(float),
+        max_cost=float(rng.integers(1, 12)), leaving=[False, False, bool(seed % 2)],
+    )  # fmt: skip
+    best = brute_force(problem)
+    assert best is not None
+    least = best[0].distance
+    if least > 0.01:
+        assert refutes(problem, least - 0.01, 500)
+    assert not refutes(problem, least, 500)
+
+
+def test_classes_hold_their_loads() -> None:
+    load = np.array([1.0, 1.0, 2.0, 9.0, 2.5, 1.0])
+    classes = load_classes(load, 4)
+    assert (classes.least[classes.of] <= load).all()
+    assert (classes.most[classes.of] >= load).all()
+    assert len(set(classes.of[load == 1.0].tolist())) == 1
+    assert load_classes(load, 100).count == 4
+
+
+def test_counts_are_read_as_a_placement() -> None:
+    """4 + 4 on node 0 and nothing on node 1: one of them moves, whichever."""
+    problem = make_problem([4.0, 4.0], [0, 0], 2, max_moves=1)
+    built = build_class_model(problem, load_classes(problem.load, 5), 0.0)
+    answer = solve_small_milp(built.model)
+    assert answer.x is not None
+    placement = built.read(answer.x)
+    assert problem.moves(placement) == 1
+    assert problem.levels(placement).distance == 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "bound"),
+    [("cluster_20x400_v40_s0_m10", 0.54516, 0.5441), ("scalein_20x400_v20_s0_m20", 3.1773, 2.95)],
+)
+def test_published_clusters(shared_data: Path, name: str, value: float, bound: float) -> None:
+    """With the best value known, the first refutations close nearly all of the gap."""
+    problem = balance_problem(Instance.load(shared_data / "albic" / f"{name}.json.gz"))
+    told: list[float] = []
+    looks = iter(range(20))
+    refuting = Refuting(
+        problem, 0.5, value, 1e-3, lambda: 30.0 if next(looks, 99) < 18 else 0.0,
+        lambda _: value, told.append,
+    )  # fmt: skip
+    refuting.run()
+    assert bound <= refuting.bound <= value
+    assert told == sorted(told)

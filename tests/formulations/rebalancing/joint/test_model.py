@@ -1,0 +1,192 @@
+"""The joint model, its relaxation, its kernels and the bound by counting, against brute force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from formulations.rebalancing.bounds.collocation import collocation_bound
+from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
+from formulations.rebalancing.joint.model import JointAim, build_joint
+from formulations.rebalancing.joint.problem import JointProblem
+from formulations.rebalancing.joint.relax import relax, solve_kernel
+from formulations.rebalancing.joint.start import Effort, find
+from optim.errors import InvalidInput
+from optim.solvers.inprocess import solve_small_milp
+from tests.formulations.rebalancing.joint.cases import most, placements, varied_joint
+
+SEEDS = range(60)
+
+
+def whole(problem: JointProblem, aim: JointAim | None = None):  # type: ignore[no-untyped-def]
+    return build_joint(problem, columns_of(problem, all_places(problem.balance)), aim)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_optimum_is_brute_force(seed: int) -> None:
+    problem = varied_joint(seed)
+    best = most(problem)
+    answer = solve_small_milp(whole(problem).model)
+    if best is None:
+        assert str(answer.termination) == "infeasible"
+        return
+    assert answer.objective == pytest.approx(best, abs=1e-6)
+    assert answer.x is not None
+    placement = whole(problem).read(answer.x)
+    assert problem.is_feasible(placement)
+    assert problem.collocated(placement) == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_weighted_optimum_is_brute_force(seed: int) -> None:
+    problem, weights = varied_joint(seed), (1.0, 0.7)
+    values = [
+        weights[0] * problem.collocated(p) - weights[1] * problem.balance.levels(p).distance
+        for p in placements(problem)
+    ]
+    answer = solve_small_milp(whole(problem, JointAim("weighted", weights)).model)
+    if values:
+        assert answer.objective == pytest.approx(max(values), abs=1e-6)
+    else:
+        assert str(answer.termination) == "infeasible"
+
+
+@pytest.mark.parametrize("seed", [s for s in range(40) if varied_joint(s).balance.has_leaving][:10])
+def test_least_left_is_brute_force(seed: int) -> None:
+    problem = varied_joint(seed)
+    values = [-problem.left(p) for p in placements(problem)]
+    answer = solve_small_milp(whole(problem, JointAim("left")).model)
+    if not values:
+        assert str(answer.termination) == "infeasible"
+        return
+    assert answer.objective == pytest.approx(max(values), abs=1e-6)
+    capped = problem.with_left(-max(values))
+    best = most(capped)
+    answer = solve_small_milp(whole(capped).model)
+    assert answer.objective == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_every_placement_is_a_solution_with_its_own_value(seed: int) -> None:
+    problem = varied_joint(seed)
+    built = whole(problem)
+    for number, placement in enumerate(placements(problem)):
+        if number % 7:
+            continue
+        x = built.write(placement)
+        assert x is not None
+        assert built.model.violation(x) <= 1e-6
+        assert built.model.objective_of(x) == pytest.approx(problem.collocated(placement))
+        assert np.array_equal(built.read(x), placement)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_bounds_hold_for_the_best_placement(seed: int) -> None:
+    problem = varied_joint(seed)
+    best = most(problem)
+    relaxed = relax(whole(problem))
+    assert relaxed is not None
+    if best is not None:
+        assert relaxed.bound >= best - 1e-9
+        assert collocation_bound(problem) >= best - 1e-9
+
+
+def test_counting_bound_by_hand() -> None:
+    problem = varied_joint(0)
+    balance = replace(
+        problem.balance,
+        home=np.array([0, 1, 2, 3, 3]), cost=np.array([5.0, 2, 1, 1, 9]),
+        max_moves=1, max_cost=None,
+    )  # fmt: skip
+    ends = np.array([0, 2, 3]), np.array([1, 3, 4])
+    made = JointProblem(balance, *ends, np.array([4.0, 3.0, 2.0]))
+    # pair (3, 4) is together: 2; the best item is pair (0, 1) with 4, as 2 and 3 share 3 with 4
+    assert collocation_bound(made) == pytest.approx(6.0)
+    by_cost = replace(made, balance=replace(balance, max_moves=None, max_cost=2.0))
+    # 3 for a cost of 1 (key group 2), again 3 for 1 (key group 3): counted twice, capped by all
+    assert collocation_bound(by_cost) == pytest.approx(8.0, abs=1e-5)
+    cheap = replace(made, balance=replace(balance, max_moves=None, max_cost=0.5))
+    assert collocation_bound(cheap) == pytest.approx(3.5, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_kernels_and_pruned_places_give_feasible_placements(seed: int) -> None:
+    problem = varied_joint(seed)
+    best = most(problem)
+    places = pruned_places(problem, 2, (problem.balance.home,))
+    assert not (places & ~all_places(problem.balance)).any()
+    built = whole(problem)
+    relaxed = relax(built)
+    assert relaxed is not None
+    found = solve_kernel(built, relaxed.order, len(relaxed.order), gap=0.0, nodes=10_000)
+    if best is None:
+        assert found is None
+        return
+    assert found is not None
+    assert problem.is_feasible(found)
+    assert problem.collocated(found) == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("relaxing", [True, False])
+@pytest.mark.parametrize("seed", range(30))
+def test_start_is_feasible_bounded_and_never_below_its_starts(seed: int, relaxing: bool) -> None:
+    problem = varied_joint(seed)
+    every = list(placements(problem))
+    starts = [problem.balance.home, *every[:1]]
+    effort = Effort(first=300, seed=seed, relaxing=relaxing)
+    known = find(problem, starts, effort)
+    if not every:
+        assert known.placement is None
+        return
+    assert known.placement is not None
+    assert problem.is_feasible(known.placement)
+    assert known.value == pytest.approx(problem.collocated(known.placement))
+    assert known.value >= problem.collocated(every[0])
+    best = max(problem.collocated(p) for p in every)
+    assert known.value <= best + 1e-9
+    assert known.bound >= best - 1e-9
+    again = find(problem, starts, effort)
+    assert np.array_equal(again.placement, known.placement)  # type: ignore[arg-type]
+
+
+def no_model(*_: object, **__: object) -> None:
+    raise AssertionError("a model was solved")
+
+
+def test_dense_traffic_gets_a_bound_from_the_relaxation_and_no_small_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = next(p for p in map(varied_joint, SEEDS) if p.is_dense and most(p) is not None)
+    starts = [next(placements(problem))]
+    monkeypatch.setattr("formulations.rebalancing.joint.start.solve_kernel", no_model)
+    monkeypatch.setattr("formulations.rebalancing.joint.start.collocation_bound", lambda _: np.inf)
+    known = find(problem, starts, Effort(first=300))
+    assert known.value == pytest.approx(most(problem))
+    assert known.relaxed is not None
+    assert known.value <= known.bound < np.inf
+    monkeypatch.setattr("formulations.rebalancing.joint.start.relax", no_model)
+    counted = find(problem, starts, Effort(first=300, relaxing=False))
+    assert counted.value == pytest.approx(known.value)
+    assert counted.bound == np.inf
+
+
+def test_dense_is_when_most_pairs_have_a_key_group_with_several_partners() -> None:
+    balance = varied_joint(0, num_tasks=7).balance
+    one_to_one = np.array([0, 2, 4]), np.array([1, 3, 5])
+    assert not JointProblem(balance, *one_to_one, np.ones(3)).is_dense
+    half = np.array([0, 0, 3, 5]), np.array([1, 2, 4, 6])
+    assert not JointProblem(balance, *half, np.ones(4)).is_dense
+    star = np.array([0, 0, 3]), np.array([1, 2, 4])
+    assert JointProblem(balance, *star, np.ones(3)).is_dense
+
+
+def test_too_large_a_model_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("formulations.rebalancing.joint.columns.MAX_PLACES", 3)
+    with pytest.raises(InvalidInput, match="candidates=pruned"):
+        all_places(varied_joint(0).balance)
+    monkeypatch.setattr("formulations.rebalancing.joint.columns.MAX_PLACES", 1000)
+    monkeypatch.setattr("formulations.rebalancing.joint.columns.MAX_COLUMNS", 3)
+    with pytest.raises(InvalidInput, match="columns"):
+        whole(varied_joint(0))

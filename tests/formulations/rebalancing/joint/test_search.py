@@ -1,0 +1,149 @@
+"""The annealing: what it counts while it moves, and what it returns."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from formulations.rebalancing.joint import kernel as joint_kernel
+from formulations.rebalancing.joint import search as joint_search
+from formulations.rebalancing.joint.problem import JointProblem
+from formulations.rebalancing.joint.search import (
+    changing_part,
+    fixed_part,
+    make_arcs,
+    partner_arcs,
+    search_joint,
+)
+from formulations.rebalancing.joint.state import COST, EXCESS, GAIN, LEFT, MOVES
+from tests.formulations.rebalancing.joint.cases import placements, varied_joint
+
+
+def allowed_start(problem: JointProblem) -> np.ndarray[Any, Any]:
+    """Return a placement within the allowed sets, whatever else it breaks."""
+    mask = problem.balance.may_be_rows(np.arange(problem.balance.num_tasks))
+    home = problem.balance.home
+    return np.where(mask[np.arange(len(home)), home], home, mask.argmax(axis=1)).astype(np.int64)
+
+
+def counted(problem: JointProblem, placement: np.ndarray[Any, Any]) -> float:
+    """Return by how much a placement exceeds cap and resources, counted plainly."""
+    balance, fixed = problem.balance, fixed_part(problem)
+    deviation = balance.node_load(placement) - balance.share
+    breach = np.where(balance.leaving, deviation, np.abs(deviation))
+    excess = float(np.maximum(0.0, breach - problem.cap).sum())
+    used = balance.node_usage(placement)
+    short = np.maximum(0.0, used - balance.headroom)
+    floor = np.where(balance.leaving[:, None], 0.0, balance.floor)
+    short += np.where(floor > 0, np.maximum(0.0, floor - used), 0.0)
+    return excess + float((short * fixed.unit).sum())
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_totals_after_many_moves_are_those_counted_from_scratch(seed: int) -> None:
+    problem = varied_joint(seed, 8, 4)
+    balance = problem.balance
+    start = allowed_start(problem)
+    fixed, changing = fixed_part(problem), changing_part(problem, start)
+    if changing[4].min() < 0 or not balance._on_allowed_nodes(start):
+        pytest.skip("the start is above the budget, or a key group may be nowhere")
+    best = np.zeros(balance.num_tasks, np.int64)
+    place, value, _, total = joint_kernel.anneal(
+        fixed, *changing, partner_arcs(problem), 5, best, -math.inf, 400,
+        np.array([0.0, 1.0]), 1.0, 0.1, 1.0, False,
+    )  # fmt: skip
+    assert balance._within_budgets(place)
+    assert balance._on_allowed_nodes(place)
+    assert total[GAIN] == pytest.approx(problem.collocated(place), abs=1e-9)
+    assert total[EXCESS] == pytest.approx(counted(problem, place), abs=1e-6)
+    assert total[LEFT] == pytest.approx(problem.left(place), abs=1e-9)
+    budget = changing_part(problem, place)[4]
+    assert total[MOVES] == budget[0]
+    assert total[COST] == pytest.approx(budget[1], abs=1e-9)
+    if value > -math.inf:
+        assert problem.is_feasible(best)
+        assert value == pytest.approx(problem.collocated(best), abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_found_is_feasible_and_repeats(seed: int) -> None:
+    problem = varied_joint(seed)
+    every = list(placements(problem))
+    starts = (allowed_start(problem), *every[:1])
+    if changing_part(problem, starts[0])[4].min() < 0:
+        starts = starts[1:]
+    found = search_joint(problem, starts, seed, rounds=2, first=2_000)
+    if not every:
+        assert found.placement is None
+        return
+    assert found.placement is not None
+    assert problem.is_feasible(found.placement)
+    assert found.value == problem.collocated(found.placement)
+    again = search_joint(problem, starts, seed, rounds=2, first=2_000)
+    assert np.array_equal(found.placement, again.placement)  # type: ignore[arg-type]
+
+
+def test_mostly_finds_the_optimum_of_small_problems() -> None:
+    reached, cases = 0, 0
+    for seed in range(40):
+        problem = varied_joint(seed)
+        every = list(placements(problem))
+        if not every:
+            continue
+        cases += 1
+        found = search_joint(problem, (every[0],), seed, rounds=2, first=4_000)
+        reached += found.value >= max(problem.collocated(p) for p in every) - 1e-9
+    assert cases > 20
+    assert reached >= 0.9 * cases
+
+
+def test_emptying_leaving_nodes() -> None:
+    done = 0
+    for seed in range(60):
+        problem = varied_joint(seed)
+        every = list(placements(problem))
+        if not problem.balance.has_leaving or not every:
+            continue
+        done += 1
+        found = search_joint(problem, (every[0],), seed, rounds=2, first=3_000, for_left=True)
+        assert found.placement is not None
+        assert found.value == -problem.left(found.placement)
+        assert found.value >= -problem.left(every[0])
+    assert done > 10
+
+
+def test_arcs_are_best_first_by_home_and_over_all() -> None:
+    problem = varied_joint(3)
+    home = problem.balance.home
+    task = np.array([0, 1, 0, 2, 0])
+    node = (home[task] + np.array([1, 1, 2, 1, 1])) % 4
+    arcs = make_arcs(problem, task, node, np.array([1.0, 5.0, 2.0, 4.0, 3.0]))
+    assert len(arcs.task) == 4  # one of the two equal moves is kept: the worthier
+    assert arcs.task[arcs.best].tolist() == [1, 2, 0, 0]
+    for place in range(problem.balance.num_nodes):
+        here = arcs.task[arcs.start[place] : arcs.start[place + 1]]
+        assert (home[here] == place).all()
+
+
+def test_interruption_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = varied_joint(2)
+    start = next(placements(problem))
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(joint_kernel, "anneal", stop)
+    found = search_joint(problem, (start,))
+    assert found.interrupted
+    assert np.array_equal(found.placement, start)  # type: ignore[arg-type]
+
+
+def test_deadline_and_target_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = varied_joint(2)
+    start = next(placements(problem))
+    assert search_joint(problem, (start,), deadline=0.0).steps == 0
+    assert search_joint(problem, (start,), target=problem.collocated(start)).steps == 0
+    assert joint_search.SLICE <= 100_000  # the clock is looked at several times a second

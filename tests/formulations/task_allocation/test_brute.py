@@ -1,0 +1,86 @@
+"""`imc-brute` against assignments tried one by one in plain Python, and its refusals."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from formulations.patterns.classes import node_classes, task_groups
+from formulations.task_allocation.brute import least_assignments
+from optim import Instance, solve
+from optim.errors import UnsuitableMethod
+from optim.referee.evaluate import evaluate_indices
+from tests.formulations.task_allocation.cases import random_instance, seeds
+from tests.optim.make import instance, nodes
+
+
+def plain_optimum(made: Instance) -> float | None:
+    """Ask the referee about every assignment to staying nodes."""
+    best = None
+    places = np.flatnonzero(made.open_nodes)
+    for choice in product(places, repeat=made.num_tasks):
+        judged = evaluate_indices(made, np.array(choice, dtype=np.int32))
+        if judged.feasible and (best is None or judged.imc_gain > best):
+            best = judged.imc_gain
+    return best
+
+
+def needs_a_leaving_node(made: Instance) -> bool:
+    masks = [made.allowed_mask(int(t)) for t in made.tasks.restricted]
+    return any(not (mask & made.open_nodes).any() for mask in masks)
+
+
+@given(seeds)
+def test_equals_trying_everything_with_the_referee(seed: int) -> None:
+    made = random_instance(seed, most_tasks=5, most_nodes=3)
+    if needs_a_leaving_node(made):
+        return
+    for merge in (True, False):
+        result = solve(made, "imc-brute", merge_tasks=merge)
+        expected = plain_optimum(made)
+        if expected is None:
+            assert result.termination == "infeasible"
+        else:
+            assert result.termination == "optimal"
+            assert result.objective is not None
+            assert result.objective.value == pytest.approx(expected, rel=1e-9, abs=1e-9)
+            assert result.bound == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+def test_symmetry_is_counted_once() -> None:
+    """Four equal tasks on four equal nodes that hold two."""
+    made = instance(
+        nodes=nodes(4, capacity={"cpu": 2}),
+        operators=[{"id": "a", "group": {"tasks": 4, "load": {"cpu": 4}}}],
+        streams=[],
+        traffic=[[f"a/{i}", f"a/{j}", 1] for i in range(4) for j in range(i)],
+    )
+    merged = solve(made, "imc-brute").notes[-1]
+    apart = solve(made, "imc-brute", merge_tasks=False).notes[-1]
+    # by hand: 1 | 11 12 | 112 122 123 | 1122 1123 1223 1233 1234
+    assert merged == "11 partial assignments"
+    assert int(apart.split()[0]) > 9
+
+
+@pytest.mark.parametrize("most", [1000, 10])
+def test_too_many_assignments_are_refused(most: int) -> None:
+    made = instance(
+        nodes=nodes(6, capacity={"cpu": 12}),
+        operators=[
+            {"id": "a", "group": {"tasks": 6, "load": {"cpu": 12}}},
+            {"id": "b", "group": {"tasks": 6, "load": {"cpu": 24}}},
+        ],
+        streams=[{"from": "a", "to": "b", "rate": 1, "pattern": "one_to_one"}],
+    )
+    with pytest.raises(UnsuitableMethod, match=r"assignments.*imc-exact"):
+        solve(made, "imc-brute", max_assignments=most)
+
+
+def test_the_estimate_is_a_lower_bound() -> None:
+    made = instance(nodes=nodes(3, capacity={"cpu": 100}))
+    groups, classes = task_groups(made), node_classes(made)
+    seen = int(solve(made, "imc-brute").notes[-1].split()[0])
+    assert 10 ** least_assignments(groups, classes, merge=True) <= seen

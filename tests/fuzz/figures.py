@@ -1,0 +1,139 @@
+"""The quantities of many placements at once, each as the design defines it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tests.fuzz.reading import INF, Link, Reading
+
+
+@dataclass
+class Figures:
+    """Figures of (M, T) placements; -1 is nowhere.
+
+    Attributes
+    ----------
+    loads
+        (M, N, R) background + load, what crossing costs included.
+    counts, inflow
+        (M, N) tasks, and moves onto a node.
+    links
+        One (M,) background + crossing traffic a link.
+    by_name
+        (M,) each: what methods optimise and limits bound, by its name.
+    """
+
+    loads: np.ndarray
+    counts: np.ndarray
+    inflow: np.ndarray
+    links: list[np.ndarray]
+    switches: np.ndarray
+    by_name: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def value(self, name: str, which: int = 0) -> float | None:
+        """Return a figure of one placement; ``None`` where it does not apply."""
+        found = self.by_name.get(name)
+        return None if found is None else float(found[which])
+
+
+def measure(reading: Reading, at: np.ndarray) -> Figures:
+    """Return the figures of (M, T) placements."""
+    here = at[:, :, None] == np.arange(len(reading.node_ids))
+    loads, gain = _loads(reading, at, here)
+    known = reading.home >= 0
+    moved = known & (at != reading.home) & (at >= 0)
+    rows = np.arange(at.shape[1])
+    switched = moved & reading.copies[rows, at] if reading.copies.any() else np.zeros_like(moved)
+    moved &= ~switched
+    counts = here.sum(axis=1)
+    inflow = (here & moved[:, :, None]).sum(axis=1)
+    links = [_crossing(reading, at, link) for link in reading.links]
+    found = Figures(loads, counts, inflow, links, switched.sum(axis=1))
+    by = found.by_name
+    by["imc_gain"] = gain
+    by["internode_traffic"] = np.maximum(0.0, reading.total_traffic - gain)
+    by["nodes_used"] = (counts > 0).sum(axis=1).astype(float)
+    by["migrations"] = moved.sum(axis=1).astype(float)
+    by["migration_cost"] = moved @ reading.cost
+    _distance(reading, loads, by)
+    _capacities(reading, loads, counts > 0, by)
+    by["sustainable_rate"] = _rate(reading, loads, counts, links)
+    return found
+
+
+def _loads(reading: Reading, at: np.ndarray, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(M, N, R) loads, and (M,) traffic that stays on a node."""
+    loads = reading.background + np.einsum("mtn,tr->mnr", here.astype(float), reading.load)
+    gain = np.zeros(len(at))
+    for (u, v), rate in reading.pairs.items():
+        placed = (at[:, u] >= 0) & (at[:, v] >= 0)
+        same = at[:, u] == at[:, v]
+        gain += rate * (placed & same)
+        for task, side in ((u, "out"), (v, "in")):
+            cost = reading.crossing[side]
+            if cost.any():
+                across = (placed & ~same)[:, None] & here[:, task]
+                loads += rate * across[:, :, None] * cost
+    return loads, gain
+
+
+def _crossing(reading: Reading, at: np.ndarray, link: Link) -> np.ndarray:
+    """(M,) background + traffic between a listed node and one that is not."""
+    side = np.append(link.inside, False)[at]
+    total = np.full(len(at), float(link.background))
+    for (u, v), rate in reading.pairs.items():
+        leaves, enters = side[:, u] & ~side[:, v], ~side[:, u] & side[:, v]
+        counted = {"out": leaves, "in": enters, "both": leaves | enters}[link.direction]
+        total += rate * (counted & (at[:, u] >= 0) & (at[:, v] >= 0))
+    return total
+
+
+def _distance(reading: Reading, loads: np.ndarray, by: dict[str, np.ndarray]) -> None:
+    stay = ~reading.leaving
+    if not stay.any():
+        return
+    first = loads[:, :, 0]
+    mean = first.sum(axis=1) / reading.weight[stay].sum()
+    off = first - reading.weight * mean[:, None]
+    far = np.abs(off[:, stay]).max(axis=1)
+    if not stay.all():
+        far = np.maximum(far, np.maximum(0.0, off[:, ~stay]).max(axis=1))
+    by["load_distance"] = far
+
+
+def _capacities(
+    reading: Reading, loads: np.ndarray, used: np.ndarray, by: dict[str, np.ndarray]
+) -> None:
+    capacity = reading.capacity[:, 0]
+    if len(capacity) and np.isfinite(capacity).all() and capacity.sum() > 0:
+        by["used_capacity"] = (used * capacity).sum(axis=1) / capacity.sum()
+    stay = ~reading.leaving
+    if (stay & (capacity == 0)).any():
+        return  # the design leaves open what a node of capacity 0 counts
+    known = stay & np.isfinite(capacity)
+    if known.any():
+        share = loads[:, known, 0] / capacity[known]
+        off = share - share.mean(axis=1, keepdims=True)
+        by["cpu_deviation"] = np.sqrt((off**2).sum(axis=1))
+        by["mean_absolute_deviation"] = np.abs(off).mean(axis=1)
+
+
+def _rate(
+    reading: Reading, loads: np.ndarray, counts: np.ndarray, links: list[np.ndarray]
+) -> np.ndarray:
+    """(M,) the multiple of the present input that a placement carries."""
+    least = np.full(len(loads), INF)
+    for r in np.flatnonzero(reading.rate_driven):
+        for n in range(len(reading.node_ids)):
+            left = reading.room[n, r] - reading.background[n, r]
+            own = loads[:, n, r] - reading.background[n, r]
+            busy = (own > 0) & (counts[:, n] > 0)
+            least[busy] = np.minimum(least[busy], max(0.0, left) / own[busy])
+    for link, load in zip(reading.links, links, strict=True):
+        own = load - link.background
+        busy = own > 0
+        left = max(0.0, link.room - link.background)
+        least[busy] = np.minimum(least[busy], left / own[busy])
+    return least

@@ -1,0 +1,140 @@
+"""The newer fields of the format: each is used where the product's reader knows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.fuzz.reading import Document, Reading
+
+if TYPE_CHECKING:
+    from tests.fuzz.generate import Draw
+
+SHARE = 0.15
+_TWO = {
+    "format": "streamplace.instance/1", "name": "probe", "resources": ["cpu"],
+    "nodes": [{"id": "n", "rack": "r"}, {"id": "m", "rack": "r"}],
+    "operators": [{"id": "g", "group": {"tasks": 2, "load": {"cpu": 1}}}],
+    "tasks": [{"id": "t", "node": "n"}], "traffic": [["t", "g/0", 1]],
+}  # fmt: skip
+#: smallest instances that use a field: a reader that does not know it refuses
+PROBES: dict[str, Document] = {
+    "sets": {**_TWO, "sets": [{"id": "s", "rule": "apart", "over": "node", "tasks": ["t"]}]},
+    "nodes.max_tasks": {**_TWO, "nodes": [{"id": "n", "max_tasks": 3}, {"id": "m"}]},
+    "nodes.max_inflow": {**_TWO, "nodes": [{"id": "n", "max_inflow": 3}, {"id": "m"}]},
+    "limits.max_inflow": {**_TWO, "limits": {"max_inflow": 1}},
+    "copies": {**_TWO, "tasks": [{"id": "t", "node": "n", "copies": ["m"]}]},
+    "group.allowed": {
+        **_TWO,
+        "operators": [{"id": "g", "group": {"tasks": 2, "load": {"cpu": 1}, "allowed": ["n"]}}],
+    },
+    "direction": {
+        **_TWO,
+        "links": [{"id": "l", "nodes": ["n"], "capacity": 1, "direction": "out"}],
+    },
+    "rate_driven": {**_TWO, "rate_driven": ["cpu"]},
+    "crossing_cost": {**_TWO, "crossing_cost": {"cpu": {"out": 1, "in": 1}}},
+}
+
+
+def add_newer(draw: Draw, document: Document, fields: frozenset[str]) -> None:
+    """Add each of the known newer fields with a chance of its own.
+
+    The random choices are the same whatever is known, so that a seed keeps its instance as long as
+    possible.
+    """
+    reading, nodes = Reading(document), document["nodes"]
+    ids, racked = [x["id"] for x in nodes], draw.chance(0.3)
+    for node in nodes:
+        rack = f"r{draw.randint(0, 2)}"
+        if racked or "sets" in fields:
+            node["rack"] = rack
+    for name in PROBES:
+        own = type(draw)(draw.getrandbits(48))
+        own.kind = draw.kind
+        if name in fields and own.chance(0.5 if name == "direction" else SHARE):
+            _ADD[name](own, document, reading, ids)
+
+
+def _add_sets(draw: Draw, document: Document, reading: Reading, _ids: list[str]) -> None:
+    document["sets"] = []
+    for k in range(draw.among({1: 2, 2: 1})):
+        rule, over = draw.choice(["apart", "together", "spread"]), draw.choice(["node", "rack"])
+        new: dict[str, Any] = {"id": f"p{k}", "rule": rule, "over": over}
+        operators = [name for name, tasks in reading.members.items() if tasks]
+        if operators and draw.chance(0.4):
+            new["operator"] = draw.choice(operators)
+            size = len(reading.members[new["operator"]])
+        else:
+            size = draw.randint(1, min(4, len(reading.task_ids)))
+            new["tasks"] = sorted(draw.sample(reading.task_ids, size))
+        if rule == "apart" and (size > 3 or draw.chance(0.5)):
+            new["at_most"] = draw.randint(1, max(1, size - 1))
+        if rule == "spread":
+            new["at_least"] = draw.randint(1, min(3, size))
+        document["sets"].append(new)
+
+
+def _add_max_tasks(draw: Draw, document: Document, reading: Reading, ids: list[str]) -> None:
+    count = len(reading.task_ids)
+    for node in document["nodes"]:
+        if draw.chance(0.6):
+            node["max_tasks"] = draw.randint(count // len(ids), count)
+
+
+def _add_node_inflow(draw: Draw, document: Document, reading: Reading, _ids: list[str]) -> None:
+    if (reading.home >= 0).any():
+        most = document.get("limits", {}).get("max_inflow", 3)
+        for node in document["nodes"]:
+            if draw.chance(0.5):
+                node["max_inflow"] = draw.randint(0, most)
+
+
+def _add_inflow(draw: Draw, document: Document, reading: Reading, _ids: list[str]) -> None:
+    if (reading.home >= 0).any():
+        told = [x["max_inflow"] for x in document["nodes"] if "max_inflow" in x]
+        document.setdefault("limits", {})["max_inflow"] = max(draw.randint(0, 3), *told, 0)
+
+
+def _add_copies(draw: Draw, document: Document, _reading: Reading, ids: list[str]) -> None:
+    for task in document["tasks"]:
+        if task.get("node") and draw.chance(0.5):
+            task["copies"] = draw.some(ids)
+
+
+def _add_allowed(draw: Draw, document: Document, _reading: Reading, ids: list[str]) -> None:
+    for operator in document["operators"]:
+        if "group" in operator and draw.chance(0.6):
+            operator["group"]["allowed"] = draw.some(ids)
+
+
+def _add_direction(draw: Draw, document: Document, _reading: Reading, _ids: list[str]) -> None:
+    for link in document.get("links", []):
+        if draw.chance(0.8):
+            link["direction"] = draw.choice(["both", "out", "in"])
+
+
+def _add_driven(draw: Draw, document: Document, _reading: Reading, _ids: list[str]) -> None:
+    document["rate_driven"] = draw.some(document["resources"])
+
+
+def _add_crossing(draw: Draw, document: Document, reading: Reading, _ids: list[str]) -> None:
+    if reading.total_traffic > 0:
+        dear = float(reading.load.sum()) / reading.total_traffic
+        names = draw.some(document["resources"])
+        sides = ("out", "in")
+        document["crossing_cost"] = {
+            r: {side: draw.uniform(0, 0.3) * dear for side in sides} for r in names
+        }
+
+
+_ADD = {
+    "sets": _add_sets,
+    "nodes.max_tasks": _add_max_tasks,
+    "nodes.max_inflow": _add_node_inflow,
+    "limits.max_inflow": _add_inflow,
+    "copies": _add_copies,
+    "group.allowed": _add_allowed,
+    "direction": _add_direction,
+    "rate_driven": _add_driven,
+    "crossing_cost": _add_crossing,
+}

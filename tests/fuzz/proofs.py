@@ -1,0 +1,165 @@
+"""What a result proves, held against all placements there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tests.fuzz.claim import Claim
+from tests.fuzz.figures import measure
+from tests.fuzz.promises import EMPTIES, leaves_behind, reads_more
+from tests.fuzz.rules import TIGHT, broken
+
+Findings = Iterator[tuple[str, str]]
+
+
+def prove(claim: Claim) -> Findings:
+    """Yield (kind, detail) of every proof and promise that does not hold."""
+    if not claim.space.complete:
+        return
+    if claim.termination == "infeasible":
+        yield from _infeasible(claim)
+        return
+    yield from _existence(claim)
+    among = _looked_among(claim)
+    if among is not None and claim.name in claim.space.figures.by_name:
+        tight, loose = claim.space.tight & among, claim.space.loose & among
+        yield from _bound(claim, tight)
+        yield from _optimum(claim, tight, loose)
+        yield from _levels(claim, tight)
+    yield from _unproven(claim)
+    yield from _staying(claim)
+
+
+def _infeasible(claim: Claim) -> Findings:
+    """Infeasible only where no placement keeps every rule without any tolerance."""
+    good = claim.space.tight
+    if claim.keywords.get("drain") == "hard":  # asked for, so that it is part of the question
+        good = good & ~claim.reading.leaving[claim.space.at].any(axis=1)
+    if good.any():
+        reasons = [str(r) for r in claim.result.reasons]
+        example = claim.space.example(good)
+        yield "false-infeasible", f"{example} keeps every rule; reasons {reasons}"
+
+
+def _existence(claim: Claim) -> Findings:
+    space, kind = claim.space, claim.declared["kind"]
+    if claim.sound and not space.loose.any():
+        yield "impossible", "a feasible plan where there is none among all placements"
+    if claim.sound and claim.keywords.get("drain") == "hard":
+        stays = claim.reading.leaving[claim.node] & claim.reading.can_stay_off
+        if stays.any():
+            yield "drain-hard", "drain=hard, and tasks stay on leaving nodes"
+    limited = "time_limit" in claim.keywords or "max_load_distance" in claim.keywords
+    if claim.result.plan is not None or kind == "heuristic" or limited:
+        return
+    good = space.tight if leaves_behind(claim.method, claim.keywords) else _emptied(claim)
+    if good.any():
+        notes = list(claim.result.notes)
+        yield "no-plan", f"{claim.termination}; {int(good.sum())} placements keep all; {notes}"
+
+
+def _emptied(claim: Claim) -> np.ndarray:
+    return claim.space.tight & claim.space.emptied
+
+
+def _looked_among(claim: Claim) -> np.ndarray | None:
+    """(M,) the placements that the bound speaks of; ``None`` where that is the method's to say."""
+    if claim.bound_of != "restricted":
+        return np.ones(len(claim.space.at), dtype=bool)
+    if claim.method in EMPTIES and not reads_more(claim.method, claim.reading):
+        return claim.space.emptied
+    return None
+
+
+def _bound(claim: Claim, tight: np.ndarray) -> Findings:
+    best = claim.space.best(str(claim.name), claim.sense, tight)
+    if claim.bound is None or best is None or not np.isfinite(best):
+        return
+    beyond = claim.worse_by(claim.bound, best)  # a bound that is worse than the best cuts it off
+    allowed = claim.allowed_miss(best, claim.bound)
+    if beyond > claim.rounding() + min(allowed, 1e-7 * max(abs(best), abs(claim.bound))):
+        little = beyond <= allowed + claim.rounding()
+        kind = "bound-a-little-wrong" if little else "bound-wrong"
+        told = f"{claim.termination}, of {claim.bound_of}"
+        yield kind, f"{claim.name} bound {claim.bound!r} optimum {best!r} ({told})"
+
+
+def _optimum(claim: Claim, tight: np.ndarray, loose: np.ndarray) -> Findings:
+    told = claim.termination == "optimal" or (claim.bound_of == "restricted" and claim.closed())
+    if not told or not claim.sound or claim.value is None:
+        return
+    name, value = str(claim.name), claim.value
+    low, high = (claim.space.best(name, claim.sense, among) for among in (tight, loose))
+    if low is not None and np.isfinite(low):
+        allowed = 1.1 * claim.allowed_miss(low, value) + claim.rounding()
+        if claim.worse_by(value, low) > allowed:
+            yield "not-optimal", f"{name} {value!r} told as optimal, optimum {low!r}"
+    if high is not None and np.isfinite(high):
+        allowed = 1e-9 * max(abs(value), abs(high)) + claim.rounding()
+        if claim.worse_by(high, value) > allowed:
+            yield "too-good", f"{name} {value!r} beyond the optimum {high!r}"
+
+
+def _levels(claim: Claim, among: np.ndarray) -> Findings:
+    """A proved level is the best one among the plans that are best on the level before."""
+    figures, value, among = claim.space.figures.by_name, claim.value, among.copy()
+    if not claim.sound or value is None or claim.termination != "optimal":
+        return
+    first = figures[str(claim.name)]
+    among &= np.abs(first - value) <= claim.rounding() + claim.allowed_miss(value)
+    for level in claim.result.objective_levels:
+        if level.name not in figures or level.value is None or level.name == claim.name:
+            continue
+        mine = claim.figures.value(level.name)
+        scale = 1e-6 * max(abs(level.value), claim.reading.total_traffic)
+        if mine is not None and abs(mine - level.value) > scale:
+            yield "level-figure", f"{level.name} told {level.value} ours {mine}"
+        best = claim.space.best(level.name, level.sense, among)
+        if level.bound is None or best is None:
+            return
+        side = 1.0 if level.sense == "min" else -1.0
+        if side * (level.bound - best) > scale:
+            yield "level-bound", f"{level.name} bound {level.bound} optimum {best}"
+        among &= np.abs(figures[level.name] - best) <= scale
+
+
+def _unproven(claim: Claim) -> Findings:
+    """An exact method without a limit ends with a proof."""
+    asked = {"time_limit", "gap", "max_load_distance", "drain"} & set(claim.keywords)
+    if claim.declared["kind"] != "exact" or asked or claim.termination == "optimal":
+        return
+    if claim.value is None:  # the objective does not apply, as used capacity where all is 0
+        return
+    if claim.bound_of == "restricted" and set(claim.keywords) - {"seed", "solver"}:
+        return  # an option asked for less than the whole problem
+    drains = not leaves_behind(claim.method, claim.keywords) and claim.reading.leaving.any()
+    if drains or reads_more(claim.method, claim.reading):
+        return
+    edge = (claim.space.tight != claim.space.loose).any()
+    if claim.sound and not edge and not claim.result.repaired:
+        notes = list(claim.result.notes)
+        told = f"{claim.name} {claim.value} bound {claim.bound} gap {claim.gap}"
+        yield "unproven", f"{claim.termination}, {told}; {notes}"
+
+
+def _staying(claim: Claim) -> Findings:
+    """An exact method or search is never worse than staying, where that keeps every rule."""
+    reading, home = claim.reading, claim.reading.home
+    if claim.declared["kind"] == "heuristic" or not len(home) or (home < 0).any():
+        return
+    if claim.value is None or "max_load_distance" in claim.keywords:
+        return
+    if reading.leaving[home].any() and not leaves_behind(claim.method, claim.keywords):
+        return
+    if broken(reading, home.tolist(), None, TIGHT):
+        return
+    stays = measure(reading, home[None]).value(str(claim.name))
+    if stays is None:
+        return
+    allowed = 1e-9 * max(abs(stays), abs(claim.value)) + claim.rounding()
+    if not claim.feasible:
+        yield "worse-than-staying", f"no feasible plan, and staying keeps every rule ({stays!r})"
+    elif claim.worse_by(claim.value, stays) > allowed:
+        yield "worse-than-staying", f"{claim.name} {claim.value!r}, staying has {stays!r}"

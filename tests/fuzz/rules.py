@@ -1,0 +1,102 @@
+"""The rules of a plan, one function for many placements and for one.
+
+Each limit is kept within a `slack` relative to the larger of what is available and the total of
+that resource, link or budget. `TIGHT` leaves room for rounding only, `LOOSE` is the format's
+tolerance. A placement between the two is at the edge: it speaks neither for nor against anybody.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tests.fuzz.dealing import Dealer, broken_by_slots
+from tests.fuzz.figures import Figures, measure
+from tests.fuzz.reading import Reading, Together
+
+TIGHT, LOOSE = 1e-13, 1e-9 * (1 + 1e-6)
+SLOT_RULES = frozenset(
+    {"slots", "slot_capacity", "max_tasks_per_slot", "one_topology_a_slot", "workers"}
+)
+#: rules whose names in a violation are part of the format; the newer ones are compared as one
+NAMED = SLOT_RULES | {
+    "placed", "allowed", "leaving", "capacity", "min_load", "links",
+    "max_migrations", "max_migration_cost", "max_load_distance",
+}  # fmt: skip
+BUDGETS = ("migrations", "migration_cost", "load_distance")
+
+_dealers: WeakKeyDictionary[Reading, dict[float, Dealer]] = WeakKeyDictionary()
+
+
+def dealer(reading: Reading, slack: float) -> Dealer:
+    """Return the dealer of an instance; what it has worked out is kept."""
+    known = _dealers.setdefault(reading, {})
+    return known.setdefault(slack, Dealer(reading, slack))
+
+
+def kept(reading: Reading, at: np.ndarray, figures: Figures, slack: float) -> dict[str, np.ndarray]:
+    """Return, a rule, (M,) whether each of (M, T) placements keeps it; slots are dealt freely."""
+    tasks = np.arange(at.shape[1])
+    nowhere = at < 0
+    good = {
+        "placed": ~nowhere.any(axis=1),
+        "allowed": (reading.allowed[tasks, at] | nowhere).all(axis=1),
+        "leaving": (reading.open[tasks, at] | ~reading.allowed[tasks, at] | nowhere).all(axis=1),
+        "capacity": _within(figures.loads, reading.room, reading.totals, slack).all(axis=(1, 2)),
+    }
+    least = np.where(reading.leaving[:, None], 0.0, reading.min_load)
+    lack = slack * np.maximum(least, reading.totals)
+    good["min_load"] = (figures.loads + lack >= least).all(axis=(1, 2))
+    links = zip(reading.links, figures.links, strict=True)
+    crossing = [_within(load, link.room, reading.link_total, slack) for link, load in links]
+    good["links"] = np.logical_and.reduce([np.ones(len(at), dtype=bool), *crossing])
+    for name, total in zip(BUDGETS, (0.0, reading.cost.sum(), reading.totals[0]), strict=True):
+        most = reading.limits.get(f"max_{name}")
+        if most is not None and name in figures.by_name:
+            good[f"max_{name}"] = _within(figures.by_name[name], most, total, slack)
+    good["max_tasks"] = (figures.counts <= reading.max_tasks).all(axis=1)
+    good["max_inflow"] = (figures.inflow <= reading.max_inflow).all(axis=1)
+    sets = [keeps_set(one, at) for one in reading.sets]
+    good["sets"] = np.logical_and.reduce([np.ones(len(at), dtype=bool), *sets])
+    if reading.slots_matter:
+        sofar = np.logical_and.reduce(list(good.values())) if len(at) > 1 else np.ones(1, bool)
+        good["slots"] = np.zeros(len(at), dtype=bool)  # dealt only where the rest is kept
+        if sofar.any():
+            good["slots"][sofar] = dealer(reading, slack).possible(at[sofar])
+    return good
+
+
+def _within(
+    load: np.ndarray, room: np.ndarray | float, total: np.ndarray | float, slack: float
+) -> np.ndarray:
+    finite = np.where(np.isfinite(room), room, 0.0)
+    within: np.ndarray = load <= room + slack * np.maximum(finite, total)
+    return within
+
+
+def keeps_set(one: Together, at: np.ndarray) -> np.ndarray:
+    """(M,) whether a set is apart, together or spread; a task that is nowhere counts nowhere."""
+    where = np.where(at[:, one.tasks] >= 0, one.place[at[:, one.tasks]], -1)
+    held = (where[:, :, None] == np.arange(one.place.max(initial=-1) + 1)).sum(axis=1)
+    used = (held > 0).sum(axis=1)
+    if one.rule == "apart":
+        return (held <= one.at_most).all(axis=1)
+    return used <= 1 if one.rule == "together" else used >= one.at_least
+
+
+def broken(reading: Reading, node: list[int], slot: list[int] | None, slack: float) -> set[str]:
+    """Return the names of the rules that one plan breaks; without slots, whether any dealing is."""
+    at = np.array([node], dtype=int)
+    found = kept(reading, at, measure(reading, at), slack)
+    names = {name for name, good in found.items() if not good[0]}
+    if slot is not None:
+        names = (names - {"slots"}) | broken_by_slots(reading, node, slot, slack)
+    return names
+
+
+@cache
+def in_common(name: str) -> str:
+    """Return a rule's name as two referees have it in common."""
+    return name if name in NAMED else "newer"

@@ -1,0 +1,119 @@
+"""Claims are held against the referee in the unit of the instance, be it bytes or terabytes."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from optim import Instance, solve
+from optim.errors import SolverError
+from optim.figures.catalogue import OBJECTIVES
+from optim.methods.claims import check_bound, check_claim
+from optim.methods.registry import Method, Outcome
+from optim.referee.evaluate import evaluate_indices
+from optim.referee.evaluation import Evaluation
+from optim.referee.result import Termination
+
+
+def apart(unit: float) -> Instance:
+    """Return two tasks of traffic 1 (in `unit`) that no node takes together."""
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "apart",
+            "resources": ["cpu"],
+            "nodes": [{"id": n, "capacity": {"cpu": 1.0}} for n in "ab"],
+            "tasks": [{"id": f"t{i}", "load": {"cpu": 0.6}} for i in range(2)],
+            "traffic": [["t0", "t1", unit]],
+        }
+    )
+
+
+def judged(unit: float) -> Evaluation:
+    return evaluate_indices(apart(unit), np.array([0, 1], dtype=np.int32))
+
+
+def claim(value: float, unit: float) -> None:
+    method = cast("Any", type("Named", (), {"name": "named"}))
+    outcome = Outcome(Termination.OPTIMAL)
+    outcome.claimed = value
+    check_claim(cast("Method", method), outcome, OBJECTIVES["imc_gain"], judged(unit))
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
+def test_what_a_tolerance_leaves_on_is_no_wrong_claim_in_any_unit(unit: float) -> None:
+    claim(1e-8 * unit, unit)
+    with pytest.raises(SolverError, match="claims imc_gain"):
+        claim(1e-5 * unit, unit)
+
+
+@pytest.mark.parametrize("solver", ["highs", "cbc", "scip", "cp-sat"])
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e12])
+def test_an_optimum_of_nothing_is_proven_in_any_unit(solver: str, unit: float) -> None:
+    result = solve(apart(unit), "imc-milp", solver=solver)
+    assert (result.termination, result.objective.value, result.bound) == ("optimal", 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("bound", "kept"), [(5.0, True), (0.0, True), (-5.0, False)])
+def test_a_beaten_bound_of_a_restricted_problem_is_dropped_with_a_note(
+    bound: float, kept: bool
+) -> None:
+    # it stood there with a gap of 0
+    method = cast("Method", cast("Any", type("Named", (), {"name": "named"})))
+    outcome = Outcome(Termination.GAP_REACHED, bound=bound, assumes=("that are small",))
+    check_bound(method, outcome, OBJECTIVES["imc_gain"], 0.0, judged(1.0))
+    assert outcome.bound == (bound if kept else None)
+    assert outcome.assumes == (("that are small",) if kept else ())
+    assert ("is dropped, since the plan has 0" in " ".join(outcome.notes)) is not kept
+
+
+def draining(room: float, *, home: bool = True) -> Instance:
+    """Return three tasks of 4, two of them on a leaving node; the other node has this room."""
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "draining",
+            "resources": ["cpu"],
+            "nodes": [
+                {"id": "n0", "capacity": {"cpu": room}, "slots": 1},
+                {"id": "n1", "capacity": {"cpu": 10.0}, "slots": 1, "leaving": True},
+            ],
+            "operators": [{"id": "o"}],
+            "tasks": [
+                {"id": f"t{i}", "operator": "o", "load": {"cpu": 4.0}}
+                | ({"node": f"n{min(i, 1)}", "slot": 0} if home else {})
+                for i in range(3)
+            ],
+            "traffic": [["t1", "t2", 1.0]],
+        }
+    )
+
+
+EMPTYING = ["eoa-milp", "imc-exact", "imc-milp", "imc-brute", "storm-milp"]
+
+
+@pytest.mark.parametrize("method", EMPTYING)
+def test_nothing_is_infeasible_while_tasks_may_stay_on_leaving_nodes(method: str) -> None:
+    result = solve(draining(5.0), method)
+    assert result.termination == "iteration_limit"
+    assert result.bound is None
+    assert any("leaving nodes" in note for note in result.notes)
+    assert result.feasible
+    assert result.plan is not None
+    assert dict(result.plan.assignment) == {"t0": "n0", "t1": "n1", "t2": "n1"}
+
+
+@pytest.mark.parametrize("method", EMPTYING)
+def test_a_bound_of_plans_that_empty_nodes_is_a_restricted_one(method: str) -> None:
+    result = solve(draining(20.0), method)
+    assert result.feasible
+    assert (result.termination, result.bound_of) == ("gap_reached", "restricted")
+    bare = solve(draining(20.0, home=False), method)
+    assert (bare.termination, bare.bound_of) == ("optimal", "problem")
+
+
+@pytest.mark.parametrize("method", EMPTYING)
+def test_what_has_no_place_anywhere_else_stays_proven(method: str) -> None:
+    assert solve(draining(5.0, home=False), method).termination == "infeasible"

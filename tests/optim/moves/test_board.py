@@ -1,0 +1,101 @@
+"""The board's arithmetic against the referee's, after every kind of step."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from optim.figures.measures import imc_gain_of, moved_tasks, node_loads
+from optim.format.instance import Instance
+from optim.moves.board import Board, board_of, connection, pair_rate, put, take
+from optim.moves.room import placing_floor, placing_room
+from tests.optim.moves.cases import placements, problems
+
+
+@numba.njit
+def put_or_take(board, task, node):  # type: ignore[no-untyped-def]
+    if board.node[task] >= 0:
+        take(board, task)
+    if node >= 0:
+        put(board, task, node)
+
+
+@numba.njit
+def traffic_of(board, task, node):  # type: ignore[no-untyped-def]
+    return connection(board, task, node)
+
+
+@numba.njit
+def rate_of(board, task, other):  # type: ignore[no-untyped-def]
+    return pair_rate(board, task, other)
+
+
+def check(instance: Instance, board: Board) -> None:
+    """Every derived figure of the board equals what the placement says."""
+    loads = node_loads(instance, board.node) - instance.nodes.background
+    np.testing.assert_allclose(board.room, placing_room(instance) - loads, atol=1e-9)
+    np.testing.assert_allclose(board.spare, loads - placing_floor(instance), atol=1e-9)
+    for node in range(instance.num_nodes):
+        chain, task = [], board.first[node]
+        while task >= 0:
+            chain.append(int(task))
+            task = board.after[task]
+        assert sorted(chain) == np.flatnonzero(board.node == node).tolist()
+        for group in range(len(board.tally)):
+            assert board.tally[group, node] == ((board.group == group) & (board.node == node)).sum()
+    limit = instance.limits.max_migrations
+    if limit is not None:
+        assert round(limit - board.budget[0]) == len(moved_tasks(instance, board.node))
+
+
+@given(st.data())
+def test_steps_keep_the_figures(data: st.DataObject) -> None:
+    instance = data.draw(problems(groups=data.draw(st.booleans())))
+    board = board_of(instance, data.draw(placements(instance)))
+    check(instance, board)
+    for _ in range(data.draw(st.integers(1, 6))):
+        task = data.draw(st.integers(0, instance.num_tasks - 1))
+        put_or_take(board, task, data.draw(st.integers(-1, instance.num_nodes - 1)))
+        check(instance, board)
+
+
+@given(st.data())
+def test_connection_is_what_a_task_adds(data: st.DataObject) -> None:
+    instance = data.draw(problems(groups=data.draw(st.booleans()), limits=False))
+    node = data.draw(placements(instance))
+    task = data.draw(st.integers(0, instance.num_tasks - 1))
+    node[task] = -1
+    board, without = board_of(instance, node), imc_gain_of(instance, node)
+    for target in range(instance.num_nodes):
+        there = node.copy()
+        there[task] = target
+        added = imc_gain_of(instance, there) - without
+        assert abs(traffic_of(board, task, target) - added) < 1e-9
+
+
+def test_full_streams_stay_blocks() -> None:
+    operators = [
+        {"id": name, "group": {"tasks": 40, "load": {"cpu": 40}}} for name in ("a", "b", "c")
+    ]
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "blocks",
+            "nodes": [{"id": "n", "capacity": {"cpu": 60}}, {"id": "m", "capacity": {"cpu": 60}}],
+            "operators": operators,
+            "streams": [
+                {"from": "a", "to": "b", "rate": 1600},
+                {"from": "b", "to": "c", "rate": 40, "pattern": "one_to_one"},
+            ],
+        }
+    )
+    board = board_of(instance, (np.arange(120) % 2).astype(np.int32))
+    assert len(board.block_rate) == 2  # a → b in both directions
+    assert len(board.rate) == 80  # b → c
+    assert rate_of(board, 0, 79) == 1.0  # a/0, b/39
+    assert rate_of(board, 40, 80) == 1.0  # b/0, c/0
+    assert rate_of(board, 40, 81) == 0.0
+    assert traffic_of(board, 0, 1) == 20.0
+    assert traffic_of(board, 40, 0) == 21.0

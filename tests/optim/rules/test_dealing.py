@@ -1,0 +1,349 @@
+"""Dealing tasks to slots: equal to trying every dealing, and what is found keeps the rules."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optim.format.instance import Instance
+from optim.format.tables import Ints
+from optim.rules import broken
+from optim.rules.dealing import Dealing, deal, slots_bind
+from optim.rules.placement import Placement
+from tests.optim.make import instance
+
+RULES = {"slots", "slot_capacity", "max_tasks_per_slot", "one_topology_a_slot", "workers"}
+
+
+def made(
+    nodes: list[dict[str, Any]],
+    tasks: list[tuple[str | None, float]],
+    workers: dict[str, int | None] | None = None,
+    **limits: Any,
+) -> Instance:
+    """Tasks are (topology or None, cpu)."""
+    topologies = [
+        {"id": name} | ({} if count is None else {"workers": count})
+        for name, count in (workers or {}).items()
+    ]
+    operators = [{"id": f"of-{name}", "topology": name} for name in workers or {}]
+    rows = [
+        {"id": f"t{i}", "load": {"cpu": cpu}}
+        | ({} if topology is None else {"operator": f"of-{topology}"})
+        for i, (topology, cpu) in enumerate(tasks)
+    ]
+    return instance(
+        nodes=nodes,
+        topologies=topologies,
+        operators=operators,
+        tasks=rows,
+        streams=[],
+        resources=["cpu"],
+        limits=limits,
+    )
+
+
+def at(*nodes: int) -> Ints:
+    return np.array(nodes, dtype=np.int32)
+
+
+def kept(case: Instance, node: Ints, dealing: Dealing) -> bool:
+    """Whether the rules of decided slots accept what was found."""
+    assert dealing.slot is not None and dealing.proven and not dealing.shortage
+    assert ((dealing.slot >= 0) == (node >= 0)).all()
+    found = broken(Placement(case, node, dealing.slot))
+    return not [v for v in found if v.rule in RULES]
+
+
+def short(dealing: Dealing) -> list[tuple[str, str, float, float]]:
+    assert dealing.slot is None
+    return [(v.rule, v.where, v.needed, v.available) for v in dealing.shortage]
+
+
+# -- by hand -------------------------------------------------------------------------------------
+
+
+def test_two_tasks_fit_two_slots_and_four_do_not() -> None:
+    nodes = [{"id": n, "slots": 2, "slot_capacity": {"cpu": 50}} for n in ("n1", "n2")]
+    case = made(nodes, [(None, 50)] * 4)
+    assert kept(case, at(0, 0, 1, 1), deal(case, at(0, 0, 1, 1)))
+    none = deal(case, at(0, 0, 0, 0))
+    assert none.proven
+    assert short(none) == [("slot_capacity", "n1.cpu", 200, 100)]
+
+
+def test_three_workers_need_three_slots() -> None:
+    nodes = [{"id": n, "slots": 1} for n in ("s1", "s2")]
+    tasks = [("wordcount", load) for load in (20.0, 35, 25, 80, 20, 1, 0)]
+    case, node = made(nodes, tasks, {"wordcount": 3}), at(0, 0, 1, 0, 1, 1, 0)
+    none = deal(case, node)
+    assert none.proven
+    assert short(none) == [("workers", "wordcount", 3, 2)]
+    case = made(nodes, tasks, {"wordcount": 2})
+    assert kept(case, node, deal(case, node))
+
+
+def test_one_slot_a_node_holds_what_has_no_number_of_workers() -> None:
+    case = made([{"id": "n1", "slots": 1}, {"id": "n2", "slots": 1}], [(None, 50)] * 4)
+    assert kept(case, at(0, 0, 0, 0), deal(case, at(0, 0, 0, 0)))
+
+
+def test_a_node_without_slots_has_as_many_as_it_likes() -> None:
+    case = made([{"id": "n1"}], [("a", 1)] * 5, {"a": 5}, max_tasks_per_slot=1)
+    assert kept(case, at(0, 0, 0, 0, 0), deal(case, at(0, 0, 0, 0, 0)))
+
+
+def test_unplaced_tasks_are_left_out_but_their_workers_are_wanted() -> None:
+    case = made([{"id": "n1", "slots": 4}], [("a", 1)] * 3, {"a": 3})
+    assert short(deal(case, at(0, -1, 0))) == [("workers", "a", 3, 2)]
+    assert short(deal(case, at(-1, -1, -1))) == [("workers", "a", 3, 0)]
+
+
+def test_topologies_that_want_one_slot_together() -> None:
+    nodes = [{"id": "n1", "slots": 2}, {"id": "n2", "slots": 1}]
+    tasks: list[tuple[str | None, float]] = [("a", 1), ("a", 1), ("b", 1), ("b", 1)]
+    case = made(nodes, tasks, {"a": 2, "b": 2})
+    assert short(deal(case, at(0, 0, 0, 1))) == [("workers", "a", 2, 1)]
+    assert short(deal(case, at(0, 0, 0, 0))) == [("workers", "a, b", 4, 2)]
+
+
+MOST = {"max_tasks_per_slot": 2}
+SLOT = {"id": "n1", "slots": 2, "slot_capacity": {"cpu": 10}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "tasks", "workers", "limits", "expected"),
+    [
+        ([{"id": "n1", "slots": 0}], [(None, 1)], {}, {}, ("slots", "n1", 1, 0)),
+        ([SLOT], [(None, 11)], {}, {}, ("slot_capacity", "t0 on n1.cpu", 11, 10)),
+        ([SLOT], [(None, 6)] * 3, {}, {}, ("slots", "n1", 3, 2)),
+        ([SLOT], [(None, 7)] * 3, {}, {}, ("slot_capacity", "n1.cpu", 21, 20)),
+        (
+            [SLOT],
+            [(None, 1)] * 5,
+            {},
+            {"max_tasks_per_slot": 2},
+            ("max_tasks_per_slot", "n1", 5, 4),
+        ),
+        (
+            [SLOT],
+            [("a", 1), ("b", 1), ("c", 1)],
+            {"a": None, "b": None, "c": None},
+            {},
+            ("one_topology_a_slot", "n1", 3, 2),
+        ),
+        ([SLOT], [("a", 6)] * 2, {"a": 1}, {}, ("workers", "a", 2, 1)),
+        ([SLOT], [("a", 6), ("a", 1), (None, 6), (None, 5)], {"a": 1}, {}, ("slots", "n1", 3, 2)),
+    ],
+)
+def test_what_is_short_comes_with_its_figures(
+    nodes: list[dict[str, Any]],
+    tasks: list[tuple[str | None, float]],
+    workers: dict[str, int | None],
+    limits: dict[str, int],
+    expected: tuple[str, str, float, float],
+) -> None:
+    none = deal(made(nodes, tasks, workers, **limits), at(*[0] * len(tasks)))
+    assert none.proven
+    assert short(none) == [expected]
+
+
+def test_a_task_without_topology_uses_what_a_worker_leaves() -> None:
+    nodes = [{"id": "n1", "slots": 2, "slot_capacity": {"cpu": 5}}]
+    tasks: list[tuple[str | None, float]] = [("a", 2), ("a", 2), (None, 3), (None, 3)]
+    node = at(0, 0, 0, 0)
+    case = made(nodes, tasks, {"a": 2})
+    assert kept(case, node, deal(case, node))
+    assert short(deal(made(nodes, tasks, {"a": 1}), node)) == [("slots", "n1", 3, 2)]
+
+
+# first-fit decreasing takes three slots of 12 for these, two do
+HARD = [6.0, 5, 4, 3, 3, 3]
+
+
+def test_a_search_finds_what_first_fit_does_not_and_says_so_without_work() -> None:
+    case = made([{**SLOT, "slot_capacity": {"cpu": 12}}], [(None, load) for load in HARD])
+    node = at(*[0] * len(HARD))
+    assert kept(case, node, deal(case, node))
+    untold = deal(case, node, work=0)
+    assert (untold.slot, untold.proven) == (None, False)
+    [violation] = untold.shortage
+    assert violation.rule == "slots"
+    assert violation.where.startswith("n1 (not known within the work limit")
+    assert violation.needed > violation.available == 2
+
+
+def test_slots_bind_only_where_something_is_said_about_them() -> None:
+    assert not slots_bind(made([{"id": "n1"}], [("a", 1)], {"a": None}))
+    assert slots_bind(made([{"id": "n1", "slots": 0}], []))
+    assert slots_bind(made([{"id": "n1", "slot_capacity": {"cpu": 1}}], []))
+    assert slots_bind(made([{"id": "n1"}], [], {"a": 1}))
+    assert slots_bind(made([{"id": "n1"}], [], max_tasks_per_slot=1))
+
+
+def test_the_slack_is_the_callers() -> None:
+    case = made([{"id": "n1", "slots": 1, "slot_capacity": {"cpu": 10}}], [(None, 5.1)] * 2)
+    assert deal(case, at(0, 0)).slot is None
+    found = deal(case, at(0, 0), slack=lambda _: np.array([0.3]))
+    assert found.slot is not None and found.slot.tolist() == [0, 0]
+
+
+def test_loads_that_just_fit_in_decimals() -> None:
+    case = made([{"id": "n1", "slots": 1, "slot_capacity": {"cpu": 0.3}}], [(None, 0.1)] * 3)
+    assert kept(case, at(0, 0, 0), deal(case, at(0, 0, 0)))
+
+
+def test_many_nodes_and_tasks_of_several_topologies_with_workers() -> None:
+    rng, count, jobs = np.random.default_rng(0), 2_000, 40
+    nodes = [{"id": f"n{n}", "slots": 30, "slot_capacity": {"cpu": 4}} for n in range(count)]
+    case = instance(
+        nodes=nodes,
+        topologies=[{"id": f"j{j}", "workers": 1_400} for j in range(jobs - 1)] + [{"id": "free"}],
+        operators=[
+            {"id": f"o{j}", "group": {"tasks": 2_500, "load": {"cpu": 2_500}}, "topology": topology}
+            for j, topology in enumerate([*(f"j{j}" for j in range(jobs - 1)), "free"])
+        ],
+        streams=[],
+    )
+    node = (case.tasks.operator * 50 + rng.integers(0, 50, case.num_tasks)).astype(np.int32)
+    dealing = deal(case, node)
+    assert kept(case, node, dealing)
+    assert dealing.slot is not None
+    again = deal(case, node).slot
+    assert again is not None and (again == dealing.slot).all()
+    all_at_once = deal(case, np.zeros(case.num_tasks, dtype=np.int32))
+    assert all_at_once.proven and all_at_once.slot is None
+
+
+# -- against every dealing -----------------------------------------------------------------------
+
+
+def drawn(rng: random.Random) -> tuple[Instance, Ints, dict[str, Any]]:
+    """Draw a tiny instance in whole numbers, written in the file divided by ten."""
+    kinds = rng.randint(1, 2)
+    resources = ["cpu", "memory"][:kinds]
+    tasks = rng.randint(0, 7)
+    loads = [[rng.choice([0, 1, 2, 3, 3, 4, 5, 6, 7]) for _ in resources] for _ in range(tasks)]
+    if rng.random() < 0.3 and tasks:
+        loads = [loads[0]] * tasks
+    jobs = rng.randint(0, 3)
+    workers = [rng.choice([None, 1, 2, 3, 4]) for _ in range(jobs)]
+    topology = [rng.choice([-1, *range(jobs), *range(jobs)]) for _ in range(tasks)]
+    if rng.random() < 0.4:
+        topology = [0 if jobs else -1] * tasks
+    count = rng.randint(1, 3)
+    node = [rng.randrange(count) if rng.random() < 0.98 else -1 for _ in range(tasks)]
+    slots = [rng.choice([None, 0, 1, 2, 2, 3, 3, 4]) for _ in range(count)]
+    capacity = [[rng.choice([None, 4, 6, 7, 8, 9, 10, 12]) for _ in resources] for _ in slots]
+    most = rng.choice([None, None, 1, 2, 3])
+    nodes = [
+        {"id": f"n{n}"}
+        | ({} if slots[n] is None else {"slots": slots[n]})
+        | {
+            "slot_capacity": {
+                name: value / 10
+                for name, value in zip(resources, capacity[n], strict=True)
+                if value is not None
+            }
+        }
+        for n in range(count)
+    ]
+    case = instance(
+        resources=resources,
+        nodes=nodes,
+        topologies=[
+            {"id": f"j{i}"} | ({} if w is None else {"workers": w}) for i, w in enumerate(workers)
+        ],
+        operators=[{"id": f"o{i}", "topology": f"j{i}"} for i in range(jobs)],
+        tasks=[
+            {"id": f"t{t}", "load": {n: x / 10 for n, x in zip(resources, loads[t], strict=True)}}
+            | ({} if topology[t] < 0 else {"operator": f"o{topology[t]}"})
+            for t in range(tasks)
+        ],
+        streams=[],
+        limits={} if most is None else {"max_tasks_per_slot": most},
+    )
+    facts = {"loads": loads, "topology": topology, "workers": workers, "slots": slots}
+    return case, at(*node), facts | {"capacity": capacity, "most": most}
+
+
+def partings(tasks: list[int]) -> Iterator[list[list[int]]]:
+    if not tasks:
+        yield []
+        return
+    for rest in partings(tasks[1:]):
+        yield [[tasks[0]], *rest]
+        for i in range(len(rest)):
+            yield [*rest[:i], [tasks[0], *rest[i]], *rest[i + 1 :]]
+
+
+def can_be_dealt(node: Ints, facts: dict[str, Any]) -> bool:
+    """Try every dealing: rules as the format's page has them, in whole numbers."""
+
+    def fits(slot: list[int], n: int) -> bool:
+        for r, most in enumerate(facts["capacity"][n]):
+            if most is not None and sum(facts["loads"][t][r] for t in slot) > most:
+                return False
+        if facts["most"] is not None and len(slot) > facts["most"]:
+            return False
+        return len({facts["topology"][t] for t in slot} - {-1}) <= 1
+
+    filled = []
+    for n, slots in enumerate(facts["slots"]):
+        found = set()
+        for parting in partings(np.flatnonzero(node == n).tolist()):
+            if (slots is None or len(parting) <= slots) and all(fits(s, n) for s in parting):
+                of = [{facts["topology"][t] for t in slot} for slot in parting]
+                found.add(tuple(sum(i in own for own in of) for i in range(len(facts["workers"]))))
+        filled.append(found)
+    for chosen in product(*filled):
+        total = [sum(one) for one in zip(*chosen, strict=True)]
+        if all(
+            workers is None or executors == 0 or used == min(workers, executors)
+            for workers, executors, used in zip(
+                facts["workers"],
+                [facts["topology"].count(i) for i in range(len(total))],
+                total,
+                strict=True,
+            )
+        ):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_equal_to_trying_every_dealing(seed: int) -> None:
+    rng = random.Random(seed)
+    told = {True: 0, False: 0}
+    for _ in range(300):
+        case, node, facts = drawn(rng)
+        dealing = deal(case, node)
+        possible = can_be_dealt(node, facts)
+        assert dealing.proven, facts
+        assert (dealing.slot is not None) == possible, (node, facts)
+        if possible:
+            assert kept(case, node, dealing), (node, facts)
+        else:
+            assert {v.rule for v in dealing.shortage} <= RULES
+            assert all(v.amount > 0 and v.needed > v.available for v in dealing.shortage), facts
+        told[possible] += 1
+    assert min(told.values()) > 50
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_little_work_is_never_wrong(seed: int) -> None:
+    rng = random.Random(1000 + seed)
+    for _ in range(300):
+        case, node, facts = drawn(rng)
+        dealing = deal(case, node, work=rng.choice([0, 5, 20, 60]))
+        if dealing.proven:
+            assert (dealing.slot is not None) == can_be_dealt(node, facts)
+        if dealing.slot is not None:
+            assert kept(case, node, dealing)
+        else:
+            assert dealing.shortage

@@ -1,0 +1,200 @@
+"""Ctrl-C and SIGTERM: the best vector is kept, no folder and no process stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optim.solvers import SOLVERS, process, solve_linear
+from optim.solvers.inprocess import solve_small_milp
+from optim.solvers.interruptible import Overdue, interruptible
+from optim.solvers.process import scratch_folder
+from optim.solvers.signals import Held, sigterm_as_interrupt
+from tests.optim.solvers.models import hard, knapsacks
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+BOTH = (signal.SIGINT, signal.SIGTERM)
+
+RUNNING = """
+import sys
+sys.path.insert(0, {root!r})
+from optim.solvers import process, solve_linear
+from tests.optim.solvers.models import hard
+process.INTERRUPT_GRACE = 60.0  # CBC and SCIP lose it where a slow machine lets them be killed
+def show(progress):
+    if progress.incumbent is not None:
+        print("incumbent", flush=True)
+s = solve_linear(hard(), {solver!r}, time_limit=120, progress=show)
+print("END", s.termination, s.objective, s.bound, flush=True)
+"""
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_sigterm_returns_the_incumbent_and_leaves_nothing(solver: str, tmp_path: Path) -> None:
+    psutil = pytest.importorskip("psutil")
+    script = textwrap.dedent(RUNNING).format(root=str(REPOSITORY), solver=solver)
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "incumbent\n"
+        below = psutil.Process(child.pid).children(recursive=True)
+        child.terminate()
+        rest = child.stdout.read()
+        assert child.wait(60) == 0
+    finally:
+        child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+    end = rest.strip().splitlines()[-1].split()
+    assert end[:2] == ["END", "interrupted"]
+    assert 100.0 < float(end[2]) < float(end[3])
+    assert list(tmp_path.iterdir()) == []
+    _, alive = psutil.wait_procs(below, timeout=20)
+    assert not alive
+
+
+def _as_first_act(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Let every solver be a Python program instead."""
+    command = [sys.executable, "-I", "-S", "-c", program]
+    for module in ("highs", "scip", "cp_sat"):
+        monkeypatch.setattr(f"optim.solvers.{module}.python_child", lambda *_: command)
+    monkeypatch.setattr("optim.solvers.cbc.guarded_command", lambda *_: command)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_child_that_is_stopped_before_it_said_anything_is_no_crash(
+    solver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "KILL_AFTER", 60.0)
+    # dies of the interrupt, or of the byte on its stdin
+    _as_first_act(monkeypatch, "import os; os.read(0, 1); os._exit(3)")
+    solution = solve_linear(knapsacks(12, 3), solver, time_limit=0.2, warm_start=np.zeros(12))
+    assert solution.termination == "time_limit"
+    assert solution.objective == 100.0
+    assert solution.bound is None
+    assert not solution.killed
+
+
+@pytest.mark.parametrize("number", BOTH)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_deaf_child_is_killed_after_an_interrupt(
+    solver: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)"
+    _as_first_act(monkeypatch, deaf)
+    monkeypatch.setattr(process, "INTERRUPT_GRACE", 0.1)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), number))
+    timer.start()
+    solution = solve_linear(knapsacks(12, 3), solver, time_limit=60.0, warm_start=np.zeros(12))
+    timer.join()
+    assert solution.termination == "interrupted"
+    assert solution.killed
+    assert solution.objective == 100.0
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_signal_while_the_folder_is_made_leaves_none(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tempfile.mkdtemp
+
+    def made(**keywords: Any) -> str:
+        folder = real(dir=tmp_path, **keywords)
+        signal.raise_signal(number)
+        return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", made)
+    with sigterm_as_interrupt(), pytest.raises(KeyboardInterrupt), scratch_folder():
+        pytest.fail("the signal was lost")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_signal_while_the_child_is_started_ends_it(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *arguments: Any, **keywords: Any) -> None:
+            super().__init__(*arguments, **keywords)
+            started.append(self)
+            signal.raise_signal(number)
+
+    monkeypatch.setattr("optim.solvers.process.subprocess.Popen", Interrupted)
+    solution = solve_linear(hard(), "highs", time_limit=60.0, warm_start=np.zeros(300))
+    assert solution.termination == "interrupted"
+    assert solution.objective is not None
+    assert started[0].returncode is not None
+
+
+def test_handlers_are_put_back_and_run_after_what_was_held() -> None:
+    got: list[int] = []
+    before = {number: signal.getsignal(number) for number in BOTH}
+    try:
+        signal.signal(signal.SIGTERM, lambda number, _: got.append(number))
+        own = signal.getsignal(signal.SIGTERM)
+        with sigterm_as_interrupt(), Held() as held:  # a program's own handler stays its own
+            signal.raise_signal(signal.SIGTERM)
+            assert got == []
+            held.deliver()
+            assert got == [signal.SIGTERM]
+            signal.raise_signal(signal.SIGTERM)
+        assert got == [signal.SIGTERM] * 2
+        assert signal.getsignal(signal.SIGTERM) is own
+        assert signal.getsignal(signal.SIGINT) is before[signal.SIGINT]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_interrupt_ends_highs_in_this_process() -> None:
+    model = hard()
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    began = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        solve_small_milp(model, time_limit=20.0)
+    assert time.perf_counter() - began < 10.0  # HiGHS itself would go on for 20
+    assert solve_small_milp(knapsacks(6, 2)).termination == "optimal"
+
+
+def test_calls_that_overrun_are_given_up() -> None:
+    with pytest.raises(Overdue):
+        interruptible(lambda: time.sleep(5.0), 0.05)
+    assert interruptible(lambda: threading.current_thread().name) == "solver calls"
+    with pytest.raises(ZeroDivisionError):
+        interruptible(lambda: 1 / 0)
+
+
+def test_other_threads_call_directly_and_forks_start_afresh() -> None:
+    names: list[str] = []
+    thread = threading.Thread(
+        target=lambda: names.append(interruptible(lambda: threading.current_thread().name)),
+        name="another",
+    )
+    thread.start()
+    thread.join()
+    assert names == ["another"]
+    interruptible(lambda: None)  # the thread that waits now does not exist in the fork
+    pid = os.fork()
+    if pid == 0:
+        os._exit(interruptible(lambda: 7, 20.0))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7

@@ -1,0 +1,119 @@
+"""Plug-ins of every kind: listed without loading, ours kept, others' checked, names explained."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.generators import KINDS
+from experiments.interchange.declaring import EXPORTERS, IMPORTERS
+from experiments.replay.policies import POLICIES
+from optim import plugins
+from optim.errors import InvalidInput
+from optim.methods.registry import METHODS
+from optim.plugins import Plugins
+from tests.conftest import Plug
+
+TABLES: list[Plugins[Any]] = [METHODS, KINDS, IMPORTERS, EXPORTERS, POLICIES]
+table_of_each_kind = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.group)
+
+
+@table_of_each_kind
+def test_all_of_ours_load_under_their_names(table: Plugins[Any], repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    names = table.names()
+    assert set(names) >= set(project["entry-points"][table.group])
+    assert list(names) == sorted(names)
+    assert [thing.name for thing in table.all()] == list(names)
+
+
+@table_of_each_kind
+def test_one_of_another_package_is_found(table: Plugins[Any], plug: Plug) -> None:
+    ours = table.names()[0]
+    plug(table.group, {"theirs": replace(table.get(ours), name="theirs")}, keep=(ours,))
+    assert table.names() == tuple(sorted((ours, "theirs")))
+    assert table.get("theirs").name == "theirs"
+    assert (table.is_ours(ours), table.is_ours("theirs"), table.is_ours("no")) == (1, 0, 0)
+
+
+@table_of_each_kind
+def test_it_does_not_take_a_name_of_ours(table: Plugins[Any], plug: Plug) -> None:
+    ours = table.get(table.names()[0])
+    plug(table.group, {ours.name: replace(ours, summary="made up")}, keep=(ours.name,))
+    assert table.get(ours.name).summary == ours.summary != "made up"
+    assert table.is_ours(ours.name)
+
+
+@table_of_each_kind
+@pytest.mark.parametrize(
+    ("change", "value", "words"),
+    [
+        (None, "no_such_module:thing", "cannot be loaded: No module named"),
+        (None, "other_module:nothing", "cannot be loaded: .* has no attribute"),
+        (3, "", "is no [A-Z]"),
+        ("another", "", "calls itself another"),
+    ],
+)
+def test_what_cannot_be_taken_is_told_and_left_out(
+    table: Plugins[Any], plug: Plug, change: Any, value: str, words: str
+) -> None:
+    ours = table.get(table.names()[0])
+    thing = replace(ours, name=change) if isinstance(change, str) else change
+    plug(table.group, {"theirs": thing}, keep=(ours.name,), value=value)
+    told = rf"{table.where}: 'theirs' {words}.*of the package other: mend or remove"
+    with pytest.raises(InvalidInput, match=told):
+        table.get("theirs")
+    with pytest.warns(UserWarning, match=told):
+        assert [thing.name for thing in table.all()] == [ours.name]
+
+
+def test_a_module_that_fails_when_imported_is_told(
+    plug: Plug, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_module.py").write_text("raise RuntimeError('no licence')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    plug(METHODS.group, {"theirs": None}, keep=(), value="broken_module:METHOD")
+    with pytest.raises(InvalidInput, match="'theirs' cannot be loaded: no licence"):
+        METHODS.get("theirs")
+
+
+@table_of_each_kind
+def test_a_wrong_name_is_told_with_the_nearest(table: Plugins[Any]) -> None:
+    name = table.names()[-1]
+    with pytest.raises(InvalidInput, match=rf"is no {table.noun} \(did you mean"):
+        table.get(name[:-1] + "~")
+    with pytest.raises(InvalidInput, match=rf"is no {table.noun} \((see `streamplace|one of )"):
+        table.get("§§§")
+
+
+def test_one_that_is_not_installed_yet_is_told_how_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugins, "HOME", tmp_path)
+    text = '[project]\nname = "streamplace"\n[project.entry-points."streamplace.methods"]\n'
+    (tmp_path / "pyproject.toml").write_text(text + 'anna = "heuristics.anna:METHOD"\n')
+    with pytest.raises(InvalidInput, match=rf"installation not yet: pip install -e {tmp_path}"):
+        METHODS.get("anna")
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "other"\n')
+    with pytest.raises(InvalidInput, match=r"is no method \(see"):
+        METHODS.get("anna")
+
+
+def test_listing_loads_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from experiments.generators import KINDS\n"
+        "from experiments.interchange.declaring import EXPORTERS, IMPORTERS\n"
+        "from optim.methods.registry import METHODS\n"
+        "names = [t.names() for t in (METHODS, KINDS, IMPORTERS, EXPORTERS)]\n"
+        "assert all(names)\n"
+        "print([m for m in ('numpy', 'pydantic', 'scipy', 'numba') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr

@@ -1,0 +1,65 @@
+"""The kernel decorator: cached on disk, renewed when a helper changes, and compiling is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HELPERS = """
+from optim.util.compiled import helper
+
+@helper
+def step(x):
+    return x + {}
+"""
+KERNELS = """
+from helpers_of_test import step
+from optim.util.compiled import kernel
+
+@kernel
+def run(x):
+    return step(x) * 10
+"""
+CALL = """
+from optim.util.compilation import listening
+from kernels_of_test import run
+heard = []
+with listening(lambda: heard.append(1)):
+    value = run(1)
+print(value, sum(run.stats.cache_hits.values()), bool(heard))
+"""
+
+
+def call(folder: Path, repository: Path) -> list[str]:
+    path = os.pathsep.join([str(folder), str(repository)])
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_cache_is_used_and_renewed_with_the_helpers(tmp_path: Path, repository: Path) -> None:
+    helpers, kernels = tmp_path / "helpers_of_test.py", tmp_path / "kernels_of_test.py"
+    helpers.write_text(HELPERS.format(1))
+    kernels.write_text(KERNELS)
+    assert call(tmp_path, repository) == ["20", "0", "True"]
+    assert call(tmp_path, repository) == ["20", "1", "False"]
+    helpers.write_text(HELPERS.format(2))
+    assert call(tmp_path, repository) == ["30", "0", "True"]
+
+
+def test_cache_is_renewed_with_helpers_of_other_folders(tmp_path: Path, repository: Path) -> None:
+    kernels, package = tmp_path / "kernels_of_test.py", tmp_path / "elsewhere"
+    package.mkdir()
+    helpers = package / "helpers.py"
+    kernels.write_text(KERNELS.replace("helpers_of_test", "elsewhere.between"))
+    (package / "__init__.py").write_text("")
+    (package / "between.py").write_text("from elsewhere.helpers import step\n")
+    helpers.write_text(HELPERS.format(1))
+    assert call(tmp_path, repository) == ["20", "0", "True"]
+    assert call(tmp_path, repository) == ["20", "1", "False"]
+    helpers.write_text(HELPERS.format(2))
+    assert call(tmp_path, repository) == ["30", "0", "True"]

@@ -1,0 +1,108 @@
+"""What is promised of modules: no circles, no family in the core, no families of prefixes."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from optim.rules import RULE_NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+PACKAGES = ("optim", "formulations", "heuristics", "experiments")
+FAMILIES = ("albic", "balance", "eoa", "imc", "joint", "rebalancing", "storm")
+LINES = 450
+
+
+@pytest.fixture(scope="module")
+def sources(repository: Path) -> dict[str, Path]:
+    """Module to file."""
+    found = {}
+    for package in PACKAGES:
+        for file in (repository / package).rglob("*.py"):
+            parts = file.relative_to(repository).with_suffix("").parts
+            found[".".join(parts).removesuffix(".__init__")] = file
+    return found
+
+
+@pytest.fixture(scope="module")
+def imports(sources: dict[str, Path]) -> dict[str, set[str]]:
+    """Module to the modules it imports when it runs, in functions too."""
+    found = {}
+    for module, file in sources.items():
+        names: set[str] = set()
+        for node in runtime_nodes(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module in sources:
+                full = (f"{node.module}.{alias.name}" for alias in node.names)
+                names |= {name if name in sources else node.module for name in full}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names} & sources.keys()
+        found[module] = names - {module}
+    return found
+
+
+def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        guard = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if not guard:
+            yield node
+            yield from runtime_nodes(node)
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    names = sorted(graph.keys() | {name for ends in graph.values() for name in ends})
+    index = {name: i for i, name in enumerate(names)}
+    rows = [index[a] for a, ends in graph.items() for _ in ends]
+    columns = [index[b] for ends in graph.values() for b in ends]
+    matrix = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(names), len(names)))
+    _, label = connected_components(matrix, directed=True, connection="strong")
+    groups = defaultdict(list)
+    for name, group in zip(names, label.tolist(), strict=True):
+        groups[group].append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def test_no_module_imports_itself_through_others(imports: dict[str, set[str]]) -> None:
+    assert circles(imports) == []
+
+
+@pytest.mark.parametrize("package", ["optim", "formulations", "heuristics"])
+def test_no_folder_imports_its_sibling_and_is_imported_by_it(
+    imports: dict[str, set[str]], package: str
+) -> None:
+    graph: dict[str, set[str]] = defaultdict(set)
+    for module, ends in imports.items():
+        for end in ends:
+            a, b = (".".join(name.split(".")[:2]) for name in (module, end))
+            if a != b and a.startswith(f"{package}.") and b.startswith(f"{package}."):
+                graph[a].add(b)
+    assert circles(graph) == []
+
+
+def test_the_core_is_named_after_no_family(sources: dict[str, Path]) -> None:
+    core = [module for module in sources if module.startswith("optim.")]
+    words = {module: set(module.replace(".", "_").split("_")) for module in core}
+    assert [module for module, parts in words.items() if parts & set(FAMILIES)] == []
+
+
+def test_no_folder_holds_a_family_of_prefixes(sources: dict[str, Path]) -> None:
+    # rules are named after their limits, figures of papers and benchmarks after what they show
+    prefixes: Counter[tuple[str, str]] = Counter()
+    for module in sources:
+        folder, _, name = module.rpartition(".")
+        if "_" in name and name not in RULE_NAMES and not module.startswith("experiments."):
+            prefixes[folder, name.partition("_")[0]] += 1
+    assert [key for key, count in prefixes.items() if count > 3] == []
+
+
+def test_files_stay_short(sources: dict[str, Path]) -> None:
+    long = {m: n for m, f in sources.items() if (n := len(f.read_text().splitlines())) > LINES}
+    assert long == {}

@@ -1,0 +1,108 @@
+"""Whatever happens to a method, it ends in the best checked plan that it had in hand.
+
+A failure is injected where a method calls out: to the clock, to whoever is told of plans, and to
+the solvers, in this process or another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optim import Instance, all_methods, solve
+from optim.methods.registry import Request
+from optim.methods.suitable import is_suitable
+from optim.referee.evaluate import evaluate_indices
+from optim.solvers import inprocess
+from optim.solvers import solve as linear
+from tests.test_units import budgeted, document, linked, slotted
+
+METHODS = [m for m in all_methods() if m.kind != "heuristic" and m.decides == "nodes"]
+SECONDS = 5.0
+AT_ONCE = {"storm-milp"}
+"""Methods that prove the first plan they find, on instances as small as these."""
+CASES = (slotted, linked, budgeted, document)
+
+
+@dataclass
+class Fault:
+    """Counts the calls of all points and fails at one of them; notes the plans handed over."""
+
+    at: int | None = None
+    error: type[BaseException] = RuntimeError
+    calls: int = 0
+    plans: list[Any] = field(default_factory=list)
+    first: int | None = None
+
+    def hit(self) -> None:
+        self.calls += 1
+        if self.calls == self.at:
+            raise self.error("injected")
+
+    def arm(self, patch: pytest.MonkeyPatch) -> None:
+        for owner, name in (
+            (Request, "remaining"),
+            (Request, "elapsed"),
+            (linear, "_ask"),
+            (inprocess, "_ask"),
+        ):
+            patch.setattr(owner, name, self.failing(getattr(owner, name)))
+        offer = Request.offer
+
+        def offered(request: Request, node: Any, slot: Any = None) -> None:
+            offer(request, node, slot)
+            if np.min(node, initial=0) >= 0:
+                self.plans.append((np.array(node, np.int32), slot))
+                self.first = self.first or self.calls
+            self.hit()
+
+        patch.setattr(Request, "offer", offered)
+
+    def failing(self, plain: Any) -> Any:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            self.hit()
+            return plain(*args, **kwargs)
+
+        return called
+
+
+def instance_for(method: Any) -> Instance:
+    made = (Instance.from_dict(case()) for case in CASES)
+    return next(instance for instance in made if is_suitable(method, instance))
+
+
+@pytest.mark.parametrize("error", [RuntimeError, MemoryError, KeyboardInterrupt])
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_a_failure_ends_in_the_best_plan(
+    method: Any, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = instance_for(method)
+    whole = Fault()
+    with monkeypatch.context() as patch:
+        whole.arm(patch)
+        solve(instance, method.name, time_limit=SECONDS)
+    if method.name in AT_ONCE and whole.first is None:
+        pytest.skip("it ends with the first plan that it finds")
+    assert whole.first is not None, "a method hands over each better plan that it finds"
+    for at in sorted({whole.first + 1, (whole.first + whole.calls + 1) // 2, whole.calls}):
+        fault = Fault(at, error)
+        with monkeypatch.context() as patch:
+            fault.arm(patch)
+            try:
+                result = solve(instance, method.name, time_limit=SECONDS)
+            except BaseException as raised:
+                if not fault.plans:
+                    continue
+                pytest.fail(f"{method.name} lost its plans at call {at}: {raised!r}")
+        judged = [evaluate_indices(instance, node, slot) for node, slot in fault.plans]
+        values = [e.objective(method.objective) for e in judged if e.feasible]
+        if not values:
+            continue
+        assert result.feasible, f"call {at}: {result.notes}"
+        best = min(values) if method.sense == "min" else max(values)
+        told = result.evaluation.objective(method.objective)
+        worse = told - best if method.sense == "min" else best - told
+        assert worse <= 1e-6 * max(1.0, abs(best)), f"call {at}: {result.notes}"

@@ -1,0 +1,119 @@
+"""The unit in the file decides neither the plan, nor why a run ends, nor what is proved."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from optim import Instance, Result, all_methods, solve
+from optim.methods.suitable import is_suitable
+
+METHODS = [method for method in all_methods() if method.decides == "nodes"]
+POWERS = ((-9, 12, -3), (-3, 4, 12), (4, -9, -9), (12, -3, 4))
+"""Of the units of loads, rates and costs."""
+
+
+def document(load: float = 1.0, rate: float = 1.0, cost: float = 1.0) -> dict[str, Any]:
+    """Six tasks of three operators on three nodes; every figure in a unit of its own."""
+    nodes = [
+        {"id": f"n{i}", "capacity": {"cpu": 24.7 * load}, "background": {"cpu": i * 1.1 * load}}
+        for i in range(3)
+    ]
+    home = {"a/0": 0, "a/1": 0, "b/0": 0, "b/1": 1, "c/0": 1, "c/1": 2}
+    return {
+        "format": "streamplace.instance/1",
+        "name": "units",
+        "nodes": nodes,
+        "operators": [
+            {"id": name, "group": {"tasks": 2, "load": {"cpu": some * load}}}
+            for name, some in (("a", 11.3), ("b", 13.9), ("c", 5.7))
+        ],
+        "tasks": [
+            {"id": task, "node": f"n{n}", "migration_cost": (1.3 + i / 7) * cost}
+            for i, (task, n) in enumerate(home.items())
+        ],
+        "streams": [
+            {"from": "a", "to": "b", "rate": 8.3 * rate},
+            {"from": "b", "to": "c", "rate": 4.7 * rate, "pattern": "one_to_one"},
+        ],
+    }
+
+
+def budgeted(load: float = 1.0, rate: float = 1.0, cost: float = 1.0) -> dict[str, Any]:
+    made = document(load, rate, cost)
+    made["limits"] = {"max_migration_cost": 4.4 * cost, "max_load_distance": 9.1 * load}
+    return made
+
+
+def linked(load: float = 1.0, rate: float = 1.0, cost: float = 1.0) -> dict[str, Any]:
+    made = document(load, rate, cost)
+    made["links"] = [{"id": "up", "nodes": ["n0"], "capacity": 9.1 * rate, "background": rate}]
+    return made
+
+
+def slotted(load: float = 1.0, rate: float = 1.0, cost: float = 1.0) -> dict[str, Any]:
+    made = document(load, rate, cost)
+    made["topologies"] = [{"id": "t", "workers": 4}]
+    made["operators"] = [{**operator, "topology": "t"} for operator in made["operators"]]
+    made["tasks"] = [{**task, "slot": 0} for task in made["tasks"]]
+    slots = {"slots": 2, "slot_capacity": {"cpu": 25.1 * load}}
+    made["nodes"] = [{**node, **slots} for node in made["nodes"]]
+    return made
+
+
+CASES = (budgeted, linked, slotted, document)
+
+
+@cache
+def suited(method: Any) -> Any:
+    """The first case that a method takes; those with most figures come first."""
+    return next(case for case in CASES if is_suitable(method, Instance.from_dict(case())))
+
+
+@cache
+def plain(method: Any) -> Result:
+    return solve(Instance.from_dict(suited(method)()), method.name, seed=3)
+
+
+@pytest.mark.parametrize("powers", POWERS, ids=str)
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_the_unit_decides_nothing(method: Any, powers: tuple[int, int, int]) -> None:
+    units = [10.0**power for power in powers]
+    told = solve(Instance.from_dict(suited(method)(*units)), method.name, seed=3)
+    usual = plain(method)
+    assert told.termination == usual.termination
+    assert dict(told.plan.assignment) == dict(usual.plan.assignment)
+    assert told.feasible == usual.feasible
+    assert (told.bound is None) == (usual.bound is None)
+    assert told.assumes == usual.assumes
+    if usual.gap is not None:
+        assert told.gap == pytest.approx(usual.gap, rel=1e-6, abs=1e-9)
+
+
+def test_kilocores_end_as_cores_do() -> None:
+    """Load distance 0.00004 kilocores is as far from 0.00003 as 40 millicores from 30."""
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "kilocores",
+        "nodes": [{"id": f"n{i}"} for i in range(3)],
+        "tasks": [
+            {"id": f"t{i}", "load": {"cpu": (3 + i * 5 % 11) * 1e-6}, "node": "n0"}
+            for i in range(12)
+        ],
+    }
+    result = solve(Instance.from_dict(document), "balance-milp")
+    best = solve(
+        Instance.from_dict(
+            {
+                **document,
+                "tasks": [
+                    {**t, "load": {"cpu": t["load"]["cpu"] * 1e6}} for t in document["tasks"]
+                ],
+            }
+        ),
+        "balance-milp",
+    )
+    assert result.termination == best.termination == "optimal"
+    assert result.objective.value * 1e6 == pytest.approx(best.objective.value, abs=1e-3)
