@@ -82,8 +82,9 @@ fuzz: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@mkdir -p build/bench
-	@set -e; for file in $$(grep -l '__main__' experiments/benchmarks/*.py); do \
-	name=$$(basename $$file .py); echo "benchmark $$name"; \
+	@set -e; for file in $$(grep -rl --include='*.py' '__main__' experiments/benchmarks); do \
+	name=$$(echo $${file#experiments/benchmarks/} | sed 's/\.py$$//; s#/#.#g'); \
+	echo "benchmark $$name"; \
 	$(BIN)/python -m experiments.benchmarks.$$name > build/bench/$$name.md; \
 	cat build/bench/$$name.md; done
 
