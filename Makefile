@@ -59,7 +59,9 @@ demo: $(VENV)/.installed
 
 # ---- tests -------------------------------------------------------------------------------
 
-test: lint types layers docs-check
+# What needs one core each goes side by side before the tests, which use all of them.
+test: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types docs-check lint layers
 	$(BIN)/python -m pytest -n $(WORKERS) tests $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
