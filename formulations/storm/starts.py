@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.patterns.classes import node_classes
-from formulations.storm.jobs import alike_in_slots
+from formulations.storm.jobs import slot_keys
 from formulations.storm.patterns.slots import transported
 from formulations.storm.splits import split_all
 from formulations.task_allocation.common import relabelled
@@ -73,8 +73,9 @@ def _gain(instance: Instance, start: Start) -> float:
 def _with_slots(instance: Instance, jobs: StormJobs, node: Integers, slot: Any) -> Start | None:
     if node.min(initial=0) < 0 or not instance.open_nodes[node].all():
         return None
-    if alike_in_slots(instance, jobs):  # the linearised form numbers identical nodes
-        node = relabelled(node.astype(np.int32), node_classes(instance)).astype(np.int64)
+    # the linearised form numbers identical nodes
+    classes = node_classes(instance, slot_keys(instance, jobs))
+    node = relabelled(node.astype(np.int32), classes).astype(np.int64)
     for dealt in (slot, _split(instance, jobs, node), deal(instance, node.astype(np.int32)).slot):
         if dealt is None:
             continue
