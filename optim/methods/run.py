@@ -108,7 +108,7 @@ def _starter(
         best, kept = None, None
         for name in method.starts:
             starter = get_method(name).aimed_at(method.objective)
-            if not is_suitable(starter, instance):
+            if not is_suitable(starter, instance, repair=True):
                 continue
             found = _one_start(starter, instance, request)
             if found is None:
