@@ -12,7 +12,8 @@ A paper's folder has
   their own names (``fig-4a``);
 - ``verdicts.csv``: written by ``streamplace paper --claims --write``, compared by ``--check``.
 
-No figure and no verdict is typed. ``python -m experiments.papers.collecting PAPER`` writes the page.
+No figure and no verdict is typed. ``python -m experiments.papers.collecting PAPER`` writes the
+page.
 """
 
 from experiments.papers.claims.claim import (

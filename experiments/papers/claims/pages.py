@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 STAR = r"\*"
 _LEGEND = (
     "Each line is a claim, what is computed to judge it, and what came out; verdicts and figures "
-    "are computed from the stored tables (`streamplace paper --claims`). A star marks the claims that "
-    "matter most. *Same*: the predicate holds; *in part*: a part of it, which is told; "
+    "are computed from the stored tables (`streamplace paper --claims`). A star marks the claims "
+    "that matter most. *Same*: the predicate holds; *in part*: a part of it, which is told; "
     "*different*: it does not hold; *not shown*: not computed, and why."
 )
 
