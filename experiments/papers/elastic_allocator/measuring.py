@@ -10,7 +10,7 @@ TABLES = {
     "optimum": Making(workloads.optimum_table, "0"),
     "constants": Making(workloads.constants_table, "0-29", "0-1"),
     "uplinks": Making(limits.uplinks_table, "0-29", "0-2"),
-    "gap": Making(limits.gap_table, "0-6", "0"),
+    "gaps": Making(limits.gap_table, "0-6", "0"),
     "day": Making(day.day_table, "0-29", "0-1"),
     "formulas": Making(model.formulas_table, "0-99", "0-9"),
     "classes": Making(model.classes_table, "0-29", "0-2"),
