@@ -30,7 +30,18 @@ _CELLS: dict[str, Any] = {
     "float64": Number | None,
     "bool": Flag | None,
 }
-_ROW = table_type("Row", **{column.name: Required[_CELLS[column.type]] for column in COLUMNS})
+_LATER = {"collocation_factor_next"}
+"""Columns that replays of older versions lack."""
+
+_ROW = table_type(
+    "Row",
+    **{
+        column.name: _CELLS[column.type]
+        if column.name in _LATER
+        else Required[_CELLS[column.type]]
+        for column in COLUMNS
+    },
+)
 _CLUSTER = table_type(
     "Cluster",
     ids=Required[Many[Text]],
