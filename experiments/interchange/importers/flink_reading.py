@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import AliasChoices, Field
 
 from experiments.interchange.foreign import (
-    Listed,
+    Listed as _Many,
+)
+from experiments.interchange.foreign import (
     MaybeNumber,
     MaybeText,
     MaybeWhole,
@@ -37,22 +39,27 @@ UNUSED = words(
     status-counts status-duration stream-graph subtask subtasks taskHeapMemory taskOffHeapMemory
     tasks timeSinceLastHeartbeat timestamps type vertices write-bytes write-bytes-complete
     write-records-complete accumulated-busy-time read-records write-records location
-    totalProcessMemory taskmanagers freeSlots dataPort description last-modification
+    totalProcessMemory taskmanagers freeSlots dataPort description last-modification jobType
     """
 )
 RUNNING = "RUNNING"
-METRICS = ("busyTimeMsPerSecond", "numBytesInPerSecond", "numBytesOutPerSecond")
+_UNASSIGNED = "(unassigned)"
 
 
 @dataclass
 class Subtask:
-    """A subtask: where it runs, bytes/s read and written, and the share of time it is busy."""
+    """A subtask: where it runs, bytes/s read and written, and the share of time it is busy.
+
+    `seconds` is how long it has run, `state` what it is doing; ``None`` where not told.
+    """
 
     index: int
     place: tuple[str | None, str | None]
     read: float | None = None
     written: float | None = None
     busy: float | None = None
+    seconds: float | None = None
+    state: str | None = None
 
 
 @dataclass
@@ -109,6 +116,12 @@ class TaskManager(_Page):
         return cores if cores or self.hardware is None else self.hardware.cpuCores
 
     @property
+    def host(self) -> str:
+        """The host it is on, or its own id where that is not told."""
+        found = self.addresses
+        return found[1] if found else self.id
+
+    @property
     def addresses(self) -> tuple[str, ...]:
         """Host and port, and the host, out of a path such as ``akka.tcp://flink@tm-1:6122/…``."""
         found = re.search(r"@([^:/@\s]{1,255})(?=[:/])", self.path or "")
@@ -133,7 +146,7 @@ class _Input(_Page):
 class _Node(_Page):
     id: Text
     description: MaybeText = None
-    inputs: Listed[_Input] = ()
+    inputs: _Many[_Input] = ()
 
 
 class _Plan(_Page):
@@ -168,6 +181,7 @@ class _Counters(_Page):
 
 class _Subtask(_Page):
     subtask: Whole
+    status: MaybeText = None
     duration: MaybeNumber = None
     manager: MaybeText = Field(None, alias="taskmanager-id")
     host: MaybeText = None
@@ -185,20 +199,27 @@ class _Metric(_Page):
     value: MaybeNumber = None
 
 
-class _Listed(_Page):
+class Listed(_Page):
+    """A job of ``/jobs/overview``."""
+
     id: Text = Field(validation_alias=AliasChoices("jid", "id"))
     name: MaybeText = None
     state: MaybeText = Field(None, validation_alias=AliasChoices("state", "status"))
 
+    @property
+    def runs(self) -> bool:
+        """Whether it runs; so it is taken where no state is told."""
+        return self.state in (None, RUNNING)
+
 
 class _Overview(_Page):
-    jobs: list[_Listed]
+    jobs: list[Listed]
 
 
-def read_overview(value: Any, path: str, ledger: Ledger) -> list[tuple[str, str | None, bool]]:
-    """Read ``/jobs/overview``: id and name of each job, and whether it runs."""
+def read_overview(value: Any, path: str, ledger: Ledger) -> list[Listed]:
+    """Read ``/jobs/overview``."""
     page: _Overview | None = read_page(_Overview, value, path, ledger)
-    return [(j.id, j.name, j.state in (None, RUNNING)) for j in (page.jobs if page else ())]
+    return page.jobs if page else []
 
 
 def read_task_managers(value: Any, path: str, ledger: Ledger) -> list[TaskManager]:
@@ -277,8 +298,10 @@ def read_vertex(value: Any, path: str, ledger: Ledger, jobs: list[Job]) -> None:
 
 def _subtask(entry: _Subtask) -> Subtask:
     host = entry.endpoint if entry.host is None else entry.host
-    subtask = Subtask(entry.subtask, (entry.manager, host))
+    place = tuple(None if word == _UNASSIGNED else word for word in (entry.manager, host))
+    subtask = Subtask(entry.subtask, (place[0], place[1]), state=entry.status)
     counters, milliseconds = entry.metrics, entry.duration or 0.0
+    subtask.seconds = None if entry.duration is None else milliseconds / 1000.0
     if counters is not None and milliseconds > 0:
         seconds = milliseconds / 1000.0
         subtask.read = None if counters.read is None else counters.read / seconds
