@@ -87,7 +87,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         ledger.problem("--option slots", "free", "and place=slots exclude each other", remedy)
         ledger.check()
     documents = documents_of(request.sources, lambda: _download(request, ledger))
-    managers, jobs = _sort(documents, ledger)
+    managers, jobs = read_pages(documents, ledger)
     ledger.check()
     wanted = request.options["job"]
     everyone = jobs
@@ -116,7 +116,14 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     return build_document(managers, jobs, others, request.options, ledger)
 
 
-def _sort(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
+def read_pages(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
+    """Read documents, told apart by what they hold, into task managers and jobs.
+
+    Raises
+    ------
+    InvalidInput
+        Documents cannot be read, or do not belong together.
+    """
     managers: list[TaskManager] = []
     jobs: list[Job] = []
     plans, vertices, metrics = [], [], []

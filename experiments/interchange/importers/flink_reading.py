@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 UNUSED = words(
     """
     accumulated-backpressured-time accumulated-idle-time aggregated application-id attempt
-    assignedTasks blocked caching duration end-time endpoint exchange extendedResources freeMemory
-    freeResource hardware isStoppable jmxPort job-configuration job-type jid lastHeartbeat
+    assignedTasks blocked caching duration end-time endpoint exchange freeMemory
+    hardware isStoppable jmxPort job-configuration job-type jid lastHeartbeat
     local_strategy managedMemory maxParallelism memoryConfiguration metrics name networkMemory now
     num operator operator_strategy optimizer_properties other-concurrent-attempts parallelism path
     pending-operators physicalMemory plan read-bytes read-bytes-complete read-records-complete
@@ -44,13 +45,22 @@ UNUSED = words(
 )
 RUNNING = "RUNNING"
 _UNASSIGNED = "(unassigned)"
+_MEASURES = {
+    "busyTimeMsPerSecond": ("busy", 1e-3, 1.0),
+    "numBytesInPerSecond": ("read", 1.0, math.inf),
+    "numBytesOutPerSecond": ("written", 1.0, math.inf),
+    "Shuffle.Netty.Input.numBytesInRemotePerSecond": ("remote", 1.0, math.inf),
+    "Shuffle.Netty.Input.numBytesInLocalPerSecond": ("local", 1.0, math.inf),
+}
+"""Metric to field of a subtask, factor, and the most it can be."""
 
 
 @dataclass
 class Subtask:
     """A subtask: where it runs, bytes/s read and written, and the share of time it is busy.
 
-    `seconds` is how long it has run, `state` what it is doing; ``None`` where not told.
+    `seconds` is how long it has run, `state` what it is doing, `remote` and `local` what it reads
+    from other task managers and from its own; ``None`` where not told.
     """
 
     index: int
@@ -60,6 +70,8 @@ class Subtask:
     busy: float | None = None
     seconds: float | None = None
     state: str | None = None
+    remote: float | None = None
+    local: float | None = None
 
 
 @dataclass
@@ -96,6 +108,12 @@ class _Page(Page):
 class _Resource(_Page):
     cpuCores: MaybeNumber = None
     taskHeapMemory: Any = None
+    extendedResources: Any = None
+
+    def amount(self, name: str) -> float:
+        """Return how much there is of an external resource."""
+        told = self.extendedResources
+        return as_number(told.get(name)) or 0.0 if isinstance(told, dict) else 0.0
 
 
 class TaskManager(_Page):
@@ -107,6 +125,7 @@ class TaskManager(_Page):
     path: MaybeText = None
     dataPort: MaybeWhole = None
     totalResource: _Resource | None = None
+    freeResource: _Resource | None = None
     hardware: _Resource | None = None
 
     @property
@@ -320,9 +339,6 @@ def read_metrics(value: Any, path: str, ledger: Ledger, vertex: Vertex, index: i
         subtask = None if at is None else vertex.subtasks.get(at)
         if subtask is None or entry.value is None:
             continue
-        if metric == "busyTimeMsPerSecond":
-            subtask.busy = min(1.0, entry.value / 1000.0)
-        elif metric == "numBytesInPerSecond":
-            subtask.read = entry.value
-        elif metric == "numBytesOutPerSecond":
-            subtask.written = entry.value
+        if metric in _MEASURES:
+            name, scale, most = _MEASURES[metric]
+            setattr(subtask, name, min(most, entry.value * scale))

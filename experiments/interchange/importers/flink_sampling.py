@@ -22,9 +22,11 @@ RATES = {
     "busyTimeMsPerSecond": "accumulateBusyTimeMs",
     "numBytesInPerSecond": "numBytesIn",
     "numBytesOutPerSecond": "numBytesOut",
+    "Shuffle.Netty.Input.numBytesInRemotePerSecond": "Shuffle.Netty.Input.numBytesInRemote",
+    "Shuffle.Netty.Input.numBytesInLocalPerSecond": "Shuffle.Netty.Input.numBytesInLocal",
 }
 """Flink's means over 60 s, and the counters whose differences are better."""
-METRICS = (*RATES, *CLOCK, "numBytesIn", "numBytesOut")
+METRICS = tuple(dict.fromkeys((*RATES, *CLOCK, *RATES.values())))
 
 DEFAULT_INTERVAL = 10.0
 _MARGIN = 1.0
