@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from optim.format.tables import Floats
 
 
+def _mean(placement: Placement) -> float | None:
+    if not placement.instance.crossing_cost[:, 0].any():
+        return placement.instance.mean_load
+    weight = float(placement.instance.nodes.weight[placement.instance.open_nodes].sum())
+    return float(placement.loads[:, 0].sum()) / weight if weight > 0 else None
+
+
 def _by_node(instance: Instance, table: Floats) -> dict[str, dict[str, float]]:
     names = instance.resources
     return {
@@ -121,7 +128,7 @@ MEAN_LOAD = Figure(
     "load of the first resource over the weights of the staying nodes: the share that load "
     "distance is counted from, and that its gap is in percent of",
     "resource",
-    lambda placement: placement.instance.mean_load,
+    _mean,
     quiet=True,
 )
 UTILISATION = Figure(

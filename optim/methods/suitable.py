@@ -172,7 +172,7 @@ def _remedy(need: str) -> str:
 
 def _unhonoured(method: Method, instance: Instance) -> Iterable[Problem]:
     overloads = "capacity" not in method.honours and not method.promises_feasibility
-    passed = {"capacity", "links", "slots"} if overloads else {"capacity"}
+    passed = {"capacity", "links", "slots", "crossing_cost"} if overloads else {"capacity"}
     for name, words in limits_set(instance).items():
         if name not in method.honours and name not in passed:
             yield Problem(
