@@ -59,7 +59,9 @@ demo: $(VENV)/.installed
 
 # ---- tests -------------------------------------------------------------------------------
 
-test: lint types layers docs-check
+# What needs one core each goes side by side before the tests, which use all of them.
+test: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types docs-check lint layers
 	$(BIN)/python -m pytest -n $(WORKERS) tests $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
@@ -82,8 +84,9 @@ fuzz: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@mkdir -p build/bench
-	@set -e; for file in $$(grep -l '__main__' experiments/benchmarks/*.py); do \
-	name=$$(basename $$file .py); echo "benchmark $$name"; \
+	@set -e; for file in $$(grep -rl --include='*.py' '__main__' experiments/benchmarks); do \
+	name=$$(echo $${file#experiments/benchmarks/} | sed 's/\.py$$//; s#/#.#g'); \
+	echo "benchmark $$name"; \
 	$(BIN)/python -m experiments.benchmarks.$$name > build/bench/$$name.md; \
 	cat build/bench/$$name.md; done
 

@@ -261,8 +261,8 @@ def _foreign_method(trace: TracebackType | None) -> str | None:
     while trace is not None and trace.tb_next is not None:
         caller, trace = trace.tb_frame, trace.tb_next
         module = str(trace.tb_frame.f_globals.get("__name__"))
-        running = caller.f_globals.get("__name__") == "optim.methods.solve"
-        if running and caller.f_code.co_name == "_run" and module.partition(".")[0] not in OURS:
+        asked = caller.f_globals.get("__name__") == "optim.methods.run"
+        if asked and module.partition(".")[0] not in OURS:
             return module
     return None
 

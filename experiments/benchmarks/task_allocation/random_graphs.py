@@ -1,6 +1,6 @@
 """Task allocation on the 2,000 random graphs of the CIKM 2014 paper, section 7.3.
 
-Run: ``python -m experiments.benchmarks.task_allocation_random [GRAPHS]``; seeds 0 to 1999 of
+Run: ``python -m experiments.benchmarks.task_allocation.random_graphs [GRAPHS]``; seeds 0 to 1999 of
 ``generate random_graphs``. Allocations a second are calls of the compiled algorithm on arrays that
 stand ready, in seconds of this process (one thread).
 """

@@ -1,6 +1,6 @@
 """`imc-exact` far beyond seventeen tasks: equal groups, unequal groups, random jobs.
 
-Run: ``python -m experiments.benchmarks.task_allocation_exact``. Whole calls of `solve`, one thread,
+Run: ``python -m experiments.benchmarks.task_allocation.exact``. Whole calls of `solve`, one thread,
 kernels compiled before; seconds of the processor, solver processes included. Random jobs:
 ``generate random_graphs`` with unequal costs, seed = number of the job, sizes and utilisation as
 `random_job` draws them.

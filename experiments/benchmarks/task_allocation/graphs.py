@@ -1,6 +1,6 @@
 """General weighted task graphs: `imc-search` and `partition` beside mt-KaHyPar's highest preset.
 
-Run: ``python -m experiments.benchmarks.task_allocation_graphs``. 10,000 tasks on 100 nodes with 5 %
+Run: ``python -m experiments.benchmarks.task_allocation.graphs``. 10,000 tasks on 100 nodes with 5 %
 slack, seed 1, one thread; shares are of all traffic, seconds those of the process for a whole call
 of `solve`. Then 100,000 tasks on 1,000 nodes, in a process of its own for its memory.
 mt-KaHyPar is an optional package; without it its lines are left out.
@@ -118,7 +118,7 @@ def main() -> None:
     columns = ["graph", "method", "collocated, %", "points beside highest", "seconds", "violations"]
     title = f"Task graphs of {TASKS:,} tasks, {NODES} nodes, 5 % slack"
     print_table(title + " (aim: ≥ −1.0 points in ≤ 2 s)", columns, rows)
-    command = [sys.executable, "-m", "experiments.benchmarks.task_allocation_graphs"]
+    command = [sys.executable, "-m", "experiments.benchmarks.task_allocation.graphs"]
     told = [
         subprocess.run([*command, kind], check=True, capture_output=True, text=True).stdout.strip()
         for kind in KINDS

@@ -1,6 +1,6 @@
 """The constrained task assignment problem, class D (no assignment cost): optima and bounds.
 
-Run: ``python -m experiments.benchmarks.task_allocation_ctap FOLDER [SECONDS]``, FOLDER with the
+Run: ``python -m experiments.benchmarks.task_allocation.ctap FOLDER [SECONDS]``, FOLDER with the
 CTAP library's ``*D?.dat`` and ``.sol`` files. Their least cut is our most collocation: what is not
 inside nodes is cut. Each is given to `imc-exact` for at most SECONDS (60) on the clock, one
 thread; seconds told are those of the processor.

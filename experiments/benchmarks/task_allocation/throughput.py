@@ -1,6 +1,6 @@
 """Throughput of the published heuristics: pipelines of four groups of 100 tasks.
 
-Run: ``python -m experiments.benchmarks.task_allocation_throughput``. Calls of the compiled
+Run: ``python -m experiments.benchmarks.task_allocation.throughput``. Calls of the compiled
 algorithm on arrays that stand ready, in seconds of this process; the best of three runs of two
 seconds. Slack 1.1, group cost 200 %, traffic 15/14/16 MB/s.
 """
