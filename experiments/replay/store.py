@@ -163,9 +163,7 @@ _LATER = {"collocation_factor_next"}
 _ROW = table_type(
     "Row",
     **{
-        column.name: _CELLS[column.type]
-        if column.name in _LATER
-        else Required[_CELLS[column.type]]
+        column.name: _CELLS[column.type] if column.name in _LATER else Required[_CELLS[column.type]]
         for column in COLUMNS
     },
 )
