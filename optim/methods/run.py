@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SHARE = 0.25
 """Of the time that is left, what each heuristic of the family may take."""
 _LEAST = 0.1
-"""Seconds that it may take in any case: most need milliseconds, and no exact method returns less."""
+"""Seconds that it may take in any case: no exact method returns less than its family."""
 
 
 def run_method(
