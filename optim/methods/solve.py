@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
+from optim.figures.catalogue import OBJECTIVES
 from optim.methods.choose import choices, takes_long
 from optim.methods.finish import finish
 from optim.methods.judge import judge
@@ -183,7 +184,7 @@ def _solve_by(
     outcome = run_method(chosen, relaxed, request, start)
     repaired = False
     if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
-        repaired = finish(relaxed, outcome)
+        repaired = finish(OBJECTIVES[chosen.objective].binding(relaxed), outcome)
     outcome.notes[:0] = notes
     if start is not None and start.seconds > 0:
         outcome.times["warm_start"] = start.seconds
