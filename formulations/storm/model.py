@@ -128,6 +128,7 @@ def build_workers(
         instance,
         alike=slot_keys(instance, jobs),
         whole_products=whole_products,
+        stars=True,
         most_products=most_products,
     )
     made = WorkerModel(placement, _add_workers(instance, jobs, placement))

@@ -8,7 +8,10 @@
          Σ_(moves) x_tn ≤ most           migrations, and their cost
          Σ_(u→v) r_uv (Σ_(n in l) x_un − w_uvl) ≤ room_l
                                          what leaves the nodes of a link, w as z for all of them
-and the rows of `formulations.rule_rows` for sets and inflow.
+         load_ur x_un + Σ_v load_vr z_uvn ≤ room_nr x_un
+                                         stars, if asked for: what is beside u fits there with it
+and the rows of `formulations.rule_rows` for sets and inflow. Without stars the relaxation spreads
+every task evenly and sees no traffic at all.
 """
 
 from __future__ import annotations
@@ -114,6 +117,7 @@ def build(
     whole_products: bool = False,
     products: bool = True,
     empties: bool = True,
+    stars: bool = False,
     most_products: int = 2_000_000,
 ) -> AllocationModel:
     """Build the model.
@@ -131,6 +135,8 @@ def build(
         Without them every placement is as good as any other.
     empties
         Whether what is on leaving nodes must leave them.
+    stars
+        Add their rows, which no placement breaks.
     most_products
         Products beyond which the model is refused.
 
@@ -163,6 +169,8 @@ def build(
     add_assignment(model, task, x, instance.num_tasks)
     add_loads(model, instance, task, node, x)
     add_products(model, z, column[u, at], column[v, at])
+    for r in range(instance.num_resources if stars else 0):
+        add_stars(model, instance, column, (u, v, at, z), r)
     add_budgets(model, instance, rules, task, node, x)
     known = (pair, at, z) if products else None
     links = add_links(model, instance, column, known, whole=whole_products)
@@ -207,6 +215,33 @@ def add_products(model: LinearModel, z: NDArray[Any], x_u: NDArray[Any], x_v: ND
         model.add_rows(
             name, -np.inf, 0.0, np.concatenate([rows, rows]), np.concatenate([z, x]),
             np.concatenate([np.ones(len(z)), -np.ones(len(z))]), num_rows=len(z),
+        )  # fmt: skip
+
+
+def add_stars(
+    model: LinearModel,
+    instance: Instance,
+    column: NDArray[Any],
+    products: tuple[NDArray[Any], ...],
+    r: int,
+) -> None:
+    """What is beside a task on a node fits there with it: ``Σ_v load_v z_uvn ≤ (room − load) x``.
+
+    Only where all its partners together would not.
+    """
+    u, v, at, z = (np.asarray(a, dtype=np.int64) for a in products)
+    n, load, room = instance.num_nodes, instance.tasks.load[:, r], placing_room(instance)[:, r]
+    value = np.concatenate([load[v], load[u]])
+    keys, row = np.unique(np.concatenate([u * n + at, v * n + at]), return_inverse=True)
+    t, node = keys // n, keys % n
+    full = np.isfinite(room[node]) & (load[t] + np.bincount(row, value, len(keys)) > room[node])
+    number, kept = np.cumsum(full) - 1, full[row]
+    t, node = t[full], node[full]
+    if len(t):
+        model.add_rows(
+            f"star {r}", -np.inf, 0.0, np.concatenate([number[row[kept]], np.arange(len(t))]),
+            np.concatenate([np.concatenate([z, z])[kept], column[t, node]]),
+            np.concatenate([value[kept], load[t] - room[node]]), num_rows=len(t),
         )  # fmt: skip
 
 
