@@ -31,9 +31,10 @@ from optim.moves.room import link_room, move_budget, placing_floor, placing_mask
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
-    from formulations.patterns.classes import NodeClasses
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.moves.place_rules import PlaceRules
@@ -175,7 +176,7 @@ def build(
     known = (pair, at, z) if products else None
     links = add_links(model, instance, column, known, whole=whole_products)
     if break_symmetry:
-        add_node_order(model, classes, column)
+        add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
     nowhere = np.full(instance.num_tasks, -1, dtype=np.int64)
     where = Whereabouts(task.astype(np.int64), node.astype(np.int64), x, np.ones(len(x)), nowhere)
     made = add_rule_rows(model, rules, where)
@@ -333,19 +334,25 @@ def _on_node(
     return np.asarray(column[np.searchsorted(keys, low.astype(np.int64) * size + high)])
 
 
-def add_node_order(model: LinearModel, classes: NodeClasses, column: NDArray[Any]) -> None:
-    """Number identical nodes by their first task: ``x_t,j+1 ≤ Σ_(s<t) x_sj``.
+def add_order(model: LinearModel, classes: Iterable[NDArray[Any]], column: NDArray[Any]) -> None:
+    """Number identical places by their first task: ``x_t,j+1 ≤ Σ_(s<t) x_sj``.
 
-    Every placement becomes one that keeps this when identical nodes are exchanged, so no value is
+    Every placement becomes one that keeps this when identical places are exchanged, so no value is
     lost. The rows are written for the first tasks only; any part of them is valid.
+
+    Parameters
+    ----------
+    classes
+        Places, nodes or slots, that are identical.
+    column
+        (T, places) column of each task on each, -1 for none.
     """
     rows: list[NDArray[Any]] = []
     cols: list[NDArray[Any]] = []
     values: list[NDArray[Any]] = []
     count = 0
-    for k in range(classes.num_classes):
-        members = classes.nodes_of(k)
-        usable = np.flatnonzero(column[:, members[0]] >= 0)[:_ORDERED_TASKS]
+    for members in classes:
+        usable = np.flatnonzero((column[:, members[:1]] >= 0).any(axis=1))[:_ORDERED_TASKS]
         for before, after in pairwise(members):
             for i, t in enumerate(usable):
                 rows.append(np.full(i + 1, count))
