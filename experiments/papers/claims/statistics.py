@@ -15,11 +15,11 @@ class Estimate(NamedTuple):
     value: float
     low: float
     high: float
-    count: int
+    seeds: int
 
     def __str__(self) -> str:
         if math.isnan(self.low):
-            return f"{self.value:.4g} ({self.count} seeds)"
+            return f"{self.value:.4g} ({self.seeds} seeds)"
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
 
