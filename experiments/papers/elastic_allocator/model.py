@@ -12,9 +12,9 @@ from experiments.papers.elastic_allocator.running import (
     RANDOM,
     UPLINK,
     WORKLOADS,
+    cluster_at,
     nodes_of,
     run,
-    testbed,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def best_effort_table(reduced: bool) -> pd.DataFrame:
     rows = []
     for w in WORKLOADS[:: 6 if reduced else 3]:
         for seed in range(3 if reduced else 30):
-            instance = testbed(w, seed, uplink=UPLINK)
+            instance = cluster_at(w, seed, uplink=UPLINK)
             board = board_of(instance)
             light = Allocation(instance, board, 0).classes() == 0
             row, result = run(instance, FILL, max_passes=0)

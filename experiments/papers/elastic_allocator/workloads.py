@@ -14,8 +14,8 @@ from experiments.papers.elastic_allocator.running import (
     SEEDS,
     UPLINK,
     WORKLOADS,
+    cluster_at,
     run,
-    testbed,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def testbed_table(reduced: bool) -> pd.DataFrame:
             {"workload": w, "seed": seed, **run(instance, entry, seed=_drawn(seed, w))[0]}
             for w in WORKLOADS[:: 6 if reduced else 1]
             for seed in range(3 if reduced else SEEDS)
-            for instance in [testbed(w, seed, uplink=UPLINK)]
+            for instance in [cluster_at(w, seed, uplink=UPLINK)]
             for entry in METHODS
         ]
     ).drop(columns=["proved", "infeasible"])
@@ -57,7 +57,7 @@ def optimum_table(reduced: bool) -> pd.DataFrame:
 
     limit = 10.0 if reduced else 60.0
     rows = [
-        {"workload": w, **run(testbed(w, uplink=UPLINK), entry, time_limit=limit)[0]}
+        {"workload": w, **run(cluster_at(w, uplink=UPLINK), entry, time_limit=limit)[0]}
         for w in WORKLOADS[:: 6 if reduced else 1]
         for entry in (BEST_FILL, BEST_SPREAD)
     ]
@@ -74,7 +74,7 @@ def constants_table(reduced: bool) -> pd.DataFrame:
             for w in WORKLOADS[:: 9 if reduced else 3]:
                 for seed in range(2 if reduced else SEEDS):
                     changed = {"uplink": UPLINK, name: value}
-                    instance = testbed(w, seed, **changed)
+                    instance = cluster_at(w, seed, **changed)
                     rows += [
                         {"constant": name, "value": value, "workload": w}
                         | run(instance, entry, seed=_drawn(seed, w))[0]
