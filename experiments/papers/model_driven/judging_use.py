@@ -77,7 +77,8 @@ def _fit(machines: pd.DataFrame, what: str, least: float) -> Finding:
         )
     return Finding(
         graded(*holds),
-        f"R² over machines and pairs, simulated, medians of 30 seeds: {told_by_dag(base)}; with "
+        "R² over machines and pairs, simulated with the models' own tasks, medians of 30 seeds: "
+        f"{told_by_dag(base)}; with "
         "a single "
         f"thread's rate each between measured counts {told_by_dag(early)}{more}",
         None
