@@ -91,5 +91,5 @@ FIGURE = Figure(
         "Few operators on few nodes can be spread almost exactly, so that any deviation at all is "
         "a gap of nearly 100 %.",
     ),
-    size="Full: 126 instances, 5 to 10 nodes, 10 to 20 operators. Reduced: 2 instances.",
+    size="Full: 84 instances, 5 to 10 nodes, 10 and 15 operators. Reduced: 2 instances.",
 )

@@ -45,7 +45,7 @@ def adaptive(day: pd.DataFrame) -> Finding:
     gain = 100 * (fill["CPU, in use"] - fill["CPU, in use, as at the peak"])
     spread = both["CPU deviation, as at the peak"] - both["CPU deviation"]
     moves = day.groupby(["method", "seed"])["moves"].mean()
-    first, second = (median_interval(moves[m]) for m in (FILL.label, BOTH.label))
+    first, second = (median_interval(moves[m].to_list()) for m in (FILL.label, BOTH.label))
     hours, low = len(gain), int((gain < -1e-7).sum())
     by_hour = gain.groupby(fill["hour"]).median(), spread.groupby(both["hour"]).median()
     kept = 100 * fill["kept"].mean()

@@ -48,7 +48,7 @@ def _below(testbed: pd.DataFrame, figure: str, method: str, until: float) -> pd.
     """By workload, whether a method is below Even and Random in every seed."""
     mine = grid(testbed, method, figure, until)
     others = [grid(testbed, other, figure, until) for other in (EVEN.label, RANDOM.label)]
-    return (mine < np.minimum(*others) - SAME).all(axis=1)
+    return (mine < np.minimum(others[0], others[1]) - SAME).all(axis=1)
 
 
 def _identity(testbed: pd.DataFrame) -> float:

@@ -63,7 +63,7 @@ def gap_table(reduced: bool) -> pd.DataFrame:
 
     rows = []
     for nodes in (5, 8) if reduced else NODES:
-        for operators in (10,) if reduced else (10, 15, 20):
+        for operators in (10,) if reduced else (10, 15):
             for seed in range(1 if reduced else 7):
                 instance = generate(
                     "eoa_random", seed=seed, nodes=nodes, operators=operators,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from experiments.papers.claims import Finding
 from experiments.papers.claims.grading import graded
-from experiments.papers.claims.statistics import median_interval
+from experiments.papers.claims.statistics import Estimate, median_interval
 from experiments.papers.model_driven.judging_slots import BASE, EARLY
 from experiments.papers.model_driven.plans import MICRO
 
@@ -37,9 +37,9 @@ def medians(machines: pd.DataFrame, figure: str, name: str = BASE) -> pd.DataFra
     return grid.loc[list(MICRO)]
 
 
-def planned_of(planned: pd.DataFrame, dag: str, pair: str) -> pd.Series:
-    found: pd.Series = planned.set_index(["DAG", "pair"]).loc[(dag, pair)]
-    return found
+def planned_of(planned: pd.DataFrame, dag: str, pair: str) -> Any:
+    """The row of a DAG and pair."""
+    return planned.set_index(["DAG", "pair"]).loc[(dag, pair)]
 
 
 def squared(x: pd.Series, y: pd.Series) -> float:
@@ -191,9 +191,9 @@ def linear_rsm(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
     )  # fmt: skip
 
 
-def _actual(machines: pd.DataFrame, dag: str, pair: str, name: str = BASE) -> object:
+def _actual(machines: pd.DataFrame, dag: str, pair: str, name: str = BASE) -> Estimate:
     runs = runs_of(machines, name)
-    return median_interval(runs[(runs["DAG"] == dag) & (runs["pair"] == pair)]["actual"])
+    return median_interval(runs[(runs["DAG"] == dag) & (runs["pair"] == pair)]["actual"].to_list())
 
 
 def rsm_above_sam(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:

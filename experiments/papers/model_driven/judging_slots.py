@@ -30,6 +30,11 @@ def _kept(reached: pd.DataFrame, dags: tuple[str, ...], pair: str, machine: str)
     return ratio.groupby([mine["DAG"], mine["rate"]], sort=False).median()
 
 
+def _cases(figures: pd.Series) -> list[tuple[tuple[str, float], float]]:
+    """Return DAG and rate, and the figure, of each case."""
+    return list(zip(figures.index.to_list(), figures.to_list(), strict=True))
+
+
 def _short(kept: pd.Series) -> str:
     return f"{100 * (1 - kept.max()):.0f} to {100 * (1 - kept.min()):.0f} % short"
 
@@ -46,7 +51,7 @@ def twice(slots: pd.DataFrame, bookings: pd.DataFrame) -> Finding:
     memory = plain[plain["allocation"] == "lsa"].set_index("DAG")["memory %"]
     by = "; ".join(f"{d} {ratio[d].min():.2f} to {ratio[d].max():.2f}" for d in MICRO)
     return Finding(
-        graded(inside.all(), *exact, bool(inside["linear"].all())),
+        graded(inside.all(), *exact, bool(inside.loc["linear"].to_numpy().all())),
         f"allocated, linear: LSA {'/'.join(f'{n:.0f}' for n in linear[LSA])}, MBA "
         f"{'/'.join(f'{n:.0f}' for n in linear[MBA])}; LSA over MBA: {by}; within 1.7 to 2.1 in "
         f"{int(inside.sum())} of {len(ratio)}",
@@ -89,7 +94,7 @@ def _swept(weights: pd.DataFrame, dags: tuple[str, ...]) -> pd.DataFrame:
 def sam_extra(slots: pd.DataFrame, weights: pd.DataFrame) -> Finding:
     """MD-F7c."""
     extra = _wide(slots, MICRO, "extra")[MBA]
-    where = [f"{d} at {r:g}" for (d, r), n in extra.items() if n > 0]
+    where = [f"{d} at {r:g}" for (d, r), n in _cases(extra) if n > 0]
     letter = weights[(weights["pair"] == MBA) & weights["DAG"].isin(MICRO)]
     linear = letter[(letter["DAG"] == "linear") & (letter["rate"] == 50)]["extra"].iloc[0]
     return Finding(
@@ -161,7 +166,7 @@ def diamond_rates(slots: pd.DataFrame, reached: pd.DataFrame) -> Finding:
         mine = reached[
             (reached["DAG"] == "diamond") & (reached["rate"] == rate) & (reached["pair"] == pair)
         ]
-        here = median_interval(mine[mine["machine"] == BASE]["actual"])
+        here = median_interval(mine[mine["machine"] == BASE]["actual"].to_list())
         early = mine[mine["machine"] == EARLY]["actual"].median()
         holds.append(abs(here.value / seen - 1) <= 0.1)
         told.append(f"{pair} at {rate:g}: {here}, told {seen:g} (early {early:g})")
@@ -266,7 +271,7 @@ def fewer(slots: pd.DataFrame) -> Finding:
         graded(inside.all(), inside.any(), (less >= 33).all()),
         f"{less.min():.0f} to {less.max():.0f} % fewer, within 33 to 50 % in {int(inside.sum())} "
         "of "
-        f"{len(less)}: " + ", ".join(f"{d} {r:g} {v:.0f} %" for (d, r), v in less.items()),
+        f"{len(less)}: " + ", ".join(f"{d} {r:g} {v:.0f} %" for (d, r), v in _cases(less)),
         "the paper contradicts itself: LSA+RSM with 'over twice the slots' for traffic and "
         "grid, as "
         f"{twice} of {len(less)} cases here, is more than 50 % fewer by arithmetic",
@@ -276,7 +281,7 @@ def fewer(slots: pd.DataFrame) -> Finding:
 def apps_extra(slots: pd.DataFrame, weights: pd.DataFrame) -> Finding:
     """MD-F8b."""
     extra, swept = _wide(slots, APPLICATIONS, "extra"), _swept(weights, APPLICATIONS)
-    where = [f"{d} at {r:g}" for (d, r), n in extra[MBA].items() if n > 0]
+    where = [f"{d} at {r:g}" for (d, r), n in _cases(extra[MBA]) if n > 0]
     return Finding(
         graded(
             (extra[LSA] > 0).all(), extra[LSA].between(1, 3).all(), where == ["grid at 50"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -143,7 +143,8 @@ def rsm_varies(machines: pd.DataFrame) -> Finding:
     told = "; ".join(f"{d} " + " / ".join(f"{wide[p][d]:.0f}" for p in wide) for d in MICRO)
     return Finding(
         graded(*holds),
-        f"range of CPU over the five machines in points, {' / '.join(wide)}: {told}; RSM has the "
+        f"range of CPU over the five machines in points, {' / '.join(map(str, wide))}: {told}; "
+        "RSM has the "
         f"widest in {sum(holds)} of 6 comparisons",
         "DSM deals threads out task by task, so that the one XML thread and the few of Pi, which "
         "take most CPU, stand on some machines only",
@@ -250,7 +251,7 @@ def latency_of_pairs(machines: pd.DataFrame) -> Finding:
     table = medians(machines, "latency, median")
     runs = runs_of(machines)
     tail = (runs["latency, 99 %"] / runs["latency, median"]).groupby(runs["pair"]).median()
-    chain: list[Callable[[pd.Series], bool]] = [
+    chain: list[Callable[[Any], bool]] = [
         lambda r: r["MBA+DSM"] <= min(r["LSA+DSM"], r["MBA+RSM"]),
         lambda r: max(r["LSA+DSM"], r["MBA+RSM"]) <= r["LSA+RSM"],
         lambda r: r["LSA+RSM"] <= r["MBA+SAM"],

@@ -123,7 +123,7 @@ def slots_table(reduced: bool) -> pd.DataFrame:
                     "allocated": planned,
                     "extra": slots - planned,
                     "slots": slots,
-                    "threads": sum(plan.threads.values()),
+                    "threads": sum((plan.threads or {}).values()),
                     "tasks": instance.num_operators,
                     "mixed slots": found.mixed,
                     "busiest slot, CPU %": found.fullest(rate),
@@ -200,7 +200,7 @@ def planned_table(reduced: bool) -> pd.DataFrame:
                 "predicted, nearest count": found.nearest,
                 "predicted, shuffled": found.shuffled,
             }
-            row |= {f"{task} threads": count for task, count in plan.threads.items()}
+            row |= {f"{task} threads": count for task, count in (plan.threads or {}).items()}
             row |= {f"{task} by slot": _told(found, task) for task in ("blob", "table", "xml")}
             rows.append(row)
     return pd.DataFrame(rows)
