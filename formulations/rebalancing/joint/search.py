@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from dataclasses import dataclass, field
@@ -244,8 +245,9 @@ def changing_part(
     return writable(placement), deviation, room, used - floor, budget, guard
 
 
+@functools.cache
 def warm_up() -> None:
-    """Compile the kernel, or load it from the disk, on a tiny problem."""
+    """Compile the kernel, or load it from the disk: once a process."""
     from formulations.rebalancing.joint.problem import JointProblem
     from formulations.rebalancing.make_problem import make_problem
 
