@@ -37,7 +37,7 @@ def scale_outs(seed: int, plan_first: bool) -> list[Row]:
 
     made = day_periods(seed, **DAY, utilisation=80.0)
     setting = Setting(made, CostModel(0.1, 0.1), adds_for_the_hottest, seed, plan_first=plan_first)
-    policy = read_policy("albic", seed)
+    policy = read_policy("balance-search", seed)
     state, added = first_state(setting, policy), 0
     for number in range(len(made)):
         row, state = step(setting, policy, number, state)
@@ -338,7 +338,7 @@ def patterns(seed: int, pattern: str) -> list[Row]:
         pattern, "two operators", groups, [{"id": f"n{i}"} for i in range(nodes)], {}
     )
     found = solve(
-        made, "joint-search", seed=seed, max_load_distance=10.0, bound="counting", steps=2000
+        made, "joint-search", seed=seed, max_load_distance=10.0, bound="counting", steps=500
     )
     assert found.evaluation is not None
     factor = found.evaluation.collocation_factor or 0.0

@@ -120,8 +120,8 @@ def at_each_size(table: pd.DataFrame) -> Finding:
         higher = bool(own["ALBIC"].mean() > own["COLA"].mean())
         parts += [lower, higher]
         told.append(
-            f"{nodes:g} nodes ({len(mine)} seeds): load distance {mine['ALBIC'].mean():.3g} against "
-            f"{mine['COLA'].mean():.3g}, collocated {own['ALBIC'].mean():.3g} against "
+            f"{nodes:g} nodes ({len(mine)} seeds): load distance {mine['ALBIC'].mean():.3g} "
+            f"against {mine['COLA'].mean():.3g}, collocated {own['ALBIC'].mean():.3g} against "
             f"{own['COLA'].mean():.3g} %"
         )
     whole = bool((collocated["COLA"] >= 49.5).all() and (collocated["ALBIC"] >= 49.5).all())
@@ -170,8 +170,8 @@ def far_below(table: pd.DataFrame, jobs: pd.DataFrame) -> Finding:
         parts.append(bool(mine.max() <= 0.7 * MAX_LD))
         below = int((mine <= 0.7 * MAX_LD).sum())
         told.append(
-            f"Real Job {job} mean {mine.mean():.3g}, worst {mine.max():.3g}, at most 7 on {below} of "
-            f"{len(mine)} days"
+            f"Real Job {job} mean {mine.mean():.3g}, worst {mine.max():.3g}, at most 7 on {below} "
+            f"of {len(mine)} days"
         )
     return Finding(
         verdict(parts), f"of 10 points: synthetic at worst {worst:.2g}; {'; '.join(told)}"

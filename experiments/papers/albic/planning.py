@@ -10,7 +10,7 @@ from experiments.papers.albic.fig_5 import FINISHED, run_rounds
 if TYPE_CHECKING:
     from experiments.papers.albic.following import Row
 
-SECONDS = 12.0
+SECONDS = 8.0
 """Wall-clock limit of a solver; what it gets of a shared processor in them is measured."""
 
 SOLVERS = ("highs",)
