@@ -46,6 +46,7 @@ def test_counts_are_as_planned_also_after_a_failure(
         verify = ["verify", "flink", lab.url, plan, "--wait", "120"]
         assert main(verify) == 0
         lab.kill("b")
+        lab.wait_for({"a"})
         lab.start("b", sheet.configuration("b"))
         lab.wait_for({"a", "b"})
         assert main(verify) == 0
