@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +16,30 @@ from experiments.flink.sheet import Group, Sheet
 from experiments.lab.cluster import HOST, Lab
 from experiments.lab.jar import MAIN, build_jar
 
-pytestmark = pytest.mark.slow
 ARGUMENTS = ["1", "2", "2", "1", "1", "100", "50"]
 COUNTS = ({"a": 1}, {"b": 2}, {"a": 1, "b": 1}, {"b": 1}, {"a": 1})
 
 
+def test_only_processes_of_the_folder_are_ended(tmp_path: Path) -> None:
+    """What a killed run has left is ended by its id, unless another process has that id now."""
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with (
+        subprocess.Popen([*sleep, str(tmp_path / "tm1")]) as ours,
+        subprocess.Popen(sleep) as another,
+    ):
+        try:
+            record = {"tm1": ours.pid, "tm2": another.pid}
+            (tmp_path / "pids.json").write_text(json.dumps(record))
+            Lab(tmp_path).clear()
+            assert ours.wait(20) == -signal.SIGKILL
+            assert another.poll() is None
+            assert not (tmp_path / "pids.json").exists()
+        finally:
+            another.kill()
+            ours.kill()
+
+
+@pytest.mark.slow
 def test_counts_are_as_planned_also_after_a_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
