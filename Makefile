@@ -17,7 +17,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers docs-check fuzz bench lab constraints clean distclean
+.PHONY: help demo test lint types layers doctests docs-check fuzz bench lab constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
@@ -60,7 +60,9 @@ demo: $(VENV)/.installed
 
 # ---- tests -------------------------------------------------------------------------------
 
-test: lint types layers docs-check
+# What needs one core each goes side by side before the tests, which use all of them.
+test: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types doctests lint layers
 	$(BIN)/python -m pytest -n $(WORKERS) tests $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
@@ -73,9 +75,11 @@ types: $(VENV)/.installed-dev
 layers: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
-docs-check: $(VENV)/.installed-dev
+doctests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q --doctest-modules --doctest-glob='*.md' \
 		streamplace optim formulations heuristics experiments README.md docs
+
+docs-check: doctests
 	$(BIN)/python -m pytest -q tests/examples/test_documentation.py
 
 fuzz: $(VENV)/.installed-dev
@@ -83,8 +87,9 @@ fuzz: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@mkdir -p build/bench
-	@set -e; for file in $$(grep -l '__main__' experiments/benchmarks/*.py); do \
-	name=$$(basename $$file .py); echo "benchmark $$name"; \
+	@set -e; for file in $$(grep -rl --include='*.py' '__main__' experiments/benchmarks); do \
+	name=$$(echo $${file#experiments/benchmarks/} | sed 's/\.py$$//; s#/#.#g'); \
+	echo "benchmark $$name"; \
 	$(BIN)/python -m experiments.benchmarks.$$name > build/bench/$$name.md; \
 	cat build/bench/$$name.md; done
 

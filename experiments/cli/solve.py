@@ -1,10 +1,15 @@
-"""``streamplace solve``: from an instance to a checked plan."""
+"""``streamplace solve``: from an instance to a checked plan.
+
+``timeout``, systemd and Kubernetes stop a program with SIGTERM, a closed terminal with SIGHUP.
+"""
 
 from __future__ import annotations
 
 import inspect
 import os
+import signal
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +24,12 @@ from experiments.cli.arguments import (
     seconds,
     whole,
 )
+from optim.exit_codes import ExitCode
 from optim.rules import without_limits
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from optim.format.instance import Instance
     from optim.referee.result import Result
@@ -85,7 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Solve; a signal that ends the program ends the search, and the best plan is told."""
-    from experiments.cli.stopping import stopped_by_signals
     from optim.exit_codes import ExitCode
 
     with stopped_by_signals() as received:
@@ -234,3 +240,39 @@ def _check_writable(path: Path, instance: str) -> None:
         reason = f"cannot be written: no permission in {str(folder)!r}"
     if reason:
         raise InvalidInput(Problem("--output", str(path), reason, "choose another place"))
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Received:
+    """The signal that came, if one did."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def exit_code(self, code: int) -> int:
+        """Return the exit code of an interrupted run: 128 and the signal, 130 after Ctrl-C."""
+        if code != ExitCode.INTERRUPTED or self.signal is None:
+            return int(code)
+        return 128 + self.signal
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[Received]:
+    """Raise `KeyboardInterrupt` on SIGTERM and SIGHUP; signals that are ignored stay so."""
+    received = Received()
+
+    def stop(number: int, frame: Any) -> None:
+        received.signal = number
+        raise KeyboardInterrupt
+
+    before = {}
+    for number in _SIGNALS:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            before[number] = signal.signal(number, stop)
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

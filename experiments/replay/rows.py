@@ -37,6 +37,7 @@ COLUMNS = (
     _figure("load_distance", "now: of what was deployed, on this period"),
     Column("load_distance_next", "float64", "of what was deployed, on the next period"),
     _figure("collocation_factor"),
+    Column("collocation_factor_next", "float64", "of what was deployed, on the next period"),
     Column("load_index", "float64", "mean load now over mean load right after start-up"),
     Column("mean_load", "float64", "of a node"),
     Column("total_load", "float64", "of all nodes, serialisation and merging included"),
@@ -62,7 +63,7 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     names = [column.name for column in COLUMNS]
     writer = csv.DictWriter(buffer, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(row[name]) for name in names} for row in rows)
+    writer.writerows({name: _cell(row.get(name)) for name in names} for row in rows)
     write_atomic(path / "rows.csv", buffer.getvalue())
     _write_parquet(path / "rows.parquet", rows)
 

@@ -168,7 +168,7 @@ def define_views(spark: SparkSession, rows: DataFrame) -> Labels:
     spark
         The session; gets temporary functions and views.
     rows
-        The rows of the sweep, one a run, from `experiments.report.folder.read_sweep`.
+        The rows of the sweep, one a run, from `experiments.report.build.read_sweep`.
 
     Returns
     -------

@@ -94,8 +94,7 @@ def cuts(
     UnsuitableMethod
         The engine is not installed.
     """
-    from heuristics.task_allocation.graph_partition.metis import metis_parts
-    from heuristics.task_allocation.graph_partition.mtkahypar import mtkahypar_parts
+    from heuristics.task_allocation.graph_partition.metis import metis_parts, mtkahypar_parts
     from heuristics.task_allocation.graph_partition.weighted_graph import part_nodes, weighted_graph
 
     graph = graph or weighted_graph(instance)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.balance.prepare import best_start, prepare_balance
-from formulations.rebalancing.search.arrays import changing_part, fixed_part
+from formulations.rebalancing.search.arrays import fixed_part, state_of
 from formulations.rebalancing.search.portfolio import start_at_home
 from optim.rules.violation import Violation
 
@@ -46,7 +46,9 @@ def drained_start(problem: BalanceProblem, settings: Settings, tries: int) -> In
     from formulations.rebalancing.search.kernel import drain
 
     home = start_at_home(problem, settings.seed)
-    emptied: Ints = drain(fixed_part(problem), *changing_part(problem, home), math.inf)
+    state = state_of(problem, home)
+    drain(fixed_part(problem), state, math.inf)
+    emptied = state.place
     gone = np.flatnonzero(problem.leaving[problem.home] & ~problem.leaving[emptied])
     if len(gone) * len(problem.staying) > MAX_ENTRIES:
         return emptied if problem.is_feasible(emptied) else None
