@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 _ROUNDS = ((3.0, 1e-2), (10.0, 0.1), (3.0, 1e-2), (0.3, 1e-3))
 """Temperatures at the beginning and the end of each round; the worst place counts 1."""
-_STEPS, _EACH, _MOST = 30_000, 20, 1_000_000
-"""Steps of a round: at least, more for each task, and at most."""
+_EACH, _FEW, _MORE, _MOST = 1000, 60, 15, 1_000_000
+"""Steps of a round for each of the first tasks, how many these are, for each further one, and at
+most."""
 _CHUNK = 50_000
 _SAME = 1e-9
 _ENOUGH = 1e-9
@@ -92,7 +93,8 @@ class _Search:
     def anneal(self, starts: list[Ints]) -> None:
         """Walk the rounds; the first from the second start, where there is one."""
         effort = float(self.request.options["effort"])
-        steps = min(_MOST, _STEPS + _EACH * self.instance.num_tasks)
+        tasks = self.instance.num_tasks
+        steps = min(_MOST, _EACH * min(tasks, _FEW) + _MORE * tasks)
         steps = max(1, int(effort * steps))
         for i, (hot, cold) in enumerate(_ROUNDS):
             begin = starts[1] if i == 2 and len(starts) > 1 else self.best
