@@ -15,15 +15,13 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
 
-_FEW = 2_000_000
-"""Task pairs up to which full blocks are spread out."""
-
 
 def fixed_of(binding: Instance, instance: Instance) -> Fixed:
     """Return what a search never changes; `binding` is without the limits that are measured."""
     places, count = places_of(instance), instance.num_tasks
     kind, _, target = placing_masks(binding)
-    source, goal, rate = _pairs(instance)
+    flows = instance.flows
+    source, goal, rate = flows.source, flows.target, flows.rate
     low, high = np.minimum(source, goal).astype(np.int64), np.maximum(source, goal)
     key, where = np.unique(low * count + high, return_inverse=True)
     up = np.bincount(where.reshape(-1), np.where(source == low, rate, 0.0), len(key))
@@ -35,7 +33,7 @@ def fixed_of(binding: Instance, instance: Instance) -> Fixed:
     order = np.argsort(here, kind="stable")
     block_starts, sides, rates = _blocks(instance)
     total: Any = np.stack([np.bincount(here, some, count) for some in (sent, got)], axis=1)
-    for b, block in enumerate(_full(instance)):
+    for b, block in enumerate(flows.blocks):
         total[block.sources, 0] += rates[b] * len(block.targets)
         total[block.targets, 1] += rates[b] * len(block.sources)
     around_starts, around = _around(places)
@@ -50,22 +48,9 @@ def fixed_of(binding: Instance, instance: Instance) -> Fixed:
     )  # fmt: skip
 
 
-def _pairs(instance: Instance) -> tuple[Any, Any, Any]:
-    flows = instance.flows
-    if not _full(instance):
-        return flows.directed()
-    return flows.source, flows.target, flows.rate
-
-
-def _full(instance: Instance) -> Any:
-    """Return the full blocks that stay blocks: all of them, where they are many pairs."""
-    blocks = instance.flows.blocks
-    return blocks if sum(len(b.sources) * len(b.targets) for b in blocks) > _FEW else ()
-
-
 def _blocks(instance: Instance) -> tuple[Any, Any, Any]:
     """Blocks of each task in CSR form, and the rate of their pairs."""
-    blocks = _full(instance)
+    blocks = instance.flows.blocks
     tasks = [np.zeros(0, dtype=np.int64)]
     sides = [np.zeros(0, dtype=np.int64)]
     for b, block in enumerate(blocks):
@@ -103,7 +88,7 @@ def state_of(fixed: Fixed, binding: Instance, instance: Instance, node: Ints) ->
         place = np.where(inside, 0, 1)[at].astype(np.int32)
         out, into = flows.crossing(place, 2)
         crossing[num_nodes + i] = out[0], into[0]
-    for b, block in enumerate(_full(instance)):
+    for b, block in enumerate(flows.blocks):
         for side, some in ((2 * b, block.sources), (2 * b + 1, block.targets)):
             here = np.bincount(at[some], minlength=num_nodes)
             members[side, :num_nodes] = here

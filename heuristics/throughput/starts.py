@@ -51,13 +51,13 @@ def _candidates(binding: Instance, instance: Instance, request: Request) -> Iter
     if binding.has_current:
         yield binding.tasks.node
     yield spread(binding, instance)
-    eased = _eased(instance)
+    roomy = eased(instance)
     if instance.num_tasks <= _MANY:
         for name in _OTHERS:
-            node = _by_method(name, eased, request)
+            node = _by_method(name, roomy, request)
             if node is not None:
                 yield node
-    yield next(packings(eased))
+    yield next(packings(roomy))
     yield next(packings(binding))
 
 
@@ -84,7 +84,7 @@ def spread(binding: Instance, instance: Instance) -> Ints:
     return node
 
 
-def _eased(instance: Instance) -> Instance:
+def eased(instance: Instance) -> Instance:
     """Return the instance without what costs traffic, with capacities that hold the load."""
     nodes, free = instance.nodes, without_measured(instance)
     room = np.maximum(instance.headroom, 0.0).sum(axis=0)
