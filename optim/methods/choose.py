@@ -109,6 +109,7 @@ def _candidates(instance: Instance, time_limit: float | None) -> Iterator[tuple[
     if instance.num_tasks == 0 and instance.models:
         yield "mba+sam", "operators have performance models and the plan makes the threads"
         return
+    yield from _throughput(instance)
     limits = instance.limits
     budget = limits.max_migrations is not None or limits.max_migration_cost is not None
     leaving = bool(instance.nodes.leaving.any())
@@ -136,6 +137,22 @@ def _candidates(instance: Instance, time_limit: float | None) -> Iterator[tuple[
         yield from _rebalancing(instance, time_limit)
     if instance.num_tasks <= _EXACT_UNLIKE:  # it counts them, and refuses where there are too many
         yield "imc-brute", "few assignments"
+
+
+def _throughput(instance: Instance) -> Iterator[tuple[str, str]]:
+    """Methods for the rate, where traffic between nodes costs what grows with it, and no more."""
+    limits = instance.limits
+    asked = limits.max_migrations, limits.max_migration_cost, limits.max_load_distance
+    costs = np.isfinite(instance.links.capacity).any() or instance.crossing_cost.any()
+    other = bool(instance.topologies.ids) or any(limit is not None for limit in asked)
+    if not costs or other or not instance.has_traffic:
+        return
+    why = "traffic between nodes has a price: the greatest input that a placement carries"
+    if instance.num_tasks <= _EXACT_TASKS and _few_groups(instance):
+        yield "throughput-exact", why
+    if instance.num_tasks <= _EXACT_UNLIKE:
+        yield "throughput-milp", why
+    yield "throughput-search", why
 
 
 def _rebalancing(instance: Instance, time_limit: float | None) -> Iterator[tuple[str, str]]:
