@@ -7,8 +7,7 @@ rules and the load left on leaving nodes may be exceeded on the way; the *excess
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
-from typing import NamedTuple, TYPE_CHECKING
-
+from typing import TYPE_CHECKING, NamedTuple
 
 from formulations.rebalancing.search.state import draw, link, unlink
 from optim.moves.guard import Guard, broken, enter, pays, relevant
