@@ -17,7 +17,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers docs-check fuzz bench constraints clean distclean
+.PHONY: help demo test lint types layers docs-check fuzz bench lab constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
@@ -25,6 +25,7 @@ help:
 	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
 	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
 	@echo 'make bench        the benchmarks, written to build/bench'
+	@echo 'make lab          a Flink cluster on this machine: imported, planned, submitted, verified'
 	@echo 'make constraints  rewrite constraints.txt from this environment'
 	@echo 'make clean        remove build/ and caches; make distclean removes .venv too'
 
@@ -89,6 +90,9 @@ bench: $(VENV)/.installed-dev
 	echo "benchmark $$name"; \
 	$(BIN)/python -m experiments.benchmarks.$$name > build/bench/$$name.md; \
 	cat build/bench/$$name.md; done
+
+lab: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments.lab $(LAB_ARGS)
 
 constraints: $(VENV)/.installed-dev
 	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt

@@ -31,6 +31,10 @@ RULED: dict[str, dict[str, Any]] = {
     "max_tasks": {"nodes": [{**node, "max_tasks": 2} for node in NODES]},
     "allowed": {"allowed": {"b/0": ["n2"], "a/0": ["n1", "n2"]}},
     "leaving": {"nodes": [*NODES[:2], {**NODES[2], "leaving": True}]},
+    "crossing_cost": {
+        "nodes": [{**node, "capacity": {"cpu": 16.0}} for node in NODES],
+        "crossing_cost": {"cpu": {"out": 0.5, "in": 0.25}},
+    },
     "links": {"links": [{"id": "up", "nodes": ["n0"], "capacity": 1.0}]},
     "max_migrations": {"limits": {"max_migrations": 1}},
     "max_migration_cost": {"limits": {"max_migration_cost": 2.5}},

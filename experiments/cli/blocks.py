@@ -8,6 +8,7 @@ from experiments.cli.tables import (
     SHOWN_MOVES,
     SHOWN_NODES,
     SHOWN_VIOLATIONS,
+    carries_line,
     drain_line,
     hidden_nodes,
     move_table,
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
 def print_undrained(console: Console, evaluation: Evaluation | None) -> None:
     """Print, before all else, that leaving nodes keep tasks."""
     line = drain_line(evaluation)
+    if line is not None:
+        console.print(line, soft_wrap=True)
+
+
+def print_carries(console: Console, evaluation: Evaluation | None) -> None:
+    """Print what is full first as the input grows."""
+    line = carries_line(evaluation)
     if line is not None:
         console.print(line, soft_wrap=True)
 

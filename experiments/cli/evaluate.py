@@ -38,7 +38,12 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(evaluation.to_dict())
     else:
-        from experiments.cli.blocks import print_nodes, print_undrained, print_violations
+        from experiments.cli.blocks import (
+            print_carries,
+            print_nodes,
+            print_undrained,
+            print_violations,
+        )
         from experiments.cli.console import answer_console
         from experiments.cli.tables import metric_table, size_line, verdict
         from experiments.cli.threads_text import print_threads
@@ -48,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
         console.print(size_line(instance), soft_wrap=True)
         console.print()
         console.print(metric_table(instance, [("plan", evaluation)]))
+        print_carries(console, evaluation)
         print_nodes(console, instance, evaluation)
         print_threads(console, instance, plan, evaluation)
         console.print()

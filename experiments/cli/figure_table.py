@@ -6,6 +6,7 @@ from optim.figures.catalogue import FIGURES
 
 _UNITS = {
     "rate": "rate",
+    "multiple": "multiple of the present rate",
     "resource": "first resource",
     "share": "share",
     "count": "number",

@@ -42,6 +42,8 @@ COMMANDS = (
         "import", "experiments.interchange.import_command", "an instance from a running system"
     ),
     Command("export", "experiments.interchange.export_command", "a plan as a system's own files"),
+    Command("flink", "experiments.flink.command", "submit a Flink job so that it runs as planned"),
+    Command("verify", "experiments.flink.verify_command", "whether a cluster runs as planned"),
     Command("sweep", "experiments.sweep.command", "run a matrix of runs on Spark"),
     Command("report", "experiments.report.command", "gaps, times and profiles of a sweep"),
     Command("trace", "experiments.traces.command", "recorded events to instances, on Spark"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from experiments.cli.blocks import (
+    print_carries,
     print_moves,
     print_nodes,
     print_reasons,
@@ -67,6 +68,7 @@ def print_result(
     if result.evaluation is not None:
         console.print()
         console.print(metric_table(instance, _columns(instance, result), told))
+        print_carries(console, result.evaluation)
         print_nodes(console, instance, result.evaluation)
         print_threads(console, instance, result.plan, result.evaluation)
         console.print()

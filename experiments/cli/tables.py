@@ -14,7 +14,7 @@ from experiments.numbers import bar, number, percent, plural
 from optim.figures.catalogue import FIGURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import Console
     from rich.table import Table
@@ -64,6 +64,8 @@ def figure(instance: Instance, kind: str, value: Any) -> str:
         return printable(value)
     if kind == "share":
         return percent(value)
+    if kind == "multiple":
+        return f"{number(value)} ×"
     if kind == "count":
         return f"{int(value):,}"
     return number(value) + unit_of(instance, kind)
@@ -274,6 +276,19 @@ def metric_table(
         if any(value is not None for value in values):
             table.add_row(f"deviation of {printable(resource)}", *(number(v) for v in values))
     return table
+
+
+def carries_line(evaluation: Evaluation | None) -> Text | None:
+    """Say what is full first as the input grows, and what next; nothing where nothing ever is."""
+    told = [] if evaluation is None else evaluation.saturation or []
+    if not told:
+        return None
+    parts = [f"{_full(entry)} at {number(entry['rate'])} × the present input" for entry in told]
+    return Text.assemble(("full first  ", "bold"), printable(", next ".join(parts)))
+
+
+def _full(entry: Mapping[str, Any]) -> str:
+    return f"link {entry['link']}" if "link" in entry else f"{entry['resource']} of {entry['node']}"
 
 
 def drain_line(evaluation: Evaluation | None) -> Text | None:

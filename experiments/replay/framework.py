@@ -159,6 +159,7 @@ def step(
             if number + 1 < len(setting.periods)
             else None
         ),
+        "collocation_factor_next": _collocated_next(setting, policy, number, grown, after),
         "nodes": len(grown),
         "leaving": sum(grown.leaving),
         "added": decision.add,
@@ -258,6 +259,18 @@ def _distance_met(
     instance = _recorded(setting, number, cluster, deployment)
     met = policy.meets(instance, deployment)
     return distance_of_loads(instance, node_loads(instance, met, setting.costs))
+
+
+def _collocated_next(
+    setting: Setting, policy: Policy, number: int, cluster: Cluster, deployment: Deployment
+) -> float | None:
+    """Return the collocation factor of what runs under the traffic of the following period."""
+    if number + 1 >= len(setting.periods):
+        return None
+    instance = _recorded(setting, number + 1, cluster, deployment)
+    total = instance.total_traffic
+    met = policy.meets(instance, deployment)
+    return collocated_traffic(instance, met) / total if total > 0 else None
 
 
 def _scores(

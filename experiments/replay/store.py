@@ -53,6 +53,7 @@ COLUMNS = (
     _figure("load_distance", "now: of what was deployed, on this period"),
     Column("load_distance_next", "float64", "of what was deployed, on the next period"),
     _figure("collocation_factor"),
+    Column("collocation_factor_next", "float64", "of what was deployed, on the next period"),
     Column("load_index", "float64", "mean load now over mean load right after start-up"),
     Column("mean_load", "float64", "of a node"),
     Column("total_load", "float64", "of all nodes, serialisation and merging included"),
@@ -78,7 +79,7 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     names = [column.name for column in COLUMNS]
     writer = csv.DictWriter(buffer, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(row[name]) for name in names} for row in rows)
+    writer.writerows({name: _cell(row.get(name)) for name in names} for row in rows)
     write_atomic(path / "rows.csv", buffer.getvalue())
     _write_parquet(path / "rows.parquet", rows)
 
@@ -236,7 +237,16 @@ _CELLS: dict[str, Any] = {
     "float64": Number | None,
     "bool": Flag | None,
 }
-_ROW = table_type("Row", **{column.name: Required[_CELLS[column.type]] for column in COLUMNS})
+_LATER = {"collocation_factor_next"}
+"""Columns that replays of older versions lack."""
+
+_ROW = table_type(
+    "Row",
+    **{
+        column.name: _CELLS[column.type] if column.name in _LATER else Required[_CELLS[column.type]]
+        for column in COLUMNS
+    },
+)
 _CLUSTER = table_type(
     "Cluster",
     ids=Required[Many[Text]],

@@ -12,12 +12,12 @@ which runs topology i (v_ins).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.storm.jobs import alike_in_slots
+from formulations.storm.jobs import slot_keys
 from formulations.task_allocation.model import build
 from optim.moves.room import slot_room
 
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]
+
+
+def _none() -> Integers:
+    return np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +58,14 @@ class WorkerModel:
 
     placement: AllocationModel
     workers: Integers
-    slot_task: Integers
-    slot_place: Integers
-    y: Integers
-    v: Integers
-    z: Integers
-    z_u: Integers
-    z_v: Integers
-    places: Integers
+    slot_task: Integers = field(default_factory=_none)
+    slot_place: Integers = field(default_factory=_none)
+    y: Integers = field(default_factory=_none)
+    v: Integers = field(default_factory=_none)
+    z: Integers = field(default_factory=_none)
+    z_u: Integers = field(default_factory=_none)
+    z_v: Integers = field(default_factory=_none)
+    places: Integers = field(default_factory=_none)
 
     def read(self, x: Floats, num_tasks: int) -> tuple[Any, Any]:
         """Read (T,) node indices and, where there are slots, (T,) slots off a solution."""
@@ -122,26 +126,18 @@ def build_workers(
     """
     placement = build(
         instance,
-        break_symmetry=alike_in_slots(instance, jobs),
+        alike=slot_keys(instance, jobs),
         whole_products=whole_products,
         most_products=most_products,
     )
-    model = placement.model
-    task = placement.task
-    workers = _add_workers(instance, jobs, placement)
-    empty = np.zeros(0, dtype=np.int64)
-    made = WorkerModel(
-        placement, workers, empty, empty, empty, np.zeros((jobs.num_jobs, 0), np.int64),
-        empty, empty, empty, np.zeros((0, 2), dtype=np.int64),
-    )  # fmt: skip
+    made = WorkerModel(placement, _add_workers(instance, jobs, placement))
     if with_slots:
         made = _add_slots(instance, jobs, made, whole_products, least_gain is not None)
     if least_gain is not None:
-        z = np.arange(len(task), len(task) + len(placement.u))
-        cost = model.freeze().cost[z]
         # the objective of the first level becomes a row, and gives way to the second's
-        model.add_rows("first level", least_gain / placement.scale, np.inf, 0 * z, z, cost, 1)
-        model.set_objective(z, -cost)
+        z, worth = placement.without_objective()
+        least = least_gain / placement.scale
+        placement.model.add_rows("first level", least, np.inf, 0 * z, z, worth, 1)
     return made
 
 
@@ -262,9 +258,8 @@ def _slot_products(
     objective: bool,
 ) -> tuple[Integers, Integers, Integers]:
     """Add products of executors of one topology in one slot."""
-    none = np.zeros(0, dtype=np.int64)
     if not objective:
-        return none, none, none
+        return _none(), _none(), _none()
     model = made.placement.model
     pairs = instance.pairs
     count = int(place.max(initial=-1)) + 1

@@ -189,7 +189,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         There are more than ``max_assignments``.
     """
     objective = request.objective or METHOD.objective
-    if objective != METHOD.objective:
+    if objective != METHOD.objective or instance.crossing_cost.any():
         return best_by_figure(instance, request, objective)
     request, compiled = request.warmed(_warm_up)
     groups, classes = task_groups(instance), node_classes(instance)
@@ -333,6 +333,7 @@ METHOD = Method(
         "max_load_distance",
         "slots",
         "max_tasks_per_slot",
+        "crossing_cost",
     },
     options=(
         Option(

@@ -41,10 +41,11 @@ def best_by_figure(instance: Instance, request: Request, objective: str) -> Outc
     if count > MOST:
         reason = f"would judge {count:.3g} assignments by {objective}, more than {MOST:,}"
         raise UnsuitableMethod(Problem("imc-brute", None, reason, "only small instances can be"))
+    binding = figure.binding(instance)
     outcome = Outcome(Termination.OPTIMAL, notes=[f"{count:,} assignments"])
     for nodes in itertools.product(*places):
         placement = Placement(instance, np.array(nodes, dtype=np.int32))
-        if broken(placement):
+        if broken(placement if figure.hard is None else Placement(binding, placement.node)):
             continue
         value = None if figure.value is None else figure.value(placement)
         if value is None:

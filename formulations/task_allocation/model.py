@@ -98,13 +98,22 @@ class AllocationModel:
         self.rules.complete(vector, node.astype(np.int64))
         return vector
 
+    def without_objective(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Take traffic out of the objective; return the products and what they were worth."""
+        z = np.arange(len(self.task), len(self.task) + len(self.u))
+        worth = self.model.freeze().cost[z]
+        self.model.set_objective(z, -worth)
+        return z, worth
+
 
 def build(
     instance: Instance,
     *,
     break_symmetry: bool = True,
+    alike: Any = None,
     whole_products: bool = False,
     products: bool = True,
+    empties: bool = True,
     most_products: int = 2_000_000,
 ) -> AllocationModel:
     """Build the model.
@@ -113,12 +122,15 @@ def build(
     ----------
     break_symmetry
         Number the identical nodes by their first task.
+    alike
+        (N, k) numbers in which such nodes must be alike, too.
     whole_products
         Declare the products integer, which a solver without continuous variables needs; they are
         0 or 1 in every optimum anyway.
     products
-        Without them every placement is as good as any other, and what is on leaving nodes may
-        stay on such.
+        Without them every placement is as good as any other.
+    empties
+        Whether what is on leaving nodes must leave them.
     most_products
         Products beyond which the model is refused.
 
@@ -127,12 +139,12 @@ def build(
     UnsuitableMethod
         Too many products.
     """
-    classes, rules = node_classes(instance), place_rules(instance)
+    classes, rules = node_classes(instance, alike), place_rules(instance)
     kind, allowed, target = placing_masks(instance)
     pairs = instance.pairs if products else _none_of(instance.pairs)
     _check_size(len(pairs.u), instance.num_nodes, most_products)
     may = target[kind]
-    if not products:
+    if not empties:
         home = instance.tasks.node
         there = np.flatnonzero((home >= 0) & instance.nodes.leaving[home])
         may[there] = allowed[kind[there]]
@@ -152,7 +164,8 @@ def build(
     add_loads(model, instance, task, node, x)
     add_products(model, z, column[u, at], column[v, at])
     add_budgets(model, instance, rules, task, node, x)
-    links = add_links(model, instance, column, whole=whole_products)
+    known = (pair, at, z) if products else None
+    links = add_links(model, instance, column, known, whole=whole_products)
     if break_symmetry:
         add_node_order(model, classes, column)
     nowhere = np.full(instance.num_tasks, -1, dtype=np.int64)
@@ -219,37 +232,70 @@ def add_budgets(
 
 
 def add_links(
-    model: LinearModel, instance: Instance, column: NDArray[Any], *, whole: bool
+    model: LinearModel,
+    instance: Instance,
+    column: NDArray[Any],
+    products: tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None,
+    *,
+    whole: bool,
 ) -> list[Crossing]:
-    """What leaves and what enters the nodes of each link keeps its capacity."""
+    """What leaves and what enters the nodes of each link keeps its capacity.
+
+    Parameters
+    ----------
+    products
+        Pair, node and column of each product: what a link of one node needs no others for.
+    """
     links, room = instance.links, link_room(instance)
     made = []
     source, target, rate = instance.flows.directed()
+    every = np.arange(len(rate))
     for i in np.flatnonzero(np.isfinite(room)):
+        nodes = links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]
         inside = np.zeros(instance.num_nodes, dtype=np.bool_)
-        inside[links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]] = True
-        block = model.add_variables(f"inside {links.ids[i]}", len(rate), upper=1.0, integer=whole)
-        made.append(Crossing(inside, source, target, block.indices))
-        rows, cols, values = [], [], []
+        inside[nodes] = True
+        ends = [np.where(inside, column[end], -1) for end in (source, target)]
+        if products is not None and len(nodes) == 1:
+            both = _on_node(instance, source, target, products, int(nodes[0]))
+        else:
+            both = model.add_variables(
+                f"inside {links.ids[i]}", len(rate), upper=1.0, integer=whole
+            ).indices
+            made.append(Crossing(inside, source, target, both))
+            for there in ends:
+                pair, at = np.nonzero(there >= 0)
+                model.add_rows(
+                    f"inside {links.ids[i]}", -np.inf, 0.0, np.concatenate([every, pair]),
+                    np.concatenate([both, there[pair, at]]),
+                    np.concatenate([np.ones(len(rate)), -np.ones(len(pair))]), num_rows=len(rate),
+                )  # fmt: skip
+        some = np.flatnonzero(both >= 0)
+        cols, values = [], []
         # 1 and 2 count one direction only, 0 both
-        for end, counts in ((source, links.direction[i] != 2), (target, links.direction[i] != 1)):
-            there = np.where(inside, column[end], -1)
-            pair, at = np.nonzero(there >= 0)
-            every = np.arange(len(rate))
-            model.add_rows(
-                f"inside {links.ids[i]}", -np.inf, 0.0, np.concatenate([every, pair]),
-                np.concatenate([block.indices, there[pair, at]]),
-                np.concatenate([np.ones(len(rate)), -np.ones(len(pair))]), num_rows=len(rate),
-            )  # fmt: skip
-            if counts:
-                rows.append(np.zeros(len(pair) + len(rate), dtype=np.int64))
-                cols.append(np.concatenate([there[pair, at], block.indices]))
-                values.append(np.concatenate([rate[pair], -rate]))
+        for there, other in zip(ends, (2, 1), strict=True):
+            if links.direction[i] != other:
+                pair, at = np.nonzero(there >= 0)
+                cols += [there[pair, at], both[some]]
+                values += [rate[pair], -rate[some]]
+        columns = np.concatenate(cols)
         model.add_rows(
-            f"link {links.ids[i]}", -np.inf, room[i] - links.background[i], np.concatenate(rows),
-            np.concatenate(cols), np.concatenate(values), num_rows=1,
+            f"link {links.ids[i]}", -np.inf, room[i] - links.background[i],
+            np.zeros(len(columns), dtype=np.int64), columns, np.concatenate(values), num_rows=1,
         )  # fmt: skip
     return made
+
+
+def _on_node(
+    instance: Instance, source: Ints, target: Ints, products: tuple[Any, Any, Any], node: int
+) -> NDArray[np.int64]:
+    """(D,) product of each directed pair on a node, -1 where its ends cannot both be there."""
+    pairs, size = instance.pairs, instance.num_tasks
+    pair, at, z = products
+    column = np.full(len(pairs.u) + 1, -1, dtype=np.int64)
+    column[pair[at == node]] = z[at == node]
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    keys = pairs.u.astype(np.int64) * size + pairs.v
+    return np.asarray(column[np.searchsorted(keys, low.astype(np.int64) * size + high)])
 
 
 def add_node_order(model: LinearModel, classes: NodeClasses, column: NDArray[Any]) -> None:

@@ -35,7 +35,7 @@ RELAXATIONS = (
 
 
 def run_on_groups(
-    instance: Instance, request: Request, place: Callable[[GroupedJob], Ints]
+    instance: Instance, request: Request, place: Callable[[GroupedJob, Instance | None], Ints]
 ) -> Outcome:
     """Place an instance's tasks with an allocator of grouped jobs.
 
@@ -44,15 +44,16 @@ def run_on_groups(
     instance, request
         As a method gets them; the options ``margin`` and ``normalise`` are read here.
     place
-        Returns the (T,) node of each task, -1 where it found none.
+        Returns the (T,) node of each task, -1 where it found none; called first with a tiny job of
+        no instance, which compiles it.
     """
     from heuristics.task_allocation.groups import grouped_job, tiny_job
 
     began = time.perf_counter()
-    place(tiny_job())  # compiles the kernel, or loads it
+    place(tiny_job(), None)  # compiles the kernel, or loads it
     compiled = time.perf_counter()
     job = grouped_job(
         instance, margin=request.options["margin"], normalise=request.options["normalise"]
     )
     times = {"compile": compiled - began, "build": time.perf_counter() - compiled}
-    return Outcome(Termination.HEURISTIC, place(job), times=times)
+    return Outcome(Termination.HEURISTIC, place(job, instance), times=times)

@@ -73,7 +73,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     """Place an instance's tasks; see the module's page for the readings behind the options."""
     options = request.options
 
-    def place(job: GroupedJob) -> Ints:
+    def place(job: GroupedJob, _: Instance | None) -> Ints:
         return place_groups(job, options["priority"], options["k_rule"], options["host_walk"])
 
     return run_on_groups(instance, request, place)

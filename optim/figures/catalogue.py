@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from optim.errors import InvalidInput, Problem
-from optim.figures import leaving, load, machines, places, traffic
+from optim.figures import leaving, load, machines, places, rate, traffic
 
 if TYPE_CHECKING:
     from optim.figures.figure import Figure
@@ -26,6 +26,8 @@ class Figures:
     undrained: Annotated[dict[str, Any] | None, leaving.UNDRAINED] = None
     load_distance: Annotated[float | None, load.LOAD_DISTANCE] = None
     mean_load: Annotated[float | None, load.MEAN_LOAD] = None
+    sustainable_rate: Annotated[float | None, rate.SUSTAINABLE_RATE] = None
+    saturation: Annotated[list[dict[str, Any]] | None, rate.SATURATION] = None
     imc_gain: Annotated[float | None, traffic.IMC_GAIN] = None
     total_traffic: Annotated[float | None, traffic.TOTAL_TRAFFIC] = None
     internode_traffic: Annotated[float | None, traffic.INTERNODE_TRAFFIC] = None
@@ -38,6 +40,7 @@ class Figures:
     max_link_utilisation: Annotated[float | None, load.MAX_LINK_UTILISATION] = None
     deviation: Annotated[dict[str, float] | None, load.DEVIATION] = None
     cpu_deviation: Annotated[float | None, load.CPU_DEVIATION] = None
+    resource_deviation: Annotated[float | None, load.RESOURCE_DEVIATION] = None
     mean_absolute_deviation: Annotated[float | None, load.MEAN_ABSOLUTE_DEVIATION] = None
     used_utilisation: Annotated[float | None, load.USED_UTILISATION] = None
     used_capacity: Annotated[float | None, load.USED_CAPACITY] = None

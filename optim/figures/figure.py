@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from optim.figures.placement import Placement
+    from optim.format.instance import Instance
 
 Sense = Literal["max", "min"]
-Unit = Literal["rate", "resource", "share", "count", "state", "price", "flag", "text", "table"]
+Unit = Literal[
+    "rate", "multiple", "resource", "share", "count", "state", "price", "flag", "text", "table"
+]
 
 RELATIVE_GAP = 1e-6
 """Relative gap that still counts as optimal, and distance that still counts as rounding."""
@@ -37,9 +40,9 @@ class Figure:
     words
         What it is, in a sentence.
     unit
-        ``rate``, ``resource`` (the first one's), ``share`` (1 is 100 %), ``count``, ``state`` (of a
-        migration's cost), ``price``, ``flag``, ``text``, or ``table``: no single value, but one for
-        each node, link or the like.
+        ``rate``, ``multiple`` (of the present input rate), ``resource`` (the first one's),
+        ``share`` (1 is 100 %), ``count``, ``state`` (of a migration's cost), ``price``, ``flag``,
+        ``text``, or ``table``: no single value, but one for each node, link or the like.
     value
         What it is of a placement; ``None`` for those that only another kind of plan has.
     sense
@@ -59,6 +62,10 @@ class Figure:
         The figure which is best where this one is.
     weighs_leaving
         Whether what is left on leaving nodes counts in it.
+    hard
+        The instance without the limits that the figure measures: to methods which optimise it, they
+        are none, and their best plan is kept though it breaks them. ``None`` where it measures no
+        limit.
     former
         What options and files of earlier versions call it.
     """
@@ -76,12 +83,17 @@ class Figure:
     shown_as: str | None = None
     same_as: str | None = None
     weighs_leaving: bool = False
+    hard: Callable[[Instance], Instance] | None = None
     former: str | None = None
 
     @property
     def single(self) -> bool:
         """Whether it is one value, and no table."""
         return self.unit != "table"
+
+    def binding(self, instance: Instance) -> Instance:
+        """Return the instance with only the limits that bind methods which optimise the figure."""
+        return instance if self.hard is None else self.hard(instance)
 
     @property
     def optimal_gap(self) -> float:

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from optim.format.tables import Floats
 
 
+def _mean(placement: Placement) -> float | None:
+    if not placement.instance.crossing_cost[:, 0].any():
+        return placement.instance.mean_load
+    weight = float(placement.instance.nodes.weight[placement.instance.open_nodes].sum())
+    return float(placement.loads[:, 0].sum()) / weight if weight > 0 else None
+
+
 def _by_node(instance: Instance, table: Floats) -> dict[str, dict[str, float]]:
     names = instance.resources
     return {
@@ -76,6 +83,14 @@ def _first_deviation(placement: Placement) -> float | None:
     return next(iter((_deviations(placement) or {}).values()), None)
 
 
+def _resource_deviation(placement: Placement) -> float | None:
+    nodes, links = _first_deviation(placement), _link_shares(placement)
+    if nodes is None or not links:
+        return None
+    share = np.array(list(links.values()))
+    return float(np.sqrt(nodes**2 + ((share - share.mean()) ** 2).sum()))
+
+
 def _mean_deviation(placement: Placement) -> float | None:
     share = _staying(placement, 0)
     return float(np.abs(share - share.mean()).mean()) if len(share) else None
@@ -113,7 +128,7 @@ MEAN_LOAD = Figure(
     "load of the first resource over the weights of the staying nodes: the share that load "
     "distance is counted from, and that its gap is in percent of",
     "resource",
-    lambda placement: placement.instance.mean_load,
+    _mean,
     quiet=True,
 )
 UTILISATION = Figure(
@@ -169,6 +184,16 @@ CPU_DEVIATION = Figure(
     sense="min",
     quiet=True,
     former="deviation",
+)
+RESOURCE_DEVIATION = Figure(
+    "resource_deviation",
+    "deviation of nodes and links",
+    "sqrt(Σ (u − ū)² of the first resource over the staying nodes + Σ (b − b̄)² over the links), of "
+    "shares in use",
+    "share",
+    _resource_deviation,
+    sense="min",
+    quiet=True,
 )
 MEAN_ABSOLUTE_DEVIATION = Figure(
     "mean_absolute_deviation",

@@ -17,14 +17,25 @@ if TYPE_CHECKING:
 
 def node_loads(instance: Instance, node: Ints) -> Floats:
     """(N, R) background + load of every node under (T,) node indices; -1 is nowhere."""
-    loads = instance.nodes.background.copy()
+    return np.asarray(instance.nodes.background + placed_loads(instance, node))
+
+
+def placed_loads(instance: Instance, node: Ints) -> Floats:
+    """(N, R) load that a placement brings to each node.
+
+    What crosses nodes costs its sender and its receiver (`Instance.crossing_cost`).
+    """
+    loads = np.zeros((instance.num_nodes, instance.num_resources))
     placed = node >= 0
     if placed.all():
         placed = slice(None)  # type: ignore[assignment]
     for r in range(instance.num_resources):
-        loads[:, r] += np.bincount(
+        loads[:, r] = np.bincount(
             node[placed], instance.tasks.load[placed, r], minlength=instance.num_nodes
         )
+    if instance.crossing_cost.any():
+        sent = instance.flows.crossing(node, instance.num_nodes)
+        loads += np.column_stack(sent) @ instance.crossing_cost
     return loads
 
 
@@ -84,12 +95,17 @@ def slot_places(node: Ints, slot: Ints) -> Any:
 
 
 def link_loads(instance: Instance, node: Ints) -> Floats:
-    """(L,) background + traffic that crosses each link: one end on a listed node, one elsewhere.
+    """(L,) background + traffic that crosses each link (`crossing_rates`)."""
+    return np.asarray(instance.links.background + crossing_rates(instance, node))
+
+
+def crossing_rates(instance: Instance, node: Ints) -> Floats:
+    """(L,) traffic that crosses each link: one end on a listed node, one elsewhere.
 
     Of a link with a direction, only what leaves its nodes, or what enters them.
     """
     links, flows = instance.links, instance.flows
-    loads = links.background.copy()
+    loads = np.zeros(len(links.ids))
 
     def add(some: Any, out: Floats, into: Floats) -> None:
         direction = links.direction[some]

@@ -9,18 +9,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.figures.measures import (
+    crossing_rates,
     distance_of_loads,
     imc_gain_of,
     link_loads,
     migrated_tasks,
     moved_tasks,
     node_loads,
+    placed_loads,
     slot_places,
 )
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
+
+
+_ROUNDING = 1e-9
+"""Of all there is of a resource: background that exceeds a capacity by less does not."""
+
+
+def _multiples(room: Floats, need: Floats) -> Floats:
+    """How often a need fits into room; no room is none, and no need never fills it."""
+    found = np.full(need.shape, np.inf)
+    np.divide(np.maximum(room, 0.0), need, out=found, where=need > 0)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +75,27 @@ class Placement:
     def crossing(self) -> Floats:
         """(L,) background + traffic that crosses each link."""
         return link_loads(self.instance, self.node)
+
+    @cached_property
+    def node_rates(self) -> Floats:
+        """(N, D) multiple of the present input at which a rate-driven resource is full.
+
+        ``inf`` where it never is: without a capacity, on a node that holds no task, or of a
+        resource that these do not use. A node in use whose background is too much already has 0.
+        """
+        instance, driven = self.instance, list(self.instance.rate_driven)
+        room = instance.headroom[:, driven]
+        rates = _multiples(room, placed_loads(instance, self.node)[:, driven])
+        rates[room < -_ROUNDING * instance.totals[driven]] = 0.0
+        rates[~self.used] = np.inf
+        return rates
+
+    @cached_property
+    def link_rates(self) -> Floats:
+        """(L,) the same of links, ``inf`` for idle ones."""
+        links = self.instance.links
+        room = links.capacity * self.instance.limits.max_link_utilisation - links.background
+        return _multiples(room, crossing_rates(self.instance, self.node))
 
     @cached_property
     def counts(self) -> Any:

@@ -64,6 +64,7 @@ def build(document: InstanceDocument) -> dict[str, Any]:
     limits = _limits(document, resources, problems)
     sets = build_sets(document, nodes, operators, tasks, problems)
     rate_driven = _rate_driven(document, resources, problems)
+    crossing_cost = _crossing_cost(document, resources, problems)
     models = _models(document, problems)
     unique([v.id for v in document.vm_types], "vm_types", problems)
     if problems:
@@ -80,6 +81,7 @@ def build(document: InstanceDocument) -> dict[str, Any]:
         "topologies": topologies,
         "links": links,
         "rate_driven": rate_driven,
+        "crossing_cost": crossing_cost,
         "sets": sets,
         "streams": streams,
         "traffic": traffic,
@@ -366,6 +368,18 @@ def _rate_driven(
         elif name in document.rate_driven[:i]:
             problems.append(Problem(f"rate_driven[{i}]", name, "stands twice", "keep one"))
     return tuple(r for r, name in enumerate(resources) if name in document.rate_driven)
+
+
+def _crossing_cost(
+    document: InstanceDocument, resources: tuple[str, ...], problems: list[Problem]
+) -> Floats:
+    """(2, R) units that a unit of rate costs its sender and its receiver."""
+    cost, index = np.zeros((2, len(resources))), {name: r for r, name in enumerate(resources)}
+    for row, side in zip(cost, ("out", "into"), strict=True):
+        told = {name: getattr(entry, side) for name, entry in document.crossing_cost.items()}
+        amounts(told, index, row, "crossing_cost", problems if side == "out" else [])
+    cost.flags.writeable = False
+    return cost
 
 
 def _models(

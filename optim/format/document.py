@@ -72,6 +72,14 @@ class LinkDocument(BaseModel):
     )
 
 
+class CrossingCostDocument(BaseModel):
+    """Units of a resource that one unit of rate costs when it crosses nodes: serialisation."""
+
+    model_config = _STRICT
+    out: Amount = Field(0.0, description="on the node that sends")
+    into: Amount = Field(0.0, alias="in", description="on the node that receives")
+
+
 class SetDocument(BaseModel):
     """Tasks that are to be apart, together or spread over nodes or racks."""
 
@@ -120,6 +128,7 @@ class OperatorDocument(BaseModel):
     )
     service_rate: Positive | None = Field(None, description="tuples/s the operator can serve")
     model: Identifier | None = Field(None, description="performance model of one thread")
+    labels: Labels = {}
 
 
 class TaskDocument(TypedDict, total=False):
@@ -211,6 +220,9 @@ class InstanceDocument(BaseModel):
         None,
         min_length=1,
         description="resources whose load grows with the input rate; the first one when left out",
+    )
+    crossing_cost: dict[Identifier, CrossingCostDocument] = Field(
+        {}, description="by resource: what traffic between nodes adds to their loads"
     )
     sets: list[SetDocument] = []
     topologies: list[TopologyDocument] = []

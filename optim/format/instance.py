@@ -55,6 +55,9 @@ class Instance:
         The tables of `optim.format.tables`.
     rate_driven
         Indices of the resources whose load grows with the input rate.
+    crossing_cost
+        (2, R) units of each resource that one unit of rate costs the node that sends it to another
+        node, and the one that receives it.
     streams
         Traffic between operators.
     traffic
@@ -74,6 +77,7 @@ class Instance:
     topologies: TopologyTable
     links: LinkTable
     rate_driven: tuple[int, ...]
+    crossing_cost: Floats
     sets: SetTable
     streams: tuple[Stream, ...]
     traffic: TrafficTable

@@ -30,6 +30,13 @@ def instance_document(instance: Instance) -> dict[str, Any]:
         "rate_driven": None
         if instance.rate_driven == (0,)
         else [instance.resources[r] for r in instance.rate_driven],
+        "crossing_cost": {
+            name: _filled({"out": out or None, "in": into or None})
+            for name, out, into in zip(
+                instance.resources, *instance.crossing_cost.tolist(), strict=True
+            )
+            if out or into
+        },
         "sets": _sets(instance),
         "topologies": [
             _filled({"id": name, "workers": int(workers) if workers >= 0 else None})
@@ -159,6 +166,7 @@ def _operators(instance: Instance) -> list[dict[str, Any]]:
                     "cpu_per_tuple": _number(table.cpu_per_tuple[o]),
                     "service_rate": _number(table.service_rate[o]),
                     "model": table.model[o],
+                    "labels": dict(table.labels.get(o, {})),
                 }
             )
         )

@@ -9,6 +9,8 @@ import numpy as np
 
 from optim.errors import RefereeRefused, SolverError
 from optim.referee.result import ObjectiveValue, Result, Termination
+from optim.rules import broken
+from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.plan import Plan
+    from optim.format.tables import Ints
     from optim.methods.registry import Method, Outcome, Request
     from optim.referee.evaluation import Evaluation
     from optim.rules.violation import Violation
@@ -24,7 +27,9 @@ _CLAIM_RELATIVE = 1e-6
 #: What tolerances of solvers may add to any claim: of all traffic, of all load, or of 1.
 _CLAIM_NOISE = 1e-7
 _SHOWN = 5
-_ROUNDING = 1e-13
+#: Of all there is: what sums of some thousand terms, added in another order, differ by. More than
+#: that is no rounding of ours, and a solver's tolerance is not told from a pair of little traffic.
+_ROUNDING = 1e-12
 
 
 def check_claim(
@@ -65,8 +70,10 @@ def check_bound(
     objective: Figure,
     value: float | None,
     evaluation: Evaluation | None,
+    *,
+    stands: bool,
 ) -> None:
-    """Hold a bound against the plan at hand.
+    """Hold a bound against the plan at hand, where that `stands`: breaks no limit that binds.
 
     A plan outside of the restricted problem (a repaired one, say) may beat a bound of that: it
     then tells nothing of the plan, and is dropped with a note.
@@ -81,7 +88,7 @@ def check_bound(
     if not np.isfinite(outcome.bound):
         outcome.bound = None
         return
-    if value is None or evaluation is None or not evaluation.feasible:
+    if value is None or evaluation is None or not stands:
         return
     if not objective.beats_bound(value, outcome.bound, objective.reference_of(evaluation)):
         return
@@ -118,6 +125,15 @@ def settle_assumptions(method: Method, instance: Instance, outcome: Outcome) -> 
         )
     elif outcome.bound is not None:
         outcome.notes.append(f"the bound holds among plans {among}")
+
+
+def broken_by(
+    objective: Figure, instance: Instance, node: Ints, slot: Ints | None, evaluation: Evaluation
+) -> Sequence[Violation]:
+    """Return what a plan breaks beside the limits that the objective measures."""
+    if objective.hard is None or evaluation.feasible:
+        return evaluation.violations
+    return broken(Placement(objective.binding(instance), node, slot))
 
 
 def check_promise(method: Method, broken: Sequence[Violation]) -> None:
@@ -160,6 +176,7 @@ def write_result(
     evaluation: Evaluation | None,
     *,
     began: float,
+    stands: bool | None = None,
     **more: Any,
 ) -> Result:
     """Write the result of a checked outcome.
@@ -170,6 +187,8 @@ def write_result(
         What the referee judged; ``None`` without a plan.
     began
         ``time.perf_counter()`` at the start of the check.
+    stands
+        Whether the plan keeps what binds under the objective; by default whether it is feasible.
     more
         Further fields of `Result`.
 
@@ -180,9 +199,11 @@ def write_result(
     """
     value = None if evaluation is None else evaluation.objective(objective.name)
     _settle_rounding(outcome, value, objective.reference_of(evaluation))
-    check_bound(method, outcome, objective, value, evaluation)
+    if stands is None:
+        stands = evaluation is not None and evaluation.feasible
+    check_bound(method, outcome, objective, value, evaluation, stands=stands)
     # the value of a plan that breaks a limit is no distance from what feasible plans can reach
-    comparable = value if evaluation is not None and evaluation.feasible else None
+    comparable = value if stands else None
     gap = objective.gap(comparable, outcome.bound, objective.reference_of(evaluation))
     times = {"build": 0.0, "solve": 0.0, **outcome.times}
     times["check"] = time.perf_counter() - began

@@ -11,7 +11,7 @@ from optim.errors import SolverError
 from optim.figures.catalogue import OBJECTIVES
 from optim.figures.measures import migrated_tasks, moved_tasks
 from optim.format.plan import Plan
-from optim.methods.claims import check_claim, check_promise, write_result
+from optim.methods.claims import broken_by, check_claim, check_promise, write_result
 from optim.methods.hand import BEFORE, Held
 from optim.methods.judge_threads import judge_threads
 from optim.moves.room import at_the_edge
@@ -63,6 +63,7 @@ def judge(
     began = time.perf_counter()
     objective = OBJECTIVES[outcome.objective or method.objective]
     node, evaluation = _plan_in_hand(relaxed, method, request, outcome, start, objective, repaired)
+    stands = _stands(objective, relaxed, node, outcome.slot, evaluation)
     unplaced: tuple[str, ...] = ()
     if node is None and outcome.node is not None:
         unplaced = tuple(relaxed.tasks.ids[t] for t in np.flatnonzero(outcome.node < 0))
@@ -81,6 +82,7 @@ def judge(
         plan,
         evaluation,
         began=began,
+        stands=stands,
         moves=_moves(instance, node),
         warm_start=_warm_start(start, objective, outcome),
         repaired=repaired,
@@ -112,31 +114,47 @@ def _plan_in_hand(
         check_claim(method, outcome, objective, evaluation)
         if not repaired:
             kept = kept_by(method.honours)
-            check_promise(method, [v for v in evaluation.violations if v.rule in kept])
+            wrong = broken_by(objective, instance, node, outcome.slot, evaluation)
+            check_promise(method, [v for v in wrong if v.rule in kept])
     rank = outcome.rank or _by(objective, instance)
-    own = evaluation is not None and evaluation.feasible
+    own = answered = _stands(objective, instance, node, outcome.slot, evaluation)
+    bound = objective.binding(instance)
     for name, other, slot in _alternatives(instance, method, request, start):
-        if own and name == BEFORE:
+        if answered and name == BEFORE:
             continue  # it ended with what it takes for better
         found = evaluate_indices(instance, other, slot)
-        theirs = rank(other, found) if found.feasible else None
+        good = _stands(objective, instance, other, slot, found)
+        theirs = rank(other, found) if good else None
         if theirs is None:
             continue
         if outcome.termination is Termination.INFEASIBLE:
-            if not at_the_edge(instance, other):
+            if not at_the_edge(bound, other):
                 raise SolverError(
                     f"{method.name} calls the instance infeasible, but {name} is a feasible plan"
                 )
             _unsay(outcome, method, name)
-        if _beats(objective, found, outcome) and at_the_edge(instance, other):
+        if _beats(objective, found, outcome) and at_the_edge(bound, other):
             _unsay(outcome, method, name)
         mine = None if node is None or evaluation is None else rank(node, evaluation)
-        if evaluation is None or not evaluation.feasible or mine is None or theirs < mine:
+        if not own or mine is None or theirs < mine:
             if node is not None:
                 outcome.notes.append(f"{name} is better than what {method.name} ended with: taken")
             outcome.slot, outcome.claimed = slot, None
-            node, evaluation = other.astype(np.int32), found
+            node, evaluation, own = other.astype(np.int32), found, True
     return node, evaluation
+
+
+def _stands(
+    objective: Figure,
+    instance: Instance,
+    node: Ints | None,
+    slot: Ints | None,
+    evaluation: Evaluation | None,
+) -> bool:
+    """Whether there is a plan, and it breaks no limit that binds under the objective."""
+    if node is None or evaluation is None:
+        return False
+    return not broken_by(objective, instance, node, slot, evaluation)
 
 
 def _by(

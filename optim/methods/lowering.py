@@ -54,6 +54,7 @@ def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
         names, loads, rooms = zip(*columns, strict=True)
         changed = _with_columns(changed, names, np.stack(loads, axis=1), np.stack(rooms, axis=1))
     distance = MAX_LOAD_DISTANCE.present(instance) is not None and instance.mean_load is not None
+    distance = distance and not instance.crossing_cost[:, 0].any()  # the mean would not be fixed
     if distance and "max_load_distance" not in honours and "min_load" in honours:
         changed = _with_distance(MAX_LOAD_DISTANCE.dropped(changed), instance)
     return changed
@@ -176,6 +177,7 @@ def _with_columns(
                 [operators.group_load_given, np.zeros(on_operators, dtype=np.bool_)]
             ),
         ),
+        crossing_cost=np.hstack([instance.crossing_cost, np.zeros((2, more))]),
         limits=replace(
             instance.limits,
             max_utilisation=np.concatenate([instance.limits.max_utilisation, np.ones(more)]),

@@ -11,7 +11,7 @@ import numpy as np
 
 from optim.errors import RefereeRefused, StreamplaceError, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
-from optim.methods.claims import settle_assumptions
+from optim.methods.claims import broken_by, settle_assumptions
 from optim.methods.finish import finish
 from optim.methods.registry import Method, Outcome, Request, get_method
 from optim.methods.suitable import is_suitable
@@ -38,11 +38,11 @@ def run_method(
 
     An interruption or a failure ends in the plans in hand, if there are any.
     """
-    reasons = hopeless(instance)
+    objective = OBJECTIVES[method.objective]
+    reasons = hopeless(objective.binding(instance))
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
     began = time.perf_counter()
-    objective = OBJECTIVES[method.objective]
     view = view_of(method, instance)
     asked = view.request(method, request, objective)
     starter = _starter(method, instance, request)
@@ -108,14 +108,14 @@ def _starter(
         best, kept = None, None
         for name in method.starts:
             starter = get_method(name).aimed_at(method.objective)
-            if not is_suitable(starter, instance):
+            if not is_suitable(starter, instance, repair=True):
                 continue
             found = _one_start(starter, instance, request)
             if found is None:
                 continue
             evaluation = evaluate_indices(instance, found.node, found.slot)
             value = evaluation.objective(objective.name)
-            if not evaluation.feasible or value is None:
+            if value is None or broken_by(objective, instance, found.node, found.slot, evaluation):
                 continue
             if best is None or objective.better(value, best):
                 best, kept = value, found
@@ -141,7 +141,7 @@ def _one_start(starter: Method, instance: Instance, request: Request) -> Held | 
         outcome = run_method(starter, instance, asked)
     except Exception:  # a start is a help: whatever fails in it must cost no plan
         return None
-    finish(instance, outcome)
+    finish(OBJECTIVES[starter.objective].binding(instance), outcome)
     if outcome.node is None or outcome.node.min(initial=0) < 0:
         return None
     asked.hand.offer(starter.name, outcome.node, outcome.slot)

@@ -101,6 +101,7 @@ def scaled(instance: Instance, scale: Scale) -> Instance:
             capacity=canonical(links.capacity, scale.rate),
             background=canonical(links.background, scale.rate),
         ),
+        crossing_cost=canonical(instance.crossing_cost, load / scale.rate),
         streams=tuple(
             stream._replace(rate=float(canonical(np.array(stream.rate), scale.rate)))
             for stream in instance.streams
@@ -155,6 +156,7 @@ def _same(left: Instance, right: Instance) -> bool:
         (left.links.capacity, right.links.capacity),
         (left.links.background, right.links.background),
         (left.traffic.rate, right.traffic.rate),
+        (left.crossing_cost, right.crossing_cost),
     ]
     limits = (left.limits, right.limits)
     names = ("max_migration_cost", "max_load_distance")

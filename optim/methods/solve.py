@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
+from optim.figures.catalogue import OBJECTIVES
 from optim.methods.choose import choose_method
 from optim.methods.finish import finish
 from optim.methods.judge import judge
@@ -142,7 +143,7 @@ def _solve_by(
     outcome = run_method(chosen, relaxed, request, start)
     repaired = False
     if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
-        repaired = finish(relaxed, outcome)
+        repaired = finish(OBJECTIVES[chosen.objective].binding(relaxed), outcome)
     outcome.notes[:0] = [note] if note else []
     if start is not None and start.seconds > 0:
         outcome.times["warm_start"] = start.seconds

@@ -139,10 +139,10 @@ def check_suitable(method: Method, instance: Instance, *, repair: bool = False) 
         raise UnsuitableMethod(problems)
 
 
-def is_suitable(method: Method, instance: Instance) -> bool:
-    """Whether a method has what it needs and keeps every limit that is set."""
+def is_suitable(method: Method, instance: Instance, *, repair: bool = False) -> bool:
+    """Whether a method has what it needs, and it or repair keeps every limit that is set."""
     try:
-        check_suitable(method, instance)
+        check_suitable(method, instance, repair=repair)
     except UnsuitableMethod:
         return False
     return True
@@ -172,7 +172,7 @@ def _remedy(need: str) -> str:
 
 def _unhonoured(method: Method, instance: Instance) -> Iterable[Problem]:
     overloads = "capacity" not in method.honours and not method.promises_feasibility
-    passed = {"capacity", "links", "slots"} if overloads else {"capacity"}
+    passed = {"capacity", "links", "slots", "crossing_cost"} if overloads else {"capacity"}
     for name, words in limits_set(instance).items():
         if name not in method.honours and name not in passed:
             yield Problem(

@@ -14,6 +14,7 @@ from optim.rules.allowed import ALLOWED
 from optim.rules.base import Form, Rule
 from optim.rules.capacity import CAPACITY
 from optim.rules.copies import COPIES
+from optim.rules.crossing_cost import CROSSING_COST
 from optim.rules.leaving import LEAVING
 from optim.rules.links import LINKS
 from optim.rules.max_inflow import MAX_INFLOW
@@ -62,6 +63,7 @@ RULES: tuple[Rule, ...] = (
     SETS,
     LINKS,
     SLOTS,
+    CROSSING_COST,
 )
 RULE_NAMES = tuple(rule.name for rule in RULES)
 """What methods may honour, and ``--ignore`` and `without_limits` drop."""

@@ -29,6 +29,7 @@ class Form(Enum):
     MASK = "where each task may be"
     NODE_CAPACITY = "a linear capacity of each node"
     NODE_FLOOR = "a least load of each node"
+    CROSSING = "loads that what crosses nodes adds to"
     LINK_CAPACITY = "a capacity for what crosses"
     SLOTS = "a dealing of each node's tasks to its slots"
     BUDGET = "a budget of moves"

@@ -44,12 +44,14 @@ def _violations(placement: Placement) -> Iterator[Violation]:
 def _proofs(instance: Instance) -> Iterator[Violation]:
     """Lower load bounds that all load together cannot reach."""
     least = _least(instance)
+    # what crosses nodes loads them, too: at most all traffic
+    most = instance.total_load + instance.total_traffic * instance.crossing_cost.sum(axis=0)
     missing = np.maximum(least - instance.nodes.background, 0.0).sum(axis=0)
     short = least - 2 * proof_slack(least, instance.totals) - instance.nodes.background
     proven = np.maximum(short, 0.0).sum(axis=0)
-    for r in np.flatnonzero(proven > instance.total_load):
+    for r in np.flatnonzero(proven > most):
         where = f"all nodes.{instance.resources[r]}"
-        yield violation("min_load", where, missing[r], instance.total_load[r])
+        yield violation("min_load", where, missing[r], most[r])
 
 
 MIN_LOAD = Rule(

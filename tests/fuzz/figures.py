@@ -129,7 +129,9 @@ def _rate(
         for n in range(len(reading.node_ids)):
             left = reading.room[n, r] - reading.background[n, r]
             own = loads[:, n, r] - reading.background[n, r]
-            busy = (own > 0) & (counts[:, n] > 0)
+            used = counts[:, n] > 0
+            least[used & (left < -1e-9 * reading.totals[r])] = 0.0
+            busy = (own > 0) & used
             least[busy] = np.minimum(least[busy], max(0.0, left) / own[busy])
     for link, load in zip(reading.links, links, strict=True):
         own = load - link.background

@@ -34,16 +34,18 @@ def heuristic(name: str) -> tuple[Callable[[Instance], Callable[[], Any]], Calla
     """Return what prepares a call of TD or TL, and what gives its plan."""
     from heuristics.task_allocation.task_level import place_pairs
     from heuristics.task_allocation.task_level_kernel import task_level
+    from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs
     from heuristics.task_allocation.top_down import place_groups
     from heuristics.task_allocation.top_down_kernel import top_down
-
-    kernel, rule = (top_down, "significance") if name == "TD" else (task_level, "task_imc")
 
     def prepare(instance: Instance) -> Callable[[], Any]:
         job = grouped_job(instance)
         arrays = (job.size, job.load, job.room, job.allowed, job.edge_u, job.edge_v)
-        order = job.priority(rule)
-        return lambda: kernel(*arrays, order, 0, 0)
+        if name == "TD":
+            order = job.priority("significance")
+            return lambda: top_down(*arrays, order, 0, 0)
+        runs = pair_runs(job, None, "imc", "shuffled", 0)
+        return lambda: task_level(*arrays, runs, PAIR_ORDERS.index("shuffled"), 0)
 
     return prepare, place_groups if name == "TD" else place_pairs
 

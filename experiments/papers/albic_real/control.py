@@ -58,5 +58,6 @@ FIGURE = Figure(
         "Costs are those of the other real jobs; key groups are placed in turn at first.",
     ),
     size="48 periods of five minutes with 10,000 edits; reduced: 12.",
+    keeps_sentences=True,
     panels=4,
 )

@@ -12,8 +12,8 @@ import numpy as np
 from formulations.patterns.pool import joined
 from formulations.storm.patterns.solve import MOST_PATTERNS, SAME
 from formulations.storm.patterns.split import MOST_STEPS, Splitter
+from optim.rules.dealing.groups import flow
 from optim.solvers import solve_linear
-from optim.solvers.inprocess import solve_lp
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
@@ -183,16 +183,12 @@ def transported(
     slots
         (N,) bound of each node's sum.
     """
-    jobs, nodes = low.shape
-    if (low > high).any():
+    missing = np.maximum(fewest - low.sum(axis=1), 0)
+    room = slots - low.sum(axis=0)
+    if (low > high).any() or (low.sum(axis=1) > most).any() or (room < 0).any():
         return None
-    matrix = np.vstack(
-        [np.kron(np.eye(jobs), np.ones(nodes)), np.kron(np.ones(jobs), np.eye(nodes))]
-    )
-    lower = np.concatenate([fewest, np.full(nodes, -np.inf)]).astype(np.float64)
-    upper = np.concatenate([most, slots]).astype(np.float64)
-    cost = np.ones(jobs * nodes)
-    # a transport problem: its vertices are whole
-    ends = low.ravel().astype(np.float64), high.ravel().astype(np.float64)
-    answer = solve_lp(cost, matrix, lower, upper, *ends)
-    return None if answer.x is None else np.round(answer.x).astype(np.int64).reshape(jobs, nodes)
+    job, node = np.nonzero((high > low) & (room > 0))
+    given, short = flow(missing, job, node, (high - low)[job, node], room)
+    answer = low.copy()
+    answer[job, node] += given
+    return None if len(short) else answer

@@ -183,7 +183,7 @@ def spread(
     missing = np.where(wanted >= 0, wanted - filled, 0)
     given = np.zeros_like(least)
     edges = np.flatnonzero(groups.counted & (most > least) & (slots > used)[groups.node])
-    given[edges], few = _flow(
+    given[edges], few = flow(
         missing,
         groups.topology[edges],
         groups.node[edges],
@@ -196,10 +196,23 @@ def spread(
     return Spread(least + given)
 
 
-def _flow(
+def flow(
     missing: Numbers, topology: Numbers, node: Numbers, most: Numbers, room: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """Slots for each (topology, node) edge, and the topologies that together get too few."""
+    """Give slots on nodes to topologies, never more than these miss: a largest flow.
+
+    Parameters
+    ----------
+    missing, room
+        (P,) what each topology wants, (N,) what each node has.
+    topology, node, most
+        (E,) who may take how many where.
+
+    Returns
+    -------
+    tuple
+        (E,) slots given; and the topologies that together get too few, none if all is given.
+    """
     if not missing.any() or not len(topology):
         return np.zeros(len(topology), dtype=np.int64), np.flatnonzero(missing)
     from scipy.sparse import csr_array

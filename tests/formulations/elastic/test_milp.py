@@ -115,7 +115,8 @@ def test_both_models_hold_every_feasible_placement_and_no_other(seed: int) -> No
     problem = eoa_problem(made)
     columns = columns_of(problem, 100_000)
     assert columns is not None
-    products = build_products(problem, "network", [], 1.0, whole=False, classes=None)
+    products = build_products(problem, "network", [], 1.0, whole=False, break_symmetry=False)
+    model = products.placement.model
     cost, offset = costs(problem, columns, "network")
     keep = np.arange(columns.num)
     rows = LevelRows(problem, columns, [])
@@ -128,8 +129,8 @@ def test_both_models_hold_every_feasible_placement_and_no_other(seed: int) -> No
         )
         judged = evaluate_indices(made, node)
         place = node[problem.free].astype(np.int32)
-        vector = products.vector(problem, place)
-        assert (products.model.violation(vector) <= 1e-6) == judged.feasible, judged.violations
+        vector = products.vector(problem, node)
+        assert (model.violation(vector) <= 1e-6) == judged.feasible, judged.violations
         uses = columns.of_placement(place)
         held = uses is not None
         if uses is not None:
@@ -140,7 +141,7 @@ def test_both_models_hold_every_feasible_placement_and_no_other(seed: int) -> No
         if judged.feasible:
             traffic = judged.internode_traffic
             assert value_of(problem, "network", place) == pytest.approx(traffic, abs=1e-9)
-            assert products.model.objective_of(vector) == pytest.approx(traffic, abs=1e-9)
+            assert -model.objective_of(vector) == pytest.approx(traffic, abs=1e-9)
             assert patterns.model.objective_of(x) == pytest.approx(traffic, abs=1e-9)
             assert evaluate_indices(made, problem.placement(other)).feasible
 
