@@ -13,9 +13,8 @@ from experiments.replay.deployment import CostModel
 from experiments.replay.framework import Setting, check_policy, first_state, step
 from experiments.replay.periods import check_periods
 from experiments.replay.policies import read_policy
-from experiments.replay.rows import write_rows
 from experiments.replay.scaling import ScalingChoice
-from experiments.replay.store import Progressed, ReplayFolder
+from experiments.replay.store import Progressed, ReplayFolder, write_rows
 from experiments.replay.summary import PolicySummary, markdown, summarise
 from experiments.status_line import StatusLine
 from optim.errors import InvalidInput, Problem

@@ -126,9 +126,6 @@ class _Caller:
         return self.child.call(call, run["timeout"], run["memory_limit"])
 
 
-_caller = _Caller()
-
-
 class _Chunk:
     """Runs one after another, with their rows stored batch by batch."""
 
@@ -285,3 +282,6 @@ def find_runner(name: str) -> Callable[[bytes, dict[str, Any]], Mapping[str, Any
         raise InvalidInput(Problem("runner", name, "is not a function"))
     function: Callable[[bytes, dict[str, Any]], Mapping[str, Any]] = found
     return function
+
+
+_caller = _Caller()

@@ -45,7 +45,7 @@ def search_counts(
     size, load, rate, room, spare, allowed
         As for `heuristics.task_allocation.counts.new_counts`, nothing placed.
     shares
-        (S,) as `share` of `pattern_greedy.fill_by_patterns`.
+        (S,) as `share` of `fill_by_patterns`.
     starts
         (M, N, G) complete placements to start from; they keep all bounds.
     rounds

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from optim.methods.registry import Outcome, Request
+from optim.methods.registry import Option, Outcome, Request
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
@@ -14,6 +14,31 @@ if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
     from optim.format.instance import Instance
     from optim.format.tables import Ints
+
+RELAXATIONS = (
+    Option(
+        "margin",
+        "float",
+        0.0,
+        "even groups: loads within a group may differ by this share, the greatest counts for all",
+        minimum=0.0,
+        maximum=10.0,
+    ),
+    Option(
+        "normalise",
+        "bool",
+        False,
+        "capacity normalisation: nodes as whole multiples of the weakest",
+    ),
+    Option(
+        "alpha",
+        "float",
+        None,
+        "balance mode: a node holds at most this many times the mean load",
+        minimum=1.0,
+    ),
+)
+"""Options of the published algorithms: the paper's section 5."""
 
 
 def run_on_groups(

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from heuristics.task_allocation.grouped_run import run_on_groups
-from heuristics.task_allocation.options import RELAXATIONS
+from heuristics.task_allocation.grouped_run import RELAXATIONS, run_on_groups
 from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs, uneven_pairs
 from optim.methods.registry import Method, Option, Outcome, Request
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heuristics.task_allocation.grouped_run import run_on_groups
-from heuristics.task_allocation.options import RELAXATIONS
+from heuristics.task_allocation.grouped_run import RELAXATIONS, run_on_groups
 from optim.methods.registry import Method, Option, Outcome, Request
 
 if TYPE_CHECKING:

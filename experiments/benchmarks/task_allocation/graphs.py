@@ -39,8 +39,10 @@ def highest(instance: Instance) -> tuple[NDArray[np.int32] | None, float]:
         import mtkahypar  # noqa: F401
     except ImportError:
         return None, 0.0
-    from heuristics.task_allocation.graph_partition.metis import mtkahypar_parts
-    from heuristics.task_allocation.graph_partition.weighted_graph import weighted_graph
+    from heuristics.task_allocation.graph_partition.weighted_graph import (
+        mtkahypar_parts,
+        weighted_graph,
+    )
 
     graph = weighted_graph(instance)
     nodes = np.arange(instance.num_nodes)

@@ -104,10 +104,9 @@ def worked_table(reduced: bool) -> pd.DataFrame:
     2, 3, 3, 4 threads. What the threads need is not told: the partial bundles fit one slot.
     """
     import pandas as pd
-    from heuristics.model_driven.mapping import map_round_robin
 
     from formulations.model_driven.allocate import Allocation
-    from heuristics.model_driven.mapping import Job
+    from heuristics.model_driven.mapping import Job, map_round_robin
     from heuristics.model_driven.slot_aware import map_slot_aware
     from optim.format.plan import AcquiredNode
 

@@ -22,8 +22,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from formulations.rebalancing.balance.cuts import add_touch_rows
-from formulations.rebalancing.balance.model import Placing, add_budget_rows, add_resource_rows
+from formulations.rebalancing.balance.model import (
+    Placing,
+    add_budget_rows,
+    add_resource_rows,
+    add_touch_rows,
+)
 from formulations.rebalancing.bounds.collocation import largest_rates, most_moves
 from formulations.rule_rows import add_rule_rows
 from optim.solvers.linear_model import LinearModel

@@ -14,7 +14,7 @@ from formulations.patterns.integer import pattern_model
 from formulations.patterns.pool import TableRows, joined
 from formulations.storm.patterns.solve import MOST_PATTERNS, SAME
 from formulations.storm.patterns.split import MOST_STEPS, Splitter
-from optim.rules.dealing.workers import flow
+from optim.rules.dealing.groups import flow
 from optim.solvers import solve_linear
 
 if TYPE_CHECKING:
