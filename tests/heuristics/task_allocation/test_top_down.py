@@ -240,4 +240,5 @@ def test_declares_itself() -> None:
         "host_walk": "all",
         "margin": 0.0,
         "normalise": False,
+        "alpha": None,
     }
