@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.errors import RefereeRefused, StreamplaceError, UnsuitableMethod
+from optim.errors import InvalidInput, RefereeRefused, StreamplaceError, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
 from optim.methods.claims import broken_by, settle_assumptions
 from optim.methods.finish import finish
@@ -38,7 +38,8 @@ def run_method(
 ) -> Outcome:
     """Run a method after the quick proofs and return what it says, in the file's units.
 
-    An interruption or a failure ends in the plans in hand, if there are any.
+    An interruption or a failure ends in the plans in hand; a failure without any, in those of the
+    family's heuristics.
     """
     objective = OBJECTIVES[method.objective]
     reasons = hopeless(objective.binding(instance))
@@ -61,7 +62,7 @@ def run_method(
     except Exception as error:  # whatever it is: a plan in hand must not die with it
         if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
             outcome = Outcome(Termination.INTERRUPTED)  # Ctrl-C within compiled code
-        elif request.hand.plans or request.hand.threads is not None:
+        elif request.hand.plans or request.hand.threads is not None or _helped(asked, error):
             outcome = _failed(method, error)
         else:
             raise
@@ -76,13 +77,18 @@ def run_method(
     return outcome
 
 
+def _helped(request: Request, error: Exception) -> bool:
+    """Whether the family's heuristics have a plan where the method failed with none in hand."""
+    return not isinstance(error, InvalidInput) and request.start() is not None
+
+
 def _failed(method: Method, error: Exception) -> Outcome:
     """Say that a method failed, and how; its plans in hand are judged as if it had stopped."""
-    words = str(error) or type(error).__name__
+    words = str(error)
     if not isinstance(error, StreamplaceError):
-        words = f"{type(error).__name__}: {words}"
+        words = ": ".join(filter(None, (type(error).__name__, words)))
     return Outcome(
-        Termination.ERROR, notes=[f"{method.name} failed ({words}); its last plan stands"]
+        Termination.ERROR, notes=[f"{method.name} failed ({words}); the best plan before stands"]
     )
 
 

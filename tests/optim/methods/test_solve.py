@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from optim import InvalidInput, Plan, UnsuitableMethod, plugins, solve
-from optim.errors import RefereeRefused, SolverError
+from optim.errors import Problem, RefereeRefused, SolverError
 from optim.exit_codes import ExitCode
 from optim.format.instance import Instance
 from optim.methods.registry import METHODS, Method, Option, Outcome, Request, get_method
@@ -341,3 +341,23 @@ def test_plans_of_threads_are_held_against_what_is_said_of_them(
     fake(boasting, decides="threads", objective="slots", needs=real.needs)
     with pytest.raises(SolverError, match=message):
         solve(made, "fake")
+
+
+def test_a_method_that_fails_with_no_plan_ends_in_its_family_s_best(fake: Maker) -> None:
+    def fails(*_: Any) -> Outcome:
+        raise MemoryError
+
+    fake(fails, starts=("storm-even",))
+    result = solve(instance(), "fake")
+    assert result.feasible
+    assert result.termination == "error"
+    assert any("fake failed (MemoryError)" in note for note in result.notes)
+
+
+def test_what_a_method_refuses_while_it_runs_is_told(fake: Maker) -> None:
+    def refuses(*_: Any) -> Outcome:
+        raise InvalidInput(Problem("instance", "it", "is too large"))
+
+    fake(refuses, starts=("storm-even",))
+    with pytest.raises(InvalidInput, match="too large"):
+        solve(instance(), "fake")
