@@ -91,6 +91,34 @@ def random_instance(seed: int, **sizes: int) -> Instance:
     return Instance.from_dict(random_document(seed, **sizes))
 
 
+def ruled_instance(seed: int) -> Instance:
+    """Return one with sets, inflow, copies and directed links, all that the sets of a node see."""
+    document, rng = random_document(seed), np.random.default_rng(seed + 1)
+    tasks, nodes = document["tasks"], document["nodes"]
+    names = [node["id"] for node in nodes]
+    for i, node in enumerate(nodes):
+        node["rack"] = f"r{i // 2}"
+    for link in document.get("links", []):
+        link["direction"] = str(rng.choice(["both", "out", "in"]))
+    kinds = [("apart", "node"), ("apart", "rack"), ("together", "node"), ("spread", "node")]
+    document["sets"] = []
+    for i, (rule, over) in enumerate(kinds):
+        if rng.random() < 0.25:
+            size = int(rng.integers(2, len(tasks) + 1))
+            some = np.sort(rng.choice(len(tasks), size, replace=False)).tolist()
+            new: dict[str, Any] = {"id": f"s{i}", "rule": rule, "over": over}
+            if rule == "spread":
+                new["at_least"] = 2
+            document["sets"].append({**new, "tasks": [tasks[t]["id"] for t in some]})
+    if rng.random() < 0.6:
+        document.setdefault("limits", {})["max_inflow"] = int(rng.integers(0, 3))
+        for task in tasks:
+            task.setdefault("node", str(rng.choice(task.get("allowed", names))))
+            if rng.random() < 0.4:
+                task["copies"] = [str(rng.choice(names))]
+    return Instance.from_dict(document)
+
+
 def feasible(made: Instance) -> list[Evaluation]:
     """Judge every placement onto nodes that tasks may use; return the feasible ones."""
     choices = [np.flatnonzero(places(made, t)) for t in range(made.num_tasks)]

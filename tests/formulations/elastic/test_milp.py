@@ -23,7 +23,13 @@ from optim.methods.registry import Request
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Result
 from optim.rules import hopeless
-from tests.formulations.elastic.cases import best, feasible, random_document, random_instance
+from tests.formulations.elastic.cases import (
+    best,
+    feasible,
+    random_document,
+    random_instance,
+    ruled_instance,
+)
 from tests.formulations.task_allocation.cases import places, seeds
 from tests.optim.make import nodes
 
@@ -109,9 +115,9 @@ def test_closing_over_few_columns_loses_nothing(seed: int, small: int) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(seeds)
-def test_both_models_hold_every_feasible_placement_and_no_other(seed: int) -> None:
-    made = random_instance(seed)
+@given(seed=seeds, ruled=st.booleans())
+def test_both_models_hold_every_feasible_placement_and_no_other(seed: int, ruled: bool) -> None:
+    made = ruled_instance(seed) if ruled else random_instance(seed)
     problem = eoa_problem(made)
     columns = columns_of(problem, 100_000)
     assert columns is not None
