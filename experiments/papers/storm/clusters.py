@@ -107,6 +107,7 @@ def limits(reduced: bool) -> pd.DataFrame:
             line["settled"] = exact.termination.value in ("optimal", "infeasible") or bool(place)
             for name, options in (
                 ("spread", {"alpha": ALPHA}),
+                ("spread, gamma 1.1", {"alpha": ALPHA, "gamma": 1.1}),
                 ("few nodes", {"alpha": ALPHA, "delta": 1.0, "node_spread": 0.0}),
             ):
                 lines.append({**line, "setting": name, **measured(made, "storm-online", **options)})
