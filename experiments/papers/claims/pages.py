@@ -84,7 +84,7 @@ def _is_shown(one: Judgement) -> bool:
 def _tables(paper: str, names: Sequence[str], root: Path) -> str:
     lines = ["| table | rows | seeds | command | made |", "|---|---:|---|---|---|"]
     for name in names:
-        about = about_table(paper, name, root)
+        about = about_table(paper, name, root if has_table(paper, name, root) else PAPERS)
         left = f"; {about.left_out} left out: {about.left_out_why}" if about.left_out else ""
         made = f"{about.date}, {about.machine}"
         lines.append(

@@ -20,7 +20,7 @@ JUDGES = {
     "CIKM-M6": Judged(graphs.significance_helps, "graphs"),
     "CIKM-C1": Judged(graphs.tl_quadratic, "scaling"),
     "CIKM-C2": Judged(graphs.td_linear, "scaling"),
-    "CIKM-C3": Judged(graphs.td_quadratic, "scaling"),
+    "CIKM-C3": Judged(graphs.td_quadratic, "dense", "scaling"),
     "CIKM-E1": Judged(jobs.splits_first_pair, "examples"),
     "CIKM-E2": Judged(jobs.links_of_example_2, "examples"),
     "CIKM-R1": Judged(jobs.recut_places, "relaxed"),
