@@ -19,5 +19,12 @@ RELAXATIONS = (
         False,
         "capacity normalisation: nodes as whole multiples of the weakest",
     ),
+    Option(
+        "alpha",
+        "float",
+        None,
+        "balance mode: a node holds at most this many times the mean load",
+        minimum=1.0,
+    ),
 )
-"""Options of the published algorithms: the paper's section 5."""
+"""Options of the published algorithms: sections 5 and 2.2 of the paper."""

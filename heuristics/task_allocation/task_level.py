@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
 
+
 def place_pairs(
     job: GroupedJob,
     priority: str = "group_imc",
@@ -76,9 +77,7 @@ def run(instance: Instance, request: Request) -> Outcome:
 
     def place(job: GroupedJob, own: Instance | None) -> Ints:
         uneven = None if own is None else uneven_pairs(own, job)
-        return place_pairs(
-            job, options["priority"], options["pair_order"], request.seed, uneven
-        )
+        return place_pairs(job, options["priority"], options["pair_order"], request.seed, uneven)
 
     return run_on_groups(instance, request, place)
 
