@@ -283,4 +283,9 @@ def variable(testbed: pd.DataFrame, constants: pd.DataFrame) -> Finding:
     kept = testbed[testbed["method"] == BOTH.label].groupby("workload")["kept"].mean()
     broken = kept[kept < 1]
     fails = ", ".join(f"{100 * (1 - k):.0f} % at {w:g}" for w, k in broken.items()) or "none"
-    return Finding(verdict_of(*holds), "; ".join(told) + f"; plans over a limit: {fails}")
+    return Finding(
+        verdict_of(*holds),
+        "; ".join(told) + f"; plans over a limit: {fails}",
+        left_out=int(constants["CPU deviation"].isna().sum()),
+        left_out_why="no method has a plan: demand above all capacity",
+    )

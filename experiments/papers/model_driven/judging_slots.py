@@ -50,7 +50,7 @@ def twice(slots: pd.DataFrame, bookings: pd.DataFrame) -> Finding:
     memory = plain[plain["allocation"] == "lsa"].set_index("DAG")["memory %"]
     by = "; ".join(f"{d} {ratio[d].min():.2f} to {ratio[d].max():.2f}" for d in MICRO)
     return Finding(
-        verdict_of(inside.all(), *exact, bool(inside.loc["linear"].to_numpy().all())),
+        verdict_of(inside.all(), *exact, bool(inside.xs("linear").all())),
         f"allocated, linear: LSA {'/'.join(f'{n:.0f}' for n in linear[LSA])}, MBA "
         f"{'/'.join(f'{n:.0f}' for n in linear[MBA])}; LSA over MBA: {by}; within 1.7 to 2.1 in "
         f"{int(inside.sum())} of {len(ratio)}",
