@@ -7,4 +7,8 @@ GMA is [`gma`](../methods/elastic/gma.md), the optimum [`eoa-milp`](../methods/e
 Even and Random are [`even`](../methods/elastic/even.md) and
 [`random`](../methods/elastic/random.md). The paper prints no numbers beside its axes' ends and no
 costs of its queries: what can be compared is the order of the curves.
+
+Readings changed since the first pages: uplinks bind (16 MB/s); Even knows nothing of running
+queries; one plan for both figures looks at CPU and bandwidth (`resource_deviation`); use is told
+over nodes in use, over all, and as served; 30 seeds; workloads to 2,000; a recorded day.
 """

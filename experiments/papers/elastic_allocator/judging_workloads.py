@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.papers.claims import Finding
-from experiments.papers.claims.grading import graded
+from experiments.papers.claims import Finding, verdict_of
 from experiments.papers.elastic_allocator.running import (
     BEST_FILL,
     BEST_SPREAD,
@@ -74,7 +73,7 @@ def one_plan(testbed: pd.DataFrame, optimum: pd.DataFrame) -> Finding:
     even = grid(testbed, EVEN.label, "CPU deviation")[0]
     above = int((fill > even.loc[fill.index]).sum())
     return Finding(
-        graded(all(lowest), use.all()),
+        verdict_of(all(lowest), use.all()),
         f"the plan for CPU and bandwidth has the lowest deviation of both at "
         f"{count if all(lowest) else 'not all'} of {count} workloads in all 30 seeds; its CPU use, "
         f"as served, is not below Even's and Random's means ({inside.min():+.2f} to "
@@ -111,7 +110,7 @@ def _use(testbed: pd.DataFrame, what: str) -> Finding:
         f"uplinks in all seeds at {int((kept == 1).sum())} of {count} workloads only"
     )
     return Finding(
-        graded(ahead.all(), whole.all(), bool(ahead.mean() > 0.5)),
+        verdict_of(ahead.all(), whole.all(), bool(ahead.mean() > 0.5)),
         f"over nodes in use GMA is above Even in all seeds and above Random's greatest at "
         f"{int(ahead.sum())} of {count} workloads (means {100 * mine.min():.0f} to "
         f"{100 * mine.max():.0f} % against Even's {100 * even.min():.0f} to "
@@ -153,7 +152,7 @@ def fluctuation(testbed: pd.DataFrame) -> Finding:
         )
     steps = grid(testbed, FILL.label, "capacity in use").diff().abs().gt(SAME).any(axis=1).sum()
     return Finding(
-        graded(*(ratio > 2 for ratio in ratios)),
+        verdict_of(*(ratio > 2 for ratio in ratios)),
         "roughness over workloads, Random against the rougher of Even and GMA for CPU and "
         f"bandwidth: {'; '.join(told)}",
         "deviations are smoother still for Even, and curved for GMA, since it makes up for what "
@@ -169,7 +168,7 @@ def even_is_blind(testbed: pd.DataFrame) -> Finding:
     same = even.groupby("workload")["traffic"].nunique().max() == 1
     high, mine = even["CPU, highest"].mean(), both["CPU, highest"].mean()
     return Finding(
-        graded(same, (even["CPU, highest"].to_numpy() > both["CPU, highest"].to_numpy()).all()),
+        verdict_of(same, (even["CPU, highest"].to_numpy() > both["CPU, highest"].to_numpy()).all()),
         f"Even's plan is {'the same' if same else 'not the same'} over 30 draws of what runs on "
         f"the nodes (one traffic a workload); its busiest node is at {100 * high:.0f} % on "
         "average, "
@@ -189,7 +188,7 @@ def grows(testbed: pd.DataFrame, optimum: pd.DataFrame) -> Finding:
     best = optimum[(optimum["method"] == BEST_FILL.label) & (optimum["workload"] <= PAPER_UNTIL)]
     down = int((best["CPU, in use"].diff() < -SAME).sum())
     return Finding(
-        graded(falls.empty, *((rises[m] > -SAME).all() for m in (BOTH.label, EVEN.label))),
+        verdict_of(falls.empty, *((rises[m] > -SAME).all() for m in (BOTH.label, EVEN.label))),
         f"mean CPU use rises at every step for Even and for GMA over CPU and bandwidth; for GMA on "
         f"the fewest nodes it falls at {len(falls)} of {len(rises[FILL.label])} steps",
         f"where it falls GMA opens a further node ({opened} of {len(falls)}); the proven optimum "
@@ -205,7 +204,7 @@ def no_limits(testbed: pd.DataFrame) -> Finding:
     broken = 100 * (1 - paper.groupby(["method", "workload"])["kept"].mean().unstack())
     worst = broken.max(axis=1)
     return Finding(
-        graded(worst[RANDOM.label] > 0, worst[BOTH.label] == 0),
+        verdict_of(worst[RANDOM.label] > 0, worst[BOTH.label] == 0),
         f"up to {worst[RANDOM.label]:.0f} % of Random's plans break a limit, Even's "
         f"{worst[EVEN.label]:.0f} %, of GMA over CPU and bandwidth {worst[BOTH.label]:.0f} %, of "
         f"GMA on the fewest nodes {worst[FILL.label]:.0f} %",
@@ -219,7 +218,7 @@ def _deviation(testbed: pd.DataFrame, what: str) -> Finding:
     mine = grid(testbed, BOTH.label, figure).mean(axis=1)
     others = [grid(testbed, m, figure).mean(axis=1) for m in (EVEN.label, RANDOM.label)]
     return Finding(
-        graded(both.all(), bool(both.any())),
+        verdict_of(both.all(), bool(both.any())),
         f"GMA over CPU and bandwidth is below Even and Random at {int(both.sum())} of {len(both)} "
         f"workloads in all 30 seeds ({mine.min():.2f} to {mine.max():.2f} against "
         f"{others[0].min():.2f} to {others[0].max():.2f} and {others[1].min():.2f} to "
@@ -256,7 +255,7 @@ def stable(testbed: pd.DataFrame, optimum: pd.DataFrame) -> Finding:
     width = best["CPU deviation"].max() - best["CPU deviation"].min()
     even = grid(testbed, EVEN.label, "CPU deviation")[0]
     return Finding(
-        graded(*holds),
+        verdict_of(*holds),
         "; ".join(told),
         f"at low workloads what runs already cannot be evened out: the proven optimum's CPU "
         f"deviation ranges over {width:.2f}, Even's over {even.max() - even.min():.2f}, so no "
@@ -284,4 +283,9 @@ def variable(testbed: pd.DataFrame, constants: pd.DataFrame) -> Finding:
     kept = testbed[testbed["method"] == BOTH.label].groupby("workload")["kept"].mean()
     broken = kept[kept < 1]
     fails = ", ".join(f"{100 * (1 - k):.0f} % at {w:g}" for w, k in broken.items()) or "none"
-    return Finding(graded(*holds), "; ".join(told) + f"; plans over a limit: {fails}")
+    return Finding(
+        verdict_of(*holds),
+        "; ".join(told) + f"; plans over a limit: {fails}",
+        left_out=int(constants["CPU deviation"].isna().sum()),
+        left_out_why="no method has a plan: demand above all capacity",
+    )

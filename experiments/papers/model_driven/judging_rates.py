@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.papers.claims import Finding
-from experiments.papers.claims.grading import graded
+from experiments.papers.claims import Finding, verdict_of
 from experiments.papers.claims.statistics import Estimate, median_interval
 from experiments.papers.model_driven.judging_slots import BASE, EARLY
 from experiments.papers.model_driven.plans import MICRO
@@ -71,7 +70,7 @@ def plans(planned: pd.DataFrame) -> Finding:
     lsa, mba = planned_of(planned, "linear", "LSA+DSM"), planned_of(planned, "linear", "MBA+SAM")
     rsm = planned_of(planned, "linear", "LSA+RSM")
     return Finding(
-        graded(
+        verdict_of(
             lsa["planned"] == 160, mba["planned"] == 280, lsa["table threads"] == 54,
             mba["table threads"] == 420,
         ),
@@ -99,7 +98,7 @@ def above_lsa(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
     late = early.ge(20) & early.le(175)
     count = inside.size
     return Finding(
-        graded(inside.to_numpy().all(), (base.to_numpy() > 0).all()),
+        verdict_of(inside.to_numpy().all(), (base.to_numpy() > 0).all()),
         f"actual (simulated, medians of 30 seeds): MBA {base.to_numpy().min():+.0f} to "
         f"{base.to_numpy().max():+.0f} % above LSA, always above; within 20 to 175 % in "
         f"{int(inside.to_numpy().sum())} of {count} pairs",
@@ -124,7 +123,7 @@ def rate_fit(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
     low = [0.55 <= first[d] <= 0.69 for d in MICRO]
     high = [0.71 <= second[d] <= 0.95 for d in MICRO]
     return Finding(
-        graded(all(better), all(low), all(high), *better),
+        verdict_of(all(better), all(low), all(high), *better),
         f"R² to the actual rates (simulated, medians of 30 seeds): planned {told_by_dag(first)}; "
         f"predicted {told_by_dag(second)} (shuffled {told_by_dag(ours)}); predicted better on "
         f"{sum(better)} "
@@ -143,7 +142,7 @@ def on_the_line(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
     spread = sam["predicted, shuffled"] / sam["planned"]
     actual = medians(machines, "actual")["MBA+SAM"] / sam["predicted"]
     return Finding(
-        graded(whole.between(0.95, 1.05).all(), actual.between(0.95, 1.05).all(),
+        verdict_of(whole.between(0.95, 1.05).all(), actual.between(0.95, 1.05).all(),
                bool(actual.between(0.9, 1.1).any())),
         f"predicted over planned {told_by_dag(dict(whole))}; actual (simulated) over predicted "
         f"{told_by_dag(dict(actual))}",
@@ -157,7 +156,7 @@ def linear_dsm(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
     row = planned_of(planned, "linear", "MBA+DSM")
     actual = _actual(machines, "linear", "MBA+DSM")
     return Finding(
-        graded(
+        verdict_of(
             row["planned"] == 280, abs(row["predicted"] / 200 - 1) <= 0.05,
             abs(actual.value / 180 - 1) <= 0.05,
         ),
@@ -178,7 +177,7 @@ def linear_rsm(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
     slots = [int(k) for k in row["blob by slot"].split()]
     many, few = sum(25 <= k <= 35 for k in slots), sum(k < 10 for k in slots)
     return Finding(
-        graded(
+        verdict_of(
             abs(row["predicted"] / 315 - 1) <= 0.05, abs(actual.value / 330 - 1) <= 0.05,
             (many, few) in {(15, 3), (16, 4)}, sum(slots) == 470,
         ),
@@ -204,7 +203,7 @@ def rsm_above_sam(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
     by_count = (near["MBA+RSM"] > near["MBA+SAM"]).loc[list(MICRO)]
     told = ", ".join(f"{d} {actual['MBA+RSM'][d]:.0f} / {actual['MBA+SAM'][d]:.0f}" for d in MICRO)
     return Finding(
-        graded(more["linear"], more["star"], not more["diamond"]),
+        verdict_of(more["linear"], more["star"], not more["diamond"]),
         f"actual (simulated, medians) RSM / SAM: {told}",
         f"by the nearest measured count, as the paper's figures come out, RSM is above SAM on "
         f"{int(by_count.sum())} of 3, since 27 threads count as 30; interpolated they do not",
@@ -219,7 +218,7 @@ def underestimated(models: pd.DataFrame, machines: pd.DataFrame, planned: pd.Dat
     lsa = planned[planned["pair"] == "LSA+DSM"].set_index("DAG")["predicted"]
     base, early = (medians(machines, "actual", m)["LSA+DSM"] for m in (BASE, EARLY))
     return Finding(
-        graded(abs(three - 6) <= 0.5, bool((base > lsa.loc[list(MICRO)]).all())),
+        verdict_of(abs(three - 6) <= 0.5, bool((base > lsa.loc[list(MICRO)]).all())),
         f"interpolated, three table threads reach {three:.2f} tuples/s; LSA+DSM predicted "
         f"{told_by_dag(dict(lsa.loc[list(MICRO)]), '.0f')}, actual (simulated) "
         f"{told_by_dag(dict(base), '.0f')}",
@@ -236,7 +235,7 @@ def dsm_lowest(machines: pd.DataFrame) -> Finding:
     above = [actual["MBA+DSM"][d] > actual[list(LSA_PAIRS)].loc[d].max() for d in MICRO]
     told = "; ".join(f"{d} " + " / ".join(f"{actual[p][d]:.0f}" for p in MBA_PAIRS) for d in MICRO)
     return Finding(
-        graded(all(lowest), all(above), any(lowest)),
+        verdict_of(all(lowest), all(above), any(lowest)),
         f"actual (simulated, medians) DSM / RSM / SAM: {told}; DSM lowest on {sum(lowest)} of 3, "
         f"above LSA on {sum(above)} of 3",
     )

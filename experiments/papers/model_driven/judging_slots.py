@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.papers.claims import Finding
-from experiments.papers.claims.grading import graded
+from experiments.papers.claims import Finding, verdict_of
 from experiments.papers.claims.statistics import median_interval
 from experiments.papers.model_driven.plans import APPLICATIONS, MICRO
 
@@ -51,7 +50,7 @@ def twice(slots: pd.DataFrame, bookings: pd.DataFrame) -> Finding:
     memory = plain[plain["allocation"] == "lsa"].set_index("DAG")["memory %"]
     by = "; ".join(f"{d} {ratio[d].min():.2f} to {ratio[d].max():.2f}" for d in MICRO)
     return Finding(
-        graded(inside.all(), *exact, bool(inside.loc["linear"].to_numpy().all())),
+        verdict_of(inside.all(), *exact, bool(inside.xs("linear").all())),
         f"allocated, linear: LSA {'/'.join(f'{n:.0f}' for n in linear[LSA])}, MBA "
         f"{'/'.join(f'{n:.0f}' for n in linear[MBA])}; LSA over MBA: {by}; within 1.7 to 2.1 in "
         f"{int(inside.sum())} of {len(ratio)}",
@@ -74,7 +73,7 @@ def rsm_extra(slots: pd.DataFrame, weights: pd.DataFrame) -> Finding:
     counts = (swept > 0).sum(axis=1)
     three = int((swept[("linear", 200)] == 3).sum())
     return Finding(
-        graded(count == 6, extra[("diamond", 50)] == 1, extra[("linear", 200)] == 3),
+        verdict_of(count == 6, extra[("diamond", 50)] == 1, extra[("linear", 200)] == 3),
         f"extra slots in {count} of {len(extra)} cases; diamond at 50 "
         f"{extra[('diamond', 50)]:+.0f}, linear at 200 {extra[('linear', 200)]:+.0f}; at most "
         f"{extra.max():.0f}",
@@ -98,7 +97,7 @@ def sam_extra(slots: pd.DataFrame, weights: pd.DataFrame) -> Finding:
     letter = weights[(weights["pair"] == MBA) & weights["DAG"].isin(MICRO)]
     linear = letter[(letter["DAG"] == "linear") & (letter["rate"] == 50)]["extra"].iloc[0]
     return Finding(
-        graded(extra[("linear", 50)] == 1, len(where) <= 1),
+        verdict_of(extra[("linear", 50)] == 1, len(where) <= 1),
         f"extra slots in {len(where)} of {len(extra)} cases: {', '.join(where) or 'none'}; linear "
         f"at 50 {extra[('linear', 50)]:+.0f}",
         "MBA's own bundles fit at linear 50; Algorithm 6 to the letter, where a lone XML thread "
@@ -120,7 +119,7 @@ def _lsa(
     plans = weights[(weights["pair"] == LSA) & weights["DAG"].isin(dags)]
     own = plans["predicted"] / plans["rate"]
     return Finding(
-        graded((kept >= least).all(), bool((kept >= least).any())),
+        verdict_of((kept >= least).all(), bool((kept >= least).any())),
         f"actual (simulated, medians of 30 seeds): {_short(kept)}; at most "
         f"{100 * (1 - least):.0f} % in {int((kept >= least).sum())} of {len(kept)}",
         f"the paper's own models, interpolated as in 8.5.1 and without shuffling, leave such plans "
@@ -140,7 +139,7 @@ def _mba(
     shuffled = planned["predicted, shuffled"] / planned["rate"]
     whole = planned["predicted"] / planned["rate"]
     return Finding(
-        graded((kept >= least - 1e-9).all(), bool((kept >= least - 1e-9).any())),
+        verdict_of((kept >= least - 1e-9).all(), bool((kept >= least - 1e-9).any())),
         f"actual (simulated, medians of 30 seeds): {_short(kept)}; at most "
         f"{100 * (1 - least):.0f} % in {int((kept >= least - 1e-9).sum())} of {len(kept)}",
         f"shuffle grouping with the paper's own models and bundles: equal shares fill the slot of "
@@ -173,7 +172,7 @@ def diamond_rates(slots: pd.DataFrame, reached: pd.DataFrame) -> Finding:
     row = slots[(slots["DAG"] == "diamond") & (slots["rate"] == 100) & (slots["pair"] == LSA)]
     own = float(row["predicted"].iloc[0])
     return Finding(
-        graded(*holds),
+        verdict_of(*holds),
         "actual (simulated, medians of 30 seeds): " + "; ".join(told),
         f"the paper's models give {own:.0f} of 100 for its LSA+RSM plan by 8.5.1, so 90 seen is "
         "no outcome of them",
@@ -192,7 +191,7 @@ def table_threads(slots: pd.DataFrame, models: pd.DataFrame) -> Finding:
 
     theirs = [9, 2, 2, 2, 2]
     return Finding(
-        graded(sum(mine) == 18, mine == theirs, abs(reach(mine) - 30) <= 3),
+        verdict_of(sum(mine) == 18, mine == theirs, abs(reach(mine) - 30) <= 3),
         f"{sum(mine)} table threads in slots of {', '.join(map(str, mine))}: "
         f"{reach(mine):.1f} tuples/s; the told slots give {reach(theirs):.1f}",
         f"4 x 2 + 9 is {sum(theirs)}, not 18, and 50 / 3 rounded up is 17: the count told is a "
@@ -210,7 +209,7 @@ def shares(slots: pd.DataFrame) -> Finding:
         abs(a - b) <= 1 for a, b in zip(sent, (37, 37, 26), strict=True)
     )
     return Finding(
-        graded(counts == [60, 60, 40], near),
+        verdict_of(counts == [60, 60, 40], near),
         f"table threads {' + '.join(map(str, counts))} are sent "
         f"{' / '.join(f'{s:.1f}' for s in sent)} tuples/s, the models want 40 / 40 / 20",
     )
@@ -227,7 +226,7 @@ def proportional(slots: pd.DataFrame) -> Finding:
     apart = (base.max() / base.min() - 1).max()
     whole = _wide(slots, MICRO, "allocated")[LSA].unstack("rate")
     return Finding(
-        graded(min(factors) >= 1.7, max(factors) <= 2.2, apart <= 0.15 + 1e-9),
+        verdict_of(min(factors) >= 1.7, max(factors) <= 2.2, apart <= 0.15 + 1e-9),
         f"twice the rate takes {min(factors):.2f} to {max(factors):.2f} times the slots; under "
         f"LSA+RSM the three DAGs differ by up to {100 * apart:.0f} % (allocated alone, "
         f"{100 * (whole.max() / whole.min() - 1).max():.0f} %)",
@@ -239,7 +238,7 @@ def star(slots: pd.DataFrame) -> Finding:
     wide = slots[(slots["DAG"] == "star") & (slots["pair"] == LSA)].set_index("rate")
     made, extra = wide["allocated"], wide["extra"]
     return Finding(
-        graded(made[50] == 7, made[100] == 13),
+        verdict_of(made[50] == 7, made[100] == 13),
         f"LSA allocates {made[50]} and {made[100]}; RSM takes {extra[50]} and {extra[100]} more",
     )
 
@@ -253,7 +252,7 @@ def fragments(slots: pd.DataFrame, models: pd.DataFrame) -> Finding:
     four = sum(k == 4 for k in counts)
     left = 100 - 4 * 23.9
     return Finding(
-        graded(left >= 8, four >= 20, 100 - 4 * blob < parse),
+        verdict_of(left >= 8, four >= 20, 100 - 4 * blob < parse),
         f"100 - 4 x 23.9 = {left:.1f} %, not 8; {four} of {len(counts)} slots hold four blob "
         f"threads, which leave {100 - 4 * blob:.2f} % of memory, where an XML thread needs "
         f"{parse:.2f}: the fragmentation is as told",
@@ -268,7 +267,7 @@ def fewer(slots: pd.DataFrame) -> Finding:
     inside = less.between(33, 50)
     twice = int((wide[LSA] > 2 * wide[MBA]).sum())
     return Finding(
-        graded(inside.all(), inside.any(), (less >= 33).all()),
+        verdict_of(inside.all(), inside.any(), (less >= 33).all()),
         f"{less.min():.0f} to {less.max():.0f} % fewer, within 33 to 50 % in {int(inside.sum())} "
         "of "
         f"{len(less)}: " + ", ".join(f"{d} {r:g} {v:.0f} %" for (d, r), v in _cases(less)),
@@ -283,7 +282,7 @@ def apps_extra(slots: pd.DataFrame, weights: pd.DataFrame) -> Finding:
     extra, swept = _wide(slots, APPLICATIONS, "extra"), _swept(weights, APPLICATIONS)
     where = [f"{d} at {r:g}" for (d, r), n in _cases(extra[MBA]) if n > 0]
     return Finding(
-        graded(
+        verdict_of(
             (extra[LSA] > 0).all(), extra[LSA].between(1, 3).all(), where == ["grid at 50"],
         ),
         f"RSM takes {extra[LSA].min():.0f} to {extra[LSA].max():.0f} extra slots, in "
@@ -301,7 +300,7 @@ def finance_least(slots: pd.DataFrame) -> Finding:
     less = wide[LSA] - wide[MBA]
     least = all(less[("finance", r)] == less.xs(r, level="rate").min() for r in (50, 100))
     return Finding(
-        graded(least, less[("finance", 50)] == 3, less[("finance", 100)] == 5),
+        verdict_of(least, less[("finance", 50)] == 3, less[("finance", 100)] == 5),
         f"finance {less[('finance', 50)]:.0f} and {less[('finance', 100)]:.0f} fewer, "
         f"{'the least' if least else 'not the least'} of the three",
     )
@@ -314,7 +313,7 @@ def apps_size(slots: pd.DataFrame) -> Finding:
     ratio = wide.loc["grid"] / wide.loc["finance"]
     inside = (ratio >= 3) & (ratio <= 5)
     return Finding(
-        graded(abs(most - 65) <= 3, inside.to_numpy().all(), inside.to_numpy().any()),
+        verdict_of(abs(most - 65) <= 3, inside.to_numpy().all(), inside.to_numpy().any()),
         f"up to {most:.0f} slots (LSA allocates "
         f"{_wide(slots, APPLICATIONS, 'allocated')[LSA].max():.0f}); grid over finance "
         f"{ratio[LSA].min():.1f} to {ratio[LSA].max():.1f} with LSA+RSM, {ratio[MBA].min():.1f} to "
@@ -327,7 +326,7 @@ def over_twice(slots: pd.DataFrame) -> Finding:
     wide = _wide(slots, ("traffic", "grid"), "slots")
     ratio = wide[LSA] / wide[MBA]
     return Finding(
-        graded((ratio > 2).all(), bool((ratio > 2).any())),
+        verdict_of((ratio > 2).all(), bool((ratio > 2).any())),
         f"{ratio.min():.1f} to {ratio.max():.1f} times",
     )
 
@@ -338,7 +337,7 @@ def apps_short(slots: pd.DataFrame, reached: pd.DataFrame, weights: pd.DataFrame
     mba = _mba(slots, reached, APPLICATIONS, 0.95)
     verdicts = (lsa.verdict, mba.verdict)
     return Finding(
-        graded(*(v == "same" for v in verdicts), any(v != "different" for v in verdicts)),
+        verdict_of(*(v == "same" for v in verdicts), any(v != "different" for v in verdicts)),
         f"LSA+RSM {lsa.figure}; MBA+SAM {mba.figure}",
         f"LSA+RSM: {lsa.cause}; MBA+SAM: {mba.cause}",
     )
@@ -353,7 +352,7 @@ def extra_share(slots: pd.DataFrame) -> Finding:
     worst = {name: 100 * share.max() for name, share in told.items()}
     mean = {name: 100 * share.mean() for name, share in told.items()}
     return Finding(
-        graded(worst["applications"] <= worst["micro"], mean["applications"] <= mean["micro"]),
+        verdict_of(worst["applications"] <= worst["micro"], mean["applications"] <= mean["micro"]),
         f"extra slots over allocated ones, at most {worst['micro']:.0f} % for micro DAGs and "
         f"{worst['applications']:.0f} % for applications (means {mean['micro']:.0f} and "
         f"{mean['applications']:.0f} %)",
@@ -369,7 +368,7 @@ def stacked(slots: pd.DataFrame, reached: pd.DataFrame) -> Finding:
     told = ", ".join(f"{name} {value:g}" for name, value in by.items())
     free = by[[BASE, EARLY]]
     return Finding(
-        graded(cpu >= 250, bool((abs(free / 30 - 1) <= 0.1).any())),
+        verdict_of(cpu >= 250, bool((abs(free / 30 - 1) <= 0.1).any())),
         f"the busiest slot of LSA+RSM's plan for 50 tuples/s uses {cpu:.0f} % CPU; actual "
         f"(simulated, medians of 30 seeds): {told} tuples/s",
         f"what the threads of a slot may use of the machine's cores hardly matters "
@@ -387,7 +386,7 @@ def summary(slots: pd.DataFrame, reached: pd.DataFrame) -> Finding:
     first, second = lsa.between(0.6, 0.7), mba.between(0.9, 0.95)
     own = slots[slots["pair"] == LSA]
     return Finding(
-        graded(twice.mean() >= 0.5, first.mean() >= 0.5, second.mean() >= 0.5),
+        verdict_of(twice.mean() >= 0.5, first.mean() >= 0.5, second.mean() >= 0.5),
         f"LSA+RSM takes 1.9 times the slots or more in {int(twice.sum())} of {len(twice)} cases; "
         f"it misses the rate by 30 to 40 % in {int(first.sum())} ({_short(lsa)}), MBA+SAM by 5 to "
         f"10 % in {int(second.sum())} ({_short(mba)}) of {len(lsa)}",

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.papers.claims import Finding
-from experiments.papers.claims.grading import graded
+from experiments.papers.claims import Finding, verdict_of
 from experiments.papers.model_driven.judging_rates import (
     KEYS,
     LSA_PAIRS,
@@ -51,7 +50,7 @@ def predictable(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
     }
     verdicts = [part.verdict for part in parts.values()]
     return Finding(
-        graded(*(v == "same" for v in verdicts), any(v != "different" for v in verdicts)),
+        verdict_of(*(v == "same" for v in verdicts), any(v != "different" for v in verdicts)),
         "; ".join(f"{name}: {part.verdict}" for name, part in parts.items()),
         parts["rates on the 1:1 line"].cause,
     )
@@ -76,7 +75,7 @@ def _fit(machines: pd.DataFrame, what: str, least: float) -> Finding:
             "of which unit is not said"
         )
     return Finding(
-        graded(*holds),
+        verdict_of(*holds),
         "R² over machines and pairs, simulated with the models' own tasks, medians of 30 seeds: "
         f"{told_by_dag(base)}; with "
         "a single "
@@ -98,7 +97,7 @@ def cpu_ranges(machines: pd.DataFrame) -> Finding:
     first, second = means[EARLY]
     inside = (lsa.ge(15) & lsa.le(35)).to_numpy(), (mba.ge(70) & mba.le(90)).to_numpy()
     return Finding(
-        graded(inside[0].all(), inside[1].all(), lsa.to_numpy().max() < mba.to_numpy().min()),
+        verdict_of(inside[0].all(), inside[1].all(), lsa.to_numpy().max() < mba.to_numpy().min()),
         f"mean CPU of a machine, actual (simulated): LSA {_span(lsa)} %, MBA {_span(mba)} %; "
         "within "
         f"the told ranges {int(inside[0].sum())} of {lsa.size} and {int(inside[1].sum())} of "
@@ -129,7 +128,7 @@ def linear_ranges(machines: pd.DataFrame) -> Finding:
         holds += [abs(least - low) <= 5, abs(most - high) <= 5]
         told.append(f"{pair} {least:.0f} to {most:.0f} (told {low} to {high})")
     return Finding(
-        graded(*holds),
+        verdict_of(*holds),
         "CPU of a machine in percent, actual (simulated, medians of 30 seeds): " + ", ".join(told),
         "the rates reached are lower than the authors saw (MD-F10c), and CPU with them",
     )
@@ -142,7 +141,7 @@ def rsm_varies(machines: pd.DataFrame) -> Finding:
     holds += [wide["MBA+RSM"][d] > wide[["MBA+DSM", "MBA+SAM"]].loc[d].max() for d in MICRO]
     told = "; ".join(f"{d} " + " / ".join(f"{wide[p][d]:.0f}" for p in wide) for d in MICRO)
     return Finding(
-        graded(*holds),
+        verdict_of(*holds),
         f"range of CPU over the five machines in points, {' / '.join(map(str, wide))}: {told}; "
         "RSM has the "
         f"widest in {sum(holds)} of 6 comparisons",
@@ -162,7 +161,7 @@ def rsm_beats_dsm(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
     wide = planned.pivot_table(index="DAG", columns="pair", values="predicted").loc[list(MICRO)]
     own = int((wide["LSA+RSM"] > wide["LSA+DSM"]).sum())
     return Finding(
-        graded(*holds),
+        verdict_of(*holds),
         "actual (simulated, medians) RSM / DSM: "
         + "; ".join(
             f"{d} {actual['LSA+RSM'][d]:.0f} / {actual['LSA+DSM'][d]:.0f} tuples/s, "
@@ -184,7 +183,7 @@ def star_xml(planned: pd.DataFrame, models: pd.DataFrame) -> Finding:
     count, rate = rsm["xml threads"], 2 * rsm["planned"]
     scaled = point["CPU %"] * rate / count / point["rate"]
     return Finding(
-        graded(count == 2, rate == 480, abs(scaled - 47) <= 3),
+        verdict_of(count == 2, rate == 480, abs(scaled - 47) <= 3),
         f"{count:.0f} XML threads for {rate:.0f} tuples/s; scaled down, each is predicted at "
         f"{scaled:.1f} % of a slot",
         f"84.69 % x 240 / 310 is {scaled:.1f} %, and of a machine of four slots {scaled / 4:.0f} % "
@@ -199,7 +198,7 @@ def shuffled_pi(machines: pd.DataFrame) -> Finding:
     by = mine.groupby("VM")[["predicted CPU %", "shuffled CPU %", "actual CPU %"]].median()
     over = by["actual CPU %"] - by["predicted CPU %"]
     return Finding(
-        graded(bool((over > 0).any()), abs(over.max() - 8) <= 3),
+        verdict_of(bool((over > 0).any()), abs(over.max() - 8) <= 3),
         "CPU of the machines, predicted → actual (simulated, medians): "
         + ", ".join(
             f"{p:.0f} → {a:.0f}"
@@ -224,7 +223,7 @@ def memory_signs(machines: pd.DataFrame) -> Finding:
     over = [by["MBA+DSM"][d] > 0 for d in ("linear", "star")]
     under = [by["MBA+SAM"][d] < 0 for d in ("linear", "star")]
     return Finding(
-        graded(*over, *under),
+        verdict_of(*over, *under),
         "predicted less actual (simulated) memory of a machine, points: "
         + "; ".join(f"{d} DSM {by['MBA+DSM'][d]:+.1f}, SAM {by['MBA+SAM'][d]:+.1f}" for d in MICRO),
         "memory is simulated in proportion to what a slot serves, so that a plan that ends below "
@@ -239,7 +238,7 @@ def latency_order(machines: pd.DataFrame) -> Finding:
     first = table.loc["diamond"] < table.loc["star"]
     second = table.loc["star"] < table.loc["linear"]
     return Finding(
-        graded((first & second).all(), first.any(), second.any()),
+        verdict_of((first & second).all(), first.any(), second.any()),
         "median latency in s (simulated, medians of 30 seeds), diamond / star / linear: "
         + "; ".join(f"{p} " + " / ".join(f"{table[p][d]:.2f}" for d in
                     ("diamond", "star", "linear")) for p in table),
@@ -259,7 +258,7 @@ def latency_of_pairs(machines: pd.DataFrame) -> Finding:
     holds = [link(table.loc[d]) for d in MICRO for link in chain]
     long = tail[list(MBA_PAIRS)].min() > tail[list(LSA_PAIRS)].max()
     return Finding(
-        graded(*holds, long),
+        verdict_of(*holds, long),
         f"{sum(holds)} of {len(holds)} links of the order hold over the three DAGs; linear, s: "
         + ", ".join(f"{p} {v:.2f}" for p, v in table.loc["linear"].items())
         + "; 99th percentile over median: "

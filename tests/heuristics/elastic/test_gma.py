@@ -246,3 +246,24 @@ def test_a_time_limit_still_makes_a_whole_plan() -> None:
     result = solve(row(), "gma", time_limit=1e-6)
     assert result.plan is not None
     assert result.notes[0] == "1 passes"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_single_move_evens_out_nodes_and_links_further(seed: int) -> None:
+    from experiments.generators import generate
+
+    instance = generate("eoa_random", seed=seed, nodes=4, operators=7, racks=2)
+    result = solve(instance, "gma", objective="resource_deviation")
+    assert result.plan is not None
+    assert result.evaluation is not None
+    node = np.array(
+        [instance.nodes.ids.index(result.plan.assignment[t]) for t in instance.tasks.ids]
+    )
+    reached = result.evaluation.resource_deviation
+    for task in range(instance.num_tasks):
+        for other in range(instance.num_nodes):
+            moved = node.astype(np.int32)
+            moved[task] = other
+            judged = evaluate_indices(instance, moved)
+            if not judged.violations:
+                assert judged.resource_deviation >= reached - 1e-9
