@@ -17,7 +17,7 @@ HOTTEST = 0.9
 """Utilisation of a node above which `adds_for_the_hottest` adds one."""
 
 
-DAY = {"nodes": 5, "key_groups": 8, "operators": 4, "periods": 12, "max_migrations": 5}
+DAY = {"nodes": 5, "key_groups": 8, "operators": 4, "periods": 8, "max_migrations": 5}
 
 
 def adds_for_the_hottest(view: ScalingView) -> ScalingDecision:

@@ -26,15 +26,21 @@ POLICIES = {
     3: ("albic", "cola"),
     4: ("albic", "cola"),
 }
-PERIODS = {1: 48, 2: 365, 3: 365, 4: 365}
-COLA_PERIODS = {4: 60}
-"""Of COLA where it takes long: it begins anew every period, so that more show nothing new."""
+PERIODS = {
+    (1, ""): 48,
+    (2, "albic"): 365,
+    (2, ""): 120,
+    (3, ""): 120,
+    (4, "albic"): 120,
+    (4, "cola"): 30,
+}
+"""Days replayed by job and policy: fewer where more show nothing new."""
 
 
 AFTER_COLA = ("albic", "balance-milp:gap=6", "flux")
 """Who goes on from a plan of COLA."""
 
-AFTER_PERIODS = 60
+AFTER_PERIODS = 30
 KEPT = {
     "collocation_factor": "collocated",
     "collocation_factor_next": "collocated next",
@@ -64,7 +70,7 @@ def jobs(reduced: bool) -> pd.DataFrame:
     made = []
     for job in FIGURES:
         for policy in POLICIES[job]:
-            most = COLA_PERIODS.get(job, PERIODS[job]) if policy == "cola" else PERIODS[job]
+            most = PERIODS.get((job, policy)) or PERIODS[job, ""]
             made.append(replayed(job, (policy,), reduced, 12 if reduced else most))
     return pd.concat(made)
 

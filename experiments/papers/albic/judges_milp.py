@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 COLD = ("cbc", "highs", "scip", "cp-sat")
 EMPTY = 1e-9
+INTEGRATED, FIRST = "MILP, integrated", "scale-in first"
 GOOD = 10.0
 
 
@@ -152,61 +153,35 @@ def _first_rounds(rounds: pd.DataFrame, column: str, limit: float) -> pd.DataFra
     return met.reindex(last.index).fillna(last).unstack("way")
 
 
-INTEGRATED, FIRST, DRAINED = "MILP, integrated", "scale-in first", "MILP, drained at the end"
-
-
-def balanced_sooner(rounds: pd.DataFrame, full: pd.DataFrame) -> Finding:
+def balanced_sooner(rounds: pd.DataFrame) -> Finding:
     """F5a: rounds until the load distance is good."""
     good = _first_rounds(rounds, "distance", GOOD)
-    ratio = good[INTEGRATED] / good[FIRST]
-    large = _of_figure(full, "load distance", GOOD)
+    ratio = median_interval(good[INTEGRATED] / good[FIRST])
+    never = good[FIRST] > rounds["round"].max()
     return Finding(
-        verdict(
-            [
-                median_interval(ratio).value <= 0.5,
-                all(a <= 0.5 * b for a, _, b in large.values()),
-            ]
-        ),
-        f"round within {GOOD:g} points: {mean_interval(good[INTEGRATED])} against "
-        f"{mean_interval(good[FIRST])}, ratio median {median_interval(ratio)}; 60 nodes, one "
-        + "; ".join(
-            f"instance with {o} overloaded: {a} against {b}" for o, (a, _, b) in large.items()
-        ),
+        verdict([ratio.value <= 0.5]),
+        f"round within {GOOD:g} points: {mean_interval(good[INTEGRATED])} integrated, "
+        f"{mean_interval(good[FIRST])} scale-in first; ratio {ratio}, median of {len(good)} "
+        f"scale-ins; p {sign_test(good[INTEGRATED], good[FIRST]):.1g}",
+        left_out=int(never.sum()),
+        left_out_why="scale-in first never comes within; counted as the round after the last"
+        if never.any()
+        else "",
     )
 
 
-def emptied_as_soon(rounds: pd.DataFrame, full: pd.DataFrame) -> Finding:
+def emptied_as_soon(rounds: pd.DataFrame) -> Finding:
     """F5b: rounds until the leaving nodes are empty."""
     done = _first_rounds(rounds, "left", EMPTY)
-    ratio = done[INTEGRATED] / done[FIRST]
-    large = _of_figure(full, "load left", EMPTY)
-    close = all(a <= 1.2 * b for a, _, b in large.values())
-    drained = all(d <= 1.2 * b for _, d, b in large.values())
+    ratio = median_interval(done[INTEGRATED] / done[FIRST])
+    last = rounds.groupby(["seed", "overloaded", "way"])["left"].min().unstack("way")
+    full = int((last[INTEGRATED] > EMPTY).sum())
     return Finding(
-        verdict([median_interval(ratio).value <= 1.2, close]),
-        f"rounds to empty: {mean_interval(done[INTEGRATED])} against {mean_interval(done[FIRST])}, "
-        f"ratio median {median_interval(ratio)}; 60 nodes, one "
-        + "; ".join(
-            f"instance with {o} overloaded: {a}, drained at the end {d}, against {b}"
-            for o, (a, d, b) in large.items()
-        ),
-        cause=None
-        if close
-        else "the last key group's load cannot be spread with a round's moves: with emptying put "
-        f"first in the last round it is {'within' if drained else 'not within'} 1.2 times",
+        verdict([ratio.value <= 1.2, full == 0]),
+        f"round in which the leaving nodes are empty: {mean_interval(done[INTEGRATED])} integrated, "
+        f"{mean_interval(done[FIRST])} scale-in first; ratio {ratio}, median of {len(done)} "
+        f"scale-ins, of which {full} are never emptied by the integrated MILP",
     )
-
-
-def _of_figure(full: pd.DataFrame, column: str, limit: float) -> dict[int, tuple[int, int, int]]:
-    """Return the first rounds of the three ways at full size, by overloaded nodes."""
-    found = {}
-    for overloaded, mine in full.groupby("overloaded nodes"):
-        first = []
-        for way in (INTEGRATED, DRAINED, FIRST):
-            met = mine["round"][mine[f"{way}: {column}"] <= limit]
-            first.append(int(met.min()) if len(met) else int(mine["round"].max()) + 1)
-        found[int(overloaded)] = (first[0], first[1], first[2])
-    return found
 
 
 def by_budget(table: pd.DataFrame) -> Finding:
