@@ -76,13 +76,14 @@ def budgets(reduced: bool) -> pd.DataFrame:
 
 def scale_in(reduced: bool) -> pd.DataFrame:
     """Set-up I at three tenths of its size: round after round."""
+    from experiments.papers.albic.planning import DRAINED, FIRST, INTEGRATED
     from experiments.papers.albic.planning import scale_in as make
 
     keys = [
         {"seed": seed, "overloaded": overloaded, "way": way}
+        for way in (INTEGRATED, FIRST, DRAINED)
         for seed in _seeds(reduced)
         for overloaded in (1,)
-        for way in ("MILP, integrated", "scale-in first")
     ]
     return rows_of("scale-in", keys, make)
 
