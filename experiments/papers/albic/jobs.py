@@ -67,15 +67,14 @@ def replayed(job: int, policies: Sequence[str], reduced: bool, most: int) -> pd.
     return _told(job, replaying.first(folder, reduced, most))
 
 
-def jobs(reduced: bool) -> pd.DataFrame:
-    """Return the rows of all jobs."""
+def job(number: int, reduced: bool) -> pd.DataFrame:
+    """Return the rows of a job."""
     import pandas as pd
 
     made = []
-    for job in FIGURES:
-        for policy in POLICIES[job]:
-            most = PERIODS.get((job, policy)) or PERIODS[job, ""]
-            made.append(replayed(job, (policy,), reduced, 12 if reduced else most))
+    for policy in POLICIES[number]:
+        most = PERIODS.get((number, policy)) or PERIODS[number, ""]
+        made.append(replayed(number, (policy,), reduced, 12 if reduced else most))
     return pd.concat(made)
 
 

@@ -165,7 +165,7 @@ def far_below(table: pd.DataFrame, jobs: pd.DataFrame) -> Finding:
     """D3: ALBIC's load distance beside maxLD."""
     worst = table[table["policy"] == "ALBIC"]["worst distance"].max()
     told, parts = [], [bool(worst <= 0.7 * MAX_LD)]
-    for job in (2, 3, 4):
+    for job in sorted(set(jobs["job"])):
         mine = jobs[(jobs["job"] == job) & (jobs["policy"] == "albic")]["distance"]
         parts.append(bool(mine.max() <= 0.7 * MAX_LD))
         below = int((mine <= 0.7 * MAX_LD).sum())

@@ -173,7 +173,7 @@ def cheap_and_even(jobs: pd.DataFrame) -> Finding:
 def fewer_moves(jobs: pd.DataFrame) -> Finding:
     """S1: moves of ALBIC over those of COLA, both asked for 10 points of load distance."""
     ratios = {}
-    for job in (2, 3, 4):
+    for job in sorted(set(jobs["job"])):
         ours, theirs = (_of(jobs, job, policy)["migrations"].mean() for policy in ("albic", "cola"))
         ratios[job] = float(ours / theirs), float(ours), float(theirs)
     return Finding(

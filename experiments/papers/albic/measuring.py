@@ -8,6 +8,8 @@ from experiments.papers.albic.seeds import rows_of
 from experiments.papers.claims.making import Making
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
 SEEDS = 30
@@ -108,11 +110,15 @@ def overloads(reduced: bool) -> pd.DataFrame:
     return rows_of("overloads", keys, make)
 
 
-def jobs(reduced: bool) -> pd.DataFrame:
-    """Set-ups J and R, period by period."""
-    from experiments.papers.albic.jobs import jobs as make
+def job(number: int) -> Callable[[bool], pd.DataFrame]:
+    """Return what makes the rows of set-up J (number 1) or R, period by period."""
 
-    return make(reduced)
+    def make(reduced: bool) -> pd.DataFrame:
+        from experiments.papers.albic.jobs import job as of
+
+        return of(number, reduced)
+
+    return make
 
 
 def after_cola(reduced: bool) -> pd.DataFrame:
@@ -215,7 +221,10 @@ TABLES: dict[str, Making] = {
     "scale-in": Making(scale_in, "0-29; 18 nodes, 3 leave, 6 moves a round", "0-1"),
     "periods": Making(periods, "0-29; 3 periods", "0-1; 6 periods"),
     "overloads": Making(overloads, "0-29; 20 nodes at 75 %", "0-1"),
-    "jobs": Making(jobs, "one recording", "one recording, 12 periods"),
+    **{
+        f"job-{number}": Making(job(number), "one recording", "one recording, 12 periods")
+        for number in (1, 2, 3, 4)
+    },
     "after-cola": Making(after_cola, "one recording, 60 days", "one recording, 12 days"),
     "cola-starts": Making(cola_starts, "0-29", "0-2"),
     "scale-outs": Making(scale_outs, "0-29", "0-1"),
