@@ -78,12 +78,12 @@ def budgets(reduced: bool) -> pd.DataFrame:
 
 def scale_in(reduced: bool) -> pd.DataFrame:
     """Set-up I at three tenths of its size: round after round."""
-    from experiments.papers.albic.planning import DRAINED, FIRST, INTEGRATED
+    from experiments.papers.albic.planning import FIRST, INTEGRATED
     from experiments.papers.albic.planning import scale_in as make
 
     keys = [
         {"seed": seed, "overloaded": overloaded, "way": way}
-        for way in (INTEGRATED, FIRST, DRAINED)
+        for way in (INTEGRATED, FIRST)
         for seed in _seeds(reduced)
         for overloaded in (1,)
     ]

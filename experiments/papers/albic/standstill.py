@@ -71,7 +71,7 @@ def summary(
     if options:
         return lines
     for target in TARGETS:
-        made = []
+        made: list[Row] = []
         for number in range(count - LAST, count):
             period = periods_of(seed, given, number)
             if made:
