@@ -17,13 +17,14 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers docs-check fuzz bench constraints clean distclean
+.PHONY: help demo test lint types layers docs-check fuzz papers bench constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
 	@echo 'make test         the whole test suite: style, types, layers, documentation, tests'
 	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
 	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
+	@echo 'make papers       the claims of the papers, from smaller runs in build/papers-reduced'
 	@echo 'make bench        the benchmarks, written to build/bench'
 	@echo 'make constraints  rewrite constraints.txt from this environment'
 	@echo 'make clean        remove build/ and caches; make distclean removes .venv too'
@@ -79,6 +80,12 @@ docs-check: $(VENV)/.installed-dev
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.fuzz --seed $(SEED) --seconds $(SECONDS) --out build/fuzz $(FUZZ_ARGS)
+
+# Interrupted, the same command goes on with the tables that are not there yet. At full size, into the
+# papers' own folders: streamplace paper --tables all
+papers: $(VENV)/.installed
+	$(BIN)/streamplace paper --tables all --reduced -o build/papers-reduced
+	$(BIN)/streamplace paper --claims --from build/papers-reduced
 
 bench: $(VENV)/.installed-dev
 	@mkdir -p build/bench

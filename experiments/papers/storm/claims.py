@@ -9,7 +9,7 @@ from experiments.papers.storm import judging as j
 
 JUDGES = {
     "STORM-A1": Judged(j.both_better, "clusters"),
-    "STORM-A3": Judged(j.always_better, "clusters"),
+    "STORM-A3": Judged(j.always_better, "clusters", "sizes"),
     "STORM-A4": Judged(j.offline_is_worse, "clusters"),
     "STORM-A6": Judged(j.avoids_bottlenecks, "clusters", "limits"),
     "STORM-A7": Judged(j.packs_an_idle_edge, "built"),

@@ -96,17 +96,18 @@ def limits(reduced: bool) -> pd.DataFrame:
     from optim import solve
 
     lines = []
-    for use in range(50, 96, 5):
+    for use in (55, 65, 75, 85, 90):
         for seed in range(10 if reduced else 30):
             made = generate(
                 "storm_reference", stages=2, replication="3", utilisation=use, seed=seed
             )
-            exact = solve(made, "storm-milp", time_limit=10, threads=1)
+            exact = solve(made, "storm-milp", time_limit=5, threads=1)
             place = None if exact.evaluation is None else exact.evaluation.feasible
             line = {"use": use, "seed": seed, "possible": bool(place)}
             line["settled"] = exact.termination.value in ("optimal", "infeasible") or bool(place)
             for name, options in (
                 ("spread", {"alpha": ALPHA}),
+                ("spread, gamma 1.1", {"alpha": ALPHA, "gamma": 1.1}),
                 ("few nodes", {"alpha": ALPHA, "delta": 1.0, "node_spread": 0.0}),
             ):
                 lines.append({**line, "setting": name, **measured(made, "storm-online", **options)})

@@ -48,7 +48,7 @@ def readings(reduced: bool) -> pd.DataFrame:
     from experiments.generators import generate
     from experiments.papers.task_allocation.allocating import TL_READINGS, optimum, td, tl
 
-    count = GRAPHS_REDUCED if reduced else GRAPHS // 8
+    count = 30 if reduced else 100
     lines = []
     for costs in COSTS:
         made = [generate("random_graphs", costs=costs, seed=seed) for seed in range(count)]
@@ -87,7 +87,7 @@ def task_counts(reduced: bool) -> pd.DataFrame:
 
     lines = []
     for tasks in (17, 34, 51, 68):
-        for seed in range(10 if reduced else 60):
+        for seed in range(10 if reduced else 40):
             made = generate("random_graphs", costs=COSTS[0], tasks=tasks, seed=seed)
             lines.append(
                 {

@@ -202,35 +202,33 @@ def td_gains_a_little(uneven: pd.DataFrame) -> Finding:
     )
 
 
-def best_over(job: str, other: str, told: float) -> Callable[[pd.DataFrame, pd.DataFrame], Finding]:
+def best_over(job: str, other: str, told: float) -> Callable[[pd.DataFrame], Finding]:
     """Return the judge of "up to so many per cent better than", over the costs drawn (F6, F7)."""
 
-    def judged(workloads: pd.DataFrame, page: pd.DataFrame) -> Finding:
+    def judged(workloads: pd.DataFrame) -> Finding:
         whole, left = placed(workloads, job)
         base = whole[whole[other] > 0]
         most = (100 * (base["td"] / base[other] - 1)).groupby(base["seed"]).max()
         column = {"storm": "Storm", "tl": "TL"}[other]
-        mine = page[page[column] > 0]
-        ours = float((100 * (mine["TD"] / mine[column] - 1)).max())
-        return _of_range(most, ours, told, left + len(whole) - len(base), f"{column} at 0")
+        return _of_range(most, told, left + len(whole) - len(base), f"{column} at 0")
 
     return judged
 
 
-def saves(job: str, told: float) -> Callable[[pd.DataFrame, pd.DataFrame], Finding]:
+def saves(job: str, told: float) -> Callable[[pd.DataFrame], Finding]:
     """Return the judge of the share of the network load saved (F6c, F7c)."""
 
-    def judged(workloads: pd.DataFrame, page: pd.DataFrame) -> Finding:
+    def judged(workloads: pd.DataFrame) -> Finding:
         whole, left = placed(workloads, job)
         saved = 100 * (whole["td"] - whole["storm"]) / TOTAL[job]
-        ours = float((100 * (page["TD"] - page["Storm"]) / TOTAL[job]).max())
-        return _of_range(saved.groupby(whole["seed"]).max(), ours, told, left, "")
+        return _of_range(saved.groupby(whole["seed"]).max(), told, left, "")
 
     return judged
 
 
-def _of_range(most: pd.Series[float], ours: float, told: float, left: int, why: str) -> Finding:
+def _of_range(most: pd.Series[float], told: float, left: int, why: str) -> Finding:
     near = (most - told).abs() <= 10
+    ours = float(most.loc[0])
     inside = most.min() <= told <= most.max()
     middle = median_interval(most)
     return Finding(

@@ -79,3 +79,20 @@ def scaling(reduced: bool) -> pd.DataFrame:
         add("TD, large", "TD", 10, tasks, nodes)
         add("TL, large", "TL", 10, tasks, nodes)
     return pd.DataFrame(lines)
+
+
+def dense(reduced: bool) -> pd.DataFrame:
+    """One line a number of groups of one task, of which all talk to all: seconds of TD."""
+    import pandas as pd
+
+    from experiments.papers.task_allocation.examples import job
+    from heuristics.task_allocation.groups import grouped_job
+    from heuristics.task_allocation.top_down import place_groups
+
+    lines = []
+    for groups in (80, 160) if reduced else (40, 80, 160, 320, 640):
+        rates = [(a, b, 1.0 + (a * b) % 7) for a in range(groups) for b in range(a)]
+        made = grouped_job(job([(1, 1.0)] * groups, rates, [groups / 18] * 20))
+        seconds = seconds_of(lambda made=made: place_groups(made))  # type: ignore[misc]
+        lines.append({"what": "TD, all pairs", "groups": groups, "seconds": seconds})
+    return pd.DataFrame(lines)

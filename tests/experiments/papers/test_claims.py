@@ -179,3 +179,29 @@ def test_the_command_ends_1_where_a_committed_verdict_is_another(
     told = capsys.readouterr().err.splitlines()
     assert told[0].startswith("STORM-A1: verdict ")
     assert told[-1].startswith("STORM-X2: no verdict is committed")
+
+
+@pytest.mark.parametrize(
+    ("paper", "table", "column", "value", "names"),
+    [
+        ("task_allocation", "examples", "links_1", 99, {"CIKM-E1", "CIKM-E2", "CIKM-L2"}),
+        ("task_allocation", "uneven_pair", "gain", 2.0, {"CIKM-F4b", "CIKM-F4c", "CIKM-L2"}),
+        ("storm", "rules", "executors_uneven", 2.0, {"STORM-D1"}),
+    ],
+)
+def test_a_claim_that_is_broken_on_purpose_is_found(
+    paper: str,
+    table: str,
+    column: str,
+    value: float,
+    names: set[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    frame = load_table(paper, table)
+    frame[column] = value
+    store_table(paper, table, frame, command="broken", seeds="none", root=tmp_path)
+    assert run("--claims", paper, "--check", "--from", str(tmp_path)) == 1
+    told = {line.split(":")[0] for line in capsys.readouterr().err.splitlines()}
+    assert told
+    assert told <= names

@@ -114,11 +114,12 @@ def test_a_paper_is_collected_into_one_page(
 ) -> None:
     figures = [make_figure(name=f"task-allocation/fig-{n}") for n in (1, 2)]
     monkeypatch.setattr(collecting, "find_figures", lambda name: figures)
+    folders = (tmp_path / "made", tmp_path / "docs", tmp_path / "tables")
     run_figure(figures[0], tmp_path / "made")
     with pytest.raises(InvalidInput, match="streamplace paper task-allocation/fig-2"):
-        collecting.collect("task-allocation", tmp_path / "made", tmp_path / "docs")
+        collecting.collect("task-allocation", *folders)
     run_figure(figures[1], tmp_path / "made", reduced=True)
-    page = collecting.collect("task-allocation", tmp_path / "made", tmp_path / "docs").read_text()
+    page = collecting.collect("task-allocation", *folders).read_text()
     assert page.startswith("# ")
     assert page.count("\n## A < B & C") == 2
     assert page.count("reduced run") == 1  # stands in for the full one, and says so

@@ -59,8 +59,8 @@ def test_less_traffic_by_the_gain_replaces_the_schedule() -> None:
     plan = planned(trigger(), made)
     assert moved(made, plan)
     assert "90 % less traffic" in plan.note
-    assert moved(made, planned(trigger("gain=90"), made))
-    kept = planned(trigger("gain=91"), made)
+    assert moved(made, planned(trigger("gain=89.9"), made))
+    kept = planned(trigger("gain=90"), made)  # more than that is asked for
     assert not moved(made, kept)
     assert "not worth it" in kept.note
 
