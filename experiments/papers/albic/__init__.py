@@ -11,15 +11,10 @@ factor is traffic inside nodes over all traffic. MILP is the paper's model
 [`balance-search`](../methods/rebalancing/balance-search.md) and
 [`joint-search`](../methods/rebalancing/joint-search.md).
 
-What holds: on 20 nodes the MILP beats Flux after a second or two, by today's free solvers too; more
-migrations buy balance, steeply at first; integrated scale-in is within ten points in round 3 or 5
-where scaling in first takes 12; ALBIC has the lower load distance than COLA throughout, with 20
-migrations a period against COLA's hundreds.
-
-What does not: on 40 and 60 nodes no free solver beats Flux everywhere within a minute from a cold
-start. There `balance-search` is never behind after a second, and in eight of all twelve settings
-proven optimal to the thousandth of a point. And COLA, which knows no budget, collocates more than
-ALBIC, not less. `joint-search` has what COLA collocates, or nearly, with ALBIC's budget. Between
-ALBIC and the joint optimum in its place, at its load distance, lie 3 to 24 % where there are
-one-to-one key groups.
+What holds and what does not is computed: the claims below. Their tables were made with the paper's
+own reading of maxPL (points of a node's capacity) and with a scale-in first that deals evenly over
+all rounds. The figures further down are older: in those of Figures 10 and 11 maxPL is percent of
+the mean node load and key groups without one partner talk evenly among themselves, which lets
+COLA collocate more than the share on the axis; in that of Figure 5 scaling in first forgets what
+it dealt in earlier rounds. They are of one instance each.
 """

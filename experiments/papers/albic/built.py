@@ -17,7 +17,7 @@ HOTTEST = 0.9
 """Utilisation of a node above which `adds_for_the_hottest` adds one."""
 
 
-DAY = {"nodes": 5, "key_groups": 8, "operators": 4, "periods": 12, "max_migrations": 5}
+DAY = {"nodes": 5, "key_groups": 8, "operators": 4, "periods": 8, "max_migrations": 5}
 
 
 def adds_for_the_hottest(view: ScalingView) -> ScalingDecision:
@@ -194,21 +194,21 @@ def _divisible(made: Instance, into: bool) -> Row:
     if not into:
         home = made.tasks.node
         for task in range(tasks):
-            for node in np.flatnonzero(leaving):
+            for node in np.flatnonzero(leaving).tolist():
                 if home[task] != node:
                     bounds[column[task, node]] = (0.0, 0.0)
     goal = np.zeros(size)
     goal[-1] = 1.0
     found = linprog(goal, np.array(upper), most, equal, load, bounds)
-    bounds[-1] = (0.0, float(found.fun) + 1e-9)
+    bounds[-1] = (0.0, float(found.fun or 0.0) + 1e-9)
     left: NDArray[np.float64] = np.zeros(size)
     left[column[:, leaving].ravel()] = -1.0
     stays = linprog(left, np.array(upper), most, equal, load, bounds)
     return {
         "loads": "divisible",
-        "distance": float(found.fun),
+        "distance": float(found.fun or 0.0),
         "moved onto leaving": 0,
-        "left": max(0.0, -float(stays.fun)),
+        "left": max(0.0, -float(stays.fun or 0.0)),
         "proven": True,
     }
 

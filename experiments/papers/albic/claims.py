@@ -13,7 +13,22 @@ from experiments.papers.albic.judges_built import verdict
 from experiments.papers.claims import Finding, Judged, read_claims
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
+
+
+def _of(judge: Callable[..., Finding], *tables: str) -> Judged:
+    """Return a judge that is called with the tables of jobs put together, as its last frame."""
+    others = sum(not name.startswith("job-") for name in tables)
+
+    def judged(*frames: pd.DataFrame) -> Finding:
+        import pandas as pd
+
+        return judge(*frames[:others], pd.concat(frames[others:]))
+
+    return Judged(judged, *tables)
+
 
 _FIGURES = {
     "F2": Judged(milp.ahead_of_flux(20), "solving", "fig-2"),
@@ -21,12 +36,12 @@ _FIGURES = {
     "F4": Judged(milp.largest, "solving", "fig-2", "fig-3", "fig-4"),
     "F4b": Judged(milp.quickly_near, "fig-2", "fig-3", "fig-4"),
     "F4c": Judged(milp.budgets, "budgets"),
-    "F5a": Judged(milp.balanced_sooner, "scale-in", "fig-5"),
-    "F5b": Judged(milp.emptied_as_soon, "scale-in", "fig-5"),
-    "F7a": Judged(milp.milp_even, "jobs"),
-    "F7b": Judged(milp.flux_uneven, "jobs"),
-    "F7c": Judged(milp.potc_uneven, "jobs"),
-    "F7d": Judged(milp.less_overhead, "jobs"),
+    "F5a": Judged(milp.balanced_sooner, "scale-in"),
+    "F5b": Judged(milp.emptied_as_soon, "scale-in"),
+    "F7a": _of(milp.milp_even, "job-1"),
+    "F7b": _of(milp.flux_uneven, "job-1"),
+    "F7c": _of(milp.potc_uneven, "job-1"),
+    "F7d": _of(milp.less_overhead, "job-1"),
     "F8": Judged(milp.by_budget, "periods"),
     "F9": Judged(milp.pauses, "periods"),
     "F10a": Judged(collocation.lower_distance, "collocation"),
@@ -34,16 +49,16 @@ _FIGURES = {
     "F10c": Judged(collocation.obtainable, "collocation"),
     "F10d": Judged(collocation.fewer_parts, "collocation"),
     "F11a": Judged(collocation.at_each_size, "sizes"),
-    "F12a": Judged(jobs.reaches_optimum, "jobs"),
-    "F12b": Judged(jobs.climbs(2), "jobs"),
-    "F12c": Judged(jobs.consistently_lower, "jobs"),
-    "F12d": Judged(jobs.halves, "jobs"),
-    "F12e": Judged(jobs.less_saved, "jobs"),
-    "F13a": Judged(jobs.half_of_job_2, "jobs"),
-    "F13b": Judged(jobs.same_trend, "jobs"),
+    "F12a": _of(jobs.reaches_optimum, "job-2"),
+    "F12b": _of(jobs.climbs(2), "job-2"),
+    "F12c": _of(jobs.consistently_lower, "job-2"),
+    "F12d": _of(jobs.halves, "job-2"),
+    "F12e": _of(jobs.less_saved, "job-2"),
+    "F13a": _of(jobs.half_of_job_2, "job-2", "job-3"),
+    "F13b": _of(jobs.same_trend, "job-2", "job-3"),
     "F14a": Judged(jobs.random_starts, "cola-starts"),
-    "F14b": Judged(jobs.climbs(4, 59.0), "jobs"),
-    "F14c": Judged(jobs.cheap_and_even, "jobs"),
+    "F14b": _of(jobs.climbs(4, 59.0), "job-4"),
+    "F14c": _of(jobs.cheap_and_even, "job-4"),
 }
 """Those of the figures, which the claim about the whole is made of."""
 
@@ -83,13 +98,13 @@ JUDGES: dict[str, Judged] = {
     "ALBIC-N5": Judged(built.rounds_of_a_scale_in, "scale-in"),
     "ALBIC-N6": Judged(built.joint_model, "joint-model"),
     "ALBIC-N7": Judged(built.patterns, "patterns"),
-    "ALBIC-D1": Judged(collocation.part_load, "collocation", "jobs"),
+    "ALBIC-D1": _of(collocation.part_load, "collocation", "job-2"),
     "ALBIC-D2": Judged(collocation.recalculations, "collocation"),
-    "ALBIC-D3": Judged(collocation.far_below, "collocation", "jobs"),
+    "ALBIC-D3": _of(collocation.far_below, "collocation", "job-2", "job-3"),
     **{f"ALBIC-{name}": judged for name, judged in _FIGURES.items()},
-    "ALBIC-S1": Judged(jobs.fewer_moves, "jobs"),
+    "ALBIC-S1": _of(jobs.fewer_moves, "job-2", "job-3"),
     "ALBIC-S2": Judged(jobs.from_cola, "after-cola"),
-    "ALBIC-S3": Judged(jobs.little_to_collocate, "jobs"),
+    "ALBIC-S3": _of(jobs.little_to_collocate, "job-1"),
     "ALBIC-S4": Judged(built.overloads, "overloads"),
 }
 

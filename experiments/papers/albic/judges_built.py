@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.papers.albic.planning import INTEGRATED
 from experiments.papers.claims import Finding
 from experiments.papers.claims.statistics import mean_interval, median_interval, sign_test
 
@@ -106,7 +107,7 @@ def lemma_2(table: pd.DataFrame, rounds: pd.DataFrame) -> Finding:
     empty = int((free["left"] <= 1e-6).sum())
     stays = float(divisible["left"].max())
     kept = float(built[built["into"]]["left"].iloc[0])
-    mine = rounds[rounds["way"] == "MILP, integrated"]
+    mine = rounds[rounds["way"] == INTEGRATED]
     last = mine.groupby(["seed", "overloaded"])["left"].min()
     emptied = int((last <= 1e-9).sum())
     return Finding(
@@ -153,7 +154,7 @@ def node_weights(table: pd.DataFrame) -> Finding:
 
 def rounds_of_a_scale_in(rounds: pd.DataFrame) -> Finding:
     """N5: every round within the budget, leaving nodes empty in the end."""
-    mine = rounds[rounds["way"] == "MILP, integrated"]
+    mine = rounds[rounds["way"] == INTEGRATED]
     most = int(mine["moves"].max())
     last = mine.groupby(["seed", "overloaded"])["left"].min()
     emptied = int((last <= 1e-9).sum())

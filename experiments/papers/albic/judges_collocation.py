@@ -138,15 +138,15 @@ def part_load(table: pd.DataFrame, jobs: pd.DataFrame) -> Finding:
         index="seed", columns="policy", values="collocated"
     )
     wide = wide[["ALBIC", WIDE]].dropna()
-    ours, theirs = (
-        last_third(jobs, 2, policy)["collocated"].mean()
-        for policy in ("albic", "albic:max_part_load=50")
-    )
+    policies = ("albic", "albic:max_part_load=50")
+    days = int(jobs[jobs["policy"] == policies[1]]["period"].max())
+    common = jobs[jobs["period"] <= days]
+    ours, theirs = (last_third(common, 2, policy)["collocated"].mean() for policy in policies)
     return Finding(
         verdict([bool((wide["ALBIC"] >= wide[WIDE] - 2).all()), bool(ours >= theirs - 2)]),
         f"maxPL 25 against 50 points, collocated: {mean_interval(wide['ALBIC'])} against "
         f"{mean_interval(wide[WIDE])} % at x 100 ({len(wide)} seeds), {ours:.4g} against "
-        f"{theirs:.4g} % in the last third of Real Job 2",
+        f"{theirs:.4g} % in the last third of {days + 1} days of Real Job 2",
     )
 
 
@@ -165,7 +165,7 @@ def far_below(table: pd.DataFrame, jobs: pd.DataFrame) -> Finding:
     """D3: ALBIC's load distance beside maxLD."""
     worst = table[table["policy"] == "ALBIC"]["worst distance"].max()
     told, parts = [], [bool(worst <= 0.7 * MAX_LD)]
-    for job in (2, 3, 4):
+    for job in sorted(set(jobs["job"])):
         mine = jobs[(jobs["job"] == job) & (jobs["policy"] == "albic")]["distance"]
         parts.append(bool(mine.max() <= 0.7 * MAX_LD))
         below = int((mine <= 0.7 * MAX_LD).sum())

@@ -8,19 +8,21 @@ from experiments.papers.albic.seeds import rows_of
 from experiments.papers.claims.making import Making
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
 SEEDS = 30
 REDUCED_SEEDS = 2
 
-SHARES = (20.0, 60.0, 100.0)
+SHARES = (20.0, 100.0)
 
 
 def collocation(reduced: bool) -> pd.DataFrame:
     """Set-up K at six nodes, by share of one-to-one key groups."""
     from experiments.papers.albic.standstill import summary
 
-    size = {"nodes": 6, "key_groups": 20, "operators": 6}
+    size = {"nodes": 4, "key_groups": 8, "operators": 4}
     keys = [
         {"seed": seed, "given": {**size, "one_to_one": share}, **more}
         for seed in _seeds(reduced)
@@ -38,24 +40,25 @@ def sizes(reduced: bool) -> pd.DataFrame:
     """Set-up K at half of the key groups one to one, by size of the cluster."""
     from experiments.papers.albic.standstill import summary
 
-    keys = [{"seed": seed, "given": _half(nodes)} for seed in _seeds(reduced) for nodes in (4, 8)]
+    keys = [
+        {"seed": seed, "given": _half(nodes)} for seed in _seeds(reduced) for nodes in (2, 4, 6)
+    ]
     return rows_of("sizes", keys, summary)
 
 
 def _half(nodes: int) -> dict[str, float]:
-    return {"nodes": nodes, "key_groups": 20, "operators": nodes // 4 * 2, "one_to_one": 50.0}
+    return {"nodes": nodes, "key_groups": 8, "operators": nodes // 2 * 2, "one_to_one": 50.0}
 
 
 def solving(reduced: bool) -> pd.DataFrame:
-    """Set-up C: load distance after eight seconds of a shared processor, one thread, cold."""
-    from experiments.papers.albic.planning import SOLVERS
+    """Set-up C: load distance of Flux, and of the MILP's model by balance-search."""
     from experiments.papers.albic.planning import solving as make
 
     keys = [
         {"seed": seed, "nodes": nodes, "way": way}
         for seed in _seeds(reduced)
         for nodes in ((20,) if reduced else (20, 40, 60))
-        for way in ("flux", "balance-search", *(SOLVERS if nodes == 20 else ()))
+        for way in ("flux", "balance-search")
     ]
     return rows_of("solving", keys, make)
 
@@ -68,20 +71,21 @@ def budgets(reduced: bool) -> pd.DataFrame:
         {"seed": seed, "varies": varies, "moves": moves}
         for seed in _seeds(reduced)
         for varies in (40.0, 60.0)
-        for moves in (5, 10, 20)
+        for moves in (10, 20)
     ]
     return rows_of("budgets", keys, make)
 
 
 def scale_in(reduced: bool) -> pd.DataFrame:
     """Set-up I at three tenths of its size: round after round."""
+    from experiments.papers.albic.planning import FIRST, INTEGRATED
     from experiments.papers.albic.planning import scale_in as make
 
     keys = [
         {"seed": seed, "overloaded": overloaded, "way": way}
+        for way in (INTEGRATED, FIRST)
         for seed in _seeds(reduced)
-        for overloaded in (1, 2)
-        for way in ("MILP, integrated", "scale-in first")
+        for overloaded in (1,)
     ]
     return rows_of("scale-in", keys, make)
 
@@ -91,7 +95,7 @@ def periods(reduced: bool) -> pd.DataFrame:
     from experiments.papers.albic.planning import periods as make
 
     keys = [
-        {"seed": seed, "moves": moves, "count": 4}
+        {"seed": seed, "moves": moves, "count": 3}
         for seed in _seeds(reduced)
         for moves in (10, 13, 300)
     ]
@@ -102,15 +106,19 @@ def overloads(reduced: bool) -> pd.DataFrame:
     """Seconds of overload by load distance."""
     from experiments.papers.albic.planning import overloads as make
 
-    keys = [{"seed": s, "moves": m} for s in _seeds(reduced) for m in (0, 2, 4, 8, 20)]
+    keys = [{"seed": s, "moves": m} for s in _seeds(reduced) for m in (0, 4, 20)]
     return rows_of("overloads", keys, make)
 
 
-def jobs(reduced: bool) -> pd.DataFrame:
-    """Set-ups J and R, period by period."""
-    from experiments.papers.albic.jobs import jobs as make
+def job(number: int) -> Callable[[bool], pd.DataFrame]:
+    """Return what makes the rows of set-up J (number 1) or R, period by period."""
 
-    return make(reduced)
+    def make(reduced: bool) -> pd.DataFrame:
+        from experiments.papers.albic.jobs import job as of
+
+        return of(number, reduced)
+
+    return make
 
 
 def after_cola(reduced: bool) -> pd.DataFrame:
@@ -203,17 +211,20 @@ def _seeds(reduced: bool) -> range:
 
 
 TABLES: dict[str, Making] = {
-    "collocation": Making(collocation, "0-29; 6 nodes, 120 key groups", "0-1"),
+    "collocation": Making(collocation, "0-29; 4 nodes, 32 key groups", "0-1"),
     "solving": Making(
         solving,
-        "0-29; varies 40 %, 20 moves; 8 s on a shared machine, processor time in the table",
+        "0-29; varies 40 %, 20 moves",
         "0-1; 20 nodes",
     ),
     "budgets": Making(budgets, "0-29; 20 nodes", "0-1"),
     "scale-in": Making(scale_in, "0-29; 18 nodes, 3 leave, 6 moves a round", "0-1"),
-    "periods": Making(periods, "0-29; 4 periods", "0-1; 6 periods"),
+    "periods": Making(periods, "0-29; 3 periods", "0-1; 6 periods"),
     "overloads": Making(overloads, "0-29; 20 nodes at 75 %", "0-1"),
-    "jobs": Making(jobs, "one recording", "one recording, 12 periods"),
+    **{
+        f"job-{number}": Making(job(number), "one recording", "one recording, 12 periods")
+        for number in (1, 2, 3, 4)
+    },
     "after-cola": Making(after_cola, "one recording, 60 days", "one recording, 12 days"),
     "cola-starts": Making(cola_starts, "0-29", "0-2"),
     "scale-outs": Making(scale_outs, "0-29", "0-1"),
@@ -224,5 +235,5 @@ TABLES: dict[str, Making] = {
     "node-weights": Making(node_weights, "0-29", "0-1"),
     "joint-model": Making(joint_model, "one instance a size", "one instance a size"),
     "patterns": Making(patterns, "0-29", "0-1"),
-    "sizes": Making(sizes, "0-29; 4 and 8 nodes", "0-1"),
+    "sizes": Making(sizes, "0-29; 2, 4 and 6 nodes, a tenth of the paper's", "0-1"),
 }

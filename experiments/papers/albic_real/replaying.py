@@ -72,7 +72,10 @@ class Replaying:
     def first(
         self, folder: Path, reduced: bool, most: int | None, placement: str | None = None
     ) -> pd.DataFrame:
-        """Trace, and replay the first periods; from another placement where one is named."""
+        """Trace, and replay the first periods; from another placement where one is named.
+
+        What a replay of more periods has stored of them is taken from there.
+        """
         import pandas as pd
 
         from experiments.replay.deployment import CostModel
@@ -84,10 +87,26 @@ class Replaying:
         scale = self.serialise * load_scale(trace)
         periods = load_trace(trace.path, placement, most=most)
         options = ReplayOptions(policies=self._known(), costs=CostModel(scale, scale))
+        if placement is None and (stored := self._stored(folder, len(periods))):
+            return pd.DataFrame(stored)
         most = None if most == self.whole(reduced, len(trace.manifest.periods)) else most
         name = "-".join(str(part) for part in ("replay", placement, most) if part is not None)
         done = run_replay(periods, folder / name, options, quiet=False)
         return pd.DataFrame(list(done.rows))
+
+    def _stored(self, folder: Path, most: int) -> list[dict[str, Any]]:
+        """Return the first rows of every policy where a longer replay has them, else none."""
+        from experiments.replay.store import ReplayFolder
+
+        longer = [p for p in folder.glob("replay*") if p.name.removeprefix("replay-").isdigit()]
+        rows: list[dict[str, Any]] = []
+        for policy in self._known():
+            found = (ReplayFolder(p).load(policy).rows for p in (folder / "replay", *longer))
+            mine = next((rows for rows in found if len(rows) >= most), [])
+            if not mine:
+                return []
+            rows += mine[:most]
+        return rows
 
     @staticmethod
     def whole(reduced: bool, periods: int) -> int:

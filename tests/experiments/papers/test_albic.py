@@ -8,13 +8,19 @@ from typing import Any
 
 import pytest
 
+from experiments.generators import generate
 from experiments.generators.rebalancing import joint_periods
-from experiments.papers.albic import fig_2, fig_3, fig_4, fig_5, fig_8_9, fig_10, fig_11
+from experiments.papers.albic import built, fig_2, fig_3, fig_4, fig_5, fig_8_9, fig_10, fig_11
 from experiments.papers.albic.collocating import said, table_by
 from experiments.papers.albic.following import follow, frame, kept, placed
 from experiments.papers.albic.solving_time import TIME
 from experiments.papers.albic.solving_time import table as time_table
+from experiments.papers.albic.standstill import TARGETS, summary
+from experiments.replay.deployment import CostModel
+from experiments.replay.framework import Setting, first_state, step
+from experiments.replay.policies import read_policy
 from optim.figures.measures import imc_gain_of
+from tests.experiments.replay.cases import recording
 
 FIGURES = [m.FIGURE for m in (fig_2, fig_3, fig_4, fig_5, fig_8_9, fig_10, fig_11)]
 
@@ -59,6 +65,49 @@ def test_following_starts_each_period_where_the_last_plan_ended() -> None:
         assert row["bound"] >= row["collocated"] - 1e-6
     node = (periods[0].tasks.node + 1) % 3
     assert placed(periods[1], node).tasks.node.tolist() == node.tolist()
+
+
+def test_albic_and_cola_collocate_no_more_than_there_is() -> None:
+    size = {"nodes": 3, "key_groups": 4, "operators": 2, "one_to_one": 50.0}
+    lines = frame(summary(0, size))
+    assert lines["policy"].tolist() == ["ALBIC"] + ["COLA"] * len(TARGETS)
+    assert lines["collocated"].max() <= 50.0 + 1e-9
+    assert lines["collocated"].iloc[0] > 0.0
+    # three pairs among twelve key groups: a pair that is together is one part
+    assert 12 - 3 <= lines["parts"].iloc[0] < 12
+
+
+def test_rounds_of_a_scale_in_end_when_it_is_done() -> None:
+    made = generate("scale_in", nodes=4, key_groups=4, leaving=1, overloaded=1, max_migrations=3)
+    rows = fig_5.run_rounds(made, "scale-in-first", 8, stop=True)
+    assert rows[-1]["left"] == 0.0
+    assert rows[-1]["round"] < 8
+    assert max(row["moves"] for row in rows) <= 3
+
+
+def test_planning_first_is_what_the_scaling_rule_sees() -> None:
+    first, after = (built.scale_ins(limit)[0] for limit in (10.0, None))
+    assert first["marked"] == 0 < after["marked"]
+    loads = [[61.0, 30.0, 10.0]]
+    added = [
+        step(
+            setting := Setting(
+                recording("001", loads, nodes=2, capacity=100.0, traffic=[(0, 1, 1.0)]),
+                CostModel(), built.adds_for_the_hottest, plan_first=plan_first,
+            ),
+            policy := read_policy("balance-search", 0), 0, first_state(setting, policy),
+        )[0]["added"]
+        for plan_first in (True, False)
+    ]  # fmt: skip
+    # 91 and 10 run, 61 and 40 are planned: a node is added only by who looks at what runs
+    assert added == [0, 1]
+
+
+def test_the_lemmas_hold_for_divisible_loads_alone() -> None:
+    rows = frame(built.lemmas(-1)).set_index(["loads", "into"])["distance"]
+    assert rows["key groups", False] == pytest.approx(10 / 3)
+    assert rows["key groups", True] == pytest.approx(8 / 3)
+    assert rows["divisible", False] == pytest.approx(rows["divisible", True])
 
 
 def test_tables() -> None:
