@@ -26,7 +26,7 @@ from experiments.lab.jar import MAIN, build_jar
 ARGUMENTS = ("2", "4", "4", "2", "1", "600", "400")
 """Of the job: 13 subtasks, 400 orders of 600 bytes a second."""
 MANAGERS = ("tm1", "tm2", "tm3", "tm4")
-_LONG = 120.0
+_LONG = 300.0
 """Most seconds for subtasks to run."""
 _WARM = 10.0
 """Seconds from all running to the import: rates of the very start say little."""

@@ -140,7 +140,7 @@ class Lab:
         process.wait()
         self._save()
 
-    def wait_for(self, names: set[str], limit: float = 150.0) -> None:
+    def wait_for(self, names: set[str], limit: float = 400.0) -> None:
         """Wait until just these task managers are registered.
 
         Raises

@@ -60,12 +60,12 @@ def test_counts_are_as_planned_also_after_a_failure(
         for name in sheet.task_managers:
             lab.start(name, sheet.configuration(name))
         lab.wait_for({"a", "b"})
-        submit = ["flink", "submit", lab.url, plan, "--jar", jar, "--class", MAIN, "--wait", "120"]
+        submit = ["flink", "submit", lab.url, plan, "--jar", jar, "--class", MAIN, "--wait", "300"]
         assert main([*submit, "--", *ARGUMENTS]) == 0
         # what runs has the quotas: a second one is refused, and not sent
         assert main([*submit, "--", *ARGUMENTS]) == 2
         assert "cancel the job that runs there" in capsys.readouterr().err
-        verify = ["verify", "flink", lab.url, plan, "--wait", "120"]
+        verify = ["verify", "flink", lab.url, plan, "--wait", "300"]
         assert main(verify) == 0
         lab.kill("b")
         lab.wait_for({"a"})
