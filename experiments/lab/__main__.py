@@ -93,6 +93,8 @@ def run(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         lab.cancel(job)
         for name in MANAGERS:
             lab.kill(name)
+        lab.wait_for(set())  # else those that are gone would be taken for those that come
+        for name in MANAGERS:
             lab.start(name, sheet.configuration(name))
         lab.wait_for(set(MANAGERS))
         step("task managers are up with their quotas")
