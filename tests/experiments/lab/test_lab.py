@@ -62,7 +62,7 @@ def test_counts_are_as_planned_also_after_a_failure(
         lab.wait_for({"a", "b"})
         patience = ["--timeout", "30", "--wait", "300"]
         submit = ["flink", "submit", lab.url, plan, "--jar", jar, "--class", MAIN, *patience]
-        assert main([*submit, "--", *ARGUMENTS]) == 0
+        assert main([*submit, "--args", *ARGUMENTS]) == 0
         verify = ["verify", "flink", lab.url, plan, *patience]
         assert main(verify) == 0
         lab.kill("b")
