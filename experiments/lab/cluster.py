@@ -35,6 +35,7 @@ _COMMON: dict[str, Any] = {
     "heartbeat.timeout": 20000,
     "taskmanager.memory.segment-size": "8kb",
     "pekko.ask.timeout": "30 s",
+    "pekko.startup-timeout": "120 s",
     "metrics.fetcher.update-interval": 1000,
 }
 _MANAGING: dict[str, Any] = {
