@@ -35,7 +35,6 @@ _COMMON: dict[str, Any] = {
     "heartbeat.timeout": 20000,
     "taskmanager.memory.segment-size": "8kb",
     "pekko.ask.timeout": "30 s",
-    "pekko.startup-timeout": "120 s",
     "metrics.fetcher.update-interval": 1000,
 }
 _MANAGING: dict[str, Any] = {
@@ -188,6 +187,7 @@ class Lab:
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             *java_options(),
+            "-Dpekko.remote.classic.startup-timeout=120s",  # 10 s else, whatever Flink's key says
             f"-Dlog4j.configurationFile={folder / 'log4j.properties'}",
             *("-cp", os.pathsep.join(jars), main, "--configDir", str(folder)),
         ]
