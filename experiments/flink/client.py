@@ -99,7 +99,7 @@ class FlinkClient:
         gate, self._process = launch_gateway(
             classpath=os.pathsep.join(jars),
             java_path=str(find_java().home / "bin" / "java"),
-            javaopts=["-Xmx256m", "-XX:+UseSerialGC", *java_options()],
+            javaopts=["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *java_options()],
             die_on_exit=True,
             return_proc=True,
         )

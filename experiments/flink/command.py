@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from typing import TYPE_CHECKING
@@ -9,14 +10,12 @@ from typing import TYPE_CHECKING
 from experiments.cli.arguments import add_json, add_option, assignment, count, seconds
 
 if TYPE_CHECKING:
-    import argparse
-
     from experiments.flink.client import FlinkClient
 
 EXAMPLES = """\
 examples:
   streamplace flink submit http://localhost:8081 sheet.json --jar job.jar --class org.example.Job \\
-    -- --topic orders
+    --args --topic orders
   streamplace flink submit http://localhost:8081 sheet.json --sql job.sql \\
     -D parallelism.default=4
   streamplace flink submit http://localhost:8081 sheet.json --jar job.jar --dry-run
@@ -35,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "plan", metavar="SHEET", nargs="?", help="of submit: what `export flink` wrote, or a plan"
     )
-    parser.add_argument("arguments", metavar="ARG", nargs="*", help="of the program, after --")
     parser.add_argument(
         "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
     )
@@ -50,6 +48,14 @@ def _add_submit(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--jar", metavar="FILE", help="the program")
     group.add_argument("--sql", metavar="FILE", help="a script, as Flink's SQL client takes it")
     group.add_argument("--class", metavar="NAME", dest="main", help="the jar's class with main()")
+    group.add_argument(
+        "--args",
+        metavar="ARG",
+        dest="arguments",
+        nargs=argparse.REMAINDER,
+        default=[],
+        help="all that follows is the program's own",
+    )
     group.add_argument(
         "-D",
         metavar="K=V",

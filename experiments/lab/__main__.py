@@ -20,12 +20,14 @@ from experiments.flink.client import FlinkClient
 from experiments.flink.live import wait_until_running
 from experiments.flink.sheet import Sheet
 from experiments.interchange.web import WebClient
-from experiments.lab.cluster import HOST, Lab, LabError
+from experiments.lab.cluster import HOST, PATIENCE, Lab, LabError
 from experiments.lab.jar import MAIN, build_jar
 
 ARGUMENTS = ("2", "4", "4", "2", "1", "600", "400")
 """Of the job: 13 subtasks, 400 orders of 600 bytes a second."""
 MANAGERS = ("tm1", "tm2", "tm3", "tm4")
+_LONG = 300.0
+"""Most seconds for subtasks to run."""
 _WARM = 10.0
 """Seconds from all running to the import: rates of the very start say little."""
 
@@ -72,29 +74,32 @@ def run(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         tell(f"[{time.monotonic() - begin:5.1f} s] {text}")
 
     with Lab(folder) as lab:
-        client = WebClient(lab.url)
+        client = WebClient(lab.url, PATIENCE)
         for name in MANAGERS:
             lab.start(name)
         lab.wait_for(set(MANAGERS))
         step("job manager and task managers are up")
         jar, job = start_unplanned(lab)
-        if not wait_until_running(client, job, 60):
+        if not wait_until_running(client, job, _LONG):
             raise LabError("the unplanned job does not run")
         step("the job runs as Flink places it")
         time.sleep(_WARM)
-        command("import", "flink", lab.url, "-o", names["instance"])
-        command("solve", names["instance"], "-o", names["plan"], "-q")
+        patience = ("--timeout", f"{PATIENCE:g}")
+        command("import", "flink", lab.url, "-o", names["instance"], *patience)
+        command("solve", names["instance"], "-o", names["plan"], "--time-limit", "20", "-q")
         command("export", "flink", names["instance"], names["plan"], "-o", names["sheet"], "-q")
         step("imported, planned, exported")
         sheet = Sheet.from_dict(json.loads(Path(names["sheet"]).read_text()))
         lab.cancel(job)
         for name in MANAGERS:
             lab.kill(name)
+        lab.wait_for(set())  # else those that are gone would be taken for those that come
+        for name in MANAGERS:
             lab.start(name, sheet.configuration(name))
         lab.wait_for(set(MANAGERS))
         step("task managers are up with their quotas")
         submit = ("flink", "submit", lab.url, names["sheet"], "--jar", str(jar), "--class", MAIN)
-        command(*submit, "--", *ARGUMENTS)
+        command(*submit, *patience, "--wait", f"{_LONG:g}", "--args", *ARGUMENTS)
         first = verdict(lab, names["sheet"])
         victim = max(sheet.task_managers, key=lambda name: len(sheet.configuration(name)))
         lab.kill(victim)
@@ -116,10 +121,13 @@ def _states(client: WebClient) -> set[str]:
 def verdict(lab: Lab, sheet: str) -> dict[str, Any]:
     """Return what ``streamplace verify`` says, also where it says no."""
     out = StringIO()
-    arguments = ["verify", "flink", lab.url, sheet, "--json", "--wait", "120"]
+    patience = ["--timeout", f"{PATIENCE:g}", "--wait", f"{_LONG:g}"]
+    arguments = ["verify", "flink", lab.url, sheet, "--json", *patience]
     tell(f"$ streamplace {' '.join(arguments)}")
     with redirect_stdout(out):
-        streamplace(arguments)
+        code = streamplace(arguments)
+    if code not in (0, 1):
+        raise LabError(f"streamplace verify ended with {code}")
     tell(out.getvalue().strip())
     found: dict[str, Any] = json.loads(out.getvalue())
     return found

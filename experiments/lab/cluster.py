@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HOST = "127.0.0.1"
+PATIENCE = 30.0
+"""Seconds for an answer: the machine may be busy with other things."""
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _COMMON: dict[str, Any] = {
     "jobmanager.rpc.address": HOST,
     "heartbeat.interval": 1000,
-    "heartbeat.timeout": 6000,
+    "heartbeat.timeout": 20000,
     "taskmanager.memory.segment-size": "8kb",
     "pekko.ask.timeout": "30 s",
     "metrics.fetcher.update-interval": 1000,
@@ -41,7 +43,7 @@ _MANAGING: dict[str, Any] = {
     "rest.bind-address": HOST,
     "jobmanager.memory.heap.size": "384m",
     "web.submit.enable": False,
-    "web.timeout": 4000,
+    "web.timeout": 10000,
     "slot.request.timeout": 60000,
     "slot.idle.timeout": 2000,
     "restart-strategy.type": "fixed-delay",
@@ -100,7 +102,7 @@ class Lab:
         self._rpc = _free_port()
         self._rest = _free_port()
         self.url = f"http://{HOST}:{self._rest}"
-        self._client = WebClient(self.url)
+        self._client = WebClient(self.url, PATIENCE)
 
     def __enter__(self) -> Self:
         """Take down what a run that was killed has left here, and start the job manager."""
@@ -138,7 +140,7 @@ class Lab:
         process.wait()
         self._save()
 
-    def wait_for(self, names: set[str], limit: float = 150.0) -> None:
+    def wait_for(self, names: set[str], limit: float = 400.0) -> None:
         """Wait until just these task managers are registered.
 
         Raises
@@ -185,6 +187,7 @@ class Lab:
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             *java_options(),
+            "-Dpekko.remote.classic.startup-timeout=120s",  # 10 s else, whatever Flink's key says
             f"-Dlog4j.configurationFile={folder / 'log4j.properties'}",
             *("-cp", os.pathsep.join(jars), main, "--configDir", str(folder)),
         ]

@@ -1,4 +1,4 @@
-"""Policies: what plans a period. Any registered method, `static`, `potc`, and `storm-trigger`.
+"""Policies: what plans a period. Any method, `static`, `potc`, `storm-trigger`, `rate-trigger`.
 
 Others register policies of theirs in the entry point group ``streamplace.policies``.
 """

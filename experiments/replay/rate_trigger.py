@@ -1,0 +1,134 @@
+"""``rate-trigger``: plan for rate when there is little headroom, and only if it is worth it.
+
+A running placement carries a multiple of the present input rate (`sustainable_rate`). Nothing is
+done while that is at least `headroom`. Below it a fresh plan is made within the instance's budget,
+and replaces the running one if it carries at least `gain` percent more; so load that swings around
+the threshold moves nothing to and fro. `pause` periods pass between two plans that are made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, read_policy
+from optim.errors import InvalidInput, Problem
+from optim.options import Option
+from optim.referee.evaluate import evaluate_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from experiments.replay.deployment import Deployment
+    from optim.format.instance import Instance
+
+OPTIONS = (
+    Option("method", "str", "throughput-search", "what makes the fresh plan"),
+    Option("headroom", "float", 1.2, "multiple of the present rate that is enough", minimum=0.0),
+    Option("gain", "float", 10.0, "least gain in that multiple, percent", minimum=0.0),
+    Option("pause", "int", 3, "periods from one plan that is made to the next", minimum=0),
+)
+
+SINCE = "periods_since_plan"
+"""What is remembered: periods since a plan was made."""
+
+
+@dataclass(frozen=True)
+class RateTrigger:
+    """Plans for rate where headroom is short.
+
+    Attributes
+    ----------
+    planner
+        Makes the fresh plan.
+    headroom, gain, pause
+        As `OPTIONS`.
+    """
+
+    planner: ByMethod
+    headroom: float = 1.2
+    gain: float = 10.0
+    pause: int = 3
+    scales: bool = False
+
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that the method cannot plan, or that nothing limits.
+
+        Raises
+        ------
+        UnsuitableMethod
+            The method lacks a part of the instance.
+        InvalidInput
+            No node and no link has a capacity.
+        """
+        self.planner.check(instance)
+        limited = np.isfinite(instance.nodes.capacity[:, list(instance.rate_driven)]).any()
+        if not limited and not len(instance.links.ids):
+            reason, remedy = "are given for no node, nor links", "rate-trigger needs one of them"
+            raise InvalidInput(Problem("nodes[].capacity", None, reason, remedy))
+
+    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
+        """Begin as recorded."""
+        return deployment
+
+    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
+        """Look at the measured loads, and plan anew if they leave too little headroom."""
+        since = deployment.memory.get(SINCE, [np.inf])[0] + 1
+        kept = replace(deployment, memory={SINCE: [min(since, 1e300)]})
+        fits = keeps_limits(instance, deployment)
+        now = sustained(instance, deployment)
+        if now >= self.headroom:
+            return Planned(kept, "kept", fits)
+        short = f"carries {now:.4g} times the rate"
+        if since <= self.pause:
+            return Planned(kept, "kept", fits, f"{short}; a plan was made {since:g} periods ago")
+        fresh = self.planner.plan(instance, deployment, seed)
+        remembered = {SINCE: [0.0]}
+        kept = replace(deployment, memory=remembered)
+        if fresh.deployment is None:
+            return Planned(kept, fresh.termination, False, fresh.note)
+        then = sustained(instance, fresh.deployment)
+        if not fresh.feasible or then < now * (1.0 + self.gain / 100.0) or then <= now:
+            return Planned(kept, "kept", fits, f"{short}; the fresh plan carries {then:.4g}")
+        note = "; ".join(filter(None, (f"{short}, the plan {then:.4g}", fresh.note)))
+        after = replace(fresh.deployment, memory=remembered)
+        return Planned(after, fresh.termination, fresh.feasible, note)
+
+    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
+        """Keep what runs."""
+        return deployment
+
+
+def sustained(instance: Instance, deployment: Deployment) -> float:
+    """Return the multiple of the present rate that a deployment carries; ``inf`` where any."""
+    rate = evaluate_indices(instance, deployment.node.astype(np.int32)).sustainable_rate
+    return np.inf if rate is None else rate
+
+
+def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None) -> RateTrigger:
+    """Make the policy; options that are not its own go to the method.
+
+    Raises
+    ------
+    InvalidInput
+        An unknown option or method, or a value that does not do.
+    """
+    own = {option.name: options[option.name] for option in OPTIONS}
+    rest = [f"{key}={value}" for key, value in options.items() if key not in own]
+    method = own.pop("method")
+    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
+    if not isinstance(planner, ByMethod):
+        reason, remedy = "is no method", "take one that keeps the budget"
+        raise InvalidInput(Problem("--policy rate-trigger:method", method, reason, remedy))
+    return RateTrigger(planner, **own)
+
+
+RATE_TRIGGER = Planner(
+    "rate-trigger",
+    "plans for rate when headroom is short and the plan carries enough more",
+    make_trigger,
+    OPTIONS,
+    passes_on=True,
+)
