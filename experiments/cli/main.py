@@ -8,16 +8,12 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
+import logging
 import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from experiments.cli.streams import (
-    Stdout,
-    forgive_encoding,
-    open_missing,
-    quiet_stdout,
-)
+from experiments.cli.streams import Stdout, forgive_encoding, open_missing, quiet_stdout
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -46,10 +42,13 @@ COMMANDS = (
         "import", "experiments.interchange.import_command", "an instance from a running system"
     ),
     Command("export", "experiments.interchange.export_command", "a plan as a system's own files"),
+    Command("flink", "experiments.flink.command", "submit a Flink job so that it runs as planned"),
+    Command("verify", "experiments.flink.verify_command", "whether a cluster runs as planned"),
     Command("sweep", "experiments.sweep.command", "run a matrix of runs on Spark"),
     Command("report", "experiments.report.command", "gaps, times and profiles of a sweep"),
     Command("trace", "experiments.traces.command", "recorded events to instances, on Spark"),
     Command("replay", "experiments.replay.command", "an adaptation policy over changing load"),
+    Command("model", "experiments.modelling.command", "performance models of tasks from trials"),
     Command("paper", "experiments.papers.command", "make the figures of the papers again"),
 )
 
@@ -209,7 +208,6 @@ def _dispatch(arguments: list[str], debug: bool) -> int:
 
 
 def _run(args: argparse.Namespace, debug: bool) -> int:
-    from experiments.cli.logs import configure_logging
     from optim.errors import StreamplaceError
 
     configure_logging(quiet=args.quiet, verbose=args.verbose, debug=debug)
@@ -266,10 +264,38 @@ def _foreign_method(trace: TracebackType | None) -> str | None:
     while trace is not None and trace.tb_next is not None:
         caller, trace = trace.tb_frame, trace.tb_next
         module = str(trace.tb_frame.f_globals.get("__name__"))
-        running = caller.f_globals.get("__name__") == "optim.methods.solve"
-        if running and caller.f_code.co_name == "_run" and module.partition(".")[0] not in OURS:
+        asked = caller.f_globals.get("__name__") == "optim.methods.run"
+        if asked and module.partition(".")[0] not in OURS:
             return module
     return None
+
+
+def configure_logging(*, quiet: bool, verbose: bool, debug: bool) -> None:
+    """Send the log of our packages to standard error.
+
+    Parameters
+    ----------
+    quiet
+        Errors only.
+    verbose
+        Also what is being done.
+    debug
+        Everything.
+    """
+    level = logging.WARNING
+    if debug:
+        level = logging.DEBUG
+    elif verbose:
+        level = logging.INFO
+    elif quiet:
+        level = logging.ERROR
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    for name in OURS:
+        logger = logging.getLogger(name)
+        logger.setLevel(level)
+        logger.handlers = [handler]
+        logger.propagate = False
 
 
 if __name__ == "__main__":

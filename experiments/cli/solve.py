@@ -1,13 +1,18 @@
-"""``streamplace solve``: from an instance to a checked plan."""
+"""``streamplace solve``: from an instance to a checked plan.
+
+``timeout``, systemd and Kubernetes stop a program with SIGTERM, a closed terminal with SIGHUP.
+"""
 
 from __future__ import annotations
 
 import inspect
 import os
+import signal
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from experiments.cli.arguments import (
     add_ignore,
@@ -19,13 +24,20 @@ from experiments.cli.arguments import (
     seconds,
     whole,
 )
+from experiments.cli.tables import gap_text
+from experiments.numbers import duration, number
+from experiments.status_line import StatusLine
+from optim.exit_codes import ExitCode
 from optim.rules import without_limits
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
+    from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.referee.result import Result
+    from optim.util.progress import Progress
 
 LONG_HINT = (
     "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
@@ -85,7 +97,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Solve; a signal that ends the program ends the search, and the best plan is told."""
-    from experiments.cli.stopping import stopped_by_signals
     from optim.exit_codes import ExitCode
 
     with stopped_by_signals() as received:
@@ -128,7 +139,6 @@ def _run(args: argparse.Namespace) -> int:
 
 def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> Result:
     from experiments.cli.console import talk_console
-    from experiments.cli.progress_line import ProgressLine
     from experiments.cli.tables import size_line, unit_of
     from optim import solve
     from optim.figures.catalogue import OBJECTIVES
@@ -238,3 +248,98 @@ def _check_writable(path: Path, instance: str) -> None:
         reason = f"cannot be written: no permission in {str(folder)!r}"
     if reason:
         raise InvalidInput(Problem("--output", str(path), reason, "choose another place"))
+
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Received:
+    """The signal that came, if one did."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def exit_code(self, code: int) -> int:
+        """Return the exit code of an interrupted run: 128 and the signal, 130 after Ctrl-C."""
+        if code != ExitCode.INTERRUPTED or self.signal is None:
+            return int(code)
+        return 128 + self.signal
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[Received]:
+    """Raise `KeyboardInterrupt` on SIGTERM and SIGHUP; signals that are ignored stay so."""
+    received = Received()
+
+    def stop(came: int, frame: Any) -> None:
+        received.signal = came
+        raise KeyboardInterrupt
+
+    before = {}
+    for end in _SIGNALS:
+        if signal.getsignal(end) is signal.SIG_DFL:
+            before[end] = signal.signal(end, stop)
+    try:
+        yield received
+    finally:
+        for end, handler in before.items():
+            signal.signal(end, handler)
+
+
+_FIRST_LINE = 2.0
+_SPARSER = 1.5
+_LONG = 20.0
+
+
+class ProgressLine:
+    """Shows incumbent, bound and gap of a running method; a callback for `optim.solve`.
+
+    On a terminal one line is rewritten; elsewhere lines get sparser as time goes on, so that a
+    log of an hour has some twenty.
+
+    Parameters
+    ----------
+    objective, unit
+        What is being found, and its unit with a space before it, or nothing.
+    reference
+        What its gap is in percent of, where it is (`Figure.gap`).
+    stream
+        Where to write; standard error if not given.
+    hint
+        Said once when a run that has a plan takes long; nothing if empty.
+    """
+
+    def __init__(
+        self,
+        objective: Figure,
+        unit: str = "",
+        reference: float | None = None,
+        stream: TextIO | None = None,
+        hint: str = "",
+    ) -> None:
+        self._objective = objective
+        self._unit = unit
+        self._reference = reference
+        self._line = StatusLine(stream, _FIRST_LINE, lambda seconds: seconds * _SPARSER)
+        self._hint = hint
+
+    def __call__(self, progress: Progress) -> None:
+        """Show a moment of the run, if it is time to."""
+        if not self._line.due(progress.seconds):
+            return
+        if self._hint and progress.seconds >= _LONG and progress.incumbent is not None:
+            self._line.say(self._hint)
+            self._hint = ""
+        self._line.show(self._text(progress), progress.seconds)
+
+    def close(self) -> None:
+        """Take the live line away, so that what follows starts on a clean one."""
+        self._line.close()
+
+    def _text(self, progress: Progress) -> str:
+        gap = self._objective.gap(progress.incumbent, progress.bound, self._reference)
+        return (
+            f"{duration(progress.seconds):>8}  {progress.phase}  {self._objective.name} "
+            f"{number(progress.incumbent)}{self._unit}  bound {number(progress.bound)}  "
+            f"gap {gap_text(self._objective, gap)}"
+        )

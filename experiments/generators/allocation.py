@@ -212,7 +212,12 @@ def build_testbed(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
         "operators": [
             *({"id": o, "topology": q} for q, o, _, _ in _RUNNING),
             *(
-                {"id": o, "topology": "top-k", "group": {"tasks": k}, "cpu_per_tuple": cost}
+                {
+                    "id": o,
+                    "topology": "top-k",
+                    "group": {"tasks": k},
+                    "cpu_per_tuple": cost * p["cost"],
+                }
                 for o, k, cost in _TOP_K
             ),
         ],
@@ -221,7 +226,7 @@ def build_testbed(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> 
         "streams": [
             *({"from": a, "to": b, "rate": rate} for a, b, rate in _RUNNING_STREAMS),
             *(
-                {"from": a, "to": b, "selectivity": s, "tuple_bytes": size}
+                {"from": a, "to": b, "selectivity": s, "tuple_bytes": size * p["size"]}
                 for a, b, s, size in _TOP_K_STREAMS
             ),
         ],
@@ -341,6 +346,8 @@ EOA_TESTBED = Kind(
             minimum=0, maximum=200,
         ),
         Option("uplink", "float", 20e6, "of each worker, bytes/s", minimum=1),
+        Option("cost", "float", 1.0, "factor on Top-K's CPU a tuple", minimum=0.01, maximum=100),
+        Option("size", "float", 1.0, "factor on Top-K's bytes a tuple", minimum=0.01, maximum=100),
         *_LIMITS,
     ),
 )  # fmt: skip

@@ -18,6 +18,7 @@ EXAMPLES = """\
 examples:
   streamplace import                                         the formats and their options
   streamplace import storm http://localhost:8080 -o cluster.json
+  streamplace import flink http://localhost:8081 --link-rate 1Gbit -o cluster.json
   streamplace import flink saved/ --option job=orders -o cluster.json
   streamplace import cruise-control load.json partition_load.json capacity.json \\
     --limit max_migrations=10 -o kafka.json
@@ -54,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what a plan must keep, such as max_migrations=10 or max_utilisation.cpu=0.9; may be "
         "given again",
     )
+    parser.add_argument(
+        "--link-rate",
+        metavar="RATE",
+        help="of every host's link, such as 1Gbit; short for --option link_rate=RATE",
+    )
     parser.add_argument("--name", metavar="NAME", help="of the instance")
     parser.add_argument(
         "--timeout",
@@ -85,10 +91,11 @@ def run(args: argparse.Namespace) -> int:
         sources = IMPORTERS.get(args.format).sources
         raise InvalidInput(Problem("SOURCE", None, "is missing", f"it takes {sources}"))
     one_document(args.json, args.output)
+    short = [] if args.link_rate is None else [("link_rate", args.link_rate)]
     done = import_instance(
         args.format,
         args.sources,
-        args.option,
+        [*args.option, *short],
         placement=args.placement,
         name=args.name,
         limits=args.limit,

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.interchange.declaring import IMPORTERS, Request
+from experiments.interchange.declaring import EXPORTERS, IMPORTERS, Request
+from experiments.interchange.foreign import is_whole
 from experiments.interchange.ledger import Ledger
-from experiments.interchange.limiting import read_limits
-from experiments.interchange.placing import moves_to, with_places
+from experiments.interchange.placing import Places, moves_to, places_of_plan, with_places
+from experiments.interchange.sources import read_text
 from experiments.interchange.web import DEFAULT_TIMEOUT
-from optim.errors import InvalidInput
+from optim.errors import InvalidInput, Problem
 from optim.format.instance import Instance
+from optim.format.plan import PLAN_FORMAT, Plan
+from optim.format.read import parse_json
 from optim.options import read_options
+from optim.rules import NUMBERS
 from optim.util.garbage import collection_paused
 
 if TYPE_CHECKING:
@@ -63,8 +68,6 @@ def import_instance(
     InvalidInput
         Anything that cannot be taken, by path.
     """
-    from experiments.interchange.placement_files import read_placement
-
     importer = IMPORTERS.get(format_name)
     typed = read_options(importer.name, importer.options, options)
     bounds = read_limits(limits)
@@ -103,3 +106,88 @@ def _check_placement(ledger: Ledger, placement: str) -> None:
         ledger.check()
     except InvalidInput as error:
         raise error.within(placement) from None
+
+
+SHARES = "max_utilisation."
+
+
+def read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return ``limits`` as an instance file has them.
+
+    Parameters
+    ----------
+    given
+        Names and values as texts; ``max_utilisation.RESOURCE`` is a share of a capacity.
+
+    Raises
+    ------
+    InvalidInput
+        Unknown limits, limits given twice, values that are no numbers, all at once. Whether a
+        number does is for the instance to say.
+    """
+    limits: dict[str, Any] = {}
+    shares: dict[str, float] = {}
+    problems: list[Problem] = []
+    for name, text in given:
+        path = f"--limit {name}"
+        resource = name.removeprefix(SHARES)
+        into, key = (shares, resource) if name.startswith(SHARES) else (limits, name)
+        if into is limits and name not in NUMBERS:
+            remedy = f"one of {', '.join(NUMBERS)}, {SHARES}RESOURCE"
+            problems.append(Problem(path, None, "is no limit", remedy))
+        elif key in into:
+            problems.append(Problem(path, text, "is given twice", "keep one"))
+        else:
+            try:
+                number = float(text)
+            except ValueError:
+                problems.append(Problem(path, text, "is no number"))
+                continue
+            into[key] = int(number) if number.is_integer() else number
+    if problems:
+        raise InvalidInput(problems)
+    return limits | ({"max_utilisation": shares} if shares else {})
+
+
+def read_placement(name: str, instance: Instance) -> Places:
+    """Read a placement: a plan, or what an exporter wrote.
+
+    Raises
+    ------
+    InvalidInput
+        The file is none of these, or does not fit the instance.
+    """
+    text = read_text(Path(name))
+    try:
+        kind = _kind_of(text)
+        if kind == "plan":
+            return places_of_plan(instance, Plan.from_json(text))
+        reader = EXPORTERS.get(kind).read_back
+        assert reader is not None
+        return reader(text, instance)
+    except InvalidInput as error:
+        raise error.within(name) from None
+
+
+def _kind_of(text: str) -> str:
+    start = text.lstrip()
+    if start.startswith("{"):
+        value = parse_json(text.encode())
+        if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
+            return "plan"
+        return "kafka" if isinstance(value, dict) and "partitions" in value else "storm"
+    head = start.partition("\n")[0].strip()
+    if head.startswith("task,from,to"):
+        return "moves"
+    if head.startswith("task,"):
+        return "csv"
+    if is_whole(head):
+        return "metis"
+    raise InvalidInput(
+        Problem(
+            "$",
+            head[:40] or None,
+            "is no placement",
+            "a plan, or a file of export kafka, storm, metis, csv or moves",
+        )
+    )

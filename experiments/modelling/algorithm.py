@@ -74,7 +74,7 @@ Step = float | Callable[[float], float]
 
 
 def model_task(
-    trial: Trial,
+    trial: Trial | Sequence[Trial],
     *,
     rate_step: Step = 1.0,
     thread_step: Step = 1.0,
@@ -89,7 +89,9 @@ def model_task(
     Parameters
     ----------
     trial
-        Called with threads and rate; see `queueing_trial` and `callable_trial`.
+        Called with threads and rate; see `queueing_trial` and `callable_trial`. Of several, as of
+        several seeds, more than half must be stable, so that one noisy trial does not end the
+        search; CPU and memory are the means of the stable ones.
     rate_step, thread_step
         Steps of both loops. Rates begin at one step (or at what the function makes of 0), threads
         at 1 and rise by one at least; a function such as ``lambda k: 2 * k`` makes the model
@@ -116,11 +118,14 @@ def model_task(
         threads.
     """
     _check(max_threads, max_rate, window)
+    trials = [trial] if callable(trial) else list(trial)
+    if not trials:
+        raise InvalidInput(Problem("trial", [], "is empty", "give at least one trial"))
     points: list[ModelPoint] = []
     peaks: list[tuple[float, float]] = []
     threads = 1
     while threads <= max_threads:
-        point = _peak(trial, threads, rate_step, max_rate, latency_slope)
+        point = _peak(trials, threads, rate_step, max_rate, latency_slope)
         if point is not None:
             points.append(point)
         peaks.append((float(threads), 0.0 if point is None else point.rate))
@@ -144,16 +149,19 @@ def model_task(
 
 
 def _peak(
-    trial: Trial, threads: int, step: Step, max_rate: float, most: float
+    trials: Sequence[Trial], threads: int, step: Step, max_rate: float, most: float
 ) -> ModelPoint | None:
-    """Raise the rate until the trial is unstable; return the last stable one."""
+    """Raise the rate until most trials are unstable; return the last stable one."""
     found = None
     rate = _next("rate_step", step, 0.0)
     while rate <= max_rate:
-        result = trial(threads, rate)
-        if result.growth() > most:
+        results = [trial(threads, rate) for trial in trials]
+        stable = [result for result in results if result.growth() <= most]
+        if 2 * len(stable) <= len(trials):
             break
-        found = ModelPoint(threads, float(rate), float(result.cpu), float(result.memory))
+        cpu = float(np.mean([result.cpu for result in stable]))
+        memory = float(np.mean([result.memory for result in stable]))
+        found = ModelPoint(threads, float(rate), cpu, memory)
         rate = _next("rate_step", step, rate)
     return found
 

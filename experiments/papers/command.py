@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cli.arguments import add_json
+from experiments.papers.claims import command as claims_command
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ examples:
   streamplace paper task-allocation/fig-4a
   streamplace paper task-allocation/fig-6 --reduced -o /tmp/papers
   streamplace paper task-allocation                  all figures of that paper
+  streamplace paper --claims                         what the papers claim, and what holds here
+  streamplace paper --claims task-allocation --check
+  streamplace paper --tables task-allocation         the tables behind its claims, made again
 
 Each makes DIR/<paper>/<figure>/ with table.csv, table.md, plot.svg, plot.png and page.md, which
 sets the paper's words beside our figures. An interrupted one is taken up again by the same
@@ -56,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--master", metavar="M", help="Spark master of the sweeps; default local[*]"
     )
     add_json(parser)
+    claims_command.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,6 +74,10 @@ def run(args: argparse.Namespace) -> int:
     from experiments.papers import all_figures, find_figures
     from experiments.papers.running import run_figure
 
+    if args.claims or args.check or args.write:
+        return claims_command.run_claims(args)
+    if args.tables:
+        return claims_command.run_tables(args)
     if args.name is None:
         _list(all_figures(), args.json)
         return int(ExitCode.OK)

@@ -99,6 +99,9 @@ class Figure:
         What we chose where the paper is silent, and other differences.
     size
         What full size means, and what `reduced` does to it.
+    keeps_sentences
+        Whether `measured` looks at more than the columns of the table (its ``attrs``), so that its
+        sentences are stored with the table.
     panels
         Number of axes, one below the other, with one x-axis.
     """
@@ -113,6 +116,7 @@ class Figure:
     measured: Callable[[pd.DataFrame], Sequence[str]] = _nothing
     readings: Sequence[str] = ()
     size: str = ""
+    keeps_sentences: bool = False
     panels: int = 1
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import platform
 import sys
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from experiments.papers.figure import Figure
 
-FILES = ("table.csv", "table.md", "plot.svg", "plot.png", "page.md")
+FILES = ("table.csv", "table.md", "measured.json", "plot.svg", "plot.png", "page.md")
 """What a finished figure leaves, `page.md` last; ``rows`` beside them is what it was made from."""
 
 ROWS = "rows"
@@ -90,9 +91,10 @@ def run_figure(
     table = figure.table(rows)
     measured = tuple(figure.measured(table))
     write_atomic(folder / "table.csv", to_csv(table))
+    write_atomic(folder / "measured.json", json.dumps(measured, ensure_ascii=False))
     label = f"*This is a {REDUCED}.*\n\n" if reduced else ""
     write_atomic(folder / "table.md", label + to_markdown(table))
-    _draw(figure, table, folder, reduced)
+    draw(figure, table, folder / "plot.svg", reduced=reduced)
     made = _made(figure, rows, reduced)
     write_atomic(folder / "page.md", page(figure, table, measured, made, reduced))
     return Made(figure, folder, table, measured, reduced, time.monotonic() - began)
@@ -104,14 +106,16 @@ def folder_of(figure: Figure, output: str | Path, reduced: bool) -> Path:
     return Path(output) / paper / (f"{name}-reduced" if reduced else name)
 
 
-def _draw(figure: Figure, table: pd.DataFrame, folder: Path, reduced: bool) -> None:
+def draw(figure: Figure, table: pd.DataFrame, path: Path, *, reduced: bool) -> None:
+    """Draw a table as an SVG file, and in a folder of figures as PNG too."""
     from experiments.papers.drawing import canvas, to_png, to_svg
 
     title = f"{figure.title} (reduced)" if reduced else figure.title
     with canvas(figure.panels, title) as (drawing, axes):
         figure.plot(table, axes)
-        write_atomic(folder / "plot.svg", to_svg(drawing, title))
-        write_atomic(folder / "plot.png", to_png(drawing))
+        write_atomic(path, to_svg(drawing, title))
+        if path.name == "plot.svg":
+            write_atomic(path.with_suffix(".png"), to_png(drawing))
 
 
 def _made(figure: Figure, rows: pd.DataFrame, reduced: bool) -> str:

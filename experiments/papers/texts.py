@@ -21,7 +21,7 @@ def to_csv(table: pd.DataFrame) -> str:
 
 def to_markdown(table: pd.DataFrame) -> str:
     """Return the table for reading: four significant digits, unknown as a dash."""
-    heads = [_escaped(str(name)) for name in table.columns]
+    heads = [escaped(str(name)) for name in table.columns]
     numeric = [kind.kind in "iuf" for kind in table.dtypes]
     rule = "".join("---:|" if right else "---|" for right in numeric)
     lines = [f"| {' | '.join(heads)} |", f"|{rule}"]
@@ -42,10 +42,11 @@ def _cell(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return number(value)
-    return _escaped(str(value))
+    return escaped(str(value))
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return text that stays in its cell of a table."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 

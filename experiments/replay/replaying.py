@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.numbers import number, plural
 from experiments.replay.deployment import CostModel
 from experiments.replay.framework import Setting, check_policy, first_state, step
 from experiments.replay.periods import check_periods
 from experiments.replay.policies import read_policy
-from experiments.replay.progress import Teller
-from experiments.replay.rows import write_rows
 from experiments.replay.scaling import ScalingChoice
-from experiments.replay.store import Progressed, ReplayFolder
+from experiments.replay.store import Progressed, ReplayFolder, write_rows
 from experiments.replay.summary import PolicySummary, markdown, summarise
+from experiments.status_line import StatusLine
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from matplotlib.axes import Axes
 
     from experiments.replay.policies import Policy
     from optim.format.instance import Instance
@@ -158,9 +161,9 @@ def _run_policy(
 ) -> None:
     """Do the periods of a policy that are not stored yet."""
     state = progressed.state or first_state(setting, policy)
-    for number in range(len(progressed.rows), len(setting.periods)):
+    for period in range(len(progressed.rows), len(setting.periods)):
         began = time.perf_counter()
-        row, state = step(setting, policy, number, state)
+        row, state = step(setting, policy, period, state)
         progressed.rows.append({"policy": name, **row})
         progressed.seconds.append(time.perf_counter() - began)
         progressed.state = state
@@ -170,8 +173,6 @@ def _run_policy(
 
 def _finish(folder: ReplayFolder, known: dict[str, Progressed], periods: int) -> Replayed:
     """Write rows, table and picture of the policies of this call."""
-    from experiments.replay.plot import draw
-
     rows = tuple(row for progressed in known.values() for row in progressed.rows)
     summaries = tuple(summarise(name, p.rows, p.seconds) for name, p in known.items())
     write_rows(folder.path, rows)
@@ -180,3 +181,115 @@ def _finish(folder: ReplayFolder, known: dict[str, Progressed], periods: int) ->
     drawing = draw({name: p.rows for name, p in known.items()}, title)
     write_atomic(folder.path / "replay.svg", drawing)
     return Replayed(folder.path, summaries, rows)
+
+
+class Teller:
+    """Tells of finished periods.
+
+    Parameters
+    ----------
+    total
+        Policies × periods.
+    done
+        Of these, stored before.
+    quiet
+        Say nothing.
+    """
+
+    def __init__(self, total: int, done: int, quiet: bool = False) -> None:
+        self._total, self._done, self._quiet = total, done, quiet
+        self._line = StatusLine()
+
+    def __call__(self, policy: str, row: dict[str, Any]) -> None:
+        """Take in a finished period."""
+        self._done += 1
+        now = time.monotonic()
+        last = self._done == self._total
+        if self._quiet or not (last or self._line.due(now)):
+            return
+        self._line.show(
+            f"{self._done:,}/{self._total:,} periods  {policy} {row['period']}: load distance "
+            f"{number(row['load_distance'], 3)}, {plural(row['migrations'], 'move')}, "
+            f"{plural(row['nodes'], 'node')}",
+            now,
+        )
+        if last:
+            self._line.close(keep=True)
+
+
+PANELS = (
+    ("load_distance_next", "load distance met"),
+    ("collocation_factor", "collocation factor"),
+    ("load_index", "load index"),
+    ("migrations", "migrations"),
+    ("nodes", "nodes"),
+)
+
+_LEGEND_WIDTH = 120
+"""Characters beside one another above the panels."""
+
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#56b4e9", "#333333")
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
+
+
+def draw(rows: Mapping[str, Sequence[dict[str, Any]]], title: str) -> str:
+    """Return the drawing as SVG, the same bytes for the same rows.
+
+    Parameters
+    ----------
+    rows
+        Of each policy, in order.
+    title
+        Above the panels.
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    shown = [panel for panel in PANELS if any(r[panel[0]] is not None for r in _all(rows))]
+    with mpl.rc_context():
+        mpl.rcParams.update(mpl.rcParamsDefault)
+        mpl.rcParams.update(
+            {"svg.hashsalt": "replay", "svg.fonttype": "none", "text.parse_math": False}
+        )
+        columns = max(1, _LEGEND_WIDTH // (6 + max(map(len, rows), default=0)))
+        lines = -(-len(rows) // columns)
+        height = 1.0 + 0.2 * lines + 1.7 * len(shown)
+        figure = Figure(figsize=(9.0, height), layout="constrained")
+        FigureCanvasSVG(figure)
+        grid = figure.subplots(len(shown), 1, sharex=True, squeeze=False)
+        for place, (key, label) in enumerate(shown):
+            _panel(grid[place][0], rows, key, label)
+        grid[-1][0].set_xlabel("period")
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        figure.legend(
+            handles, labels, title=title, loc="outside upper center", ncols=columns, fontsize=9,
+            frameon=False,
+        )  # fmt: skip
+        buffer = io.StringIO()
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(buffer, format="svg", metadata=nothing)
+    return buffer.getvalue()
+
+
+def _panel(axes: Axes, rows: Mapping[str, Sequence[dict[str, Any]]], key: str, label: str) -> None:
+    for rank, (policy, mine) in enumerate(rows.items()):
+        known = [(row["period"], row[key]) for row in mine if row[key] is not None]
+        axes.plot(
+            [x for x, _ in known],
+            [y for _, y in known],
+            color=_COLORS[rank % len(_COLORS)],
+            linestyle=_DASHES[rank // len(_COLORS) % len(_DASHES)],
+            marker="o" if len(known) < 30 else None,
+            markersize=3,
+            linewidth=1.4,
+            label=policy,
+        )
+    axes.set_ylabel(label, fontsize=9)
+    axes.set_ylim(bottom=0)
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _all(rows: Mapping[str, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [row for mine in rows.values() for row in mine]

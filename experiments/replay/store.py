@@ -6,20 +6,106 @@ any moment, a replay goes on after the last period that was finished.
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Required
 
-from experiments.replay.stored import read_stored
-from optim.errors import InvalidInput, Problem
+import numpy as np
+from pydantic import AfterValidator, Field, Strict, TypeAdapter
+
+from experiments.documents import Flag, Many, table_type
+from experiments.replay.cluster import Cluster
+from experiments.replay.deployment import Deployment
+from experiments.replay.framework import State
+from optim.errors import InvalidInput, Problem, raise_any
+from optim.figures.catalogue import BY_NAME
+from optim.format.read import Fault, check
 from optim.util.files import read_bytes, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from experiments.replay.framework import State
+
+class Column(NamedTuple):
+    """A column: name, type in Parquet, and meaning."""
+
+    name: str
+    type: str
+    meaning: str
+
+
+def _figure(name: str, meaning: str = "") -> Column:
+    """Column of one of the referee's figures."""
+    figure = BY_NAME[name]
+    kind = "int64" if figure.unit == "count" else "float64"
+    return Column(name, kind, meaning or figure.words)
+
+
+COLUMNS = (
+    Column("policy", "string", "as given"),
+    Column("period", "int64", "number, from 0"),
+    Column("name", "string", "of the period's instance"),
+    Column("load_distance_before", "float64", "of what ran, on this period"),
+    _figure("load_distance", "now: of what was deployed, on this period"),
+    Column("load_distance_next", "float64", "of what was deployed, on the next period"),
+    _figure("collocation_factor"),
+    Column("collocation_factor_next", "float64", "of what was deployed, on the next period"),
+    Column("load_index", "float64", "mean load now over mean load right after start-up"),
+    Column("mean_load", "float64", "of a node"),
+    Column("total_load", "float64", "of all nodes, serialisation and merging included"),
+    _figure("migrations", "key groups that moved"),
+    _figure("migration_cost"),
+    Column("over_budget", "bool", "whether they cost more than the budget"),
+    Column("nodes", "int64", "nodes there are, leaving ones included"),
+    Column("leaving", "int64", "marked for removal"),
+    Column("added", "int64", "nodes added by the scaling decision"),
+    Column("marked", "int64", "nodes marked by it"),
+    Column("recalled", "int64", "marked nodes taken back by it"),
+    Column("dropped", "int64", "marked and emptied nodes removed at the beginning"),
+    Column("planned", "bool", "whether there was a plan; else what ran went on"),
+    Column("termination", "string", "of the plan"),
+    Column("feasible", "bool", "whether it keeps every limit but those in the note"),
+    Column("note", "string", "limits ignored, or why there was no plan"),
+)
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write ``rows.csv`` and ``rows.parquet``, the same bytes for the same rows."""
+    buffer = io.StringIO()
+    names = [column.name for column in COLUMNS]
+    writer = csv.DictWriter(buffer, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(row.get(name)) for name in names} for row in rows)
+    write_atomic(path / "rows.csv", buffer.getvalue())
+    _write_parquet(path / "rows.parquet", rows)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else value
+
+
+def _write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = {
+        "string": pa.string(),
+        "int64": pa.int64(),
+        "float64": pa.float64(),
+        "bool": pa.bool_(),
+    }
+    schema = pa.schema([(column.name, types[column.type]) for column in COLUMNS])
+    table = pa.Table.from_pylist(list(rows), schema=schema)
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    write_atomic(path, buffer.getvalue())
+
 
 MARKER = "replay.json"
 FORMAT = "streamplace.replay/1"
@@ -135,3 +221,125 @@ def _state_dict(state: State) -> dict[str, Any]:
         "start_load": state.start_load,
         "changed": state.changed,
     }
+
+
+_MOST = (1 << 53) - 1
+
+Whole = Annotated[int, Strict(), Field(ge=-_MOST, le=_MOST)]
+Index = Annotated[int, Strict(), Field(ge=0, le=_MOST)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Share = Annotated[Number, Field(ge=0, le=1)]
+Text = Annotated[str, Strict()]
+
+_CELLS: dict[str, Any] = {
+    "string": Text,
+    "int64": Whole,
+    "float64": Number | None,
+    "bool": Flag | None,
+}
+_LATER = {"collocation_factor_next"}
+"""Columns that replays of older versions lack."""
+
+_ROW = table_type(
+    "Row",
+    **{
+        column.name: _CELLS[column.type] if column.name in _LATER else Required[_CELLS[column.type]]
+        for column in COLUMNS
+    },
+)
+_CLUSTER = table_type(
+    "Cluster",
+    ids=Required[Many[Text]],
+    base=Required[tuple[Index, ...]],
+    leaving=Required[tuple[Flag, ...]],
+    added=Required[Index],
+)
+_STATE = table_type(
+    "State",
+    cluster=Required[Annotated[_CLUSTER, AfterValidator(lambda table: _cluster(table))]],
+    places=Required[list[Index]],
+    second=list[Index] | None,
+    share=list[Share] | None,
+    merge=list[Number] | None,
+    memory=dict[str, list[Number]],
+    start_load=Required[Number],
+    changed=Required[Whole],
+)
+_STORED: TypeAdapter[dict[str, Any]] = TypeAdapter(
+    table_type(
+        "Stored",
+        policy=Required[Text],
+        rows=Required[Many[_ROW]],  # type: ignore[valid-type]
+        seconds=Required[list[Number]],
+        state=Required[Annotated[_STATE, AfterValidator(lambda table: _state(table))]],
+    )
+)
+
+
+def read_stored(content: Any, policy: str) -> tuple[list[dict[str, Any]], list[float], State]:
+    """Return rows, seconds of planning and state of a policy.
+
+    Raises
+    ------
+    InvalidInput
+        With everything that is wrong.
+    """
+    if not isinstance(content, dict) or content.get("policy") != policy:
+        raise_any([Problem("$", None, f"is no state of the policy {policy}")])
+    problems: list[Problem] = []
+    table = check(_STORED, content, problems)
+    raise_any(problems)
+    assert table is not None
+    rows = content["rows"]  # as they are: 5 and 5.0 are not the same text in a file of rows
+    problems += [
+        Problem(f"rows[{number}]", None, f"is not the row of {policy} for period {number}")
+        for number, row in enumerate(rows)
+        if (row["policy"], row["period"]) != (policy, number)
+    ]
+    problems += _of_length("seconds", table["seconds"], len(rows))
+    raise_any(problems)
+    return rows, table["seconds"], table["state"]
+
+
+def _cluster(table: dict[str, Any]) -> Cluster:
+    ids = table["ids"]
+    problems = [p for n in ("base", "leaving") for p in _of_length(n, table[n], len(ids))]
+    if len(set(ids)) < len(ids):
+        problems.append(Problem("ids", None, "holds a name twice"))
+    if problems:
+        raise Fault(problems=problems)
+    return Cluster(**table)
+
+
+def _state(table: dict[str, Any]) -> State:
+    cluster, places = table["cluster"], table["places"]
+    second, share, merge = (table.get(name) for name in ("second", "share", "merge"))
+    problems = [
+        Problem(f"{name}[{i}]", node, f"is no node: there are {len(cluster)}")
+        for name, nodes in (("places", places), ("second", second or ()))
+        for i, node in enumerate(nodes)
+        if node >= len(cluster)
+    ]
+    problems += _of_length("merge", merge, len(cluster))
+    problems += _of_length("second", second, len(places))
+    problems += _of_length("share", share, len(places))
+    if (second is None) != (share is None):
+        problems.append(Problem("share", None, "goes with second: both, or neither"))
+    if problems:
+        raise Fault(problems=problems)
+    deployment = Deployment.whole(np.array(places, dtype=np.int64))
+    if second is not None:
+        both = np.column_stack([deployment.node, np.array(second, dtype=np.int64)])
+        deployment = Deployment(both, np.array(share))
+    deployment = replace(
+        deployment,
+        merge=None if merge is None else np.array(merge),
+        memory=table.get("memory", {}),
+    )
+    return State(cluster, deployment, table["start_load"], table["changed"])
+
+
+def _of_length(name: str, values: Any, length: int) -> list[Problem]:
+    if values is None or len(values) == length:
+        return []
+    return [Problem(name, None, f"holds {len(values)} values, not {length}")]

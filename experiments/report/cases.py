@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from experiments.report.document import Cell, Column, Kind, Table, row
 from experiments.report.formats import listed, show
-from experiments.report.metric_words import WORDS, mark
-from experiments.report.words import SHORT_VERDICTS, VERDICTS
+from experiments.report.words import SHORT_VERDICTS, VERDICTS, WORDS, mark
 
 if TYPE_CHECKING:
     from experiments.report.findings import Findings, MetricFindings, Record

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         The runs contradict each other.
     """
     from experiments.cli.console import answer_console
-    from experiments.report.folder import check_folder
+    from experiments.report.build import check_folder
     from experiments.report.terminal import print_report
     from experiments.report.writing import check_output, write_report
     from optim.exit_codes import ExitCode
@@ -78,8 +78,7 @@ def report_of(folder: str | Path, master: str = "local[*]") -> Report:
     master
         Spark master; not used where a session is running.
     """
-    from experiments.report.build import make_findings, make_report
-    from experiments.report.folder import read_sweep
+    from experiments.report.build import make_findings, make_report, read_sweep
     from experiments.report.views import report_session
     from experiments.spark.session import spark_session
 

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 from experiments.report.document import Column, Figure, Kind, Section, Table, row, slug
 from experiments.report.formats import with_unit
-from experiments.report.metric_words import WORDS, mark
 from experiments.report.plots import is_wide, line_plot, profile_plot, spread_plot
 from experiments.report.profile import Profile, profiles
 from experiments.report.svg import styles
-from experiments.report.words import OBJECTIVES, gap_words
+from experiments.report.words import OBJECTIVES, WORDS, gap_words, mark
 from optim.figures import catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from experiments.report.findings import Findings, MetricFindings
-    from experiments.report.metric_words import MetricWords
     from experiments.report.svg import Style
+    from experiments.report.words import MetricWords
 
 MOST_LINES = 12
 """More lines than these cannot be told apart; the table holds them all."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.report.cases import case_table, gap_table, pair_table, time_table
 from experiments.report.document import Cell, Column, Section, Table, Value, row
 from experiments.report.formats import listed
-from experiments.report.metric_words import OTHER, WORDS, MetricWords, mark
-from experiments.report.words import KINDS, OBJECTIVES, shift_text
+from experiments.report.words import KINDS, OBJECTIVES, OTHER, WORDS, MetricWords, mark, shift_text
 
 if TYPE_CHECKING:
     from experiments.report.findings import Findings, MetricFindings, Record

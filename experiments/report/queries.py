@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from experiments.report.gap_sql import PERCENT
+from experiments.report.views import PERCENT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from experiments.numbers import plural
 from experiments.report.formats import with_unit
-from experiments.report.metric_words import WORDS
+from experiments.report.words import WORDS
 
 if TYPE_CHECKING:
     from experiments.report.document import Kind

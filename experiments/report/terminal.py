@@ -10,7 +10,7 @@ from rich.text import Text
 
 from experiments.report.formats import printable, show
 from experiments.report.formats import unit as measure
-from experiments.report.metric_words import OTHER
+from experiments.report.words import OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

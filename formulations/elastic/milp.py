@@ -17,11 +17,13 @@ import numpy as np
 
 from formulations.elastic.goals import FIGURES, LEVELS, LevelAnswer, in_figure, largest_share
 from formulations.elastic.problem import EoaProblem, eoa_problem
-from formulations.elastic.reasons import reasons
 from formulations.elastic.settings import Settings
 from formulations.patterns.warm import warm_up
+from formulations.reasons import reasons
+from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
 from optim.errors import Problem, UnsuitableMethod
 from optim.methods.hand import Hand
+from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
 from optim.moves.room import at_the_edge
 from optim.referee.evaluate import evaluate_indices
@@ -49,7 +51,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     """
     request, compiling = request.warmed(warm_up)
     options = request.options
-    problem = eoa_problem(instance)
+    problem = _problem(instance)
     settings = Settings(
         request,
         request.solver or "highs",
@@ -83,11 +85,17 @@ def run(instance: Instance, request: Request) -> Outcome:
     return outcome
 
 
-def _any_placement(instance: Instance, settings: Settings) -> tuple[EoaProblem, LevelAnswer]:
+def _problem(instance: Instance) -> EoaProblem:
+    """Put an instance into the terms of the models; what capacities can say is written so."""
+    return eoa_problem(lowered(instance, METHOD.honours - {"sets", "max_load_distance"}))
+
+
+def _any_placement(instance: Instance, settings: Settings) -> Ints | None:
     """Look for a placement that keeps the limits an instance still has; none for the request."""
     settings = replace(settings, request=replace(settings.request, hand=Hand(), starter=None))
-    problem = eoa_problem(instance)
-    return problem, _form(problem, settings, "auto", "used_capacity").solve("capacity", [], [])
+    problem = _problem(instance)
+    answer = _form(problem, settings, "auto", "used_capacity").solve("capacity", [], [])
+    return None if answer.place is None else problem.placement(answer.place)
 
 
 def _tell(request: Request, answer: LevelAnswer) -> None:
@@ -104,19 +112,24 @@ def _form(
 ) -> PatternForm | ProductForm:
     """Choose the form: patterns where they are few enough and the goal adds up over nodes."""
     from formulations.elastic.patterns.columns import columns_of
+    from formulations.elastic.patterns.rules import unknown_set
     from formulations.elastic.patterns.solve import PatternForm
     from formulations.elastic.solve_products import ProductForm
 
     if wanted == "products":
         return ProductForm(problem, settings)
     adds_up = objective == "used_capacity" or problem.even_mean is not None
-    columns = columns_of(problem, settings.most_patterns) if adds_up else None
+    unknown = unknown_set(problem)
+    listed = adds_up and unknown is None
+    columns = columns_of(problem, settings.most_patterns) if listed else None
     if columns is not None:
         return PatternForm(problem, columns, settings)
     if wanted == "patterns":
         reason = f"has more than {settings.most_patterns:,} sets of tasks that a node can hold"
         if not adds_up:
             reason = "has nodes of unequal capacity, whose deviations do not add up over the nodes"
+        if unknown is not None:
+            reason = f"does not know sets together on one rack, or spread over them, as {unknown}"
         remedy = "raise most_patterns, or use form=products"
         raise UnsuitableMethod(Problem("--option form", "patterns", reason, remedy))
     return ProductForm(problem, settings)
@@ -191,18 +204,7 @@ METHOD = Method(
     summary="Least CPU capacity in use, then least network use, or least deviation; proven",
     source="Elastic Allocator, SOSE 2014, section IV",
     needs=("tasks", "nodes", "capacity"),
-    honours=frozenset(
-        {
-            "capacity",
-            "min_load",
-            "allowed",
-            "leaving",
-            "links",
-            "max_migrations",
-            "max_migration_cost",
-            "max_load_distance",
-        }
-    ),
+    honours=HONOURS | LINEAR_ONLY | {"max_load_distance"},
     options=(
         Option(
             "form",

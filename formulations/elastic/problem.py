@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.figures.measures import node_loads
-from optim.moves.room import (
-    LARGE_SUMS,
-    placing_floor,
-    placing_masks,
-    placing_room,
-    placing_slack,
-)
+from optim.moves.place_rules import place_rules
+from optim.moves.room import link_room, move_budget, placing_floor, placing_masks, placing_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
+    from optim.moves.place_rules import PlaceRules
+
+TIMES = np.array([2.0, 1.0, 1.0])
+"""How often traffic inside the nodes of a link is in the sum of what its tasks send and receive.
+
+Directions are numbered as in `optim.format.tables.LinkTable`: both, out, in.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,8 @@ class SharedLink:
     ----------
     nodes
         Its nodes.
+    direction
+        What counts.
     room
         Traffic it may carry beside its background.
     inside
@@ -44,6 +48,7 @@ class SharedLink:
     """
 
     nodes: Ints
+    direction: int
     room: float
     inside: float
 
@@ -69,11 +74,12 @@ class EoaProblem:
     u, v, rate
         Communicating pairs of free tasks, by position in `free`.
     degree, beside
-        (F,) all traffic of a free task; (F, N) its traffic with the running tasks of each node.
+        (3, F) all traffic of a free task that counts in a direction; (F, N) its traffic with the
+        running tasks of each node.
     incident, inside
-        (N,) all traffic of a node's running tasks; the part of it between them.
+        (3, N) all traffic of a node's running tasks in a direction; (N,) what is between them.
     uplink
-        (N,) traffic a node's own links may carry beside their background.
+        (3, N) traffic a node's own links of a direction may carry beside their background.
     shared
         Links of several nodes.
     """
@@ -127,25 +133,31 @@ class EoaProblem:
         return self.instance.tasks.node[self.free]
 
     @cached_property
-    def budgets(self) -> tuple[tuple[str, float, Floats], ...]:
-        """Migration limits that are set: name, what free tasks may spend, (F,) cost of a move."""
-        limits, tasks = self.instance.limits, self.instance.tasks
-        running = np.flatnonzero(self.fixed >= 0)
-        moved = running[(tasks.node[running] >= 0) & (tasks.node[running] != self.fixed[running])]
-        found = []
-        for name, most, cost in (
-            ("max_migrations", limits.max_migrations, np.ones(len(tasks.ids))),
-            ("max_migration_cost", limits.max_migration_cost, tasks.migration_cost),
-        ):
-            if most is not None:
-                left = most + float(placing_slack(most, cost.sum())) - float(cost[moved].sum())
-                found.append((name, left, cost[self.free]))
-        return tuple(found)
+    def rules(self) -> PlaceRules:
+        """Sets, inflow and copies of all tasks."""
+        return place_rules(self.instance)
 
     @cached_property
-    def prices(self) -> Floats:
-        """(F, B) cost of a move of each free task under each of the budgets."""
-        return np.column_stack([price for _, _, price in self.budgets])
+    def running_moves(self) -> NDArray[np.int64]:
+        """Running tasks that migrate to where they have to run."""
+        running = np.flatnonzero(self.fixed >= 0)
+        return running[self.rules.pays(running, self.fixed[running])]
+
+    @cached_property
+    def budgets(self) -> tuple[tuple[float, Floats], ...]:
+        """Migration limits that are set: what free tasks may spend, (F,) cost of a move."""
+        prices = (np.ones(self.instance.num_tasks), self.instance.tasks.migration_cost)
+        return tuple(
+            (float(most - price[self.running_moves].sum()), price[self.free])
+            for most, price in zip(move_budget(self.instance).tolist(), prices, strict=True)
+            if np.isfinite(most)
+        )
+
+    @property
+    def node_keys(self) -> Floats:
+        """(N, 2) what makes nodes of equal room unequal in what is minimised."""
+        nodes = self.instance.nodes
+        return np.column_stack([nodes.capacity[:, 0], nodes.background[:, 0]])
 
     @cached_property
     def even_mean(self) -> float | None:
@@ -180,15 +192,12 @@ def eoa_problem(instance: Instance) -> EoaProblem:
     standing = fixed.astype(np.int32)
     running = node_loads(instance, standing)
     placed = running - instance.nodes.background
-    room, floor = _bounds(instance)
     n = instance.num_nodes
     position = np.full(instance.num_tasks, -1, dtype=np.int64)
     position[free] = np.arange(len(free))
     u, v, rate = instance.pairs
     both = (fixed[u] < 0) & (fixed[v] < 0)
-    degree = np.zeros(instance.num_tasks)
-    degree += np.bincount(u, rate, instance.num_tasks)
-    degree += np.bincount(v, rate, instance.num_tasks)
+    degree = directed_degrees(instance)
     beside = np.zeros((len(free), n))
     for here, there in ((u, v), (v, u)):
         mixed = (fixed[here] < 0) & (fixed[there] >= 0)
@@ -201,16 +210,16 @@ def eoa_problem(instance: Instance) -> EoaProblem:
         fixed=fixed,
         may=target[kind[free]],
         load=instance.tasks.load[free],
-        room=room - placed,
-        floor=floor - placed,
+        room=placing_room(instance) - placed,
+        floor=placing_floor(instance) - placed,
         base=running[:, 0],
         occupied=np.bincount(fixed[stands], minlength=n) > 0,
         u=position[u[both]].astype(np.int32),
         v=position[v[both]].astype(np.int32),
         rate=rate[both],
-        degree=degree[free],
+        degree=degree[:, free],
         beside=beside,
-        incident=np.bincount(fixed[stands], degree[stands], n).astype(np.float64),
+        incident=np.stack([np.bincount(fixed[stands], d[stands], n) for d in degree]),
         inside=np.bincount(fixed[u[same]], rate[same], n).astype(np.float64),
         uplink=_uplinks(instance),
         shared=_shared(instance, fixed),
@@ -222,40 +231,25 @@ def _fixed(kind: Ints, target: Bools) -> NDArray[np.int64]:
     return np.where(single[kind], target.argmax(axis=1)[kind], -1).astype(np.int64)
 
 
-def _bounds(instance: Instance) -> tuple[Floats, Floats]:
-    """(N, R) most and least load to place; a bound on load distance is one on every node.
-
-    The mean that it is measured from does not depend on where tasks are.
-    """
-    room, floor = placing_room(instance).copy(), placing_floor(instance).copy()
-    most, stay = instance.limits.max_load_distance, instance.open_nodes
-    if most is not None and stay.any():
-        background, weight = instance.nodes.background[:, 0], instance.nodes.weight
-        total = float(background.sum() + instance.total_load[0])
-        aim = weight * total / float(weight[stay].sum())
-        slack = most + LARGE_SUMS * float(placing_slack(most, instance.totals[0]))
-        room[:, 0] = np.minimum(room[:, 0], aim + slack - background)
-        low = np.where(stay, aim - slack - background, -np.inf)
-        floor[:, 0] = np.maximum(floor[:, 0], low)
-    return room, floor
+def directed_degrees(instance: Instance) -> Floats:
+    """(3, T) all traffic of each task that counts on a link of a direction."""
+    source, target, rate = instance.flows.directed()
+    out, into = (np.bincount(end, rate, instance.num_tasks) for end in (source, target))
+    return np.stack([out + into, out, into])
 
 
 def _link_rooms(instance: Instance) -> Floats:
     """(L,) traffic each link may carry beside its background, tolerance included."""
-    bound = instance.links.capacity * instance.limits.max_link_utilisation
-    return np.asarray(
-        bound
-        + LARGE_SUMS * placing_slack(bound, instance.total_crossing)
-        - instance.links.background
-    )
+    return np.asarray(link_room(instance) - instance.links.background)
 
 
 def _uplinks(instance: Instance) -> Floats:
-    """(N,) least room of the links that serve a node alone."""
+    """(3, N) least room of the links of each direction that serve a node alone."""
     links, rooms = instance.links, _link_rooms(instance)
-    least = np.full(instance.num_nodes, np.inf)
+    least = np.full((3, instance.num_nodes), np.inf)
     single = np.flatnonzero(np.diff(links.node_indptr) == 1)
-    np.minimum.at(least, links.node_indices[links.node_indptr[single]], rooms[single])
+    at = links.direction[single], links.node_indices[links.node_indptr[single]]
+    np.minimum.at(least, at, rooms[single])
     return least
 
 
@@ -270,5 +264,6 @@ def _shared(instance: Instance, fixed: NDArray[np.int64]) -> tuple[SharedLink, .
         behind = np.zeros(instance.num_nodes + 1, dtype=np.bool_)
         behind[nodes] = True  # the last entry is for -1
         both = behind[fixed[u]] & behind[fixed[v]]
-        found.append(SharedLink(nodes, float(rooms[i]), float(rate[both].sum())))
+        direction = int(links.direction[i])
+        found.append(SharedLink(nodes, direction, float(rooms[i]), float(rate[both].sum())))
     return tuple(found)

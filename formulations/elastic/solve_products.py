@@ -1,16 +1,16 @@
-"""Solving one level in the compact form, with one call of the back end."""
+"""Solving one level in the compact form, until a placement keeps the rules exactly."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from formulations.elastic.goals import LevelAnswer, scale_of, surely
-from formulations.elastic.patterns.columns import node_classes
 from formulations.elastic.products import build
-from formulations.task_allocation.common import relabelled
+from formulations.patterns.classes import node_classes
+from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, relabelled
+from formulations.task_allocation.covers import solve_exactly
 from optim.errors import Problem, UnsuitableMethod
+from optim.rules import kept_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from formulations.elastic.problem import EoaProblem
     from formulations.elastic.settings import Settings
     from optim.format.tables import Ints
+
+_KEPT = kept_by(HONOURS | LINEAR_ONLY)
 
 
 class ProductForm:
@@ -35,15 +37,14 @@ class ProductForm:
 
     def __init__(self, problem: EoaProblem, settings: Settings) -> None:
         self.problem, self.settings = problem, settings
-        products = len(problem.u) * problem.num_nodes
-        if products > settings.most_products:
+        pairs, nodes = len(problem.instance.pairs.u), problem.num_nodes
+        if pairs * nodes > settings.most_products:
             reason = (
-                f"would need {products:,} products ({len(problem.u):,} communicating pairs × "
-                f"{problem.num_nodes:,} nodes), more than the {settings.most_products:,} of "
+                f"would need {pairs * nodes:,} products ({pairs:,} communicating pairs × "
+                f"{nodes:,} nodes), more than the {settings.most_products:,} of "
                 "option most_products"
             )
             raise UnsuitableMethod(Problem("eoa-milp", None, reason, "use gma"))
-        self.classes = node_classes(problem) if settings.break_symmetry else None
 
     def solve(
         self, goal: Goal, caps: Sequence[tuple[Goal, float]], starts: Sequence[Ints]
@@ -57,24 +58,28 @@ class ProductForm:
         """
         if goal == "squares":
             reason = (
-                "needs all sets of tasks that a node can hold, too many here, or nodes of unequal "
-                "capacity"
+                "needs all sets of tasks that a node can hold, which are too many here, or bound "
+                "by limits that sets do not show, or nodes of unequal capacity"
             )
             remedy = "raise most_patterns, or use --objective mean_absolute_deviation"
             raise UnsuitableMethod(Problem("--objective", "cpu_deviation", reason, remedy))
-        problem, answer = self.problem, LevelAnswer(goal)
+        problem, settings, answer = self.problem, self.settings, LevelAnswer(goal)
         for start in starts:
             answer.offer(problem, start)
         unit = scale_of(problem, goal) / 1000.0
         slack = [(name, most + 1e-7 * scale_of(problem, name)) for name, most in caps]
-        made = build(problem, goal, slack, unit, whole=self.settings.whole, classes=self.classes)
+        ordered = settings.break_symmetry
+        made = build(problem, goal, slack, unit, whole=settings.whole, break_symmetry=ordered)
         vector = None
         if answer.place is not None:
-            place = answer.place
-            if self.classes is not None and len(place):
-                place = relabelled(place, self.classes).astype(np.int32)
-            vector = made.vector(problem, place)
-        solution = self.settings.solve(made.model, vector)
+            node = problem.placement(answer.place)
+            if ordered:
+                node = relabelled(node, node_classes(problem.instance, problem.node_keys))
+            vector = made.vector(problem, node)
+        solution, _ = solve_exactly(
+            problem.instance, made.placement, _KEPT, settings.request,
+            lambda: settings.solve(made.placement.model, vector),
+        )  # fmt: skip
         answer.solver, answer.build = solution.solver, solution.build_seconds
         answer.termination = str(solution.termination)
         if vector is not None:
@@ -82,9 +87,9 @@ class ProductForm:
         if solution.message:
             answer.notes.append(solution.message)
         if solution.x is not None:
-            place = made.place(solution.x, problem.num_free)
-            if answer.offer(problem, place):
-                self.settings.request.offer(problem.placement(place))
+            node = made.placement.place(solution.x, problem.instance.num_tasks)
+            if answer.offer(problem, node[problem.free]):
+                settings.request.offer(node)
         if solution.bound is not None:
-            answer.bound = surely(problem, goal, solution.bound * unit)
+            answer.bound = surely(problem, goal, -solution.bound * unit)
         return answer

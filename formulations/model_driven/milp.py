@@ -21,7 +21,6 @@ from formulations.model_driven.counts_model import add_traffic, build_counts, le
 from formulations.model_driven.fewest import Fewest, prove_fewest
 from formulations.model_driven.items import ROUNDING, make_items
 from formulations.model_driven.machines import OnMachines, fit_on_machines, place_on_machines
-from formulations.model_driven.packed import Packed
 from formulations.model_driven.performance_model import FULL
 from formulations.model_driven.slots import (
     deal,
@@ -31,9 +30,8 @@ from formulations.model_driven.slots import (
     items_of,
 )
 from formulations.model_driven.solver_calls import SHORT_SECONDS, SHORT_SHARE, SolverCalls
-from formulations.model_driven.starts import family_starts, stands_beside
+from formulations.model_driven.starts import Packed, family_starts, stands_beside, warm_up
 from formulations.model_driven.traffic import unit_of_traffic
-from formulations.model_driven.warm import warm_up
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from formulations.model_driven.pack_kernel import which_pack
 from formulations.model_driven.performance_model import FULL
 from formulations.model_driven.referee import checked_bundles, evaluate_model_driven
+from formulations.model_driven.slots import placement
+from formulations.model_driven.traffic import rates_of_pairs, traffic_between
+from formulations.patterns import warm
 from optim.errors import InvalidInput
 from optim.methods.registry import Request, get_method
 from optim.rules.base import slack
@@ -15,8 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from formulations.model_driven.allocate import Allocation
+    from formulations.model_driven.items import Items
+    from formulations.model_driven.slots import Machines
     from formulations.model_driven.solver_calls import SolverCalls
     from optim.format.instance import Instance
+    from optim.format.plan import AcquiredNode
+    from optim.format.tables import Floats
     from optim.format.threads import ThreadPlacement
 
 MAPPINGS = ("sam", "rsm", "dsm")
@@ -69,3 +80,61 @@ def stands_beside(
     if rate is None or mine is None or found.capacity_rate is None:
         return found.capacity_rate == mine
     return bool(found.capacity_rate >= min(rate, mine) * _ENOUGH)
+
+
+@cache
+def warm_up() -> None:
+    """Compile, or load from disk, every kernel."""
+    warm.warm_up()
+    one, size = np.ones((1, 1), dtype=np.int64), np.ones((1, 1))
+    which_pack(one, np.zeros(1, dtype=np.bool_), size, 1.0, 1, 1)
+
+
+_LESS = 1e-6
+"""By how much less traffic, in thousandths of all, a packing is better."""
+
+
+@dataclass
+class Packed:
+    """The packing in hand.
+
+    Attributes
+    ----------
+    machines, nodes
+        Slots in use of each machine, and the machines; empty while there is no packing.
+    traffic
+        Between the machines, in thousandths of all.
+    pairs
+        (C, C) traffic between one item of each class, in the same unit.
+    """
+
+    items: Items
+    pairs: Floats
+    machines: Machines = field(default_factory=list)
+    nodes: tuple[AcquiredNode, ...] = ()
+    traffic: float = float("inf")
+
+    @classmethod
+    def empty(cls, instance: Instance, items: Items) -> Packed:
+        """Nothing yet."""
+        return cls(items, rates_of_pairs(items, instance))
+
+    @property
+    def num_slots(self) -> int:
+        """Slots of the machines."""
+        return sum(node.slots for node in self.nodes)
+
+    def placement(self, allocation: Allocation) -> ThreadPlacement:
+        """Place the allocation's threads as they are packed."""
+        return placement(self.items, self.machines, self.nodes, allocation)
+
+    def offer(self, machines: Machines, nodes: tuple[AcquiredNode, ...]) -> bool:
+        """Take a packing if it is better; return whether it was."""
+        slots = sum(node.slots for node in nodes)
+        if self.nodes and slots > self.num_slots:
+            return False
+        traffic = traffic_between(self.items, machines, self.pairs)
+        if slots == self.num_slots and traffic >= self.traffic - _LESS:
+            return False
+        self.machines, self.nodes, self.traffic = machines, nodes, traffic
+        return True

@@ -107,13 +107,14 @@ def rest_of(before, after, step_rows, step_width):  # type: ignore[no-untyped-de
     """
     rows, width = before.shape
     rest = np.full((step_rows, step_width), NONE)
-    for a in range(min(step_rows, rows)):
-        for b in range(min(step_width, width)):
-            best = NONE
-            for i in range(rows - a):
-                for j in range(width - b):
-                    value = before[i, j] + after[rows - 1 - a - i, width - 1 - b - j]
-                    if value > best:
-                        best = value
-            rest[a, b] = best
+    for i in range(rows):
+        for j in range(width):
+            value = before[i, j]
+            if value == NONE:  # most totals are out of reach of the first nodes
+                continue
+            for a in range(min(step_rows, rows - i)):
+                for b in range(min(step_width, width - j)):
+                    total = value + after[rows - 1 - a - i, width - 1 - b - j]
+                    if total > rest[a, b]:
+                        rest[a, b] = total
     return rest

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
+    from optim.format.tables import Floats
 
     Integers = NDArray[np.int64]
 
@@ -123,10 +124,9 @@ def scheduled_jobs(instance: Instance, method: str) -> StormJobs:
     return replace(jobs, fewest=workers, workers=workers, slots=slots)
 
 
-def alike_in_slots(instance: Instance, jobs: StormJobs) -> bool:
-    """Whether nodes that load cannot tell apart are alike in their slots, too."""
-    capacity = instance.nodes.slot_capacity
-    return bool((jobs.slots == jobs.slots[:1]).all() and (capacity == capacity[:1]).all())
+def slot_keys(instance: Instance, jobs: StormJobs) -> Floats:
+    """(N, k) numbers in which nodes must be alike to be equal in their slots, too."""
+    return np.column_stack([jobs.slots, instance.nodes.slot_capacity])
 
 
 def check_topologies(instance: Instance, method: str) -> None:

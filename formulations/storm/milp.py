@@ -7,8 +7,9 @@ with least traffic between slots is taken (section 3.2.1).
 
 By default all vectors of counts of interchangeable executors that a node may hold are listed, and
 chosen from by column generation (`formulations.storm.patterns`); neither equal executors, nor equal
-nodes, nor workers can be exchanged for each other there. Where there are too many of these, or
-slots have capacities, the linearised form (`formulations.storm.model`) bounds what it finds.
+nodes, nor workers can be exchanged for each other there. Where there are too many of these, slots
+have capacities, or limits are set that only the linearised form (`formulations.storm.model`)
+knows, that is solved.
 """
 
 from __future__ import annotations
@@ -20,11 +21,14 @@ import numpy as np
 
 from formulations.storm.jobs import missing_slots, storm_jobs
 from formulations.storm.starts import Start, feasible_start
-from formulations.task_allocation.common import why_nothing_fits
+from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, why_nothing_fits
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import imc_gain_of
+from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
+from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
+from optim.rules import limits_set, without_limits
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -32,7 +36,9 @@ if TYPE_CHECKING:
     from formulations.storm.jobs import StormJobs
     from formulations.storm.patterns.problem import StormProblem
     from optim.format.instance import Instance
+    from optim.format.tables import Ints
     from optim.methods.registry import Request
+    from optim.rules.violation import Violation
 
 FORMS = ("auto", "patterns", "workers")
 
@@ -51,6 +57,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     """
     _check_places(instance)
     request, compiling = request.warmed(warm_up)
+    instance = lowered(instance, METHOD.honours - {"sets"})
     jobs = storm_jobs(instance, METHOD.name)
     reasons = missing_slots(instance, jobs)
     if reasons:
@@ -108,10 +115,13 @@ def _why_not_patterns(
     from formulations.storm.patterns.rows import MAX_TOPOLOGIES
 
     form, most = request.options["form"], request.options["most_patterns"]
+    beyond = [words for name, words in limits_set(instance).items() if name in LINEAR_ONLY]
     why = None
     if form == "workers":
         return "asked for"
-    if problem.num_states > most:
+    if beyond:
+        why = f"patterns do not know {', '.join(beyond)}"
+    elif problem.num_states > most:
         why = f"{problem.num_states:,} patterns are more than the {most:,} of option most_patterns"
     elif len(problem.exact_jobs) > MAX_TOPOLOGIES:
         why = f"{len(problem.exact_jobs)} topologies with workers are more than {MAX_TOPOLOGIES}"
@@ -194,24 +204,30 @@ def _by_patterns(
 def _by_workers(
     instance: Instance, jobs: StormJobs, request: Request, start: Start | None
 ) -> Outcome:
-    from formulations.storm.direct import solve_direct
+    from formulations.storm.direct import Direct
 
-    given = None if start is None else (start.node, start.slot)
-    answer = solve_direct(instance, jobs, request, given)
-    if answer.termination == "infeasible" and answer.node is None:
-        return _infeasible(instance, answer.build_seconds, answer.solver)
-    outcome = Outcome(
-        Termination(answer.termination),
-        answer.node,
-        answer.slot,
-        notes=answer.notes,
-        trace=answer.trace,
-        times={"build": answer.build_seconds},
-        solver=answer.solver,
-        warm_start_accepted=answer.start_accepted if request.warm_start is not None else None,
-    )
-    _tell_levels(instance, outcome, answer.bound, answer.slot_bound)
+    direct = Direct(instance, jobs, request, None if start is None else (start.node, start.slot))
+    direct.solve()
+    outcome = direct.outcome
+    if outcome.termination is Termination.INFEASIBLE and outcome.node is None:
+        outcome.reasons = _broken_limits(instance, request)
+        return outcome
+    _tell_levels(instance, outcome, direct.bound, direct.slot_bound)
     return outcome
+
+
+def _broken_limits(instance: Instance, request: Request) -> tuple[Violation, ...]:
+    """Return what plans break that would keep all limits but slots, or all of these but one."""
+    from formulations.reasons import reasons
+    from formulations.task_allocation.milp import find_plan
+
+    def place(relaxed: Instance) -> Ints | None:
+        return find_plan(without_limits(relaxed, ("slots", "max_tasks_per_slot")), request)
+
+    node = place(instance)
+    if node is not None:
+        return evaluate_indices(instance, node).violations
+    return reasons(instance, place, lambda: request.remaining() == 0.0)
 
 
 def _infeasible(instance: Instance, built: float, solver: str | None = None) -> Outcome:
@@ -287,9 +303,7 @@ METHOD = Method(
     summary="Least traffic between nodes, then between slots, worker counts exact; proven",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2.2",
     needs=("tasks", "nodes"),
-    honours=frozenset(
-        {"capacity", "min_load", "allowed", "leaving", "slots", "max_tasks_per_slot"}
-    ),
+    honours=HONOURS | LINEAR_ONLY | {"slots", "max_tasks_per_slot"},
     options=_OPTIONS,
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",

@@ -1,4 +1,4 @@
-"""A quick split of the executors that a node holds of a topology into its workers."""
+"""A quick split of the executors that nodes hold into their workers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from optim.moves.room import slot_room
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.storm.jobs import StormJobs
     from optim.format.instance import Instance
 
     Integers = NDArray[np.int64]
@@ -46,3 +47,34 @@ def greedy_split(instance: Instance, tasks: Integers, workers: int, node: int) -
         held[worker[task]] += 1
         used[worker[task]] += load[task]
     return worker
+
+
+def split_all(
+    instance: Instance, jobs: StormJobs, node: Integers, workers: Integers
+) -> Integers | None:
+    """Return (T,) slots for (P, N) workers, each node's executors split greedily."""
+    slot = np.full(instance.num_tasks, -1, dtype=np.int64)
+    for n in range(instance.num_nodes):
+        first = 0
+        for p in range(jobs.num_jobs):
+            tasks = np.flatnonzero((node == n) & (jobs.job == p))
+            if not len(tasks):
+                continue
+            count = int(workers[p, n])
+            split = greedy_split(instance, tasks, count, n) if count else None
+            if split is None:
+                return None
+            slot[tasks] = split + first
+            first += count
+    return slot
+
+
+def in_order(node: Integers, slot: Integers) -> Integers:
+    """(T,) slots numbered anew: those of a node by their first executors."""
+    width = int(slot.max(initial=0)) + 1
+    _, first, where = np.unique(node * width + slot, return_index=True, return_inverse=True)
+    order = np.lexsort((first, node[first]))
+    number = np.empty(len(first), dtype=np.int64)
+    at = node[first[order]]
+    number[order] = np.arange(len(first)) - np.searchsorted(at, at)
+    return number[where.reshape(-1)]

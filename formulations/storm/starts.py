@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.patterns.classes import node_classes
-from formulations.storm.direct import split_all
-from formulations.storm.jobs import alike_in_slots
+from formulations.storm.jobs import slot_keys
 from formulations.storm.patterns.slots import transported
+from formulations.storm.splits import in_order, split_all
 from formulations.task_allocation.common import relabelled
 from optim.figures.measures import imc_gain_of
+from optim.moves.room import at_the_edge
 from optim.referee.evaluate import evaluate_indices
 from optim.rules.dealing import deal
 
@@ -72,14 +73,15 @@ def _gain(instance: Instance, start: Start) -> float:
 def _with_slots(instance: Instance, jobs: StormJobs, node: Integers, slot: Any) -> Start | None:
     if node.min(initial=0) < 0 or not instance.open_nodes[node].all():
         return None
-    if alike_in_slots(instance, jobs):  # the linearised form numbers identical nodes
-        node = relabelled(node.astype(np.int32), node_classes(instance)).astype(np.int64)
+    # the linearised form numbers identical nodes
+    classes = node_classes(instance, slot_keys(instance, jobs))
+    node = relabelled(node.astype(np.int32), classes).astype(np.int64)
     for dealt in (slot, _split(instance, jobs, node), deal(instance, node.astype(np.int32)).slot):
         if dealt is None:
             continue
         used = in_order(node, np.asarray(dealt, dtype=np.int64))
         judged = evaluate_indices(instance, node.astype(np.int32), used.astype(np.int32))
-        if judged.feasible:
+        if judged.feasible and not at_the_edge(instance, node.astype(np.int32)):
             return Start(node, used, False)
     return None
 
@@ -88,14 +90,6 @@ def _split(instance: Instance, jobs: StormJobs, node: Integers) -> Integers | No
     """Split the executors of each node into workers, those that talk most together."""
     workers = workers_of(instance, jobs, node)
     return None if workers is None else split_all(instance, jobs, node, workers)
-
-
-def in_order(node: Integers, slot: Integers) -> Integers:
-    """(T,) slots numbered anew, so that each node uses its first ones."""
-    place = np.column_stack([node, slot])
-    used, where = np.unique(place, axis=0, return_inverse=True)
-    first = np.searchsorted(used[:, 0], used[:, 0])
-    return (np.arange(len(used)) - first)[where.reshape(-1)]
 
 
 def workers_of(instance: Instance, jobs: StormJobs, node: Integers) -> Integers | None:

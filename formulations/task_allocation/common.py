@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 HONOURS = frozenset({"capacity", "min_load", "allowed", "leaving"})
 """Limits all three keep; counts of tasks on nodes reach them as capacities."""
 
+LINEAR_ONLY = frozenset(
+    {"sets", "max_inflow", "copies", "max_migrations", "max_migration_cost", "links"}
+)
+"""Limits that the linearised model keeps beside these, and node patterns do not."""
+
 STARTS = ("top-down", "partition", "task-level", "naive")
 """Heuristics that they never fall below where they do not prove their plan."""
 

@@ -1,4 +1,7 @@
-"""Rows that cut off a placement which only a solver's tolerance takes for feasible.
+"""Solving until a placement keeps the rules exactly: rows against a solver's tolerance.
+
+Solvers keep rows up to a tolerance of theirs, the referee is stricter: a placement that only the
+solver takes for feasible is cut off, and the model solved again.
 
 A node whose tasks exceed its capacity holds a *cover*: tasks that it cannot hold together. At most
 all but one of them may be there, on this node and on every other that has no more room. Of other
@@ -9,6 +12,7 @@ Source: E. Balas, "Facets of the knapsack polytope", Mathematical Programming 8 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +21,52 @@ from optim.figures.measures import node_loads
 from optim.rules import broken
 from optim.rules.base import over, slack
 from optim.rules.placement import Placement
+from optim.solvers.interface import LinearTermination
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formulations.task_allocation.model import AllocationModel
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
+    from optim.methods.registry import Request
+    from optim.solvers import LinearSolution
+
+_ROUNDS = 200
+"""Times that a placement is cut off before the method gives up."""
+
+
+def solve_exactly(
+    instance: Instance,
+    made: AllocationModel,
+    kept: frozenset[str],
+    request: Request,
+    solve: Callable[[], LinearSolution],
+) -> tuple[LinearSolution, int]:
+    """Solve until the placement keeps all rules exactly; return the answer and the cuts made.
+
+    An answer whose placement could not be mended comes without one.
+
+    Parameters
+    ----------
+    kept
+        Names of the violations that count.
+    solve
+        Solves the model as it stands, in the time that the request has left.
+    """
+    cuts = 0
+    while True:
+        answer = solve()
+        if answer.x is None:
+            return answer, cuts
+        if not cut_off(instance, made, made.place(answer.x, instance.num_tasks), kept):
+            return answer, cuts
+        stopped = answer.termination
+        if stopped is LinearTermination.INTERRUPTED or cuts >= _ROUNDS or request.remaining() == 0:
+            if stopped in (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED):
+                stopped = LinearTermination.ITERATION_LIMIT
+            return replace(answer, x=None, objective=None, termination=stopped), cuts
+        cuts += 1
 
 
 def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozenset[str]) -> bool:

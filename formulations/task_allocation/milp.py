@@ -1,8 +1,6 @@
 """`imc-milp`: the textbook linearisation of task allocation, one variable a task and node.
 
-It is a judge for small instances; `imc-exact` is the method for large ones. Solvers keep rows up to
-a tolerance of theirs, the referee is stricter: a placement that only the solver takes for feasible
-is cut off, and the model solved again.
+It is a judge for small instances; `imc-exact` is the method for large ones.
 """
 
 from __future__ import annotations
@@ -15,20 +13,21 @@ import numpy as np
 from formulations.patterns.classes import node_classes
 from formulations.task_allocation.common import (
     HONOURS,
+    LINEAR_ONLY,
     STARTS,
     feasible_among,
     feasible_starts,
     relabelled,
     why_nothing_fits,
 )
-from formulations.task_allocation.covers import cut_off
+from formulations.task_allocation.covers import solve_exactly
 from formulations.task_allocation.model import AllocationModel, build
 from optim.errors import SolverError
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 from optim.rules import kept_by
 from optim.solvers import solve_linear
-from optim.solvers.interface import ABSOLUTE_ZERO, LinearTermination
+from optim.solvers.interface import ABSOLUTE_ZERO
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -39,22 +38,12 @@ if TYPE_CHECKING:
     from optim.methods.registry import Request
     from optim.solvers import LinearSolution
 
-_HONOURS = HONOURS | {
-    "sets",
-    "max_inflow",
-    "copies",
-    "max_migrations",
-    "max_migration_cost",
-    "links",
-}
+_HONOURS = HONOURS | LINEAR_ONLY
 _KEPT = kept_by(_HONOURS)
 
 _PLAN_CELLS = 20_000
 """Tasks × nodes up to which any plan is looked for, in at most `_PLAN_NODES` nodes of the tree."""
 _PLAN_NODES = 2000
-
-_ROUNDS = 200
-"""Times that a placement is cut off before the method gives up."""
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -105,13 +94,10 @@ def _solved(
     built: float = 0.0,
     options: dict[str, Any] | None = None,
 ) -> tuple[LinearSolution, int]:
-    """Solve until the placement keeps all rules exactly; return the answer and the cuts made.
+    """Solve until the placement keeps all rules exactly; return the answer and the cuts made."""
 
-    An answer whose placement could not be mended comes without one.
-    """
-    cuts = 0
-    while True:
-        answer = solve_linear(
+    def solve() -> LinearSolution:
+        return solve_linear(
             made.model,
             solver,
             time_limit=request.remaining(),
@@ -122,17 +108,8 @@ def _solved(
             options=options,
             progress=_scaled_progress(request, made.scale, built),
         )
-        if answer.x is None:
-            return answer, cuts
-        wrong = cut_off(instance, made, made.place(answer.x, instance.num_tasks), _KEPT)
-        if not wrong:
-            return answer, cuts
-        stopped = answer.termination
-        if stopped is LinearTermination.INTERRUPTED or cuts >= _ROUNDS or request.remaining() == 0:
-            if stopped in (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED):
-                stopped = LinearTermination.ITERATION_LIMIT
-            return replace(answer, x=None, objective=None, termination=stopped), cuts
-        cuts += 1
+
+    return solve_exactly(instance, made, _KEPT, request, solve)
 
 
 def find_plan(instance: Instance, request: Request) -> Ints | None:
@@ -145,7 +122,7 @@ def find_plan(instance: Instance, request: Request) -> Ints | None:
     """
     if instance.num_tasks * instance.num_nodes > _PLAN_CELLS:
         return None
-    made = build(instance, products=False)
+    made = build(instance, products=False, empties=False)
     quiet, most = replace(request, progress=None, gap=None), {"mip_max_nodes": _PLAN_NODES}
     try:
         answer, _ = _solved(instance, quiet, made, options=most)

@@ -8,7 +8,10 @@
          Σ_(moves) x_tn ≤ most           migrations, and their cost
          Σ_(u→v) r_uv (Σ_(n in l) x_un − w_uvl) ≤ room_l
                                          what leaves the nodes of a link, w as z for all of them
-and the rows of `formulations.rule_rows` for sets and inflow.
+         load_ur x_un + Σ_v load_vr z_uvn ≤ room_nr x_un
+                                         stars, if asked for: what is beside u fits there with it
+and the rows of `formulations.rule_rows` for sets and inflow. Without stars the relaxation spreads
+every task evenly and sees no traffic at all.
 """
 
 from __future__ import annotations
@@ -28,9 +31,10 @@ from optim.moves.room import link_room, move_budget, placing_floor, placing_mask
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
-    from formulations.patterns.classes import NodeClasses
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.moves.place_rules import PlaceRules
@@ -98,13 +102,23 @@ class AllocationModel:
         self.rules.complete(vector, node.astype(np.int64))
         return vector
 
+    def without_objective(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Take traffic out of the objective; return the products and what they were worth."""
+        z = np.arange(len(self.task), len(self.task) + len(self.u))
+        worth = self.model.freeze().cost[z]
+        self.model.set_objective(z, -worth)
+        return z, worth
+
 
 def build(
     instance: Instance,
     *,
     break_symmetry: bool = True,
+    alike: Any = None,
     whole_products: bool = False,
     products: bool = True,
+    empties: bool = True,
+    stars: bool = False,
     most_products: int = 2_000_000,
 ) -> AllocationModel:
     """Build the model.
@@ -113,12 +127,17 @@ def build(
     ----------
     break_symmetry
         Number the identical nodes by their first task.
+    alike
+        (N, k) numbers in which such nodes must be alike, too.
     whole_products
         Declare the products integer, which a solver without continuous variables needs; they are
         0 or 1 in every optimum anyway.
     products
-        Without them every placement is as good as any other, and what is on leaving nodes may
-        stay on such.
+        Without them every placement is as good as any other.
+    empties
+        Whether what is on leaving nodes must leave them.
+    stars
+        Add their rows, which no placement breaks.
     most_products
         Products beyond which the model is refused.
 
@@ -127,12 +146,12 @@ def build(
     UnsuitableMethod
         Too many products.
     """
-    classes, rules = node_classes(instance), place_rules(instance)
+    classes, rules = node_classes(instance, alike), place_rules(instance)
     kind, allowed, target = placing_masks(instance)
     pairs = instance.pairs if products else _none_of(instance.pairs)
     _check_size(len(pairs.u), instance.num_nodes, most_products)
     may = target[kind]
-    if not products:
+    if not empties:
         home = instance.tasks.node
         there = np.flatnonzero((home >= 0) & instance.nodes.leaving[home])
         may[there] = allowed[kind[there]]
@@ -151,10 +170,13 @@ def build(
     add_assignment(model, task, x, instance.num_tasks)
     add_loads(model, instance, task, node, x)
     add_products(model, z, column[u, at], column[v, at])
+    for r in range(instance.num_resources if stars else 0):
+        add_stars(model, instance, column, (u, v, at, z), r)
     add_budgets(model, instance, rules, task, node, x)
-    links = add_links(model, instance, column, whole=whole_products)
+    known = (pair, at, z) if products else None
+    links = add_links(model, instance, column, known, whole=whole_products)
     if break_symmetry:
-        add_node_order(model, classes, column)
+        add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
     nowhere = np.full(instance.num_tasks, -1, dtype=np.int64)
     where = Whereabouts(task.astype(np.int64), node.astype(np.int64), x, np.ones(len(x)), nowhere)
     made = add_rule_rows(model, rules, where)
@@ -197,6 +219,33 @@ def add_products(model: LinearModel, z: NDArray[Any], x_u: NDArray[Any], x_v: ND
         )  # fmt: skip
 
 
+def add_stars(
+    model: LinearModel,
+    instance: Instance,
+    column: NDArray[Any],
+    products: tuple[NDArray[Any], ...],
+    r: int,
+) -> None:
+    """What is beside a task on a node fits there with it: ``Σ_v load_v z_uvn ≤ (room − load) x``.
+
+    Only where all its partners together would not.
+    """
+    u, v, at, z = (np.asarray(a, dtype=np.int64) for a in products)
+    n, load, room = instance.num_nodes, instance.tasks.load[:, r], placing_room(instance)[:, r]
+    value = np.concatenate([load[v], load[u]])
+    keys, row = np.unique(np.concatenate([u * n + at, v * n + at]), return_inverse=True)
+    t, node = keys // n, keys % n
+    full = np.isfinite(room[node]) & (load[t] + np.bincount(row, value, len(keys)) > room[node])
+    number, kept = np.cumsum(full) - 1, full[row]
+    t, node = t[full], node[full]
+    if len(t):
+        model.add_rows(
+            f"star {r}", -np.inf, 0.0, np.concatenate([number[row[kept]], np.arange(len(t))]),
+            np.concatenate([np.concatenate([z, z])[kept], column[t, node]]),
+            np.concatenate([value[kept], load[t] - room[node]]), num_rows=len(t),
+        )  # fmt: skip
+
+
 def add_budgets(
     model: LinearModel,
     instance: Instance,
@@ -219,52 +268,91 @@ def add_budgets(
 
 
 def add_links(
-    model: LinearModel, instance: Instance, column: NDArray[Any], *, whole: bool
+    model: LinearModel,
+    instance: Instance,
+    column: NDArray[Any],
+    products: tuple[NDArray[Any], NDArray[Any], NDArray[Any]] | None,
+    *,
+    whole: bool,
 ) -> list[Crossing]:
-    """What leaves and what enters the nodes of each link keeps its capacity."""
+    """What leaves and what enters the nodes of each link keeps its capacity.
+
+    Parameters
+    ----------
+    products
+        Pair, node and column of each product: what a link of one node needs no others for.
+    """
     links, room = instance.links, link_room(instance)
     made = []
     source, target, rate = instance.flows.directed()
+    every = np.arange(len(rate))
     for i in np.flatnonzero(np.isfinite(room)):
+        nodes = links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]
         inside = np.zeros(instance.num_nodes, dtype=np.bool_)
-        inside[links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]] = True
-        block = model.add_variables(f"inside {links.ids[i]}", len(rate), upper=1.0, integer=whole)
-        made.append(Crossing(inside, source, target, block.indices))
-        rows, cols, values = [], [], []
+        inside[nodes] = True
+        ends = [np.where(inside, column[end], -1) for end in (source, target)]
+        if products is not None and len(nodes) == 1:
+            both = _on_node(instance, source, target, products, int(nodes[0]))
+        else:
+            both = model.add_variables(
+                f"inside {links.ids[i]}", len(rate), upper=1.0, integer=whole
+            ).indices
+            made.append(Crossing(inside, source, target, both))
+            for there in ends:
+                pair, at = np.nonzero(there >= 0)
+                model.add_rows(
+                    f"inside {links.ids[i]}", -np.inf, 0.0, np.concatenate([every, pair]),
+                    np.concatenate([both, there[pair, at]]),
+                    np.concatenate([np.ones(len(rate)), -np.ones(len(pair))]), num_rows=len(rate),
+                )  # fmt: skip
+        some = np.flatnonzero(both >= 0)
+        cols, values = [], []
         # 1 and 2 count one direction only, 0 both
-        for end, counts in ((source, links.direction[i] != 2), (target, links.direction[i] != 1)):
-            there = np.where(inside, column[end], -1)
-            pair, at = np.nonzero(there >= 0)
-            every = np.arange(len(rate))
-            model.add_rows(
-                f"inside {links.ids[i]}", -np.inf, 0.0, np.concatenate([every, pair]),
-                np.concatenate([block.indices, there[pair, at]]),
-                np.concatenate([np.ones(len(rate)), -np.ones(len(pair))]), num_rows=len(rate),
-            )  # fmt: skip
-            if counts:
-                rows.append(np.zeros(len(pair) + len(rate), dtype=np.int64))
-                cols.append(np.concatenate([there[pair, at], block.indices]))
-                values.append(np.concatenate([rate[pair], -rate]))
+        for there, other in zip(ends, (2, 1), strict=True):
+            if links.direction[i] != other:
+                pair, at = np.nonzero(there >= 0)
+                cols += [there[pair, at], both[some]]
+                values += [rate[pair], -rate[some]]
+        columns = np.concatenate(cols)
         model.add_rows(
-            f"link {links.ids[i]}", -np.inf, room[i] - links.background[i], np.concatenate(rows),
-            np.concatenate(cols), np.concatenate(values), num_rows=1,
+            f"link {links.ids[i]}", -np.inf, room[i] - links.background[i],
+            np.zeros(len(columns), dtype=np.int64), columns, np.concatenate(values), num_rows=1,
         )  # fmt: skip
     return made
 
 
-def add_node_order(model: LinearModel, classes: NodeClasses, column: NDArray[Any]) -> None:
-    """Number identical nodes by their first task: ``x_t,j+1 ≤ Σ_(s<t) x_sj``.
+def _on_node(
+    instance: Instance, source: Ints, target: Ints, products: tuple[Any, Any, Any], node: int
+) -> NDArray[np.int64]:
+    """(D,) product of each directed pair on a node, -1 where its ends cannot both be there."""
+    pairs, size = instance.pairs, instance.num_tasks
+    pair, at, z = products
+    column = np.full(len(pairs.u) + 1, -1, dtype=np.int64)
+    column[pair[at == node]] = z[at == node]
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    keys = pairs.u.astype(np.int64) * size + pairs.v
+    return np.asarray(column[np.searchsorted(keys, low.astype(np.int64) * size + high)])
 
-    Every placement becomes one that keeps this when identical nodes are exchanged, so no value is
+
+def add_order(model: LinearModel, classes: Iterable[NDArray[Any]], column: NDArray[Any]) -> None:
+    """Number identical places by their first task: ``x_t,j+1 ≤ Σ_(s<t) x_sj``.
+
+    Every placement becomes one that keeps this when identical places are exchanged, so no value is
     lost. The rows are written for the first tasks only; any part of them is valid.
+
+    Parameters
+    ----------
+    classes
+        Places, nodes or slots, that are identical.
+    column
+        (T, places) column of each task on each, -1 for none.
     """
     rows: list[NDArray[Any]] = []
     cols: list[NDArray[Any]] = []
     values: list[NDArray[Any]] = []
     count = 0
-    for k in range(classes.num_classes):
-        members = classes.nodes_of(k)
-        usable = np.flatnonzero(column[:, members[0]] >= 0)[:_ORDERED_TASKS]
+    for members in classes:
+        usable = np.flatnonzero((column[:, members[:1]] >= 0).any(axis=1))[:_ORDERED_TASKS]
         for before, after in pairwise(members):
             for i, t in enumerate(usable):
                 rows.append(np.full(i + 1, count))

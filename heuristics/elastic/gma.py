@@ -1,9 +1,10 @@
 """``gma``: the Greedy Matching Algorithm of the Elastic Allocator.
 
 Nodes are classed by the larger of their CPU and bandwidth use: light below 40 %, moderate below
-80 %, heavy from there. Each operator, in topological order, goes to the node that holds it and
-serves the objective best; equals go to the lighter class. Passes over all operators repeat until
-nothing changes. Operators without a node go evenly onto the light nodes, by best effort.
+80 %, heavy from there (the paper's three; other numbers share what is below 80 % evenly). Each
+operator, in topological order, goes to the node that holds it and serves the objective best; equals
+go to the lighter class. Passes over all operators repeat until nothing changes. Operators without a
+node go evenly onto the light nodes, by best effort.
 
 Source: "Elastic Allocator: An Adaptive Task Scheduler for Streaming Query in the Cloud", SOSE 2014,
 Algorithm 1, doi:10.1109/SOSE.2014.40.
@@ -35,8 +36,11 @@ _NAMED = 20
 class Allocation:
     """An allocation in the making: where operators stand, and what nodes and links carry."""
 
-    def __init__(self, instance: Instance, board: Board, objective: int) -> None:
+    def __init__(
+        self, instance: Instance, board: Board, objective: int, num_classes: int = 3
+    ) -> None:
         self.instance, self.board, self.objective = instance, board, objective
+        self.num_classes = num_classes
         self.node = board.fixed.copy()
         placed = self.node.astype(np.int32)
         self.load = node_loads(instance, placed)
@@ -70,6 +74,7 @@ class Allocation:
             instance.links.capacity,
             board.link_room,
             self.objective,
+            self.num_classes,
             self.node,
             self.load,
             self.count,
@@ -78,12 +83,19 @@ class Allocation:
         return int(changed)
 
     def classes(self) -> NDArray[np.int64]:
-        """(N,) class of each node: 0 light, 1 moderate, 2 heavy."""
+        """(N,) class of each node, from 0 for light."""
         from heuristics.elastic.gma_kernel import classes
 
         capacity = self.instance.nodes.capacity
         links = self.instance.links.capacity
-        found: Any = classes(self.load, capacity[:, 0].copy(), *self.links, self.link_load, links)
+        found: Any = classes(
+            self.load,
+            capacity[:, 0].copy(),
+            *self.links,
+            self.link_load,
+            links,
+            self.num_classes,
+        )
         return np.asarray(found)
 
     def place_tail(self) -> list[int]:
@@ -127,7 +139,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     request, compiling = request.warmed(warm_up)
     began = time.perf_counter()
     board = board_of(instance)
-    allocation = Allocation(instance, board, _CODES[request.objective or METHOD.objective])
+    objective = _CODES[request.objective or METHOD.objective]
+    allocation = Allocation(instance, board, objective, request.options["classes"])
     built = time.perf_counter() - began
     passes, left = 0, True
     while left and passes < request.options["max_passes"]:
@@ -188,8 +201,9 @@ def warm_up() -> float:
     return time.perf_counter() - began
 
 
-_CODES = {"used_capacity": 0, "cpu_deviation": 1}
-"""What is optimised to the kernel's number of it: fill few nodes, then least traffic; or R_dev."""
+_CODES = {"used_capacity": 0, "cpu_deviation": 1, "resource_deviation": 2}
+"""What is optimised to the kernel's number of it: fill few nodes, then least traffic; R_dev of the
+CPU; or R_dev of CPU and links together."""
 
 METHOD = Method(
     name="gma",
@@ -202,6 +216,15 @@ METHOD = Method(
     source="Elastic Allocator, SOSE 2014, Algorithm 1",
     needs=("tasks", "nodes", "capacity"),
     honours=frozenset({"capacity", "allowed", "leaving", "links"}),
-    options=(Option("max_passes", "int", 20, "passes over all operators at most", minimum=1),),
+    options=(
+        Option(
+            "max_passes",
+            "int",
+            20,
+            "passes over all operators at most; 0 leaves all to the best effort",
+            minimum=0,
+        ),
+        Option("classes", "int", 3, "classes of nodes by their use", minimum=2, maximum=100),
+    ),
     promises_feasibility=False,
 )

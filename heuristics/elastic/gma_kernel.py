@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Objectives, as the kernel knows them.
-UTILISATION, DEVIATION = 0, 1
+UTILISATION, DEVIATION, BOTH = 0, 1, 2
 
 #: Differences below this part of the figures compared are rounding.
 ROUNDING = 1e-9
 
-#: Light below the first, heavy from the second on.
-LIGHT, HEAVY = 0.4, 0.8
+#: Nodes at or above this use are in the heaviest class; the others share what is below evenly.
+HEAVY = 0.8
 
 
 @inlined
-def class_of(use: float) -> int:
-    """Return 0 for light, 1 for moderate, 2 for heavy."""
-    if use < LIGHT:
-        return 0
-    return 1 if use < HEAVY else 2
+def class_of(use: float, number: int) -> int:
+    """Return 0 for the lightest class; of three: light below 40 %, moderate below 80 %, heavy."""
+    if use >= HEAVY:
+        return number - 1
+    return int(use / (HEAVY / (number - 1)))
 
 
 @helper
@@ -129,6 +129,43 @@ def holds(
     return fits and within == full
 
 
+@helper
+def link_change(
+    n: int,
+    total: float,
+    link_indptr: NDArray[np.int64],
+    link_of: NDArray[np.int64],
+    extra: NDArray[np.float64],
+    touched: NDArray[np.int64],
+    link_load: NDArray[np.float64],
+    link_capacity: NDArray[np.float64],
+    counted: int,
+    shares: float,
+    inside: NDArray[np.bool_],
+) -> float:
+    """By how much Σ (b − b̄)² of the links' shares in use grows with a task on a node.
+
+    Its traffic `total`, of which `extra` ends behind each of the `touched` links, comes to the
+    node's own links from outside and leaves the others; `shares` is the sum over `counted` links.
+    """
+    squares, more = 0.0, 0.0
+    for k in range(link_indptr[n], link_indptr[n + 1]):
+        p = link_of[k]
+        inside[p] = True
+        if 0.0 < link_capacity[p] < np.inf:
+            a = (total - extra[p]) / link_capacity[p]
+            squares += (2.0 * link_load[p] / link_capacity[p] + a) * a
+            more += a
+    for p in touched:
+        if not inside[p] and 0.0 < link_capacity[p] < np.inf:
+            a = extra[p] / link_capacity[p]
+            squares += (2.0 * link_load[p] / link_capacity[p] + a) * a
+            more += a
+    for k in range(link_indptr[n], link_indptr[n + 1]):
+        inside[link_of[k]] = False
+    return squares - (2.0 * shares + more) * more / max(counted, 1)
+
+
 @kernel
 def one_pass(
     order: NDArray[np.int64],
@@ -147,6 +184,7 @@ def one_pass(
     link_capacity: NDArray[np.float64],
     link_limit: NDArray[np.float64],
     objective: int,
+    num_classes: int,
     node: NDArray[np.int64],
     load: NDArray[np.float64],
     count: NDArray[np.int64],
@@ -204,12 +242,20 @@ def one_pass(
             p = touched[i]
             full += int(link_load[p] + extra[p] > link_limit[p])
         squares, shares = 0.0, 0.0
-        if objective == DEVIATION:
+        link_shares, links_counted = 0.0, 0
+        if objective != UTILISATION:
             for n in range(num_nodes):
                 if counted[n]:
                     u = load[n, 0] / capacity[n] if capacity[n] > 0.0 else 0.0
                     squares += u * u
                     shares += u
+        if objective == BOTH:
+            for p in range(num_links):
+                if 0.0 < link_capacity[p] < np.inf:
+                    u = link_load[p] / link_capacity[p]
+                    squares += u * u
+                    link_shares += u
+                    links_counted += 1
         best, best_first, best_second, best_class = -1, 0.0, 0.0, 0
         old_first, old_second = np.inf, np.inf
         for n in range(num_nodes):
@@ -226,6 +272,10 @@ def one_pass(
                 if counted[n] and capacity[n] > 0.0:
                     u, a = load[n, 0] / capacity[n], task_load[t, 0] / capacity[n]
                     first = (2.0 * u + a - (2.0 * shares + a) / members) * a
+                if objective == BOTH:
+                    first += link_change(n, total, link_indptr, link_of, extra,
+                                         touched[:num_touched], link_load, link_capacity,
+                                         links_counted, link_shares, inside)  # fmt: skip
                 slack = ROUNDING * (squares + abs(first))
             second = total - beside[n]
             if n == old:
@@ -238,12 +288,13 @@ def one_pass(
                     if second > best_second + even:
                         continue
                     if second >= best_second - even:
-                        mine = class_of(node_use(n, load, capacity, link_indptr, link_of,
-                                                 link_load, link_capacity))  # fmt: skip
+                        use = node_use(n, load, capacity, link_indptr, link_of, link_load,
+                                       link_capacity)  # fmt: skip
+                        mine = class_of(use, num_classes)
                         if best_class < 0:
-                            best_class = class_of(node_use(best, load, capacity, link_indptr,
-                                                           link_of, link_load,
-                                                           link_capacity))  # fmt: skip
+                            use = node_use(best, load, capacity, link_indptr, link_of,
+                                           link_load, link_capacity)  # fmt: skip
+                            best_class = class_of(use, num_classes)
                         if mine >= best_class:
                             continue
                         best, best_first, best_second, best_class = n, first, second, mine
@@ -251,7 +302,7 @@ def one_pass(
             best, best_first, best_second, best_class = n, first, second, -1
         if old >= 0 and best != old:
             slack = 0.0
-            if objective == DEVIATION:
+            if objective != UTILISATION:
                 slack = ROUNDING * (squares + abs(old_first))
             same = best_first >= old_first - slack
             if best < 0 or (same and best_second >= old_second - ROUNDING * total):
@@ -278,11 +329,12 @@ def classes(
     link_of: NDArray[np.int64],
     link_load: NDArray[np.float64],
     link_capacity: NDArray[np.float64],
+    num_classes: int,
 ) -> NDArray[np.int64]:
-    """(N,) class of each node: 0 light, 1 moderate, 2 heavy (phase 1)."""
+    """(N,) class of each node, from 0 for light (phase 1)."""
     found = np.zeros(len(load), dtype=np.int64)
     for n in range(len(load)):
         found[n] = class_of(
-            node_use(n, load, capacity, link_indptr, link_of, link_load, link_capacity)
+            node_use(n, load, capacity, link_indptr, link_of, link_load, link_capacity), num_classes
         )
     return found

@@ -43,6 +43,6 @@ METHOD = Method(
     source="Elastic Allocator, SOSE 2014, section V",
     needs=("tasks", "nodes", "capacity"),
     honours=frozenset({"allowed", "leaving", "crossing_cost"}),
-    objectives=("used_capacity", "cpu_deviation"),
+    objectives=("used_capacity", "cpu_deviation", "resource_deviation"),
     promises_feasibility=False,
 )

@@ -1,4 +1,8 @@
-"""What the mappings share: the job they map, what they return, and further slots when they fail."""
+"""What the mappings share: the job they map, what they return, and further slots when they fail.
+
+Source: Shukla and Simmhan 2017, Algorithm 4. Threads are taken task by task in the order of the
+instance, slots machine by machine, as in the paper's Figure 4.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ import numpy as np
 from formulations.model_driven.acquire import acquire
 from optim.format.demand import topological_order
 from optim.format.plan import AcquiredNode
+from optim.format.threads import slot_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,3 +118,10 @@ def map_with_further_slots(instance: Instance, job: Job, mapper: Mapper) -> Plac
         if mapped.failed < 0 or mapped.hopeless or fixed or slots > most:
             return Placed(nodes, mapped, tries)
         slots += step * 2 ** (tries // _PATIENCE)
+
+
+def map_round_robin(job: Job, nodes: tuple[AcquiredNode, ...]) -> Mapped:
+    """Place thread n in slot n modulo the number of slots; this never fails."""
+    node, slot = slot_order(nodes)
+    turn = np.arange(job.num_threads) % len(node)
+    return Mapped(node[turn], slot[turn])

@@ -37,7 +37,7 @@ _MAPPINGS = {
 
 def _mapper(mapping: str) -> Mapper:
     if mapping == "dsm":
-        from heuristics.model_driven.round_robin import map_round_robin
+        from heuristics.model_driven.mapping import map_round_robin
 
         return map_round_robin
     if mapping == "rsm":

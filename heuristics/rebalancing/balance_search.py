@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.rebalancing.balance.classes import few_classes, solve_by_classes
-from formulations.rebalancing.balance.counts import count_classes
+from formulations.rebalancing.balance.classes import count_classes, few_classes, solve_by_classes
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.reasons import impossible

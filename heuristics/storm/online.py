@@ -3,7 +3,7 @@
 Phase 1, each topology by itself: executors that talk most share a slot, slots holding at most
 ⌊M(α)⌋ executors and γ times the mean load; every slot gets at least one. Phase 2, all topologies
 together: slots that talk most share a node, within its free slots and its capacity, a topology
-having at most so many slots on a node as δ and `node_spread` allow.
+having at most so many slots on a node, and at least so many nodes, as δ and `node_spread` say.
 
 Where no place keeps every limit, first those that only shape the schedule give way (γ; slots of a
 topology on a node), then load limits: the plan is kept, and the referee says so.
@@ -70,6 +70,7 @@ def new_state(
         np.zeros((places, load.shape[1])),
         np.zeros((families, places), dtype=np.int64),
         np.zeros(families, dtype=np.int64),
+        np.bincount(family, minlength=families).astype(np.int64),
         int(counts_load),
         np.zeros(LEVELS, dtype=np.int64),
     )
@@ -107,7 +108,7 @@ def executors_into_slots(
     soft[0] = min(soft[0], bound + float(slack(bound, load[:, 0].sum())))
     levels = np.stack([soft, capacity, np.full_like(capacity, np.inf)])
     room = np.repeat(levels[:, None, :], num_slots, axis=1)
-    one = np.array([most]), np.array([num_slots])
+    one = np.array([most]), np.array([1])  # empty slots are filled afterwards
     state = new_state(
         load, np.zeros(len(load), np.int64), most * ones, room, np.zeros(num_slots), *one
     )
@@ -237,7 +238,7 @@ def _between(pairs: Pairs, worker: Integers, count: int) -> Pairs:
 def _node_limits(
     jobs: StormJobs, reach: Integers, delta: float, node_spread: float
 ) -> tuple[Integers, Integers]:
-    """Return (P,) most slots of a topology on a node, and over how many nodes it goes."""
+    """Return (P,) most slots of a topology on a node, and the fewest nodes it is to use."""
     most, places = [], []
     for workers in reach.tolist():
         nodes = nodes_to_use(jobs.slots, workers, node_spread)

@@ -47,13 +47,13 @@ class State(NamedTuple):
     family_most
         (F,) things of a topology at one place.
     family_places
-        (F,) places a topology may use.
+        (F,) fewest places that a topology is to use.
     place
         (I,) where each thing is, `NOWHERE` for none.
     held, used
         (B,) things and (B, R) load at each place.
-    held_of, places_of
-        (F, B) things of a topology at each place; (F,) places it uses.
+    held_of, places_of, left_of
+        (F, B) things of a topology at each place; (F,) places it uses, and things not yet placed.
     counts_load
         1, or 0 for the slip of the published code: load is never added up.
     relaxed
@@ -72,6 +72,7 @@ class State(NamedTuple):
     used: NDArray[np.float64]
     held_of: NDArray[np.int64]
     places_of: NDArray[np.int64]
+    left_of: NDArray[np.int64]
     counts_load: int
     relaxed: NDArray[np.int64]
 
@@ -84,7 +85,9 @@ def can_take(state, place, thing, level):
     if level == 0:
         here = state.held_of[family, place]
         fits = fits and here < state.family_most[family]
-        fits = fits and (here > 0 or state.places_of[family] < state.family_places[family])
+        # together only while enough are left to open the places that are still to be used
+        within_reach = state.places_of[family] + state.left_of[family] - 1
+        fits = fits and (here == 0 or within_reach >= state.family_places[family])
     for resource in range(state.load.shape[1]):
         load = state.used[place, resource] + state.load[thing, resource]
         fits = fits and load <= state.room[level, place, resource]
@@ -99,6 +102,7 @@ def put(state, thing, place):
     state.held[place] += 1
     if state.held_of[family, place] == 0:
         state.places_of[family] += 1
+    state.left_of[family] -= 1
     state.held_of[family, place] += 1
     if state.counts_load:
         for resource in range(state.load.shape[1]):
@@ -111,6 +115,7 @@ def take(state, thing):
     family, place = state.family[thing], state.place[thing]
     state.place[thing] = NOWHERE
     state.held[place] -= 1
+    state.left_of[family] += 1
     state.held_of[family, place] -= 1
     if state.held_of[family, place] == 0:
         state.places_of[family] -= 1

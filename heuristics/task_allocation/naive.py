@@ -1,7 +1,7 @@
 """``naive``: the fusion-style baseline of the CIKM 2014 paper, section 3.1.
 
-Task pairs by decreasing traffic fill one node after the other, nodes by capacity; the second task
-of a half-placed pair joins the first where it fits; single tasks come last, first fit.
+Task pairs by their own decreasing traffic fill one node after the other, nodes by capacity; the
+second task of a half-placed pair joins the first where it fits; single tasks come last, first fit.
 
 Source: Chatzistergiou and Viglas, CIKM 2014, section 3.1, doi:10.1145/2661829.2661882.
 """
@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from heuristics.task_allocation.grouped_run import run_on_groups
-from heuristics.task_allocation.options import RELAXATIONS
+from heuristics.task_allocation.grouped_run import RELAXATIONS, run_on_groups
+from heuristics.task_allocation.task_pairs import pair_runs, uneven_pairs
 from optim.methods.registry import Method, Outcome, Request
 
 if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
+    from heuristics.task_allocation.task_pairs import UnevenPairs
     from optim.format.instance import Instance
     from optim.format.tables import Ints
 
 
-def place_pairs(job: GroupedJob) -> Ints:
+def place_pairs(job: GroupedJob, uneven: UnevenPairs | None = None) -> Ints:
     """Run the naive algorithm on a grouped job; return (T,) nodes, -1 where a task found none."""
     from heuristics.task_allocation.task_level_kernel import naive
 
@@ -31,14 +32,18 @@ def place_pairs(job: GroupedJob) -> Ints:
         job.allowed,
         job.edge_u,
         job.edge_v,
-        job.priority("task_imc"),
+        pair_runs(job, uneven, "task_imc", "row", 0),
     )
     return job.to_tasks(placed)
 
 
 def run(instance: Instance, request: Request) -> Outcome:
     """Place an instance's tasks."""
-    return run_on_groups(instance, request, place_pairs)
+
+    def place(job: GroupedJob, own: Instance | None) -> Ints:
+        return place_pairs(job, None if own is None else uneven_pairs(own, job))
+
+    return run_on_groups(instance, request, place)
 
 
 METHOD = Method(

@@ -94,9 +94,12 @@ def cuts(
     UnsuitableMethod
         The engine is not installed.
     """
-    from heuristics.task_allocation.graph_partition.metis import metis_parts
-    from heuristics.task_allocation.graph_partition.mtkahypar import mtkahypar_parts
-    from heuristics.task_allocation.graph_partition.weighted_graph import part_nodes, weighted_graph
+    from heuristics.task_allocation.graph_partition.weighted_graph import (
+        metis_parts,
+        mtkahypar_parts,
+        part_nodes,
+        weighted_graph,
+    )
 
     graph = graph or weighted_graph(instance)
     if not len(part_nodes(instance, graph)):  # all leave, say: nothing is cut, repair places

@@ -12,22 +12,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from heuristics.task_allocation.grouped_run import run_on_groups
-from heuristics.task_allocation.options import RELAXATIONS
-from optim.errors import InvalidInput, Problem
-from optim.format.traffic import MAX_PAIRS
+from heuristics.task_allocation.grouped_run import RELAXATIONS, run_on_groups
+from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs, uneven_pairs
 from optim.methods.registry import Method, Option, Outcome, Request
 
 if TYPE_CHECKING:
     from heuristics.task_allocation.groups import GroupedJob
+    from heuristics.task_allocation.task_pairs import UnevenPairs
     from optim.format.instance import Instance
     from optim.format.tables import Ints
 
-PAIR_ORDERS = ("row", "column", "diagonal", "shuffled")
-
 
 def place_pairs(
-    job: GroupedJob, priority: str = "task_imc", pair_order: str = "row", seed: int = 0
+    job: GroupedJob,
+    priority: str = "group_imc",
+    pair_order: str = "shuffled",
+    seed: int = 0,
+    uneven: UnevenPairs | None = None,
 ) -> Ints:
     """Run taskLevel on a grouped job.
 
@@ -39,27 +40,21 @@ def place_pairs(
         ``task_imc``, ``group_imc`` or ``significance``: traffic of a task pair, of its group pair,
         or the latter per unit of processing cost (Eq. 2).
     pair_order
-        Order of the task pairs of a group pair: ``row`` by row, ``column`` by column, ``diagonal``
-        (every task once before any comes twice), or ``shuffled``.
+        Order of the task pairs of a group pair that carry the same traffic: ``row`` by row,
+        ``column`` by column, ``diagonal`` (every task once before any comes twice), or
+        ``shuffled``.
     seed
         Of the shuffling.
+    uneven
+        Task pairs of those group pairs whose task pairs differ in traffic.
 
     Returns
     -------
     ndarray of int32
         (T,) node of each task, -1 where it found none.
-
-    Raises
-    ------
-    InvalidInput
-        A group pair has more than `optim.format.traffic.MAX_PAIRS` task pairs, too many to shuffle.
     """
     from heuristics.task_allocation.task_level_kernel import task_level
 
-    most = int((job.size[job.edge_u] * job.size[job.edge_v]).max(initial=0))
-    if pair_order == "shuffled" and most > MAX_PAIRS:
-        reason = f"{most} task pairs of two groups are more than {MAX_PAIRS}, which can be shuffled"
-        raise InvalidInput(Problem("--option pair_order", pair_order, reason, "take diagonal"))
     rule = "imc" if priority == "group_imc" else priority
     placed = task_level(
         job.size,
@@ -68,7 +63,7 @@ def place_pairs(
         job.allowed,
         job.edge_u,
         job.edge_v,
-        job.priority(rule),
+        pair_runs(job, uneven, rule, pair_order, seed),
         PAIR_ORDERS.index(pair_order),
         seed,
     )
@@ -79,8 +74,9 @@ def run(instance: Instance, request: Request) -> Outcome:
     """Place an instance's tasks."""
     options = request.options
 
-    def place(job: GroupedJob) -> Ints:
-        return place_pairs(job, options["priority"], options["pair_order"], request.seed)
+    def place(job: GroupedJob, own: Instance | None) -> Ints:
+        uneven = None if own is None else uneven_pairs(own, job)
+        return place_pairs(job, options["priority"], options["pair_order"], request.seed, uneven)
 
     return run_on_groups(instance, request, place)
 
@@ -99,14 +95,14 @@ METHOD = Method(
         Option(
             "priority",
             "str",
-            "task_imc",
+            "group_imc",
             "traffic of the task pair, of its group pair, or the latter per processing cost",
             choices=("task_imc", "group_imc", "significance"),
         ),
         Option(
             "pair_order",
             "str",
-            "row",
+            "shuffled",
             "order of the task pairs within a group pair",
             choices=PAIR_ORDERS,
         ),

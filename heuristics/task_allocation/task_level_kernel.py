@@ -21,19 +21,24 @@ from optim.util.compiled import helper, kernel
 
 ROW, COLUMN, DIAGONAL, SHUFFLED = 0, 1, 2, 3
 
+MOST_SHUFFLED = 5_000_000
+STRIDE, NEXT_STRIDE = 1_000_003, 1_000_033
+
 
 @kernel
-def task_level(size, load, room, allowed, edge_u, edge_v, order, pair_order, seed):
+def task_level(size, load, room, allowed, edge_u, edge_v, runs, pair_order, seed):
     """Run taskLevel (Algorithm 1).
 
     Parameters
     ----------
     size, load, room, allowed
         As for `heuristics.task_allocation.state.new_state`.
-    edge_u, edge_v, order
-        (E,) group pairs, and their indices by priority.
+    edge_u, edge_v
+        (E,) group pairs.
+    runs
+        Runs of task pairs by priority (`heuristics.task_allocation.task_pairs.Runs`).
     pair_order
-        Order of the task pairs within a group pair: ROW, COLUMN, DIAGONAL or SHUFFLED.
+        Order of the task pairs of a run that lists none: ROW, COLUMN, DIAGONAL or SHUFFLED.
     seed
         Of the shuffling.
 
@@ -49,13 +54,23 @@ def task_level(size, load, room, allowed, edge_u, edge_v, order, pair_order, see
     node_of = np.full(start[-1], NONE, np.int64)
     # the state's arrays by name: passing the state itself costs more than what is done with it
     free, used, close = state.room, state.used, state.close
-    last = NONE
-    for edge in order:
+    last = before = NONE
+    for run in range(len(runs.edge)):
+        edge = runs.edge[run]
         u, v = edge_u[edge], edge_v[edge]
-        switched = True  # a new group pair goes to the top node (Algorithm 2, line 3)
-        turn = _turns(size[u] * size[v], pair_order)
-        for k in range(size[u] * size[v]):
-            i, j = _pair(k, size[u], size[v], pair_order, turn)
+        # a new group pair goes to the top node (Algorithm 2, line 3)
+        switched = edge != before
+        before = edge
+        begin, count = runs.indptr[run], runs.indptr[run + 1] - runs.indptr[run]
+        listed = count > 0
+        if not listed:
+            count = size[u] * size[v]
+        turn = _turns(0 if listed else count, pair_order)
+        for k in range(count):
+            if listed:
+                i, j = runs.first[begin + k], runs.second[begin + k]
+            else:
+                i, j = _pair(k, size[u], size[v], pair_order, turn)
             first, second = start[u] + i, start[v] + j
             node_u, node_v = node_of[first], node_of[second]
             if node_u != NONE and node_v != NONE:
@@ -79,7 +94,7 @@ def task_level(size, load, room, allowed, edge_u, edge_v, order, pair_order, see
 
 @helper
 def _turns(count, pair_order):
-    if pair_order == SHUFFLED:
+    if pair_order == SHUFFLED and count <= MOST_SHUFFLED:
         return np.random.permutation(count)  # noqa: NPY002
     return np.empty(0, np.int64)
 
@@ -96,7 +111,11 @@ def _pair(k, rows, columns, pair_order, turn):
             return (step + shift) % rows, step
         return step, (step + shift) % columns
     if pair_order == SHUFFLED:
-        return turn[k] // columns, turn[k] % columns
+        # too many to be listed are walked in strides of a prime
+        count = rows * columns
+        stride = STRIDE if count % STRIDE else NEXT_STRIDE
+        at = turn[k] if len(turn) else k * stride % count
+        return at // columns, at % columns
     return k // columns, k % columns
 
 
@@ -136,7 +155,7 @@ def _with_single_tasks(state, start, node_of):
 
 
 @kernel
-def naive(size, load, room, allowed, edge_u, edge_v, order):
+def naive(size, load, room, allowed, edge_u, edge_v, runs):
     """Run the naive algorithm of section 3.1; arguments and result as for `task_level`.
 
     Nodes stand by capacity. Pairs go on the current node; where one does not fit, the next node
@@ -149,24 +168,27 @@ def naive(size, load, room, allowed, edge_u, edge_v, order):
     node_of = np.full(start[-1], NONE, np.int64)
     nodes = np.argsort(-room[:, 0], kind="mergesort")
     current = 0
-    for edge in order:
-        u, v = edge_u[edge], edge_v[edge]
-        for i in range(size[u]):
-            for j in range(size[v]):
-                first, second = start[u] + i, start[v] + j
-                if node_of[first] != NONE and node_of[second] != NONE:
-                    continue
-                node = max(node_of[first], node_of[second])
-                if node == NONE:
-                    position = _first_fit(state, nodes, current, u, 1, v, 1)
-                    if position == len(nodes):
-                        continue  # broken up: its tasks are allocated last
-                    current = position
-                    node = nodes[position]
-                num_u, num_v = int(node_of[first] == NONE), int(node_of[second] == NONE)
-                group, other, more = (u, v, num_v) if num_u else (v, u, 0)
-                if fits(load, allowed, state.room, group, 1, other, more, node):
-                    _put_unplaced(state, u, v, first, second, node_of, node)
+    for run in range(len(runs.edge)):
+        u, v = edge_u[runs.edge[run]], edge_v[runs.edge[run]]
+        begin, listed = runs.indptr[run], runs.indptr[run + 1] - runs.indptr[run]
+        for k in range(listed if listed else size[u] * size[v]):
+            i, j = k // size[v], k % size[v]
+            if listed:
+                i, j = runs.first[begin + k], runs.second[begin + k]
+            first, second = start[u] + i, start[v] + j
+            if node_of[first] != NONE and node_of[second] != NONE:
+                continue
+            node = max(node_of[first], node_of[second])
+            if node == NONE:
+                position = _first_fit(state, nodes, current, u, 1, v, 1)
+                if position == len(nodes):
+                    continue  # broken up: its tasks are allocated last
+                current = position
+                node = nodes[position]
+            num_u, num_v = int(node_of[first] == NONE), int(node_of[second] == NONE)
+            group, other, more = (u, v, num_v) if num_u else (v, u, 0)
+            if fits(load, allowed, state.room, group, 1, other, more, node):
+                _put_unplaced(state, u, v, first, second, node_of, node)
     for group in range(len(size)):
         for task in range(start[group], start[group + 1]):
             if node_of[task] == NONE:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heuristics.task_allocation.grouped_run import run_on_groups
-from heuristics.task_allocation.options import RELAXATIONS
+from heuristics.task_allocation.grouped_run import RELAXATIONS, run_on_groups
 from optim.methods.registry import Method, Option, Outcome, Request
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     """Place an instance's tasks; see the module's page for the readings behind the options."""
     options = request.options
 
-    def place(job: GroupedJob) -> Ints:
+    def place(job: GroupedJob, _: Instance | None) -> Ints:
         return place_groups(job, options["priority"], options["k_rule"], options["host_walk"])
 
     return run_on_groups(instance, request, place)

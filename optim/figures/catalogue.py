@@ -40,6 +40,7 @@ class Figures:
     max_link_utilisation: Annotated[float | None, load.MAX_LINK_UTILISATION] = None
     deviation: Annotated[dict[str, float] | None, load.DEVIATION] = None
     cpu_deviation: Annotated[float | None, load.CPU_DEVIATION] = None
+    resource_deviation: Annotated[float | None, load.RESOURCE_DEVIATION] = None
     mean_absolute_deviation: Annotated[float | None, load.MEAN_ABSOLUTE_DEVIATION] = None
     used_utilisation: Annotated[float | None, load.USED_UTILISATION] = None
     used_capacity: Annotated[float | None, load.USED_CAPACITY] = None

@@ -83,6 +83,14 @@ def _first_deviation(placement: Placement) -> float | None:
     return next(iter((_deviations(placement) or {}).values()), None)
 
 
+def _resource_deviation(placement: Placement) -> float | None:
+    nodes, links = _first_deviation(placement), _link_shares(placement)
+    if nodes is None or not links:
+        return None
+    share = np.array(list(links.values()))
+    return float(np.sqrt(nodes**2 + ((share - share.mean()) ** 2).sum()))
+
+
 def _mean_deviation(placement: Placement) -> float | None:
     share = _staying(placement, 0)
     return float(np.abs(share - share.mean()).mean()) if len(share) else None
@@ -176,6 +184,16 @@ CPU_DEVIATION = Figure(
     sense="min",
     quiet=True,
     former="deviation",
+)
+RESOURCE_DEVIATION = Figure(
+    "resource_deviation",
+    "deviation of nodes and links",
+    "sqrt(Σ (u − ū)² of the first resource over the staying nodes + Σ (b − b̄)² over the links), of "
+    "shares in use",
+    "share",
+    _resource_deviation,
+    sense="min",
+    quiet=True,
 )
 MEAN_ABSOLUTE_DEVIATION = Figure(
     "mean_absolute_deviation",

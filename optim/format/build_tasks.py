@@ -328,4 +328,5 @@ def _operator_table(
         model=tuple(o.model for o in document.operators),
         task_indptr=np.concatenate([[0], np.cumsum(work.per_operator)]).astype(np.int32),
         task_indices=work.order,
+        labels={i: dict(o.labels) for i, o in enumerate(document.operators) if o.labels},
     )

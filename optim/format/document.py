@@ -128,6 +128,7 @@ class OperatorDocument(BaseModel):
     )
     service_rate: Positive | None = Field(None, description="tuples/s the operator can serve")
     model: Identifier | None = Field(None, description="performance model of one thread")
+    labels: Labels = {}
 
 
 class TaskDocument(TypedDict, total=False):

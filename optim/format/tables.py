@@ -163,6 +163,8 @@ class OperatorTable(_Frozen):
         O names of performance models, or ``None``.
     task_indptr, task_indices
         The tasks of each operator in member order, CSR form.
+    labels
+        Operator index to labels, only where there are any.
     """
 
     ids: tuple[str, ...]
@@ -179,6 +181,7 @@ class OperatorTable(_Frozen):
     model: tuple[str | None, ...]
     task_indptr: Ints
     task_indices: Ints
+    labels: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property
     def index(self) -> dict[str, int]:

@@ -166,6 +166,7 @@ def _operators(instance: Instance) -> list[dict[str, Any]]:
                     "cpu_per_tuple": _number(table.cpu_per_tuple[o]),
                     "service_rate": _number(table.service_rate[o]),
                     "model": table.model[o],
+                    "labels": dict(table.labels.get(o, {})),
                 }
             )
         )

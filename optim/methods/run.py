@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _SHARE = 0.25
 """Of the time that is left, what each heuristic of the family may take."""
+_LEAST = 0.1
+"""Seconds that it may take in any case: no exact method returns less than its family."""
 
 
 def run_method(
@@ -93,6 +95,8 @@ def _take_starts(method: Method, request: Request, outcome: Outcome) -> None:
         request.start()
     except KeyboardInterrupt:  # the method's own answer stands
         outcome.termination = Termination.INTERRUPTED
+    except Exception as error:  # so it does where a heuristic fails
+        outcome.notes.append(f"no start of the family: {type(error).__name__}: {error}")
 
 
 def _starter(
@@ -108,7 +112,7 @@ def _starter(
         best, kept = None, None
         for name in method.starts:
             starter = get_method(name).aimed_at(method.objective)
-            if not is_suitable(starter, instance):
+            if not is_suitable(starter, instance, repair=True):
                 continue
             found = _one_start(starter, instance, request)
             if found is None:
@@ -135,7 +139,7 @@ def _one_start(starter: Method, instance: Instance, request: Request) -> Held | 
         warm_start=None,
         gap=None,
         progress=None,
-        time_limit=None if left is None else max(1e-3, _SHARE * left),
+        time_limit=None if left is None else max(_LEAST, _SHARE * left),
     ).apart()
     try:
         outcome = run_method(starter, instance, asked)

@@ -140,10 +140,10 @@ def check_suitable(method: Method, instance: Instance, *, repair: bool = False) 
         raise UnsuitableMethod(problems)
 
 
-def is_suitable(method: Method, instance: Instance) -> bool:
-    """Whether a method has what it needs and keeps every limit that is set."""
+def is_suitable(method: Method, instance: Instance, *, repair: bool = False) -> bool:
+    """Whether a method has what it needs, and it or repair keeps every limit that is set."""
     try:
-        check_suitable(method, instance)
+        check_suitable(method, instance, repair=repair)
     except UnsuitableMethod:
         return False
     return True

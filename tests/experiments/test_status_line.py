@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from experiments.replay.progress import Teller
+from experiments.replay.replaying import Teller
 from experiments.status_line import StatusLine
 from tests.experiments.cli.test_progress_line import Terminal
 

@@ -95,6 +95,8 @@ def generate(seed: int, fields: frozenset[str] = frozenset(), modelled: float = 
         document["units"] = {"cpu": "percent of a core"}
         document["labels"] = {"made": "at random"}
         document["nodes"][0]["labels"] = {"host": "a#1"}
+        if document.get("operators"):
+            document["operators"][0]["labels"] = {"vertex": "v1"}
     return {k: v for k, v in document.items() if v != []}
 
 

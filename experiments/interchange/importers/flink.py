@@ -7,27 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.declaring import Importer, Request
 from experiments.interchange.importers.flink_building import build_document
+from experiments.interchange.importers.flink_fetching import Cluster
 from experiments.interchange.importers.flink_reading import (
-    METRICS,
     Job,
     TaskManager,
-    Vertex,
     read_job,
     read_metrics,
-    read_overview,
     read_plan,
     read_task_managers,
     read_vertex,
 )
 from experiments.interchange.sources import Document, documents_of
-from experiments.interchange.web import WebClient, quoted
+from experiments.interchange.web import WebClient
+from optim.errors import InvalidInput, Problem
 from optim.options import Option
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
-
-_AT_ONCE = 60
-"""Metrics asked for in one request, so that addresses stay short."""
 
 #: Names told of many.
 _NAMED = 5
@@ -35,12 +31,46 @@ _NAMED = 5
 OPTIONS = (
     Option("job", "str", "", "only the job with this name or id; default all running"),
     Option(
+        "place",
+        "str",
+        "subtasks",
+        "subtasks: each vertex by itself, as export flink has it run; slots: those of the job's "
+        "own sharing groups",
+        choices=("subtasks", "slots"),
+    ),
+    Option(
         "slots",
         "str",
         "auto",
-        "sharing: a slot takes a subtask of every vertex; single: one subtask; auto tells by use",
-        choices=("auto", "sharing", "single"),
+        "sharing: a slot takes a subtask of every vertex of its group; single: one subtask; auto "
+        "tells by use; free: they bind nothing",
+        choices=("auto", "sharing", "single", "free"),
     ),
+    Option(
+        "loads",
+        "str",
+        "mean",
+        "mean: subtasks of a vertex are alike, as Flink deals them out; measured: each its own",
+        choices=("mean", "measured"),
+    ),
+    Option(
+        "cores",
+        "str",
+        "configured",
+        "configured: what a task manager is told to have; hardware: what its machine has",
+        choices=("configured", "hardware"),
+    ),
+    Option("link_rate", "str", "", "of every host, each way, such as 1Gbit or 40MB/s"),
+    Option("hosts", "str", "", "a JSON file: host or task manager to link, cores, rack"),
+    Option(
+        "interval",
+        "float",
+        None,
+        "seconds between two readings of rates; default what the cluster is set to",
+        minimum=0,
+        maximum=3600,
+    ),
+    Option("idle", "bool", False, "take a job through which nothing flows"),
 )
 
 
@@ -52,8 +82,12 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     InvalidInput
         A needed document or field is missing, by path.
     """
+    if request.options["place"] == "slots" and request.options["slots"] == "free":
+        remedy = "leave one of them out"
+        ledger.problem("--option slots", "free", "and place=slots exclude each other", remedy)
+        ledger.check()
     documents = documents_of(request.sources, lambda: _download(request, ledger))
-    managers, jobs = _sort(documents, ledger)
+    managers, jobs = read_pages(documents, ledger)
     ledger.check()
     wanted = request.options["job"]
     everyone = jobs
@@ -79,10 +113,17 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             remedy = f"save /jobs/{job.id}/plan too"
             ledger.problem(f"{job.path}.plan", None, "is missing: streams are unknown", remedy)
     ledger.check()
-    return build_document(managers, jobs, others, request.options["slots"], ledger)
+    return build_document(managers, jobs, others, request.options, ledger)
 
 
-def _sort(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
+def read_pages(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
+    """Read documents, told apart by what they hold, into task managers and jobs.
+
+    Raises
+    ------
+    InvalidInput
+        Documents cannot be read, or do not belong together.
+    """
     managers: list[TaskManager] = []
     jobs: list[Job] = []
     plans, vertices, metrics = [], [], []
@@ -143,56 +184,12 @@ def _place_metrics(document: Document, jobs: list[Job], ledger: Ledger) -> None:
 
 
 def _download(request: Request, ledger: Ledger) -> list[Document]:
-    from optim.errors import InvalidInput, Problem
-
     if len(request.sources) != 1:
         raise InvalidInput(
             Problem("SOURCE", list(request.sources), "one address, or files", "one cluster a run")
         )
     client = WebClient(request.sources[0].rstrip("/"), request.timeout)
-    documents = [Document("taskmanagers", client.get("taskmanagers"))]
-    overview = client.get("jobs/overview")
-    for identity, chosen in _running(overview, request.options["job"], ledger):
-        # Of the other jobs only slots and CPU are asked for, and they may end at any time.
-        get = client.get if chosen else client.maybe
-        path = f"jobs/{quoted(identity)}"
-        page = get(path)
-        if page is None:
-            continue
-        documents.append(Document(path, page))
-        if chosen and not (isinstance(page, dict) and isinstance(page.get("plan"), dict)):
-            documents.append(Document(f"{path}/plan", client.get(f"{path}/plan")))
-        job = read_job(page, path, type(ledger)())
-        for vertex in job.vertices.values() if job else ():
-            at = f"{path}/vertices/{quoted(vertex.id)}"
-            detail = get(at)
-            if detail is not None:
-                documents.append(Document(at, detail))
-                documents += _metrics(client, at, vertex)
-    return documents
-
-
-def _metrics(client: WebClient, at: str, vertex: Vertex) -> list[Document]:
-    names = [f"{i}.{metric}" for i in range(min(vertex.parallelism, 100_000)) for metric in METRICS]
-    found = []
-    for start in range(0, len(names), _AT_ONCE):
-        asked = ",".join(names[start : start + _AT_ONCE])
-        value = client.maybe(f"{at}/metrics", get=asked)
-        if not isinstance(value, list):
-            break
-        found.append(Document(f"{at}/metrics", value))
-    return found
-
-
-def _running(overview: Any, wanted: str, ledger: Ledger) -> list[tuple[str, bool]]:
-    """Return the jobs that run or are wanted, and whether each is to be imported."""
-    found = []
-    for identity, name, runs in read_overview(overview, "jobs/overview", ledger):
-        chosen = wanted in (identity, name) if wanted else runs
-        if chosen or runs:
-            found.append((identity, chosen))
-    ledger.check()
-    return found
+    return Cluster(client, request.options["job"], ledger).documents(request.options["interval"])
 
 
 IMPORTER = Importer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import AliasChoices, Field
 
 from experiments.interchange.foreign import (
-    Listed,
+    Listed as _Many,
+)
+from experiments.interchange.foreign import (
     MaybeNumber,
     MaybeText,
     MaybeWhole,
@@ -28,8 +31,8 @@ if TYPE_CHECKING:
 UNUSED = words(
     """
     accumulated-backpressured-time accumulated-idle-time aggregated application-id attempt
-    assignedTasks blocked caching duration end-time endpoint exchange extendedResources freeMemory
-    freeResource hardware isStoppable jmxPort job-configuration job-type jid lastHeartbeat
+    assignedTasks blocked caching duration end-time endpoint exchange freeMemory
+    hardware isStoppable jmxPort job-configuration job-type jid lastHeartbeat
     local_strategy managedMemory maxParallelism memoryConfiguration metrics name networkMemory now
     num operator operator_strategy optimizer_properties other-concurrent-attempts parallelism path
     pending-operators physicalMemory plan read-bytes read-bytes-complete read-records-complete
@@ -37,22 +40,38 @@ UNUSED = words(
     status-counts status-duration stream-graph subtask subtasks taskHeapMemory taskOffHeapMemory
     tasks timeSinceLastHeartbeat timestamps type vertices write-bytes write-bytes-complete
     write-records-complete accumulated-busy-time read-records write-records location
-    totalProcessMemory taskmanagers freeSlots dataPort description last-modification
+    totalProcessMemory taskmanagers freeSlots dataPort description last-modification jobType
     """
 )
 RUNNING = "RUNNING"
-METRICS = ("busyTimeMsPerSecond", "numBytesInPerSecond", "numBytesOutPerSecond")
+_UNASSIGNED = "(unassigned)"
+_MEASURES = {
+    "busyTimeMsPerSecond": ("busy", 1e-3, 1.0),
+    "numBytesInPerSecond": ("read", 1.0, math.inf),
+    "numBytesOutPerSecond": ("written", 1.0, math.inf),
+    "Shuffle.Netty.Input.numBytesInRemotePerSecond": ("remote", 1.0, math.inf),
+    "Shuffle.Netty.Input.numBytesInLocalPerSecond": ("local", 1.0, math.inf),
+}
+"""Metric to field of a subtask, factor, and the most it can be."""
 
 
 @dataclass
 class Subtask:
-    """A subtask: where it runs, bytes/s read and written, and the share of time it is busy."""
+    """A subtask: where it runs, bytes/s read and written, and the share of time it is busy.
+
+    `seconds` is how long it has run, `state` what it is doing, `remote` and `local` what it reads
+    from other task managers and from its own; ``None`` where not told.
+    """
 
     index: int
     place: tuple[str | None, str | None]
     read: float | None = None
     written: float | None = None
     busy: float | None = None
+    seconds: float | None = None
+    state: str | None = None
+    remote: float | None = None
+    local: float | None = None
 
 
 @dataclass
@@ -89,6 +108,12 @@ class _Page(Page):
 class _Resource(_Page):
     cpuCores: MaybeNumber = None
     taskHeapMemory: Any = None
+    extendedResources: Any = None
+
+    def amount(self, name: str) -> float:
+        """Return how much there is of an external resource."""
+        told = self.extendedResources
+        return as_number(told.get(name)) or 0.0 if isinstance(told, dict) else 0.0
 
 
 class TaskManager(_Page):
@@ -100,6 +125,7 @@ class TaskManager(_Page):
     path: MaybeText = None
     dataPort: MaybeWhole = None
     totalResource: _Resource | None = None
+    freeResource: _Resource | None = None
     hardware: _Resource | None = None
 
     @property
@@ -107,6 +133,12 @@ class TaskManager(_Page):
         """CPU cores: those of its resources, else those of the machine."""
         cores = self.totalResource.cpuCores if self.totalResource else None
         return cores if cores or self.hardware is None else self.hardware.cpuCores
+
+    @property
+    def host(self) -> str:
+        """The host it is on, or its own id where that is not told."""
+        found = self.addresses
+        return found[1] if found else self.id
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -133,7 +165,7 @@ class _Input(_Page):
 class _Node(_Page):
     id: Text
     description: MaybeText = None
-    inputs: Listed[_Input] = ()
+    inputs: _Many[_Input] = ()
 
 
 class _Plan(_Page):
@@ -168,6 +200,7 @@ class _Counters(_Page):
 
 class _Subtask(_Page):
     subtask: Whole
+    status: MaybeText = None
     duration: MaybeNumber = None
     manager: MaybeText = Field(None, alias="taskmanager-id")
     host: MaybeText = None
@@ -185,20 +218,27 @@ class _Metric(_Page):
     value: MaybeNumber = None
 
 
-class _Listed(_Page):
+class Listed(_Page):
+    """A job of ``/jobs/overview``."""
+
     id: Text = Field(validation_alias=AliasChoices("jid", "id"))
     name: MaybeText = None
     state: MaybeText = Field(None, validation_alias=AliasChoices("state", "status"))
 
+    @property
+    def runs(self) -> bool:
+        """Whether it runs; so it is taken where no state is told."""
+        return self.state in (None, RUNNING)
+
 
 class _Overview(_Page):
-    jobs: list[_Listed]
+    jobs: list[Listed]
 
 
-def read_overview(value: Any, path: str, ledger: Ledger) -> list[tuple[str, str | None, bool]]:
-    """Read ``/jobs/overview``: id and name of each job, and whether it runs."""
+def read_overview(value: Any, path: str, ledger: Ledger) -> list[Listed]:
+    """Read ``/jobs/overview``."""
     page: _Overview | None = read_page(_Overview, value, path, ledger)
-    return [(j.id, j.name, j.state in (None, RUNNING)) for j in (page.jobs if page else ())]
+    return page.jobs if page else []
 
 
 def read_task_managers(value: Any, path: str, ledger: Ledger) -> list[TaskManager]:
@@ -277,8 +317,10 @@ def read_vertex(value: Any, path: str, ledger: Ledger, jobs: list[Job]) -> None:
 
 def _subtask(entry: _Subtask) -> Subtask:
     host = entry.endpoint if entry.host is None else entry.host
-    subtask = Subtask(entry.subtask, (entry.manager, host))
+    place = tuple(None if word == _UNASSIGNED else word for word in (entry.manager, host))
+    subtask = Subtask(entry.subtask, (place[0], place[1]), state=entry.status)
     counters, milliseconds = entry.metrics, entry.duration or 0.0
+    subtask.seconds = None if entry.duration is None else milliseconds / 1000.0
     if counters is not None and milliseconds > 0:
         seconds = milliseconds / 1000.0
         subtask.read = None if counters.read is None else counters.read / seconds
@@ -297,9 +339,6 @@ def read_metrics(value: Any, path: str, ledger: Ledger, vertex: Vertex, index: i
         subtask = None if at is None else vertex.subtasks.get(at)
         if subtask is None or entry.value is None:
             continue
-        if metric == "busyTimeMsPerSecond":
-            subtask.busy = min(1.0, entry.value / 1000.0)
-        elif metric == "numBytesInPerSecond":
-            subtask.read = entry.value
-        elif metric == "numBytesOutPerSecond":
-            subtask.written = entry.value
+        if metric in _MEASURES:
+            name, scale, most = _MEASURES[metric]
+            setattr(subtask, name, min(most, entry.value * scale))

@@ -1,23 +1,18 @@
-"""Slots of task managers: whether vertices share them, and which are left for the imported jobs.
-
-A slot takes one subtask of every vertex of a sharing group, so that on a task manager of s slots
-each vertex may have s subtasks: one resource a vertex, load 1 a subtask, says exactly that for one
-sharing group. Without sharing a slot takes one subtask: one resource ``slot``.
-"""
+"""Slots of task managers: whether vertices share them, and which are left for the imported jobs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from experiments.interchange.importers.flink_units import groups_of
+
 if TYPE_CHECKING:
     from experiments.interchange.importers.flink_reading import Job, Subtask, TaskManager
+    from experiments.interchange.importers.flink_units import Unit
     from experiments.interchange.ledger import Ledger
 
     Placed: TypeAlias = dict[tuple[str, str], list[tuple[Subtask, str | None]]]
-
-MOST_SHARED = 60
-"""Vertices for which slot sharing is written as one resource each."""
 
 
 class Held(NamedTuple):
@@ -32,7 +27,7 @@ def is_sharing(
     managers: list[TaskManager], jobs: list[Job], placed: Placed, slots: str, ledger: Ledger
 ) -> bool:
     """Return whether a slot takes a subtask of every vertex, told by all jobs that run."""
-    if slots != "auto":
+    if slots in ("sharing", "single"):
         return slots == "sharing"
     pairs = [pair for job in jobs for v in job.vertices for pair in placed[job.id, v]]
     running = Counter(node for _, node in pairs if node is not None)
@@ -61,17 +56,14 @@ def slots_held(jobs: list[Job], placed: Placed, sharing: bool) -> Held:
     by_node: Counter[str] = Counter()
     total, known = 0, True
     for job in jobs:
-        groups: dict[str | None, list[list[str | None]]] = {}
-        for vertex in job.vertices.values():
-            where = [node for _, node in placed[job.id, vertex.id]]
-            groups.setdefault(vertex.sharing if sharing else vertex.id, []).append(where)
-        for vertices in groups.values():
+        for vertices in groups_of(job, sharing).values():
             most: Counter[str] = Counter()
-            for where in vertices:
+            for vertex in vertices:
+                where = [node for _, node in placed[job.id, vertex.id]]
                 most |= Counter(node for node in where if node is not None)
                 known = known and None not in where
             by_node += most
-            total += max(len(where) for where in vertices)
+            total += max(vertex.parallelism for vertex in vertices)
     return Held(by_node, total, known)
 
 
@@ -99,29 +91,22 @@ def slots_taken(
     return taken
 
 
-def slot_resources(
-    names: dict[tuple[str, str], str], jobs: list[Job], sharing: bool, ledger: Ledger
-) -> tuple[list[str], dict[str, str]]:
-    """Return the resources, and of each operator the one its subtasks take a slot in."""
-    if not sharing:
-        return ["cpu", "slot"], dict.fromkeys(names.values(), "slot")
-    if len(names) > MOST_SHARED:
-        ledger.reading(
-            f"more than {MOST_SHARED} vertices: of shared slots only the widest are kept apart"
-        )
-    groups = {v.sharing for job in jobs for v in job.vertices.values()}
-    if len(groups) > 1 or len(jobs) > 1:
-        ledger.warn(
-            "several slot sharing groups or jobs: a slot of one is counted as free for the others"
-        )
-    widest = sorted(
-        (
-            (-job.vertices[v].parallelism, names[j, v])
-            for j, v in names
-            for job in jobs
-            if job.id == j
-        )
-    )
-    kept = {name for _, name in widest[:MOST_SHARED]}
-    slot_of = {name: f"slot {name}" if name in kept else "slot others" for name in names.values()}
-    return ["cpu", *dict.fromkeys(slot_of.values())], slot_of
+def slot_shares(units: list[Unit], place: str, sharing: bool) -> dict[str, float]:
+    """Return what part of a slot a task of each unit takes.
+
+    A slot holds one subtask of each vertex of its group, so that a subtask takes one part in so
+    many of it. A task manager then gets no more than its slots hold when Flink fills them, which
+    keeps what the plan gives it within the memory that it was set up with.
+    """
+    if place == "slots":
+        return {unit.name: 1.0 for unit in units}
+    size = {
+        (unit.job.id, vertex.id): len(members)
+        for unit in units
+        for members in groups_of(unit.job, sharing).values()
+        for vertex in members
+    }
+    return {
+        unit.name: sum(1.0 / size[unit.job.id, vertex.id] for vertex in unit.vertices)
+        for unit in units
+    }

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 POLICIES = {
-    "albic:balance_gap=5": "ALBIC, 1 pair",
+    "albic": "ALBIC, 1 pair",
     "cola": "COLA",
     "balance-milp:gap=3": "MILP",
     "flux": "Flux",
@@ -58,5 +58,6 @@ FIGURE = Figure(
         "Costs are those of the other real jobs; key groups are placed in turn at first.",
     ),
     size="48 periods of five minutes with 10,000 edits; reduced: 12.",
+    keeps_sentences=True,
     panels=4,
 )

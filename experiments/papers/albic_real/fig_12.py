@@ -22,5 +22,6 @@ FIGURE = Figure(
     measured=climbing,
     readings=READINGS,
     size=SIZE,
+    keeps_sentences=True,
     panels=4,
 )

@@ -21,5 +21,6 @@ FIGURE = Figure(
     measured=climbing,
     readings=(*READINGS, "COLA has the whole input here: a replay bears its migrations."),
     size=SIZE,
+    keeps_sentences=True,
     panels=4,
 )

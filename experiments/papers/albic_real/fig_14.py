@@ -29,5 +29,6 @@ FIGURE = Figure(
         "COLA plans every period here.",
     ),
     size=SIZE,
+    keeps_sentences=True,
     panels=4,
 )

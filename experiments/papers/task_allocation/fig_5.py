@@ -54,6 +54,7 @@ def prepared(name: str, **changes: Any) -> Callable[[], object]:
     from experiments.generators import generate
     from heuristics.task_allocation.groups import grouped_job
     from heuristics.task_allocation.task_level_kernel import task_level
+    from heuristics.task_allocation.task_pairs import PAIR_ORDERS, pair_runs
     from heuristics.task_allocation.top_down_kernel import top_down
 
     rates = {"rates": "15,14,16", **changes}
@@ -62,8 +63,9 @@ def prepared(name: str, **changes: Any) -> Callable[[], object]:
     if name == "TD":
         order = job.priority("significance")
         return lambda: top_down(*arrays, order, 0, 0)
-    order = job.priority("task_imc")
-    return lambda: task_level(*arrays, order, 0, 0)
+    runs = pair_runs(job, None, "imc", "shuffled", 0)
+    shuffled = PAIR_ORDERS.index("shuffled")
+    return lambda: task_level(*arrays, runs, shuffled, 0)
 
 
 def count_calls(call: Callable[[], object], seconds: int) -> list[int]:

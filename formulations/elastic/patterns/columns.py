@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.elastic.patterns.rules import held_alone
+from formulations.elastic.problem import TIMES, directed_degrees
 from formulations.patterns.classes import (
     NodeClasses,
     TaskGroups,
     alike_rows,
     listed,
+    node_classes,
     task_groups,
 )
 from formulations.patterns.clock import Clock
@@ -47,8 +50,8 @@ class Columns:
     counts
         (P, G) tasks of each group that it holds.
     load, inside, incident
-        (P,) load of the first resource that it adds; traffic inside the node and of all its tasks,
-        running ones included.
+        (P,) load of the first resource that it adds; (P,) traffic inside the node and (3, P) of all
+        its tasks in a direction, running ones included.
     """
 
     groups: TaskGroups
@@ -87,13 +90,20 @@ class Columns:
     def of_placement(self, place: Ints) -> NDArray[np.int64] | None:
         """(P,) how often a placement of the free tasks uses each column; ``None`` if it cannot."""
         uses = np.zeros(self.num, dtype=np.int64)
-        for n, held in enumerate(self.groups.counts(place, len(self.classes.node_class))):
-            at = np.flatnonzero(self.of == self.classes.node_class[n])
+        counts = self.groups.counts(place, len(self.classes.node_class))
+        for n in self.classes.members.tolist():
+            held, at = counts[n], np.flatnonzero(self.of == self.classes.node_class[n])
             at = at[(self.counts[at] == held).all(axis=1)]
             if not len(at):
                 return None
             uses[at[0]] += 1
         return uses
+
+    def beside(self, problem: EoaProblem, place: Ints) -> NDArray[np.bool_]:
+        """Values of the products of shared links under a placement of the free tasks."""
+        behind = [np.isin(place, link.nodes) for link in problem.shared]
+        products = [here[problem.u] & here[problem.v] for here in behind]
+        return np.concatenate([np.zeros(0, dtype=np.bool_), *products])
 
     def place(self, uses: NDArray[np.int64], near: Ints) -> Ints:
         """(F,) nodes of the free tasks, those that can at the (F,) nodes they are near to."""
@@ -102,7 +112,7 @@ class Columns:
 
 def columns_of(problem: EoaProblem, most: int) -> Columns | None:
     """List all columns; ``None`` when there are more than `most`, or too many groups."""
-    groups, classes = alike(problem), node_classes(problem)
+    groups, classes = alike(problem), node_classes(problem.instance, problem.node_keys)
     if groups.num_groups > MOST_GROUPS:
         return None
     one = groups.members[groups.indptr[:-1]]
@@ -122,11 +132,13 @@ def columns_of(problem: EoaProblem, most: int) -> Columns | None:
     of, counts = pool.node_class, pool.counts
     beside = problem.beside[np.ix_(one, first)].T
     inside = pool.gain * inner.scale + (counts * beside[of]).sum(axis=1) + problem.inside[first][of]
-    incident = counts @ problem.degree[one] + problem.incident[first][of]
-    keep = incident - 2.0 * inside <= problem.uplink[first][of]
+    incident = problem.degree[:, one] @ counts.T + problem.incident[:, first][:, of]
+    crossing = incident - TIMES[:, None] * inside
+    keep = (crossing <= problem.uplink[:, first][:, of]).all(axis=0)
+    keep &= held_alone(problem, one, first[of], counts)
     load = counts @ problem.load[one, 0]
     return Columns(
-        groups, classes, of[keep], counts[keep], load[keep], inside[keep], incident[keep]
+        groups, classes, of[keep], counts[keep], load[keep], inside[keep], incident[:, keep]
     )
 
 
@@ -155,53 +167,14 @@ def _rates(problem: EoaProblem, groups: TaskGroups) -> Floats:
 def alike(problem: EoaProblem) -> TaskGroups:
     """Group the free tasks that can be exchanged and nothing changes.
 
-    Products of shared links are of single tasks: then every task is a group of its own. While moves
-    are limited, tasks are alike only if they are at home on the same node.
+    Products of shared links are of single tasks: then every task is a group of its own.
     """
-    kinds: Any = np.arange(problem.num_free)[:, None]
+    kinds: Any = np.arange(problem.num_free)
     if not problem.shared:
-        kinds = task_groups(problem.instance).group[problem.free][:, None]
-    if problem.budgets:
-        kinds = np.column_stack([kinds, problem.home, problem.prices])
-    group = alike_rows(kinds)
+        directed = np.isfinite(problem.uplink[1:]).any()
+        sent = directed_degrees(problem.instance)[1] if directed else None
+        kinds = task_groups(problem.instance, sent).group[problem.free]
+    group = alike_rows(kinds[:, None])
     indptr, members = listed(group)
     one = members[indptr[:-1]]
     return TaskGroups(group, indptr, members, problem.load[one], np.zeros(len(one), np.int32))
-
-
-def node_classes(problem: EoaProblem) -> NodeClasses:
-    """Classes of nodes that are alike in all that a set can feel.
-
-    A node with a task's current place is like no other while moves are limited.
-    """
-    n = problem.num_nodes
-    behind = np.zeros((n, len(problem.shared)))
-    for i, link in enumerate(problem.shared):
-        behind[link.nodes, i] = 1.0
-    homes = np.full((n, 1), -1.0)
-    if problem.budgets:
-        homes[np.unique(problem.home[problem.home >= 0]), 0] = np.unique(
-            problem.home[problem.home >= 0]
-        )
-    table = np.column_stack(
-        [
-            problem.room,
-            problem.floor,
-            problem.base,
-            problem.instance.nodes.capacity[:, 0],
-            problem.occupied,
-            problem.instance.open_nodes,
-            problem.incident,
-            problem.inside,
-            problem.uplink,
-            problem.may.T,
-            problem.beside.T,
-            behind,
-            homes,
-        ]
-    )
-    of = alike_rows(table)
-    indptr, members = listed(of)
-    first = members[indptr[:-1]]
-    room, floor = problem.room[first], problem.floor[first]
-    return NodeClasses(of, indptr, members, room, floor, problem.may[:, first])

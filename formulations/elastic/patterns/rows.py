@@ -4,8 +4,11 @@
     Σ_p moves_p λ_p ≤ budget                     migrations
     w_uv ≤ Σ_(p ∋ u, behind link) λ_p            both ends behind a shared link …
     Σ_p crossing_p λ_p − 2 Σ r_uv w_uv ≤ room    … whose traffic it carries
+    Σ_p members_p λ_p ≤ limit                    tasks to be apart, on each rack
+    Σ_p [members_p > 0] λ_p ≥ limit              tasks to be spread over nodes
 
-Capacities, load bounds and the nodes' own uplinks are in the sets themselves.
+Capacities, load bounds, the nodes' own uplinks and what else one node can break are in the sets
+themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csc_array, csr_array, vstack
 
-from formulations.patterns.pool import Pool, Rows
+from formulations.elastic.patterns.rules import paying, set_rows
+from formulations.elastic.problem import TIMES
+from formulations.patterns.pool import TableRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,20 +32,15 @@ if TYPE_CHECKING:
     from optim.format.tables import Floats
 
 
-class LevelRows(Rows):
-    """The rows over all columns; all are bounded from above.
-
-    Attributes
-    ----------
-    table
-        (M, P) coefficients of the columns.
-    """
+class LevelRows(TableRows):
+    """The rows over all columns; all are bounded from above."""
 
     def __init__(
         self, problem: EoaProblem, columns: Columns, caps: Sequence[tuple[Floats, float]]
     ) -> None:
         """Write the rows; `caps` are costs of earlier levels and the most they may add up to."""
-        single = [*caps, *((_moves(problem, columns, c), most) for _, most, c in problem.budgets)]
+        moves = ((_moves(problem, columns, price), most) for most, price in problem.budgets)
+        single = [*caps, *moves, *set_rows(problem, columns)]
         table: list[Any] = [csr_array(values[None, :]) for values, _ in single]
         upper = [np.array([most]) for _, most in single]
         pairs, links = len(problem.u), len(problem.shared)
@@ -53,25 +53,19 @@ class LevelRows(Rows):
             wide[:, i * pairs : (i + 1) * pairs] = own
             beside.append(wide)
         sides = np.concatenate([np.zeros(0), *upper])
-        super().__init__(
-            np.full(len(sides), -np.inf), sides, np.concatenate(beside), np.ones(pairs * links)
-        )
+        products = np.concatenate(beside) if links else None
         blocks = [csr_array((0, columns.num)), *table]
-        self.table: Any = csc_array(vstack(blocks))
-
-    def of(self, pool: Pool) -> Any:
-        """(M, P) coefficients of columns."""
-        return self.table[:, pool.at]
+        super().__init__(
+            np.full(len(sides), -np.inf), sides, products, np.ones(pairs * links),
+            csc_array(vstack(blocks)),
+        )  # fmt: skip
 
 
 def _moves(problem: EoaProblem, columns: Columns, price: Floats) -> Floats:
     """(P,) cost of the moves that a column makes; homes are node classes of their own."""
-    here = columns.first[columns.of]
-    groups = columns.groups
-    one = groups.members[groups.indptr[:-1]]  # a group has one home and one price
-    home, price = problem.home[one], price[one]
-    moved = (home[None, :] >= 0) & (home[None, :] != here[:, None])
-    return np.asarray((columns.counts * moved * price[None, :]).sum(axis=1))
+    one = columns.groups.members[columns.groups.indptr[:-1]]  # a group has one home and one price
+    pays = paying(problem, one, columns.first)[columns.of]
+    return np.asarray((columns.counts * pays * price[one]).sum(axis=1))
 
 
 def _behind(
@@ -85,11 +79,11 @@ def _behind(
     inside = np.isin(columns.first, link.nodes)[columns.of]
     holds = csr_array((columns.counts > 0) * inside[:, None] * 1.0)  # groups are single tasks here
     ends = holds.tocsc()[:, np.concatenate([problem.u, problem.v])].T
-    running = problem.beside[:, link.nodes].sum(axis=1)
-    crossing = columns.incident * inside - 2.0 * (holds @ running)
+    running, times = problem.beside[:, link.nodes].sum(axis=1), TIMES[link.direction]
+    crossing = columns.incident[link.direction] * inside - times * (holds @ running)
     one = np.eye(pairs)
     return (
         vstack([-ends, csr_array(crossing[None, :])]),
-        np.append(np.zeros(2 * pairs), link.room + 2.0 * link.inside),
-        np.vstack([one, one, -2.0 * problem.rate[None, :]]),
+        np.append(np.zeros(2 * pairs), link.room + times * link.inside),
+        np.vstack([one, one, -times * problem.rate[None, :]]),
     )

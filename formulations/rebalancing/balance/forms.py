@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from formulations.rebalancing.balance.cuts import add_touch_rows
 from formulations.rebalancing.balance.model import (
     Aim,
     BalanceModel,
@@ -19,6 +18,7 @@ from formulations.rebalancing.balance.model import (
     add_load_rows,
     add_resource_rows,
     add_sides,
+    add_touch_rows,
 )
 from formulations.rule_rows import add_rule_rows
 from optim.errors import InvalidInput, Problem

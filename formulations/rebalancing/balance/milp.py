@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.balance.classes import solve_by_classes
-from formulations.rebalancing.balance.drain import drained_start, emptied, why_not_emptied
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.prepare import Prepared, best_start, prepare_balance
+from formulations.rebalancing.balance.prepare import (
+    Prepared,
+    best_start,
+    drained_start,
+    emptied,
+    prepare_balance,
+    why_not_emptied,
+)
 from formulations.rebalancing.balance.reasons import (
     impossible,
     none_within,

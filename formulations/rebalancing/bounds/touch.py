@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.rebalancing.bounds.counting import counting_bound
-from formulations.rebalancing.bounds.movable import (
+from formulations.rebalancing.bounds.counting import (
     ROUNDING,
+    counting_bound,
     load_allowance,
     movable_key_groups,
 )

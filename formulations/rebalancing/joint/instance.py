@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.rebalancing.balance.drain import emptied, why_not_emptied
 from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.balance.prepare import emptied, why_not_emptied
 from formulations.rebalancing.balance.reasons import impossible, not_emptied
 from formulations.rebalancing.bounds.touch import touch_bound
 from formulations.rebalancing.joint.problem import JointProblem

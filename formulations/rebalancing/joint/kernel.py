@@ -21,14 +21,12 @@ from formulations.rebalancing.joint.state import (
     MOVES,
     JointState,
     count_totals,
-    draw,
     gain_of,
     note_move,
     relocate,
     uniform,
 )
-from formulations.rebalancing.search.allowed_places import may_be
-from formulations.rebalancing.search.node_lists import link
+from formulations.rebalancing.search.state import draw, link, may_be
 from optim.moves.guard import pays
 from optim.util.compiled import helper, kernel
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.joint.search import make_arcs
+from optim.solvers.dual_bound import dual_bound
 from optim.solvers.inprocess import solve_lp, solve_small_milp
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from formulations.rebalancing.joint.state import Arcs
     from formulations.rebalancing.problem import Floats, Ints
 
-#: LP values are trusted to this much, relative.
+#: LP values are trusted to this much, relative; mostly what the duals prove is nearer.
 LP_ERROR = 1e-7
 
 
@@ -46,19 +47,22 @@ class Relaxed:
 def relax(built: JointModel, time_limit: float | None = None) -> Relaxed | None:
     """Solve the relaxation; ``None`` when time runs out or the LP solver fails."""
     arrays = built.model.freeze()
-    answer = solve_lp(
-        -arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower,
-        arrays.upper, time_limit,
+    program = (
+        -arrays.cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower, arrays.upper,
     )  # fmt: skip
+    answer = solve_lp(*program, time_limit)
     count = len(arrays.cost)
     if str(answer.termination) == "infeasible":
         return Relaxed(-np.inf, np.arange(count), np.zeros(count))
-    if answer.x is None or answer.objective is None or answer.reduced_costs is None:
+    if answer.x is None or answer.objective is None:
         return None
+    assert answer.reduced_costs is not None
+    assert answer.row_duals is not None
     worth = np.where(answer.x > 1e-9, 1.0 + answer.x, -answer.reduced_costs)
     bound = -answer.objective + arrays.offset
     order = np.argsort(-worth, kind="stable")
-    return Relaxed(bound + LP_ERROR * max(1.0, abs(bound)), order, worth)
+    proven = -dual_bound(*program, answer.row_duals) + arrays.offset
+    return Relaxed(min(proven, bound + LP_ERROR * max(1.0, abs(bound))), order, worth)
 
 
 def arcs_of(built: JointModel, relaxed: Relaxed, most: int) -> Arcs:

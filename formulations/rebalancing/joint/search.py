@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.problem import writable
-from optim.moves.guard import make_guard
+from formulations.rebalancing.search.arrays import changing_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from formulations.rebalancing.joint.problem import JointProblem
     from formulations.rebalancing.joint.state import Arcs, JointFixed
     from formulations.rebalancing.problem import Floats, Ints
-    from optim.moves.guard import Guard
 
 #: Steps of the first round and how many rounds by default; each round is twice as long.
 FIRST, ROUNDS = 200_000, 4
@@ -121,7 +121,7 @@ def search_joint(
                 slice_ = min(calls, steps - done)
                 part = np.array([done / steps, (done + slice_) / steps])
                 place, value, now_price, _ = anneal(
-                    fixed, *changing_part(problem, place), arcs,
+                    fixed, *changing_part(problem.balance, place), arcs,
                     int(seeds.integers(1, 2**62)), best, found.value, slice_, part,
                     heat, cold, now_price, for_left,
                 )  # fmt: skip
@@ -225,27 +225,9 @@ def fixed_part(problem: JointProblem) -> JointFixed:
     )
 
 
-def changing_part(
-    problem: JointProblem, placement: Ints
-) -> tuple[Ints, Floats, Floats, Floats, Floats, Guard]:
-    """Return placement, (N,) deviation, (N, E) room and spare, (2,) budgets left, and guard."""
-    balance = problem.balance
-    used = balance.node_usage(placement)
-    floor = np.where(balance.leaving[:, None], -math.inf, balance.floor)
-    floor = np.where(floor > 0, floor, -math.inf)
-    budget = np.full(2, math.inf)
-    if balance.max_moves is not None:
-        budget[0] = balance.max_moves - balance.moves(placement)
-    if balance.max_cost is not None:
-        budget[1] = balance.most_cost - balance.moving_cost(placement)
-    room = balance.headroom - used
-    deviation = balance.node_load(placement) - balance.share
-    guard = make_guard(balance.rules, placement)
-    return writable(placement), deviation, room, used - floor, budget, guard
-
-
+@functools.cache
 def warm_up() -> None:
-    """Compile the kernel, or load it from the disk, on a tiny problem."""
+    """Compile the kernel, or load it from the disk: once a process."""
     from formulations.rebalancing.joint.problem import JointProblem
     from formulations.rebalancing.make_problem import make_problem
 

@@ -7,13 +7,14 @@ rules and the load left on leaving nodes may be exceeded on the way; the *excess
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from formulations.rebalancing.search.node_lists import link, unlink
+from formulations.rebalancing.search.state import draw, link, unlink
 from optim.moves.guard import Guard, broken, enter, pays, relevant
 from optim.util.compiled import helper, inlined
+
+if TYPE_CHECKING:
+    import numpy as np
 
 #: Indices into `JointState.total`: collocated traffic, excess, load on leaving nodes, budgets left.
 GAIN, EXCESS, LEFT, MOVES, COST = 0, 1, 2, 3, 4
@@ -80,18 +81,6 @@ class JointState(NamedTuple):
     guard: Guard
     total: np.ndarray
     random: np.ndarray
-
-
-@helper
-def draw(random, below):
-    """Return a random whole number of 0 … below − 1 (xorshift64*)."""
-    x = random[0]
-    x ^= x >> np.uint64(12)
-    x ^= x << np.uint64(25)
-    x ^= x >> np.uint64(27)
-    random[0] = x
-    mixed = x * np.uint64(0x2545F4914F6CDD1D)
-    return np.int64((mixed >> np.uint64(33)) % np.uint64(below))
 
 
 @helper

@@ -12,7 +12,8 @@ from optim.moves.guard import make_guard
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
-    from formulations.rebalancing.search.state import Fixed
+    from formulations.rebalancing.search.state import Fixed, State
+    from optim.moves.guard import Guard
 
 
 def fixed_part(problem: BalanceProblem) -> Fixed:
@@ -42,8 +43,8 @@ def fixed_part(problem: BalanceProblem) -> Fixed:
 
 def changing_part(
     problem: BalanceProblem, placement: Ints
-) -> tuple[Ints, Floats, Floats, Floats, Floats, Ints]:
-    """Return placement, (N,) deviation, (N, E) room and spare, (2,) budgets left, `Guard.ints`."""
+) -> tuple[Ints, Floats, Floats, Floats, Floats, Guard]:
+    """Return placement, (N,) deviation, (N, E) room and spare, (2,) budgets left, and guard."""
     used = problem.node_usage(placement)
     floor = np.where(problem.leaving[:, None], -math.inf, problem.floor)
     floor = np.where(floor > 0, floor, -math.inf)
@@ -55,5 +56,23 @@ def changing_part(
     room = problem.headroom - used
     placement = writable(placement)
     deviation = problem.node_load(placement) - problem.share
-    rules = make_guard(problem.rules, placement).ints
-    return placement, deviation, room, used - floor, budget, rules
+    guard = make_guard(problem.rules, placement)
+    return placement, deviation, room, used - floor, budget, guard
+
+
+def state_of(problem: BalanceProblem, placement: Ints, seed: int = 1) -> State:
+    """Return the state of a search that begins from a placement; `seed` is not 0."""
+    from formulations.rebalancing.search.state import State
+
+    place, deviation, room, spare, budget, guard = changing_part(problem, placement)
+    size = np.bincount(place, minlength=problem.num_nodes)
+    order = np.argsort(place, kind="stable")
+    alike = np.flatnonzero(place[order[1:]] == place[order[:-1]])
+    first, after, before = (np.full(n, -1) for n in (problem.num_nodes, len(place), len(place)))
+    after[order[alike]], before[order[alike + 1]] = order[alike + 1], order[alike]
+    first[place[order[::-1]]] = order[::-1]
+    random = np.array([seed], np.uint64)
+    return State(
+        place.astype(np.int64), deviation, room, spare, first, after, before, size, budget,
+        guard.ints, random,
+    )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.rebalancing.search.arrays import changing_part, fixed_part
+from formulations.rebalancing.search.arrays import fixed_part, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,22 +64,16 @@ class GoalSearch:
     """
 
     def __init__(self, problem: BalanceProblem, start: Ints, seed: int, watch: Watch) -> None:
-        from formulations.rebalancing.search.state import State
-
         self._watch = watch
         self._order = np.lexsort((problem.load, problem.home))
         numbered = _renumbered(problem, self._order)
         self._fixed = fixed_part(numbered)
         self._begin = np.searchsorted(numbered.home, np.arange(problem.num_nodes + 1))
         self._start = start[self._order].astype(np.int64)
-        t, n = problem.num_tasks, problem.num_nodes
-        place, deviation, room, spare, budget, rules = changing_part(numbered, numbered.home)
-        first, after, before = (np.full(count, -1, np.int64) for count in (n, t, t))
-        size = np.bincount(place, minlength=n).astype(np.int64)
-        random = np.array([seed * 2 + 1], np.uint64)
-        self._state = State(
-            place.copy(), deviation, room, spare, first, after, before, size, budget, rules, random
-        )
+        # all are at home: nobody from elsewhere is in a list
+        state = state_of(numbered, numbered.home, seed * 2 + 1)
+        first, after, before = (np.full_like(a, -1) for a in state[4:7])
+        self._state = state._replace(first=first, after=after, before=before)
 
     def attempt(self, goal: float, partners: int) -> float:
         """Go from the start towards a goal; return the load distance reached."""
@@ -100,8 +94,9 @@ class GoalSearch:
                 hot, mended = hot + met, mended + done
             if mended == 0 or hot - mended > patience or self._watch.over():
                 break
-        value: float = compiled.reached(fixed, state)
-        return value
+        deviation = state.deviation
+        breach = np.where(fixed.leaving, np.maximum(deviation, 0.0), np.abs(deviation))
+        return float(breach.max())
 
     def placement(self) -> Ints:
         """Return the placement that the last attempt reached."""

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.rebalancing.search.allowed_places import may_be
-from formulations.rebalancing.search.node_lists import link
 from formulations.rebalancing.search.state import (
     COST,
     MOVES,
     NOBODY,
-    Fixed,
-    State,
     away,
     breach_of,
+    draw,
     fits,
     gather,
-    next_random,
+    may_be,
     relocate,
     restore,
     worst,
@@ -35,12 +32,6 @@ BEST, STEP, FAILED, LEVEL = 0, 1, 2, 3
 
 #: The first step down, as a part of the best load distance.
 FIRST_STEP = 0.3
-
-
-@kernel
-def begin_search(fixed, start, deviation, room, spare, budget, rules, seed):
-    """Return the state of a search that begins from a placement; `seed` is not 0."""
-    return make_state(fixed, start, deviation, room, spare, budget, rules, seed)
 
 
 @kernel
@@ -87,7 +78,7 @@ def lower(
             if failed % 4 == 0:
                 shake(fixed, state, best, 1 + len(state.deviation) // 4, one)
             else:
-                ruin(fixed, state, best, 1 + next_random(state, 4), one)
+                ruin(fixed, state, best, 1 + draw(state.random, 4), one)
         mend_all(fixed, state, goal, partners, one, two)
         reached = worst(fixed, state)
         if reached < best * (1.0 - 1e-9):
@@ -99,22 +90,6 @@ def lower(
             memory[FAILED] += 1
             memory[STEP] = max(0.004, memory[STEP] * 0.6)
     return True
-
-
-@helper
-def make_state(fixed, start, deviation, room, spare, budget, rules, seed):
-    """Return the state of a placement."""
-    t, n = len(fixed.load), len(deviation)
-    random = np.empty(1, np.uint64)
-    random[0] = np.uint64(seed)
-    state = State(
-        start.copy(), deviation.copy(), room.copy(), spare.copy(),
-        np.full(n, -1, np.int64), np.full(t, -1, np.int64), np.full(t, -1, np.int64),
-        np.zeros(n, np.int64), budget.copy(), rules, random,
-    )  # fmt: skip
-    for k in range(t - 1, -1, -1):
-        link(state, k, start[k])
-    return state
 
 
 @helper
@@ -161,7 +136,7 @@ def mend(fixed, state, i, goal, ranked, over, partners, turn, one, two):
     best_score, best_k, best_l, best_j = 1e300, NOBODY, NOBODY, -1
     for attempt in range(min(2 * partners, n)):
         near = attempt < partners
-        rank = (attempt + turn % 3) % n if near else next_random(state, n)
+        rank = (attempt + turn % 3) % n if near else draw(state.random, n)
         j = ranked[rank] if over else ranked[n - 1 - rank]
         if j == i:
             continue
@@ -243,7 +218,7 @@ def ruin(fixed, state, level, nodes, one):
             chosen[i] = True
             break
     for _ in range(nodes):
-        chosen[next_random(state, n)] = True
+        chosen[draw(state.random, n)] = True
     for k in range(len(fixed.load)):
         at, home = state.place[k], fixed.home[k]
         if at == home or not (chosen[at] or chosen[home]) or fixed.must_move[k]:
@@ -257,12 +232,12 @@ def shake(fixed, state, level, changes, one):
     """Make random moves and swaps that keep every node within the level and spend no budget."""
     n = len(state.deviation)
     for _ in range(changes):
-        i, j = next_random(state, n), next_random(state, n)
+        i, j = draw(state.random, n), draw(state.random, n)
         if i == j or state.size[i] == 0 or state.size[j] == 0:
             continue
         for _ in range(30):
-            k = one[next_random(state, gather(state, i, one))]
-            other = one[next_random(state, gather(state, j, one))]
+            k = one[draw(state.random, gather(state, i, one))]
+            other = one[draw(state.random, gather(state, j, one))]
             shift = fixed.load[k] - fixed.load[other]
             if breach_of(fixed, i, state.deviation[i] - shift) > level:
                 continue
@@ -284,14 +259,13 @@ def shake(fixed, state, level, changes, one):
 
 
 @kernel
-def water_fill(fixed, start, deviation, room, spare, budget, rules):
-    """Return a placement by water filling: the largest key groups first, to the lowest node.
+def water_fill(fixed, state):
+    """Fill like water: the largest key groups first, to the lowest node.
 
     Leaving nodes give first, then the most loaded; a key group goes to the staying node that lies
     lowest, while that does not lift it above the giver or above the highest.
     """
-    state = make_state(fixed, start, deviation, room, spare, budget, rules, 1)
-    t, n = len(fixed.load), len(deviation)
+    t, n = len(fixed.load), len(state.deviation)
     order = np.argsort(-fixed.load, kind="mergesort")
     lowest = -1
     for stage in range(2):
@@ -314,13 +288,11 @@ def water_fill(fixed, start, deviation, room, spare, budget, rules):
             top = state.deviation[a] if stage == 1 else -state.deviation[lowest]
             if lifted < top and fits(fixed, state, a, lowest, k, NOBODY):
                 relocate(fixed, state, k, lowest)
-    return state.place
 
 
 @kernel
-def drain(fixed, start, deviation, room, spare, budget, rules, level):
+def drain(fixed, state, level):
     """Move what fits off the leaving nodes, largest first, without breaching the level."""
-    state = make_state(fixed, start, deviation, room, spare, budget, rules, 1)
     order = np.argsort(-fixed.load, kind="mergesort")
     for at in range(len(order)):
         k = order[at]
@@ -331,7 +303,7 @@ def drain(fixed, start, deviation, room, spare, budget, rules, level):
         if change > state.budget[MOVES] or change * fixed.cost[k] > state.budget[COST]:
             continue
         lowest = -1
-        for i in range(len(deviation)):
+        for i in range(len(state.deviation)):
             if fixed.leaving[i] or not may_be(fixed, k, i):
                 continue
             if lowest >= 0 and state.deviation[i] >= state.deviation[lowest]:
@@ -340,7 +312,3 @@ def drain(fixed, start, deviation, room, spare, budget, rules, level):
                 lowest = i
         if lowest >= 0 and state.deviation[lowest] + fixed.load[k] <= level:
             relocate(fixed, state, k, lowest)
-    return state.place
-
-
-_ = Fixed  # the type of `fixed`

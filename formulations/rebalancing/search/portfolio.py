@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.rebalancing.balance.forms import build_moves
-from formulations.rebalancing.search.arrays import changing_part, fixed_part
+from formulations.rebalancing.search.arrays import fixed_part, state_of
 from formulations.rebalancing.search.goals import bisect_goals
 from formulations.rebalancing.search.watch import Watch
 from optim.solvers.inprocess import solve_small_milp
@@ -97,9 +98,10 @@ class Portfolio:
         """Return the placement by water filling."""
         from formulations.rebalancing.search.kernel import water_fill
 
-        placement: Ints = water_fill(self._fixed, *changing_part(self.problem, start))
-        self.take(placement)
-        return placement
+        state = state_of(self.problem, start)
+        water_fill(self._fixed, state)
+        self.take(state.place)
+        return state.place
 
     def descend(self, start: Ints, tries: int) -> None:
         """Let the level fall step by step from a start, in slices."""
@@ -111,7 +113,7 @@ class Portfolio:
         look_at = LOOK_AT
         if problem.num_tasks <= LARGE:
             look_at = int(np.bincount(start, minlength=problem.num_nodes).max()) + 64
-        state = compiled.begin_search(fixed, *changing_part(problem, start), seed)
+        state = state_of(problem, start, seed)
         start, best = start.astype(np.int64), start.astype(np.int64)
         now = problem.levels(start).distance
         memory = np.array([now, compiled.FIRST_STEP, 0.0, 0.0])
@@ -138,8 +140,9 @@ class Portfolio:
         problem = self.problem
         if problem.has_leaving:
             reached = problem.levels(placement).distance
-            drained = drain(self._fixed, *changing_part(problem, placement), reached)
-            self.take(drained)
+            state = state_of(problem, placement)
+            drain(self._fixed, state, reached)
+            self.take(state.place)
         self.take(placement)
 
 
@@ -213,8 +216,9 @@ def descend_from_all(
         portfolio.descend(start, tries)
 
 
+@functools.cache
 def warm_up() -> None:
-    """Compile the kernels of search and bound, or load them from the disk, on a tiny problem."""
+    """Compile the kernels of search and bound, or load them from the disk: once a process."""
     from formulations.rebalancing.bounds.touch import touch_bound
     from formulations.rebalancing.make_problem import make_problem
 
@@ -249,6 +253,6 @@ def relieved(problem: BalanceProblem, placement: Ints, seed: int) -> Ints:
 
     mean = problem.usage.mean(axis=0)
     unit = np.where(mean > 0, 1.0 / np.where(mean > 0, mean, 1.0), 0.0)
-    state = changing_part(problem, placement)
-    found: Ints = relieve(fixed_part(problem), *state, unit, 2 * seed + 1)
-    return found
+    state = state_of(problem, placement, 2 * seed + 1)
+    relieve(fixed_part(problem), state, unit)
+    return state.place

@@ -2,6 +2,10 @@
 
 Both work towards a goal, a load distance to stay within, and spend each migration once: nodes are
 brought within the goal one after the other instead of lowering all step by step.
+
+Key groups are numbered by (home, load), so those of a node that are still at home are a range of
+numbers; those that came from elsewhere are in a linked list, in order of their load too. What two
+nodes may exchange is then found by walking along both at once.
 """
 
 # mypy: allow-untyped-defs
@@ -9,17 +13,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.rebalancing.search.allowed_places import may_be
-from formulations.rebalancing.search.sorted_lists import go_back, line_up, transfer
 from formulations.rebalancing.search.state import (
     COST,
     MOVES,
     NOBODY,
     away,
+    book,
     breach_of,
+    draw,
     fits,
-    next_random,
-    worst,
+    may_be,
+    unlink,
 )
 from optim.util.compiled import helper, kernel
 
@@ -27,10 +31,69 @@ from optim.util.compiled import helper, kernel
 STEPS, WINDOW = 8, 6
 
 
+@helper
+def enlist(fixed, state, k, node):
+    """Put a key group from elsewhere into a node's list, which is sorted by load."""
+    ahead, behind = -1, state.first[node]
+    while behind >= 0 and fixed.load[behind] < fixed.load[k]:
+        ahead, behind = behind, state.after[behind]
+    state.after[k] = behind
+    state.before[k] = ahead
+    if behind >= 0:
+        state.before[behind] = k
+    if ahead >= 0:
+        state.after[ahead] = k
+    else:
+        state.first[node] = k
+
+
+@helper
+def transfer(fixed, state, k, target):
+    """Move a key group, whatever it breaks."""
+    source = state.place[k]
+    if source != fixed.home[k]:
+        unlink(state, k, source)
+    else:
+        state.size[source] -= 1
+    if target != fixed.home[k]:
+        enlist(fixed, state, k, target)
+    state.size[target] += 1
+    book(fixed, state, k, source, target)
+
+
+@helper
+def line_up(fixed, begin, state, node, buffer, offset):
+    """Write a node's key groups into a buffer by ascending load; return how many.
+
+    Where there are more than the buffer holds, every so many is taken, from `offset` on.
+    """
+    stride = 1 + state.size[node] // len(buffer)
+    count, seen = 0, offset % stride
+    at, end = begin[node], begin[node + 1]
+    other = state.first[node]
+    while True:
+        while at < end and state.place[at] != node:
+            at += 1
+        if at < end and (other < 0 or fixed.load[at] <= fixed.load[other]):
+            k = at
+            at += 1
+        elif other >= 0:
+            k = other
+            other = state.after[other]
+        else:
+            return count
+        if seen % stride == 0 and count < len(buffer):
+            buffer[count] = k
+            count += 1
+        seen += 1
+
+
 @kernel
 def set_to(fixed, state, placement):
     """Go back to a placement."""
-    go_back(fixed, state, placement)
+    for k in range(len(placement)):
+        if state.place[k] != placement[k]:
+            transfer(fixed, state, k, placement[k])
 
 
 @kernel
@@ -178,7 +241,7 @@ def mend_node(fixed, begin, state, i, goal, order, partners, turn, one, two):
             at = (rank + attempt) % n
             j = order[at] if over else order[n - 1 - at]
         else:
-            j = order[next_random(state, n)]
+            j = order[draw(state.random, n)]
         if j == i or (over and fixed.leaving[j] and not fixed.into_leaving):
             continue
         dev_j = state.deviation[j]
@@ -271,9 +334,3 @@ def exchange(fixed, state, a, b, hot_gives, goal, one, count_a, two, count_b, li
                 continue
             limit, best_k, best_l = score, k, other
     return limit, best_k, best_l
-
-
-@kernel
-def reached(fixed, state):
-    """Return the load distance of the state."""
-    return worst(fixed, state)

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.rebalancing.search.allowed_places import may_be
-from formulations.rebalancing.search.kernel import make_state
 from formulations.rebalancing.search.state import (
     COST,
     MOVES,
     NOBODY,
     away,
     breach_of,
+    draw,
     gather,
     guard_of,
     lets,
-    next_random,
+    may_be,
     relocate,
 )
 from optim.moves.guard import broken as rules_broken
@@ -37,20 +36,17 @@ TINY = 1e-9
 
 
 @kernel
-def relieve(fixed, start, deviation, room, spare, budget, rules, unit, seed):
-    """Return the placement after relief, which may fall short where budgets or room end.
+def relieve(fixed, state, unit):
+    """Mend what can be; it may fall short where budgets or room end.
 
     Parameters
     ----------
-    fixed, start, deviation, room, spare, budget, rules
-        As for `begin_search`.
+    fixed, state
+        The problem and the state, which is changed.
     unit
         (E,) what a breach of each resource counts.
-    seed
-        Of the random partners, not 0.
     """
-    state = make_state(fixed, start, deviation, room, spare, budget, rules, seed)
-    n = len(deviation)
+    n = len(state.deviation)
     if fixed.guarded:
         while rules_broken(guard_of(state)) > 0 and mend_rules(fixed, state, unit):
             pass
@@ -63,7 +59,7 @@ def relieve(fixed, start, deviation, room, spare, budget, rules, unit, seed):
             if broken > most and not given_up[i]:
                 worst, most = i, broken
         if worst < 0:
-            return state.place
+            return
         done = relieve_node(fixed, state, worst, unit, buffer[0], buffer[1], False)
         if not done:
             done = relieve_node(fixed, state, worst, unit, buffer[0], buffer[1], True)
@@ -134,7 +130,7 @@ def relieve_node(fixed, state, i, unit, one, two, swaps):
     best, best_k, best_l, best_j = 1e300, NOBODY, NOBODY, -1
     for attempt in range(min(n, 2 * PARTNERS)):
         near = attempt < PARTNERS or n <= 2 * PARTNERS
-        j = order[attempt] if near else next_random(state, n)
+        j = order[attempt] if near else draw(state.random, n)
         if j == i:
             continue
         count_j = gather(state, j, two)

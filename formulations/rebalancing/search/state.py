@@ -2,6 +2,9 @@
 
 A node's *breach* is what counts in the load distance: the deviation from its share, upwards only on
 leaving nodes. Every change keeps budgets, capacities, least loads, allowed sets and place rules.
+
+The fixed part of a search that asks has the arrays ``home``, ``leaving``, ``must_move``, ``row_of``
+and the allowed sets as compressed rows.
 """
 
 # mypy: allow-untyped-defs
@@ -11,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.rebalancing.search.node_lists import link, unlink
 from optim.moves.guard import Guard, enter, may_exchange
 from optim.util.compiled import helper, inlined
 
@@ -63,13 +65,13 @@ class State(NamedTuple):
 
 
 @helper
-def next_random(state, below):
+def draw(random, below):
     """Return a random whole number of 0 … below − 1 (xorshift64*)."""
-    x = state.random[0]
+    x = random[0]
     x ^= x >> np.uint64(12)
     x ^= x << np.uint64(25)
     x ^= x >> np.uint64(27)
-    state.random[0] = x
+    random[0] = x
     mixed = x * np.uint64(0x2545F4914F6CDD1D)
     return np.int64((mixed >> np.uint64(33)) % np.uint64(below))
 
@@ -175,3 +177,45 @@ def restore(fixed, state, placement):
     for k in range(len(placement)):
         if state.place[k] != placement[k]:
             relocate(fixed, state, k, placement[k])
+
+
+@inlined
+def may_be(fixed, k, node):
+    """Whether a key group may be on a node."""
+    home = fixed.home[k]
+    if node == home:
+        return not fixed.must_move[k]
+    if fixed.leaving[node] and not fixed.into_leaving and not fixed.leaving[home]:
+        return False
+    row = fixed.row_of[k]
+    if row < 0:
+        return True
+    for at in range(fixed.allowed_indptr[row], fixed.allowed_indptr[row + 1]):
+        if fixed.allowed_nodes[at] == node:
+            return True
+    return False
+
+
+@inlined
+def link(state, k, node):
+    """Put a key group at the head of a node's list."""
+    head = state.first[node]
+    state.after[k] = head
+    state.before[k] = -1
+    if head >= 0:
+        state.before[head] = k
+    state.first[node] = k
+    state.size[node] += 1
+
+
+@inlined
+def unlink(state, k, node):
+    """Take a key group out of its node's list."""
+    ahead, behind = state.before[k], state.after[k]
+    if ahead >= 0:
+        state.after[ahead] = behind
+    else:
+        state.first[node] = behind
+    if behind >= 0:
+        state.before[behind] = ahead
+    state.size[node] -= 1

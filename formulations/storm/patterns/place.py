@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.storm.direct import split_all
 from formulations.storm.patterns.split import MOST_STEPS, Splitter
+from formulations.storm.splits import split_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

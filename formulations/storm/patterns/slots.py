@@ -5,16 +5,17 @@ Its columns carry their numbers of workers, and the gain of their best split int
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.patterns.pool import joined
+from formulations.patterns.integer import pattern_model
+from formulations.patterns.pool import TableRows, joined
 from formulations.storm.patterns.solve import MOST_PATTERNS, SAME
 from formulations.storm.patterns.split import MOST_STEPS, Splitter
+from optim.rules.dealing.groups import flow
 from optim.solvers import solve_linear
-from optim.solvers.inprocess import solve_lp
-from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,15 +137,13 @@ def _solve(
     least: float,
 ) -> LinearSolution:
     """Choose patterns with workers: no less traffic inside nodes, most of it inside slots."""
-    inner = problem.inner
-    model = LinearModel("storm slots", sense="max")
-    most = inner.nodes[pool.node_class].astype(np.float64)
-    model.add_variables("use", len(pool), upper=most, integer=True, objective=value)
-    on = pool.node_class[None, :] == np.arange(inner.num_node_classes)[:, None]
-    lower = np.concatenate([inner.sizes, inner.nodes, problem.fewest]).astype(np.float64)
-    upper = np.concatenate([inner.sizes, inner.nodes, problem.workers]).astype(np.float64)
-    model.add_matrix_rows("all", np.vstack([pool.counts.T, on, workers.T]), lower, upper)
-    model.add_matrix_rows("first level", pool.gain[None, :], [least], [np.inf])
+    rows = TableRows(
+        np.append(problem.fewest, least),
+        np.append(problem.workers, np.inf),
+        table=np.vstack([workers.T, pool.gain]),
+    )
+    pool = replace(pool, gain=value, at=np.arange(len(pool)))
+    model = pattern_model(problem.inner.sizes, problem.inner.nodes, pool, rows)
     return solve_linear(
         model,
         request.solver or "highs",
@@ -183,16 +182,12 @@ def transported(
     slots
         (N,) bound of each node's sum.
     """
-    jobs, nodes = low.shape
-    if (low > high).any():
+    missing = np.maximum(fewest - low.sum(axis=1), 0)
+    room = slots - low.sum(axis=0)
+    if (low > high).any() or (low.sum(axis=1) > most).any() or (room < 0).any():
         return None
-    matrix = np.vstack(
-        [np.kron(np.eye(jobs), np.ones(nodes)), np.kron(np.ones(jobs), np.eye(nodes))]
-    )
-    lower = np.concatenate([fewest, np.full(nodes, -np.inf)]).astype(np.float64)
-    upper = np.concatenate([most, slots]).astype(np.float64)
-    cost = np.ones(jobs * nodes)
-    # a transport problem: its vertices are whole
-    ends = low.ravel().astype(np.float64), high.ravel().astype(np.float64)
-    answer = solve_lp(cost, matrix, lower, upper, *ends)
-    return None if answer.x is None else np.round(answer.x).astype(np.int64).reshape(jobs, nodes)
+    job, node = np.nonzero((high > low) & (room > 0))
+    given, short = flow(missing, job, node, (high - low)[job, node], room)
+    answer = low.copy()
+    answer[job, node] += given
+    return None if len(short) else answer

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 POINTS = 10.0
 """maxLD by default, on the scale of methods: percent points where the mean load is some tens."""
 
+UNBOUNDED = 100.0
+"""What a node without a capacity is taken to hold, on the same scale: loads are its percents."""
+
 
 @dataclass(frozen=True)
 class Round:
@@ -52,7 +55,7 @@ class Round:
     Attributes
     ----------
     part_load
-        maxPL in percent of the mean load of a node.
+        maxPL in percent of a node's capacity.
     num_units
         Indivisible units of more than one key group.
     pairs
@@ -176,7 +179,7 @@ def _round(
     """Split, pin, solve; at maxPL = 0 the pure MILP over single key groups."""
     parts: list[np.ndarray[Any, Any]] = []
     if part_load > 0:
-        limits = PartLimits.of(problem, part_load / 100.0 * mean_node_load(problem))
+        limits = PartLimits.of(problem, part_load / 100.0 * node_capacity(instance))
         parts = split_sets(instance, sets, limits, rng)
     units, pins = Units.of(problem, parts), Pins()
     if part_load > 0:
@@ -191,6 +194,12 @@ def _round(
         float(distance),
         solver.proven_infeasible,
     )
+
+
+def node_capacity(instance: Instance) -> float:
+    """Return what a staying node holds of the balanced resource on average, maxPL's hundred."""
+    capacity = instance.nodes.capacity[instance.open_nodes, 0]
+    return float(capacity.mean()) if np.isfinite(capacity).all() else UNBOUNDED
 
 
 def mean_node_load(problem: BalanceProblem) -> float:
@@ -213,7 +222,7 @@ def _told(
     share = f" ({100 * accepted / mean:.3g} % of the mean node load)" if mean > 0 else ""
     unit = scale.of("resource")
     notes = [
-        f"maxPL {best.part_load:g} % of the mean node load: {best.num_units} units of several key "
+        f"maxPL {best.part_load:g} % of a node's capacity: {best.num_units} units of several key "
         f"groups; {pinned} pinned; {len(rounds)} rounds",
         f"maxLD {accepted * unit:.6g}{share}: load distance {best.distance * unit:.6g}",
     ]
@@ -253,7 +262,8 @@ METHOD = Method(
             "max_part_load",
             "float",
             25.0,
-            "maxPL to begin with: most load of a unit, in percent of the mean node load",
+            "maxPL to begin with: most load of a unit, in percent of a node's capacity (of 100 "
+            "where nodes have none and the mean node load is 10 to 100)",
             minimum=0.0,
         ),
         Option(

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.dealing.groups import Groups, at_once
+from optim.rules.dealing.groups import Groups, at_once, spread
 from optim.rules.dealing.least import Least
 from optim.rules.dealing.mixed import part_mixed
-from optim.rules.dealing.workers import spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-    from optim.rules.dealing.groups import Numbers
-    from optim.rules.dealing.workers import Spread
+    from optim.rules.dealing.groups import Numbers, Spread
     from optim.rules.violation import Violation
 
 _TOLERANCE = 1e-9

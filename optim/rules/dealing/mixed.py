@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.rules.dealing.first_fit import sizes
-from optim.rules.dealing.groups import short
+from optim.rules.dealing.groups import short, spread
+from optim.rules.dealing.least import sizes
 from optim.rules.dealing.partings import Search
-from optim.rules.dealing.workers import spread
 
 if TYPE_CHECKING:
     from optim.format.tables import Ints

@@ -7,10 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.benchmarks import task_allocation_ctap as ctap
-from experiments.benchmarks import task_allocation_exact as exact
-from experiments.benchmarks import task_allocation_graphs as graphs
-from experiments.benchmarks import task_allocation_random as random_graphs
+from experiments.benchmarks.task_allocation import ctap, exact, graphs, random_graphs
 from experiments.generators import generate
 from optim import solve
 

@@ -129,7 +129,7 @@ SOURCE, MAP, SINK = "cbc357ccb763df2852fee8c4fc7d55f2", "0a448493b4782967b150582
 def flink(hosts: tuple[str, str] = ("tm-1:37345", "tm-2:40001")) -> dict[str, Any]:
     """A job of source (2), map (4, hash), sink (4, forward) on two task managers of 4 slots.
 
-    In 10 s the source writes 40 MB and the map 20 MB.
+    The source writes 4 MB/s and the map 2 MB/s.
     """
     here, there = hosts
     return {
@@ -146,7 +146,7 @@ def flink(hosts: tuple[str, str] = ("tm-1:37345", "tm-2:40001")) -> dict[str, An
             "jid": JOB,
             "name": "orders",
             "state": "RUNNING",
-            "duration": 10000,
+            "duration": 100_000,
             "vertices": [
                 {"id": SOURCE, "name": "Source: orders", "parallelism": 2, "status": "RUNNING"},
                 {"id": MAP, "name": "Map", "parallelism": 4, "status": "RUNNING"},
@@ -207,13 +207,13 @@ def _subtask(index: int, host: str, read: float, write: float, busy: float) -> d
         "status": "RUNNING",
         "attempt": 0,
         "host": host,
-        "duration": 10000,
+        "duration": 100_000,
         "metrics": {
-            "read-bytes": read,
-            "write-bytes": write,
+            "read-bytes": 10 * read,
+            "write-bytes": 10 * write,
             "read-records": 1,
             "write-records": 1,
-            "accumulated-busy-time": busy * 10000,
+            "accumulated-busy-time": busy * 100_000,
         },
     }
 

@@ -15,8 +15,16 @@ from tests.experiments.interchange import systems
 from tests.experiments.interchange.systems import JOB, MAP, OTHER, SINK, SOURCE
 
 
+def hashed(hosts: tuple[str, str] = ("tm-1:37345", "tm-2:40001")) -> dict[str, Any]:
+    """Return the documents of `systems.flink` with HASH from map to sink: no chain."""
+    documents = systems.flink(hosts)
+    plan = documents[f"jobs/{JOB}/plan"]["plan"]["nodes"]
+    plan[2]["inputs"][0]["ship_strategy"] = "HASH"
+    return documents
+
+
 def test_tasks_hosts_and_load(saved: Callable[..., str]) -> None:
-    made = import_instance("flink", [saved(systems.flink())])
+    made = import_instance("flink", [saved(hashed())], [("loads", "measured")])
     instance = made.instance
     assert instance.operators.ids == ("Source: orders", "Map", "Sink")
     assert instance.operators.num_tasks.tolist() == [2, 4, 4]
@@ -28,25 +36,58 @@ def test_tasks_hosts_and_load(saved: Callable[..., str]) -> None:
     assert busy["Map/0"] == 0.9  # the metric
     assert busy["Map/1"] == 0.25  # its metric is NaN: the counter over the duration
     assert not made.ledger.ignored
+    assert instance.operators.labels[1] == {f"vertex {MAP}": "Map"}
+    assert instance.labels["job orders"] == JOB
 
 
-def test_streams(saved: Callable[..., str]) -> None:
-    instance = import_instance("flink", [saved(systems.flink())]).instance
-    by_name = {
-        (instance.operators.ids[s.source], instance.operators.ids[s.target]): s
-        for s in instance.streams
-    }
-    hashed, forward = by_name["Source: orders", "Map"], by_name["Map", "Sink"]
-    assert (hashed.pattern, hashed.rate) == ("full", pytest.approx(4.0))
-    assert (forward.pattern, forward.rate) == ("one_to_one", pytest.approx(2.0))
+def test_subtasks_that_flink_takes_for_alike_are_alike(saved: Callable[..., str]) -> None:
+    made = import_instance("flink", [saved(hashed())])
+    cpu = made.instance.tasks.load[:, 0].tolist()
+    assert cpu[2:6] == pytest.approx([(0.9 + 3 * 0.25) / 4] * 4)
+    assert any("busy 0.25 to 0.90" in text for text in made.ledger.warnings)
+
+
+def test_a_forward_chain_is_one_unit(saved: Callable[..., str]) -> None:
+    made = import_instance("flink", [saved(systems.flink())])
+    instance = made.instance
+    assert instance.operators.ids == ("Source: orders", "Map + Sink")
+    assert instance.operators.num_tasks.tolist() == [2, 4]
+    assert list(instance.operators.labels[1]) == [f"vertex {MAP}", f"vertex {SINK}"]
+    assert [(s.pattern, s.rate) for s in instance.streams] == [("full", pytest.approx(4.0))]
+    assert instance.tasks.load[2, 0] == pytest.approx((0.9 + 3 * 0.25) / 4 + 0.1)
+    assert "what a subtask forwards within its slot is no traffic" in made.ledger.readings
+    assert any("on several task managers now" in text for text in made.ledger.readings)
+
+
+def test_slots_are_placed_where_groups_stay(saved: Callable[..., str]) -> None:
+    """Flink makes four slots of one group; 16 of the 16 pairs of slots get map and sink alike."""
+    documents = hashed()
+    made = import_instance("flink", [saved(documents)], [("place", "slots")])
+    instance = made.instance
+    assert instance.operators.ids == ("slots",)
+    assert instance.num_tasks == 4
+    assert instance.tasks.load[0].tolist() == pytest.approx([(1.0 + 1.65 + 0.4) / 4, 1.0])
+    assert len(instance.operators.labels[0]) == 3
+    # 4 + 2 MB/s over 16 pairs of slots, of which 4 are a slot with itself
+    assert instance.total_traffic == pytest.approx(6 * 12 / 16)
+    vertices = documents[f"jobs/{JOB}"]["vertices"]
+    for vertex, group in zip(vertices, ("a", "b", "b"), strict=True):
+        vertex["slotSharingGroupId"] = group
+    for manager in documents["taskmanagers"]["taskmanagers"]:
+        manager["freeSlots"] = 1
+    made = import_instance("flink", [saved(documents)], [("place", "slots")])
+    assert made.instance.operators.ids == ("Source: orders", "slots of group 2")
+    assert made.instance.operators.num_tasks.tolist() == [2, 4]
+    # six slots of four on each: all on one task manager is no plan that could run
+    gathered = Plan("x", dict.fromkeys(made.instance.tasks.ids, "tm-1-container"))
+    assert not evaluate(made.instance, gathered).feasible
 
 
 @pytest.mark.parametrize(
     ("strategy", "parallelism", "pattern"),
     [
-        ("FORWARD", 4, "one_to_one"),
-        ("FORWARD", 2, "rescale"),
-        ("RESCALE", 3, "rescale"),
+        ("FORWARD", 2, "full"),
+        ("RESCALE", 3, "full"),
         ("REBALANCE", 4, "full"),
         ("BROADCAST", 4, "full"),
         ("SOMETHING_NEW", 4, "full"),
@@ -66,6 +107,7 @@ def test_patterns(saved: Callable[..., str], strategy: str, parallelism: int, pa
 def test_several_inputs_share_what_is_read(saved: Callable[..., str]) -> None:
     documents = systems.flink()
     inputs = documents[f"jobs/{JOB}/plan"]["plan"]["nodes"][2]["inputs"]
+    inputs[0]["ship_strategy"] = "REBALANCE"
     inputs.append({"num": 1, "id": SOURCE, "ship_strategy": "HASH"})
     instance = import_instance("flink", [saved(documents)]).instance
     rates = {(s.source, s.target): s.rate for s in instance.streams}
@@ -75,22 +117,26 @@ def test_several_inputs_share_what_is_read(saved: Callable[..., str]) -> None:
 
 
 def test_slots_that_are_shared(saved: Callable[..., str]) -> None:
-    instance = import_instance("flink", [saved(systems.flink())]).instance
-    assert instance.resources == ("cpu", "slot Source: orders", "slot Map", "slot Sink")
+    instance = import_instance("flink", [saved(hashed())]).instance
+    assert instance.resources == ("cpu", "slot")
+    assert instance.tasks.load[:, 1].tolist() == pytest.approx([1 / 3] * 10)
+    assert instance.nodes.capacity[:, 1].tolist() == [4, 4]
     together = dict.fromkeys(instance.tasks.ids, "tm-1-container")
     assert evaluate(instance, Plan("x", together)).feasible  # 4 slots take all 10 subtasks
-    for vertex in instance.operators.ids[1:]:
-        assert instance.nodes.capacity[0, instance.resources.index(f"slot {vertex}")] == 4
+    free = import_instance("flink", [saved(hashed())], [("slots", "free")]).instance
+    assert free.resources == ("cpu",)
+    with pytest.raises(InvalidInput, match="exclude each other"):
+        import_instance("flink", ["."], [("slots", "free"), ("place", "slots")])
 
 
 def test_slots_of_one_subtask(saved: Callable[..., str]) -> None:
-    documents = systems.flink()
+    documents = hashed()
     for manager in documents["taskmanagers"]["taskmanagers"]:
         manager |= {"slotsNumber": 6, "freeSlots": 1}
     instance = import_instance("flink", [saved(documents)]).instance
-    assert instance.resources == ("cpu", "slot")  # 10 subtasks use 10 slots
+    assert instance.tasks.load[:, 1].tolist() == [1.0] * 10  # 10 subtasks use 10 slots
     forced = import_instance("flink", [saved(documents)], [("slots", "sharing")]).instance
-    assert "slot Map" in forced.resources
+    assert forced.tasks.load[0, 1] == pytest.approx(1 / 3)
 
 
 def test_slots_of_jobs_that_are_not_imported_are_taken_off(saved: Callable[..., str]) -> None:
@@ -111,7 +157,7 @@ def test_slots_of_jobs_that_are_not_imported_are_taken_off(saved: Callable[..., 
 
 
 def test_shared_slots_of_other_jobs_are_taken_off(saved: Callable[..., str]) -> None:
-    documents = systems.flink() | {
+    documents = hashed() | {
         name: page for name, page in systems.flink_pair().items() if OTHER in name
     }
     for manager in documents["taskmanagers"]["taskmanagers"]:
@@ -122,9 +168,8 @@ def test_shared_slots_of_other_jobs_are_taken_off(saved: Callable[..., str]) -> 
             documents[f"jobs/{OTHER}/vertices/{vertex}"]["subtasks"], hosts, strict=True
         ):
             entry["host"] = host
-    made = import_instance("flink", [saved(documents)], [("job", "orders")])
-    assert made.instance.resources[1:] == ("slot Source: orders", "slot Map", "slot Sink")
-    assert made.instance.nodes.capacity[:, 1:].tolist() == [[3.0] * 3] * 2
+    made = import_instance("flink", [saved(documents)], [("job", "orders"), ("loads", "measured")])
+    assert made.instance.nodes.capacity[:, 1].tolist() == [3.0, 3.0]
     assert not made.ledger.warnings
 
 
@@ -132,13 +177,14 @@ def test_slots_that_nothing_explains_are_told(saved: Callable[..., str]) -> None
     documents = {k: v for k, v in systems.flink_pair().items() if OTHER not in k}
     made = import_instance("flink", [saved(documents)])
     # nothing says that slots are not shared: Flink's default, and what is in use is taken off
-    assert made.instance.nodes.capacity[0].tolist() == [4.0, 2.0, 2.0]
+    assert made.instance.nodes.capacity[0].tolist() == [4.0, 2.0]
     assert any(text.startswith("4 slots are in use that") for text in made.ledger.warnings)
     single = import_instance("flink", [saved(documents)], [("slots", "single")])
     assert single.instance.nodes.capacity[0].tolist() == [4.0, 2.0]
     for vertex in ("a1", "a2"):
         del documents[f"jobs/{JOB}/vertices/{vertex}"]
-    lost = import_instance("flink", [saved(documents, "lost")], [("slots", "single")])
+    options = [("slots", "single"), ("idle", "true")]
+    lost = import_instance("flink", [saved(documents, "lost")], options)
     assert lost.instance.nodes.capacity[0].tolist() == [4.0, 4.0]
     assert any("4 slots" in text and "not taken off" in text for text in lost.ledger.warnings)
 
@@ -178,7 +224,7 @@ def test_jobs_that_ended_are_left_out(saved: Callable[..., str]) -> None:
 
 
 def test_metrics_with_odd_numbers_are_passed_over(saved: Callable[..., str]) -> None:
-    documents = systems.flink()
+    documents = hashed()
     documents[f"jobs/{JOB}/vertices/{MAP}/metrics"].append(
         {"id": "².busyTimeMsPerSecond", "value": "100"}
     )
@@ -186,7 +232,7 @@ def test_metrics_with_odd_numbers_are_passed_over(saved: Callable[..., str]) -> 
 
 
 def test_newer_documents_name_the_task_manager(saved: Callable[..., str]) -> None:
-    documents = systems.flink(("elsewhere:1", "nowhere:2"))
+    documents = hashed(("elsewhere:1", "nowhere:2"))
     for name in (SOURCE, MAP, SINK):
         for i, subtask in enumerate(documents[f"jobs/{JOB}/vertices/{name}"]["subtasks"]):
             subtask["taskmanager-id"] = f"tm-{1 + i % 2}-container"
@@ -205,15 +251,15 @@ def test_unknown_hosts_leave_no_current_placement(saved: Callable[..., str]) -> 
 def test_from_an_address(saved: Callable[..., str], serve: Callable[..., str]) -> None:
     documents = systems.flink()
     by_file = import_instance("flink", [saved(documents)]).instance
-    by_net = import_instance("flink", [serve(documents)]).instance
+    by_net = import_instance("flink", [serve(documents)], [("interval", "0")]).instance
     assert by_net.sha256 == by_file.sha256
 
 
 def test_plan_within_the_job_page(serve: Callable[..., str]) -> None:
-    documents = systems.flink()
+    documents = hashed()
     plan = documents.pop(f"jobs/{JOB}/plan")["plan"]
     documents[f"jobs/{JOB}"]["plan"] = plan
-    instance = import_instance("flink", [serve(documents)]).instance
+    instance = import_instance("flink", [serve(documents)], [("interval", "0")]).instance
     assert len(instance.streams) == 2
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from experiments.interchange.exporters.csv_table import read_back as read_table
 from experiments.interchange.exporters.moves import read_back as read_moves
 from experiments.interchange.exporting import export_plan
-from experiments.interchange.placement_files import read_placement
+from experiments.interchange.importing import read_placement
 from experiments.interchange.placing import with_places
 from optim import Instance
 from optim.errors import InvalidInput

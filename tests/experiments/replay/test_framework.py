@@ -179,7 +179,7 @@ def test_albic_climbs_where_flux_does_not() -> None:
     given: dict[str, Any] = {"traffic": pairs, "operators": "aaaabbbb", "max_migrations": 3}
     periods = recording("01231230", [[5.0] * 8] * 6, **given)
     setting = Setting(periods, CostModel(0.1, 0.1), NoScaling())
-    climbed, _ = play(setting, read_policy("albic:max_part_load=150", 0))
+    climbed, _ = play(setting, read_policy("albic:max_part_load=15", 0))
     reached = [row["collocation_factor"] for row in climbed]
     assert reached == sorted(reached)
     assert reached[-1] == 1.0

@@ -14,8 +14,8 @@ from experiments.replay import command, framework, replaying
 from experiments.replay.day import day_periods
 from experiments.replay.deployment import CostModel
 from experiments.replay.replaying import ReplayOptions, run_replay
-from experiments.replay.rows import COLUMNS
 from experiments.replay.scaling import ScalingChoice
+from experiments.replay.store import COLUMNS
 from optim.errors import InvalidInput, UnsuitableMethod
 from tests.experiments.replay.cases import recording
 

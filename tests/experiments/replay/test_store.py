@@ -13,8 +13,7 @@ import pytest
 from experiments.replay.cluster import Cluster
 from experiments.replay.deployment import Deployment
 from experiments.replay.framework import State
-from experiments.replay.rows import COLUMNS
-from experiments.replay.store import Progressed, ReplayFolder
+from experiments.replay.store import COLUMNS, Progressed, ReplayFolder
 from optim.errors import InvalidInput
 
 CLUSTER = Cluster(("n0", "added-2"), (0, 0), (True, False), 2)

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from experiments.report.build import make_report
+from experiments.report.build import make_report, read_sweep
 from experiments.report.findings import gather
-from experiments.report.folder import read_sweep
 from experiments.report.grading import grade
 from experiments.report.views import define_views, report_session
 from tests.experiments.report.synthetic import demo_rows, write

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from experiments.report.build import check_folder, read_sweep
 from experiments.report.command import add_arguments, report_of, run
 from experiments.report.document import Cell, Column, Report, Table, row
-from experiments.report.folder import check_folder, read_sweep
 from experiments.report.grading import ContradictoryRuns
 from experiments.report.terminal import brief, print_report, split
 from experiments.report.views import report_session

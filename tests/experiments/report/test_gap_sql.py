@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from experiments.report.gap_sql import SIZES
+from experiments.report.views import SIZES
 from optim.figures.catalogue import OBJECTIVES
 from tests.experiments.report.synthetic import plan
 

@@ -27,7 +27,7 @@ from experiments.report.findings import gather
 from experiments.report.formats import show, unit
 from experiments.report.html import to_html
 from experiments.report.terminal import print_report
-from experiments.report.text import escape, markdown_table, to_csv, to_markdown
+from experiments.report.writing import escape, markdown_table, to_csv, to_markdown
 from tests.experiments.report.synthetic import demo_rows, plan, proof, run
 
 if TYPE_CHECKING:

@@ -10,14 +10,22 @@ from typing import Any
 
 import pytest
 
-from experiments.sweep import calling, worker
-from experiments.sweep.calling import Call, Recent, find_runner, handle
+from experiments.sweep import worker
 from experiments.sweep.isolation import Answer, Outcome
 from experiments.sweep.planning import plan_runs
 from experiments.sweep.reading import read_columns
 from experiments.sweep.spec import Spec
 from experiments.sweep.store import list_parts
-from experiments.sweep.worker import Setting, make_row, pack_chunk, run_partition
+from experiments.sweep.worker import (
+    Call,
+    Recent,
+    Setting,
+    find_runner,
+    handle,
+    make_row,
+    pack_chunk,
+    run_partition,
+)
 from optim.errors import InvalidInput
 from tests.experiments.sweep import fakes
 from tests.experiments.sweep import rows as sample
@@ -115,7 +123,7 @@ def test_two_memories_that_see_the_same_calls_hold_the_same_keys() -> None:
 
 
 def test_the_child_keeps_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calling, "_documents", Recent())
+    monkeypatch.setattr(worker, "_documents", Recent())
     arguments = {"method": "good", "seed": 5}
     first = Call(fakes.NAME, "s", zlib.compress(b'{"a": 1}'), arguments)
     assert handle(first)["result"] == '{"a": 1}'

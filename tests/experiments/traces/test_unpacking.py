@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.traces import unpacking
-from experiments.traces.unpacking import unpack
+from experiments.traces import locating
+from experiments.traces.locating import unpack
 from optim.errors import InvalidInput
 
 
@@ -51,7 +51,7 @@ def test_links_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_bomb_is_stopped(tmp_path: Path) -> None:
-    archive = zipped(tmp_path / "z.zip", {"a.csv": b"0" * (unpacking.SMALL + (1 << 21))})
+    archive = zipped(tmp_path / "z.zip", {"a.csv": b"0" * (locating.SMALL + (1 << 21))})
     with pytest.raises(InvalidInput, match=r"a\.csv.* unpacks to more than 500 times"):
         unpack(archive, tmp_path / "out", ".csv")
     assert left(tmp_path / "out") == []
@@ -108,7 +108,7 @@ def test_encrypted_empty_and_crowded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         unpack(archive, tmp_path / "out", ".csv")
     with pytest.raises(InvalidInput, match="holds no file"):
         unpack(zipped(tmp_path / "n.zip", {"d/": b""}), tmp_path / "out", ".csv")
-    monkeypatch.setattr(unpacking, "MAX_MEMBERS", 1)
+    monkeypatch.setattr(locating, "MAX_MEMBERS", 1)
     with pytest.raises(InvalidInput, match="holds 2 members"):
         unpack(zipped(tmp_path / "c.zip", {"a": b"", "b": b""}), tmp_path / "out", ".csv")
 

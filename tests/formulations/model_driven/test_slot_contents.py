@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.model_driven.slot_contents import SlotContents
+from formulations.model_driven.fewest import SlotContents
 
 # whole 64ths add up without rounding, which is the caller's to allow for
 SIZES = st.integers(0, 6400).map(lambda parts: parts / 64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from heuristics.elastic.even import slot_nodes
@@ -34,17 +33,17 @@ def test_even_deals_slot_by_slot() -> None:
         {**n, "slots": s} for n, s in zip(nodes(3, capacity={"cpu": 9}), (3, 1, 2), strict=True)
     ]
     instance = made(8, nodes=unequal)
-    assert slot_nodes(instance, np.full(8, -1)).tolist() == [0, 1, 2, 0, 2, 0]
+    assert slot_nodes(instance).tolist() == [0, 1, 2, 0, 2, 0]
     assert where(instance, "even") == ["n1", "n2", "n3", "n1", "n3", "n1", "n1", "n2"]
 
 
-def test_even_passes_over_the_slots_of_running_tasks() -> None:
-    instance = made(
-        2,
-        nodes=nodes(2, capacity={"cpu": 10}, slots=2),
-        tasks=[{"id": "run", "node": "n1", "slot": 0, "allowed": ["n1"]}],
-    )
-    assert where(instance, "even") == ["n2", "n1", "n1"]
+def test_even_does_not_look_at_what_runs() -> None:
+    def placed(**running: object) -> list[str]:
+        parts = {"tasks": [{"id": "run", "allowed": ["n1"], **running}]}
+        return where(made(2, nodes=nodes(2, capacity={"cpu": 10}, slots=2), **parts), "even")
+
+    assert placed() == ["n1", "n2", "n1"]
+    assert placed(node="n1", slot=0, load={"cpu": 9}) == placed()
 
 
 def test_even_keeps_allowed_nodes_and_leaves_leaving_ones() -> None:

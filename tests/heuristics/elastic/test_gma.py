@@ -60,7 +60,7 @@ def row(**parts: object) -> Instance:
 @given(seeds)
 def test_its_books_are_the_referees(seed: int) -> None:
     instance = random_instance(seed)
-    for objective in (0, 1):
+    for objective in (0, 1, 2):
         allocation = Allocation(instance, board_of(instance), objective)
         figures = []
         for _ in range(100):
@@ -72,13 +72,18 @@ def test_its_books_are_the_referees(seed: int) -> None:
                 int((node == n).sum()) for n in range(instance.num_nodes)
             ]
             judged = evaluate_indices(instance, node)
-            figures.append((int((node < 0).sum()), judged.used_capacity, judged.internode_traffic))
+            unplaced = int((node < 0).sum())
+            both = judged.resource_deviation
+            figures.append((unplaced, judged.used_capacity, judged.internode_traffic, both))
             if not changed:
                 break
         assert not changed  # passes end by themselves
         if objective == 0:  # with all placed, every pass improves
-            whole = [f[1:] for f in figures if f[0] == 0]
+            whole = [f[1:3] for f in figures if f[0] == 0]
             assert whole == sorted(whole, reverse=True)
+        if objective == 2 and (instance.nodes.capacity[:, 0] > 0).all():
+            spread = [f[3] for f in figures if f[0] == 0 and f[3] is not None]
+            assert spread == pytest.approx(sorted(spread, reverse=True), abs=1e-6)
 
 
 @settings(max_examples=100, deadline=None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.instance import balance_problem
 from heuristics.rebalancing.albic.bisect import balanced_parts
-from heuristics.rebalancing.albic.method import METHOD, plan_rounds, run
+from heuristics.rebalancing.albic.method import METHOD, node_capacity, plan_rounds, run
 from heuristics.rebalancing.albic.pin import Pins, choose_pins
 from heuristics.rebalancing.albic.scores import DirectedPairs, beneficial_pairs, num_downstream
 from heuristics.rebalancing.albic.sets import merge_pairs
@@ -301,14 +301,14 @@ def test_max_part_load_is_lowered_until_the_load_distance_holds() -> None:
     # one set of 4 on a node of 4, the other empty: only split in halves does it balance
     made = case("0000", [(0, 1, 9.0), (1, 2, 1.0), (2, 3, 9.0)], nodes=2)
     problem = balance_problem(made)
-    given = options(max_load_distance=0.5, max_part_load=250.0, part_load_step=100.0)
+    given = options(max_load_distance=0.5, max_part_load=5.0, part_load_step=2.0)
     rounds = plan_rounds(
         made, problem, UnitSolver(Request(solver="highs", options=given)), given, 0
     )
-    # 250 % of the mean load 2 is 5: nothing moves, distance 2; 150 % is 3: two halves
+    # nodes without a capacity hold 100. At most 5: nothing moves, distance 2; at most 3: two halves
     assert [(r.part_load, r.num_units, r.distance) for r in rounds] == [
-        (250.0, 1, 2.0),
-        (150.0, 2, 0.0),
+        (5.0, 1, 2.0),
+        (3.0, 2, 0.0),
     ]
     node = rounds[-1].placement
     assert node is not None
@@ -342,10 +342,10 @@ def test_a_round_brings_the_heaviest_pair_together_and_keeps_what_is() -> None:
         operators="abcdef",
         max_migrations=3,
     ).replace(operators=[{"id": "a"}, {"id": "b"}], tasks=_retyped("010122"))
-    outcome = planned(made, max_part_load=400.0)
+    outcome = planned(made, max_part_load=4.0)
     assert outcome.node[0] == outcome.node[1]
     assert outcome.node[4] == outcome.node[5]
-    assert outcome.notes[0].startswith("maxPL 400 % of the mean node load: 1 units")
+    assert outcome.notes[0].startswith("maxPL 4 % of a node's capacity: 1 units")
     assert "k0 with k1 pinned" in outcome.notes[0]
 
 
@@ -366,7 +366,7 @@ def test_rounds_climb_to_full_collocation() -> None:
                 for i, n in enumerate(node)
             ]
         )
-        node = planned(made, seed, max_part_load=300.0).node
+        node = planned(made, seed, max_part_load=3.0).node
         reached.append(evaluate_indices(made, node).collocation_factor)
     assert reached == [pytest.approx(9 / 17), 1.0, 1.0]
 
@@ -395,16 +395,16 @@ def test_plans_are_feasible_and_sets_move_together(seed: int) -> None:
 def test_units_of_the_last_round_are_not_torn(seed: int) -> None:
     made = random_case(seed)
     problem = balance_problem(made)
-    given = options(max_part_load=200.0)
+    given = options(max_part_load=50.0)
     pairs = beneficial_pairs(made, 1.5)
     together = problem.home[pairs.source] == problem.home[pairs.target]
     stuck = problem.must_move[pairs.source] | problem.must_move[pairs.target]
     sets = merge_pairs(pairs.where(together & ~stuck), made.num_tasks)
     solver = UnitSolver(Request(solver="highs", options=given))
     last = plan_rounds(made, problem, solver, given, 0)[-1]
-    if last.placement is None or last.part_load != 200.0:
+    if last.placement is None or last.part_load != 50.0:
         return
-    limits = PartLimits.of(problem, 2.0 * problem.load.sum() / len(problem.staying))
+    limits = PartLimits.of(problem, 0.5 * node_capacity(made))
     for part in split_sets(made, sets, limits, np.random.default_rng(0)):
         assert len(set(last.placement[part].tolist())) == 1
     for source, target in last.pairs:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.generators import generate
 from heuristics.storm.online import _between as between_workers
 from heuristics.storm.online import executors_into_slots
-from heuristics.storm.slots import most_executors
+from heuristics.storm.slots import most_executors, nodes_to_use
 from heuristics.storm.traffic import Pairs, directed_pairs
 from optim.format.instance import Instance
 from optim.methods.registry import get_method
@@ -127,12 +128,22 @@ def test_the_published_slip_overloads_a_node() -> None:
     made = four_workers(capacity={"cpu": 10})
     meant = solve(made, "storm-online", node_spread=0.0)
     assert meant.feasible
-    assert any("delta and node_spread" in note for note in meant.notes)
+    assert meant.evaluation is not None
+    assert meant.evaluation.nodes_used == 2  # a node suffices for the slots, not for their load
     slip = solve(made, "storm-online", node_spread=0.0, forget_node_load=True)
     assert not slip.feasible
     assert slip.exit_code == 4
     assert slip.evaluation is not None
     assert slip.evaluation.nodes_used == 1
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 0.7, 1.0])
+def test_a_topology_is_on_at_least_as_many_nodes_as_the_spread_says(spread: float) -> None:
+    for seed in range(5):
+        made = generate("storm_reference", stages=3, replication="3", workers=4, seed=seed)
+        result = solve(made, "storm-online", node_spread=spread, delta=1.0, alpha=0.5)
+        assert result.evaluation is not None
+        assert result.evaluation.nodes_used >= nodes_to_use(made.nodes.slots, 4, spread)
 
 
 def test_delta_lets_a_topology_have_more_slots_on_a_node() -> None:

@@ -133,20 +133,21 @@ def fuse(first: list[Task], other: list[Task], tasks: list[Task]) -> None:
 
 
 def task_level(instance: Instance, rates: dict[tuple[int, int], float]) -> list[int]:
-    """Run Algorithm 1 with priority by task IMC, row by row within a group pair."""
+    """Run Algorithm 1 with priority by task IMC, row by row within a group pair.
+
+    `rates` maps pairs of tasks to their traffic, the task of the lower operator first.
+    """
     nodes = [Node(n, float(instance.headroom[n, 0])) for n in range(instance.num_nodes)]
     tasks = [
         Task(t, int(instance.tasks.operator[t]), float(instance.tasks.load[t, 0]))
         for t in range(instance.num_tasks)
     ]
-    groups = [[t for t in tasks if t.group == g] for g in range(instance.num_operators)]
-    weight = {(i, j): c / (len(groups[i]) * len(groups[j])) for (i, j), c in rates.items()}
-    pairs = [
-        (t_m, t_n)
-        for i, j in sorted(rates, key=lambda e: (-weight[e], e))
-        for t_m in groups[i]
-        for t_n in groups[j]
-    ]
+
+    def urgency(pair: tuple[int, int]) -> tuple[float, int, int, int, int]:
+        m, n = pair
+        return (-round(rates[pair], 9), tasks[m].group, tasks[n].group, m, n)
+
+    pairs = [(tasks[m], tasks[n]) for m, n in sorted(rates, key=urgency)]
     last_groups, n_i = None, None
     for t_m, t_n in pairs:
         if t_m.node is not None and t_n.node is not None:
@@ -202,6 +203,26 @@ def operator_rates(instance: Instance) -> dict[tuple[int, int], float]:
     for stream in instance.streams:
         key = min(stream.source, stream.target), max(stream.source, stream.target)
         rates[key] = rates.get(key, 0.0) + stream.rate
+    return rates
+
+
+def task_rates(instance: Instance) -> dict[tuple[int, int], float]:
+    """Return the traffic between tasks of different operators, the lower operator's first."""
+    operator = instance.tasks.operator.tolist()
+    rates: dict[tuple[int, int], float] = {}
+
+    def add(a: int, b: int, rate: float) -> None:
+        key = (a, b) if operator[a] <= operator[b] else (b, a)
+        if operator[a] != operator[b] and rate > 0:
+            rates[key] = rates.get(key, 0.0) + rate
+
+    flows = instance.flows
+    for a, b, rate in zip(flows.source, flows.target, flows.rate, strict=True):
+        add(int(a), int(b), float(rate))
+    for block in flows.blocks:
+        for a in block.sources.tolist():
+            for b in block.targets.tolist():
+                add(a, b, block.pair_rate)
     return rates
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from heuristics.task_allocation.graph_partition.metis import metis_parts
 from heuristics.task_allocation.graph_partition.weighted_graph import (
+    metis_parts,
     part_nodes,
     scalar_loads,
     weighted_graph,

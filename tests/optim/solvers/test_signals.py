@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 
 from optim.solvers import SOLVERS, process, solve_linear
-from optim.solvers.inprocess import solve_small_milp
-from optim.solvers.interruptible import Overdue, interruptible
+from optim.solvers.inprocess import Overdue, interruptible, solve_small_milp
 from optim.solvers.process import scratch_folder
 from optim.solvers.signals import Held, sigterm_as_interrupt
 from tests.optim.solvers.models import hard, knapsacks

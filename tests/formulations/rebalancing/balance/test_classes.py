@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.classes import few_classes, solve_by_classes
-from formulations.rebalancing.balance.counts import count_classes
+from formulations.rebalancing.balance.classes import count_classes, few_classes, solve_by_classes
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.settings import Settings
 from formulations.rebalancing.make_problem import make_problem

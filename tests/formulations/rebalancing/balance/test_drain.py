@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.rebalancing.balance.drain import drained_start, kept_off
+from formulations.rebalancing.balance.prepare import drained_start, kept_off
 from formulations.rebalancing.balance.settings import Settings
 from formulations.rebalancing.make_problem import make_problem
 from formulations.rebalancing.problem import ordered

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.class_bound import Refuting
-from formulations.rebalancing.bounds.class_model import build_class_model, load_classes
+from formulations.rebalancing.bounds.class_bound import Refuting, build_class_model, load_classes
 from formulations.rebalancing.make_problem import make_problem
 from formulations.rebalancing.problem import BalanceProblem
 from optim.format.instance import Instance

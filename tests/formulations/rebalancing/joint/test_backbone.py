@@ -9,10 +9,9 @@ import pytest
 
 from experiments.generators import generate
 from formulations.rebalancing.bounds.collocation import collocation_bound
-from formulations.rebalancing.joint.backbone import backbone_of
 from formulations.rebalancing.joint.columns import all_places, columns_of
 from formulations.rebalancing.joint.instance import joint_problem
-from formulations.rebalancing.joint.model import JointAim
+from formulations.rebalancing.joint.model import JointAim, backbone_of
 from formulations.rebalancing.joint.problem import JointProblem
 from formulations.rebalancing.joint.relax import relax
 from formulations.rebalancing.joint.start import Effort, find

@@ -12,13 +12,13 @@ from formulations.rebalancing.joint import kernel as joint_kernel
 from formulations.rebalancing.joint import search as joint_search
 from formulations.rebalancing.joint.problem import JointProblem
 from formulations.rebalancing.joint.search import (
-    changing_part,
     fixed_part,
     make_arcs,
     partner_arcs,
     search_joint,
 )
 from formulations.rebalancing.joint.state import COST, EXCESS, GAIN, LEFT, MOVES
+from formulations.rebalancing.search.arrays import changing_part
 from tests.formulations.rebalancing.joint.cases import placements, varied_joint
 
 
@@ -47,7 +47,7 @@ def test_totals_after_many_moves_are_those_counted_from_scratch(seed: int) -> No
     problem = varied_joint(seed, 8, 4)
     balance = problem.balance
     start = allowed_start(problem)
-    fixed, changing = fixed_part(problem), changing_part(problem, start)
+    fixed, changing = fixed_part(problem), changing_part(problem.balance, start)
     if changing[4].min() < 0 or not balance._on_allowed_nodes(start):
         pytest.skip("the start is above the budget, or a key group may be nowhere")
     best = np.zeros(balance.num_tasks, np.int64)
@@ -60,7 +60,7 @@ def test_totals_after_many_moves_are_those_counted_from_scratch(seed: int) -> No
     assert total[GAIN] == pytest.approx(problem.collocated(place), abs=1e-9)
     assert total[EXCESS] == pytest.approx(counted(problem, place), abs=1e-6)
     assert total[LEFT] == pytest.approx(problem.left(place), abs=1e-9)
-    budget = changing_part(problem, place)[4]
+    budget = changing_part(problem.balance, place)[4]
     assert total[MOVES] == budget[0]
     assert total[COST] == pytest.approx(budget[1], abs=1e-9)
     if value > -math.inf:
@@ -73,7 +73,7 @@ def test_found_is_feasible_and_repeats(seed: int) -> None:
     problem = varied_joint(seed)
     every = list(placements(problem))
     starts = (allowed_start(problem), *every[:1])
-    if changing_part(problem, starts[0])[4].min() < 0:
+    if changing_part(problem.balance, starts[0])[4].min() < 0:
         starts = starts[1:]
     found = search_joint(problem, starts, seed, rounds=2, first=2_000)
     if not every:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.bounds.touch import touch_bound
 from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.search.arrays import changing_part, fixed_part
-from formulations.rebalancing.search.kernel import BEST, FIRST_STEP, begin_search, lower
+from formulations.rebalancing.search.arrays import fixed_part, state_of
+from formulations.rebalancing.search.kernel import BEST, FIRST_STEP, lower
 from formulations.rebalancing.search.portfolio import PARTNERS, search_balance
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
@@ -39,7 +39,7 @@ def test_every_step_keeps_the_budgets_it_was_given(seed: int) -> None:
     if not problem.is_feasible(problem.home):
         return
     fixed = fixed_part(problem)
-    state = begin_search(fixed, *changing_part(problem, problem.home), seed + 1)
+    state = state_of(problem, problem.home, seed + 1)
     best = problem.home.copy()
     staying = problem.levels(problem.home).distance
     memory = np.array([staying, FIRST_STEP, 0.0, 0.0])

@@ -1,0 +1,1 @@
+"""Benchmarks of task allocation: shares of the optimum, proofs, allocations a second."""

@@ -1,0 +1,1 @@
+"""A running Flink cluster: carrying a plan out, and checking that it was."""

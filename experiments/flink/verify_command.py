@@ -1,0 +1,93 @@
+"""``streamplace verify flink``: whether a running cluster is as a plan has it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from experiments.cli.arguments import add_json, seconds
+
+if TYPE_CHECKING:
+    import argparse
+
+    from experiments.flink.verifying import Verdict
+
+EXAMPLES = """\
+examples:
+  streamplace verify flink http://localhost:8081 sheet.json
+  streamplace verify flink http://localhost:8081 plan.json --instance cluster.json
+
+Counted are subtasks of each vertex on each task manager: that is what Flink can be held to. Which
+index runs where is its own choice. exit codes: 0 all as planned, 1 not, 2 it cannot be told.
+
+docs/flink.md says more."""
+
+_FAR = 0.05
+"""Difference of the measured share from the predicted one that is worth a word."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("system", choices=("flink",), help="the kind of cluster")
+    parser.add_argument("url", metavar="URL", help="the job manager's REST address")
+    parser.add_argument("plan", metavar="PLAN", help="a sheet that `export flink` wrote, or a plan")
+    parser.add_argument("--instance", metavar="FILE", help="the plan's: joins vertices by id")
+    parser.add_argument("--job", metavar="NAME", default="", help="name or id, if several run")
+    parser.add_argument(
+        "--wait", metavar="S", type=float, default=60.0, help="for subtasks to run; default 60"
+    )
+    parser.add_argument(
+        "--interval",
+        metavar="S",
+        type=float,
+        help="between two readings of rates; default what the cluster is set to",
+    )
+    parser.add_argument(
+        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify, and print what differs.
+
+    Raises
+    ------
+    InvalidInput
+        The cluster cannot be read, or the plan is of another job.
+    """
+    from experiments.cli.inputs import load_instance
+    from experiments.flink.inputs import read_plan
+    from experiments.flink.live import read_live, wait_until_running
+    from experiments.flink.sheet import Sheet
+    from experiments.flink.verifying import sheet_by_names, verify
+    from experiments.interchange.web import WebClient
+
+    instance = None if args.instance is None else load_instance(args.instance)
+    plan = read_plan(args.plan, instance)
+    client = WebClient(args.url.rstrip("/"), args.timeout)
+    wait_until_running(client, args.job, args.wait)
+    live = read_live(client, args.job, args.interval)
+    sheet = plan if isinstance(plan, Sheet) else sheet_by_names(plan, live.jobs)
+    verdict = verify(sheet, live.managers, live.jobs)
+    if args.json:
+        sys.stdout.write(json.dumps(verdict.to_dict(), ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(_text(verdict))
+    return 0 if verdict.holds else 1
+
+
+def _text(verdict: Verdict) -> str:
+    from experiments.cli.problems import printable
+
+    lines = [f"{verdict.as_planned} of {verdict.planned} subtasks as planned"]
+    lines += [
+        printable(f"  {d.vertex} on {d.manager}: {d.running}, planned {d.planned}")
+        for d in verdict.differences
+    ]
+    predicted, measured = verdict.predicted_share, verdict.measured_share
+    if predicted is not None and measured is not None:
+        far = "" if abs(predicted - measured) <= _FAR else " (keys or loads are skewed, or it lags)"
+        lines.append(f"remote share {measured:.3f} measured, {predicted:.3f} predicted{far}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,100 @@
+"""Rates of subtasks, from two readings of their counters.
+
+The job manager answers questions for metrics from a store, and only then has it filled anew, at
+most once in `metrics.fetcher.update-interval`. So the first answer is as old as the last question
+of anybody, and is thrown away; the two that follow are an interval apart.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from experiments.interchange.foreign import as_number, is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CLOCK = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
+"""Their sum is the time a subtask has run: the store's own clock."""
+RATES = {
+    "busyTimeMsPerSecond": "accumulateBusyTimeMs",
+    "numBytesInPerSecond": "numBytesIn",
+    "numBytesOutPerSecond": "numBytesOut",
+    "Shuffle.Netty.Input.numBytesInRemotePerSecond": "Shuffle.Netty.Input.numBytesInRemote",
+    "Shuffle.Netty.Input.numBytesInLocalPerSecond": "Shuffle.Netty.Input.numBytesInLocal",
+}
+"""Flink's means over 60 s, and the counters whose differences are better."""
+METRICS = tuple(dict.fromkeys((*RATES, *CLOCK, *RATES.values())))
+
+DEFAULT_INTERVAL = 10.0
+_MARGIN = 1.0
+_UNITS = {"": 1e-3, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+Sample = dict[int, dict[str, float]]
+"""Subtask index to metric to value, of one vertex."""
+
+
+def interval_of(config: Any) -> float:
+    """Return how often the store is filled, in s, from ``/jobmanager/config``."""
+    for entry in config if isinstance(config, list) else ():
+        if isinstance(entry, dict) and entry.get("key") == "metrics.fetcher.update-interval":
+            found = re.fullmatch(r"(\d{1,9})\s*([a-z]*)", str(entry.get("value")).strip())
+            if found and found[2] in _UNITS:
+                return int(found[1]) * _UNITS[found[2]]
+    return DEFAULT_INTERVAL
+
+
+def sample_of(value: Any) -> Sample:
+    """Sort a metrics document of a vertex, of ids such as ``3.numBytesIn``."""
+    found: Sample = {}
+    for entry in value if isinstance(value, list) else ():
+        name = entry.get("id") if isinstance(entry, dict) else None
+        head, _, metric = name.partition(".") if isinstance(name, str) else ("", "", "")
+        number = as_number(entry.get("value")) if is_whole(head) else None
+        if number is not None:
+            found.setdefault(int(head), {})[metric] = number
+    return found
+
+
+def twice(ask: Callable[[], dict[str, Sample]], interval: float) -> list[dict[str, Sample]]:
+    """Ask three times, an interval and a margin apart, and return the last two answers.
+
+    Where the first answer is empty, as nothing is measured, it is the only one.
+    """
+    found = [ask()]
+    while len(found) < 3 and any(found[0].values()):
+        if interval > 0:
+            time.sleep(interval + _MARGIN)
+        found.append(ask())
+    return found[-2:] if len(found) > 1 else [found[0], found[0]]
+
+
+def difference(first: Sample, second: Sample) -> tuple[list[dict[str, Any]], int]:
+    """Return a metrics document with rates out of counters, and of how many subtasks it has them.
+
+    A subtask whose counters stood still or went back, as after a restart, keeps Flink's means.
+    """
+    document: list[dict[str, Any]] = []
+    counted = 0
+    for index, now in sorted(second.items()):
+        before = first.get(index, {})
+        seconds = elapsed(before, now)
+        exact = seconds > 0
+        for rate, counter in RATES.items():
+            value = now.get(rate)
+            gain = now.get(counter, 0.0) - before.get(counter, 0.0)
+            if exact and counter in now and counter in before and gain >= 0:
+                value = gain / seconds
+            if value is not None:
+                document.append({"id": f"{index}.{rate}", "value": value})
+        counted += exact
+    return document, counted
+
+
+def elapsed(before: dict[str, float], now: dict[str, float]) -> float:
+    """Return the seconds between two readings of a subtask, by its own clock; 0 where unknown."""
+    if not all(name in sample for name in CLOCK for sample in (before, now)):
+        return 0.0
+    return max(0.0, sum(now[name] - before[name] for name in CLOCK)) / 1000.0

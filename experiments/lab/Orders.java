@@ -1,0 +1,82 @@
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.functions.MapFunction;
+import org.apache.flink.api.common.functions.ReduceFunction;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
+import org.apache.flink.api.java.functions.KeySelector;
+import org.apache.flink.api.java.tuple.Tuple2;
+import org.apache.flink.connector.datagen.source.DataGeneratorSource;
+import org.apache.flink.connector.datagen.source.GeneratorFunction;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+
+/**
+ * The laboratory's job: orders, cleaned, summed by customer, rated, stored. An ordinary program that
+ * knows nothing of plans. Raw types, as the small compiler in Flink's jars infers no generics.
+ *
+ * Arguments: parallelism of orders, clean, sum, rate, store; bytes of an order; orders a second.
+ */
+public class Orders {
+    public static class Make implements GeneratorFunction {
+        private final int bytes;
+
+        public Make(int bytes) {
+            this.bytes = bytes;
+        }
+
+        public Object map(Object number) {
+            return new Tuple2(number, new byte[bytes]);
+        }
+    }
+
+    /** Keeps a share of an order's bytes. */
+    public static class Keep implements MapFunction {
+        private final int percent;
+
+        public Keep(int percent) {
+            this.percent = percent;
+        }
+
+        public Object map(Object value) {
+            Tuple2 order = (Tuple2) value;
+            int bytes = ((byte[]) order.f1).length * percent / 100;
+            return new Tuple2(order.f0, new byte[bytes]);
+        }
+    }
+
+    public static class Customer implements KeySelector {
+        public Object getKey(Object value) {
+            return Long.valueOf(((Long) ((Tuple2) value).f0).longValue() % 4099L);
+        }
+    }
+
+    public static class Latest implements ReduceFunction {
+        public Object reduce(Object before, Object now) {
+            return now;
+        }
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        int[] number = new int[arguments.length];
+        for (int i = 0; i < number.length; i++) {
+            number[i] = Integer.parseInt(arguments[i]);
+        }
+        StreamExecutionEnvironment flink = StreamExecutionEnvironment.getExecutionEnvironment();
+        TypeInformation order =
+            Types.TUPLE(new TypeInformation[] {Types.LONG, Types.PRIMITIVE_ARRAY(Types.BYTE)});
+        DataGeneratorSource source = new DataGeneratorSource(
+            new Make(number[5]), Long.MAX_VALUE, RateLimiterStrategy.perSecond(number[6]), order);
+        DataStream orders = flink.fromSource(source, WatermarkStrategy.noWatermarks(), "orders")
+            .setParallelism(number[0]);
+        DataStream clean = orders.rebalance().map(new Keep(60)).returns(order).name("clean")
+            .setParallelism(number[1]);
+        DataStream sum = clean.keyBy(new Customer(), Types.LONG).reduce(new Latest()).name("sum")
+            .setParallelism(number[2]);
+        DataStream rate = sum.rebalance().map(new Keep(25)).returns(order).name("rate")
+            .setParallelism(number[3]);
+        rate.rebalance().sinkTo(new DiscardingSink()).name("store").setParallelism(number[4]);
+        flink.execute("orders");
+    }
+}

@@ -1,0 +1,224 @@
+"""A job manager and task managers as processes of this machine, on loopback.
+
+Every process is recorded with its id before anything else happens, and is ended by that id, and
+only if it still is the process that was started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from experiments.flink.client import flink_jars, java_options
+from experiments.interchange.web import WebClient
+from experiments.spark.java import find_java
+from optim.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+HOST = "127.0.0.1"
+_JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
+_TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
+_COMMON: dict[str, Any] = {
+    "jobmanager.rpc.address": HOST,
+    "heartbeat.interval": 1000,
+    "heartbeat.timeout": 6000,
+    "taskmanager.memory.segment-size": "8kb",
+    "pekko.ask.timeout": "30 s",
+    "metrics.fetcher.update-interval": 1000,
+}
+_MANAGING: dict[str, Any] = {
+    "jobmanager.bind-host": HOST,
+    "rest.address": HOST,
+    "rest.bind-address": HOST,
+    "jobmanager.memory.heap.size": "384m",
+    "web.submit.enable": False,
+    "web.timeout": 4000,
+    "slot.request.timeout": 60000,
+    "slot.idle.timeout": 2000,
+    "restart-strategy.type": "fixed-delay",
+    "restart-strategy.fixed-delay.attempts": 1000,
+    "restart-strategy.fixed-delay.delay": "1 s",
+}
+# All parts of the memory are needed: without the shell scripts nobody computes the missing ones.
+_WORKING: dict[str, Any] = {
+    "taskmanager.host": HOST,
+    "taskmanager.bind-host": HOST,
+    "taskmanager.cpu.cores": 4.0,
+    "taskmanager.memory.framework.heap.size": "96m",
+    "taskmanager.memory.task.heap.size": "256m",
+    "taskmanager.memory.framework.off-heap.size": "64m",
+    "taskmanager.memory.task.off-heap.size": "0m",
+    "taskmanager.memory.managed.size": "16m",
+    "taskmanager.memory.network.min": "48m",
+    "taskmanager.memory.network.max": "48m",
+    "taskmanager.memory.jvm-metaspace.size": "160m",
+    "taskmanager.memory.jvm-overhead.min": "64m",
+    "taskmanager.memory.jvm-overhead.max": "64m",
+}
+_LOG = """\
+rootLogger.level=INFO
+rootLogger.appenderRef.f.ref=F
+appender.f.name=F
+appender.f.type=File
+appender.f.fileName={file}
+appender.f.append=true
+appender.f.layout.type=PatternLayout
+appender.f.layout.pattern=%d{{HH:mm:ss,SSS}} %-5p %c{{1}} %m%n
+"""
+
+
+class LabError(RuntimeError):
+    """The cluster does not do what it should; its logs say why."""
+
+
+class Lab:
+    """A cluster, as a context manager that takes it down whatever happens.
+
+    Parameters
+    ----------
+    folder
+        For configuration, logs and the record of processes.
+    slots
+        Of each task manager, for a job without a plan: one each spreads it over all of them. With a
+        plan they bind nothing.
+    """
+
+    def __init__(self, folder: Path, slots: int = 1) -> None:
+        self.folder = folder.resolve()
+        self._slots = slots
+        self._record = self.folder / "pids.json"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._rpc = _free_port()
+        self._rest = _free_port()
+        self.url = f"http://{HOST}:{self._rest}"
+        self._client = WebClient(self.url)
+
+    def __enter__(self) -> Self:
+        """Take down what a run that was killed has left here, and start the job manager."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.clear()
+        try:
+            ports = {"rest.port": self._rest, "jobmanager.rpc.port": self._rpc}
+            heap = ["-Xms128m", "-Xmx512m", "-XX:MaxMetaspaceSize=192m"]
+            self._start("jobmanager", _JOB_MANAGER, heap, {**_MANAGING, **ports})
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self._processes):
+            self.kill(name)
+
+    def start(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
+        """Start a task manager with quotas, such as `Sheet.configuration` gives."""
+        own = {
+            "jobmanager.rpc.port": self._rpc,
+            "taskmanager.resource-id": name,
+            "taskmanager.numberOfTaskSlots": self._slots,
+            **(settings or {}),
+        }
+        heap = ["-Xms128m", "-Xmx352m", "-XX:MaxDirectMemorySize=160m"]
+        heap.append("-XX:MaxMetaspaceSize=160m")
+        self._start(name, _TASK_MANAGER, heap, {**_WORKING, **own})
+
+    def kill(self, name: str) -> None:
+        """End a process with -9, as a machine that fails does."""
+        process = self._processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        self._save()
+
+    def wait_for(self, names: set[str], limit: float = 150.0) -> None:
+        """Wait until just these task managers are registered.
+
+        Raises
+        ------
+        LabError
+            They are not in time, or a process has ended.
+        """
+        ends = time.monotonic() + limit
+        while time.monotonic() < ends:
+            for name, process in self._processes.items():
+                if process.poll() is not None:
+                    raise LabError(f"{name} ended with {process.returncode}: see {self.folder}")
+            try:
+                page = self._client.get("taskmanagers")
+            except InvalidInput:
+                page = {}
+            if {manager["id"] for manager in page.get("taskmanagers", ())} == names:
+                return
+            time.sleep(0.3)
+        raise LabError(f"{', '.join(sorted(names))} not there in {limit:g} s: see {self.folder}")
+
+    def cancel(self, job: str) -> None:
+        """Cancel a job and wait until it has ended."""
+        address = f"{self.url}/jobs/{job}?mode=cancel"
+        urllib.request.urlopen(urllib.request.Request(address, method="PATCH"), timeout=20).close()
+        while self._client.get(f"jobs/{job}")["state"] not in ("CANCELED", "FAILED", "FINISHED"):
+            time.sleep(0.2)
+
+    def _start(self, name: str, main: str, heap: list[str], settings: Mapping[str, Any]) -> None:
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        for part in ("tmp", "plugins"):
+            (self.folder / part).mkdir(exist_ok=True)
+        log = folder / "log"
+        log.unlink(missing_ok=True)
+        own = {**_COMMON, **settings, "io.tmp.dirs": str(self.folder / "tmp")}
+        lines = [f"{key}: {json.dumps(value)}\n" for key, value in own.items()]
+        (folder / "config.yaml").write_text("".join(lines))
+        (folder / "log4j.properties").write_text(_LOG.format(file=log))
+        jars = flink_jars()
+        command = [
+            str(find_java().home / "bin" / "java"),
+            *heap,
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            *java_options(),
+            f"-Dlog4j.configurationFile={folder / 'log4j.properties'}",
+            *("-cp", os.pathsep.join(jars), main, "--configDir", str(folder)),
+        ]
+        folders = {
+            "FLINK_LIB_DIR": Path(jars[0]).parent,
+            "FLINK_PLUGINS_DIR": self.folder / "plugins",
+        }
+        environment = os.environ | {key: str(value) for key, value in folders.items()}
+        with (folder / "out").open("wb") as out:
+            process = subprocess.Popen(
+                command, stdout=out, stderr=out, start_new_session=True, env=environment
+            )
+        self._processes[name] = process
+        self._save()
+
+    def _save(self) -> None:
+        running = {name: process.pid for name, process in self._processes.items()}
+        self._record.write_text(json.dumps(running))
+
+    def clear(self) -> None:
+        """End what is recorded and still is one of ours: its command line names this folder."""
+        if not self._record.exists():
+            return
+        for name, pid in json.loads(self._record.read_text()).items():
+            line = Path(f"/proc/{int(pid)}/cmdline")
+            try:
+                if str(self.folder / name).encode() in line.read_bytes():
+                    os.kill(int(pid), signal.SIGKILL)
+            except (OSError, ValueError):
+                continue
+        self._record.unlink()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,104 @@
+"""``streamplace paper --claims`` and ``--tables``: judge claims, and make their tables."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from experiments.papers.claims.judging import Judgement
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments about claims."""
+    group = parser.add_argument_group("claims")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "--claims",
+        action="store_true",
+        help="judge the claims of the papers, or of the paper NAME, from the stored tables",
+    )
+    which.add_argument(
+        "--tables",
+        action="store_true",
+        help="make the tables behind the claims again: NAME is PAPER, PAPER/TABLE or all; "
+        "--reduced makes smaller ones in DIR, those that are there already excepted",
+    )
+    then = group.add_mutually_exclusive_group()
+    then.add_argument(
+        "--check", action="store_true", help="end 1 where a committed verdict no longer holds"
+    )
+    then.add_argument("--write", action="store_true", help="write the verdicts to be committed")
+    group.add_argument(
+        "--from",
+        dest="tables_from",
+        metavar="DIR",
+        help="judge from the tables in DIR, as `--tables --reduced -o DIR` leaves them; "
+        "from the stored ones where DIR has none",
+    )
+
+
+def run_claims(args: argparse.Namespace) -> int:
+    """Judge claims and print, compare or write the verdicts."""
+    from pathlib import Path
+
+    from experiments.papers.claims import judging
+    from experiments.papers.claims.tables import PAPERS
+
+    papers = judging.claiming_papers(args.name)
+    root = Path(args.tables_from) if args.tables_from else PAPERS
+    found = judging.judgements(papers, root)
+    if args.json:
+        content = [one.to_dict() for one in found]
+        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+    else:
+        _tell(papers, found)
+    if args.write:
+        for path in judging.write_verdicts(found):
+            sys.stderr.write(f"{path}\n")
+    if args.check:
+        changed = judging.no_longer_hold(found)
+        for line in changed:
+            sys.stderr.write(f"{line}\n")
+        if changed:
+            return int(ExitCode.INTERNAL)
+    return int(ExitCode.OK)
+
+
+def run_tables(args: argparse.Namespace) -> int:
+    """Make tables, full ones into the papers' folders and smaller ones into the output's."""
+    from experiments.papers.claims import making
+    from experiments.papers.claims.tables import PAPERS, has_table
+
+    root: Path = args.output if args.reduced else PAPERS
+    for paper, name, one in making.makings(args.name or "all"):
+        if args.reduced and has_table(paper, name, root):
+            sys.stderr.write(f"{paper}/{name}: kept, {root} has it\n")
+            continue
+        began = time.monotonic()
+        path = making.make_table(paper, name, one, args.reduced, root)
+        sys.stderr.write(f"{path} ({time.monotonic() - began:.0f} s)\n")
+    return int(ExitCode.OK)
+
+
+def _tell(papers: Sequence[str], found: Sequence[Judgement]) -> None:
+    from experiments.papers.claims.pages import counts
+
+    for one in found:
+        star = "*" if one.claim.starred else ""
+        line = f"{one.claim.id + star:13} {one.finding.verdict:10} {one.finding.figure}"
+        sys.stdout.write(line.rstrip() + "\n")
+        if one.finding.cause:
+            sys.stdout.write(f"{'':24} {one.finding.cause}\n")
+        if one.finding.left_out:
+            left = f"left out: {one.finding.left_out} ({one.finding.left_out_why})"
+            sys.stdout.write(f"{'':24} {left}\n")
+    sys.stdout.write("\nStarred claims in brackets.\n\n" + counts(papers, found) + "\n")
