@@ -204,7 +204,7 @@ def _listed(
     for searched, few in ((False, min(most, _WHOLE)), (True, most)):
         starts = good_starts(binding, request, usable, searched=searched)
         high = min((load_of(counted.instance, node) for node in starts), default=np.inf)
-        listed = counted.patterns(min(high * (1 + 1e-6), NEVER), few, 100 * few)
+        listed = counted.patterns(min(high * (1 + 1e-6), NEVER), few, 10 * few)
         if listed is not None:
             break
     return starts, listed
@@ -260,7 +260,7 @@ METHOD = Method(
     source="ours; the objective of Karimov et al., ICDE 2018",
     honours=HONOURS,
     options=(
-        Option("most_patterns", "int", 3_000_000, "refuse beyond so many of a class", minimum=1),
+        Option("most_patterns", "int", 1_000_000, "refuse beyond so many of a class", minimum=1),
     ),
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",

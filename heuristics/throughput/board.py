@@ -33,6 +33,7 @@ def fixed_of(binding: Instance, instance: Instance) -> Fixed:
     order = np.argsort(here, kind="stable")
     block_starts, sides, rates = _blocks(instance)
     total: Any = np.stack([np.bincount(here, some, count) for some in (sent, got)], axis=1)
+    total = total.astype(np.float64)
     for b, block in enumerate(flows.blocks):
         total[block.sources, 0] += rates[b] * len(block.targets)
         total[block.targets, 1] += rates[b] * len(block.sources)

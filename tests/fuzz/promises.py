@@ -7,7 +7,10 @@ from typing import Any
 from tests.fuzz.reading import Reading
 
 #: look only for plans that take off leaving nodes all that may go elsewhere
-EMPTIES = frozenset({"imc-exact", "imc-milp", "imc-brute", "eoa-milp", "storm-milp"})
+EMPTIES = frozenset({
+    "imc-exact", "imc-milp", "imc-brute", "eoa-milp", "storm-milp", "throughput-exact",
+    "throughput-milp",
+})  # fmt: skip
 #: the same unless told otherwise
 DRAINS = frozenset({"joint-milp", "joint-search", "albic"})
 _TASK_ALLOCATION = ("naive", "task-level", "top-down", "partition", "imc-search")
@@ -18,6 +21,8 @@ FAMILY = {
     "balance-milp": ("flux", "scale-in-first", "balance-search"),
     "joint-milp": ("albic", "cola", "joint-search"),
     "eoa-milp": ("gma",),
+    "throughput-exact": ("throughput-search",),
+    "throughput-milp": ("throughput-search",),
     "storm-milp": ("storm-online", "storm-offline", "storm-even"),
 }
 STARTS = ("random", "storm-even", "flux", "top-down", "partition", "imc-search", "balance-search")

@@ -1,0 +1,112 @@
+"""`throughput-search`: never worse than its starts, within its bound, near what is proven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from formulations.throughput.places import load_of
+from heuristics.throughput.board import fixed_of, state_of
+from heuristics.throughput.kernel import anneal
+from heuristics.throughput.starts import starts_of
+from optim import Instance, Plan, UnsuitableMethod, solve
+from optim.figures.rate import without_measured
+from optim.methods.registry import Request
+from optim.moves.guard import make_guard
+from optim.moves.place_rules import place_rules
+from optim.rules import broken
+from optim.rules.placement import Placement
+from tests.formulations.throughput.small import best_of, small
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+
+def test_near_the_proven_optimum() -> None:
+    instance = Instance.load(EXAMPLES / "capsys-rate-q4.json")
+    result = solve(instance, "throughput-search")
+    assert result.objective is not None
+    assert result.objective.value is not None
+    assert result.objective.value >= 0.99 * 0.844850
+    assert result.bound is not None
+    assert result.bound >= 0.844850
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_keeps_what_binds_and_beats_no_placement(seed: int) -> None:
+    instance = small(seed)
+    best = best_of(instance)
+    try:
+        result = solve(instance, "throughput-search", effort=0.2)
+    except UnsuitableMethod:
+        return
+    if result.plan is None:
+        return  # repair is no proof that there is none
+    node = result.plan.node_indices(instance)
+    assert not broken(Placement(without_measured(instance), node))
+    assert best is not None
+    assert result.objective is not None
+    assert result.objective.value is not None
+    assert result.objective.value <= best[0] * (1 + 1e-6)
+    assert result.bound is None or result.bound >= best[0] * (1 - 1e-6)
+    for start in starts_of(without_measured(instance), instance, Request()):
+        assert load_of(instance, node) <= load_of(instance, start) * (1 + 1e-6)
+
+
+def test_never_less_than_a_warm_start() -> None:
+    instance = Instance.load(EXAMPLES / "capsys-rate-q4.json")
+    best = solve(instance, "throughput-exact").plan
+    assert best is not None
+    start = Plan.from_json(best.to_json())
+    result = solve(instance, "throughput-search", warm_start=start, effort=0.01)
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(0.844850, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(40, 46))
+def test_what_the_kernel_keeps_up_is_what_is_there(seed: int) -> None:
+    """Loads, traffic, fullness and spent budgets after many moves, against those made anew."""
+    instance = small(seed)
+    binding, rng = without_measured(instance), np.random.default_rng(seed)
+    node = rng.integers(0, instance.num_nodes, instance.num_tasks).astype(np.int32)
+    fixed = fixed_of(binding, instance)
+    state = state_of(fixed, binding, instance, node)
+    guard = make_guard(place_rules(binding), state.node)
+    anneal(fixed, state, guard, np.array(state.node), 1.0, 10.0, 10.0, 300, seed)
+    again = state_of(fixed, binding, instance, state.node.astype(np.int32))
+    for name in ("held", "used", "crossing", "members", "spent"):
+        assert getattr(state, name) == pytest.approx(getattr(again, name), abs=1e-9), name
+    finite = again.full < 1e20
+    assert state.full[finite] == pytest.approx(again.full[finite], abs=1e-9)
+
+
+def test_blocks_are_counted_as_their_pairs() -> None:
+    """A full stream of many pairs is kept as a block: the same traffic as pair by pair."""
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "block",
+        "nodes": [{"id": f"n{i}", "capacity": {"cpu": 50}} for i in range(4)],
+        "operators": [
+            {"id": "a", "group": {"tasks": 20, "load": {"cpu": 40}}},
+            {"id": "b", "group": {"tasks": 30, "load": {"cpu": 60}}},
+        ],
+        "streams": [{"from": "a", "to": "b", "rate": 60}],
+        "links": [
+            {"id": "up", "nodes": ["n0"], "capacity": 9, "direction": "out"},
+            {"id": "rack", "nodes": ["n0", "n1"], "capacity": 9},
+        ],
+        "crossing_cost": {"cpu": {"out": 0.1}},
+    }
+    instance = Instance.from_dict(document)
+    assert instance.flows.blocks
+    binding = without_measured(instance)
+    node = (np.arange(50) % 4).astype(np.int32)
+    fixed = fixed_of(binding, instance)
+    state = state_of(fixed, binding, instance, node)
+    assert state.full.max() == pytest.approx(load_of(instance, node))
+    guard = make_guard(place_rules(binding), state.node)
+    best = np.array(state.node)
+    record = anneal(fixed, state, guard, best, state.full.max(), 3.0, 0.01, 5000, 1)
+    assert record == pytest.approx(load_of(instance, best.astype(np.int32)))
+    assert record < load_of(instance, node)
