@@ -17,13 +17,14 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers docs-check fuzz bench lab constraints clean distclean
+.PHONY: help demo test lint types layers doctests docs-check fuzz papers bench lab constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
 	@echo 'make test         the whole test suite: style, types, layers, documentation, tests'
 	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
 	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
+	@echo 'make papers       the claims of the papers, from smaller runs in build/papers-reduced'
 	@echo 'make bench        the benchmarks, written to build/bench'
 	@echo 'make lab          a Flink cluster on this machine: imported, planned, submitted, verified'
 	@echo 'make constraints  rewrite constraints.txt from this environment'
@@ -62,7 +63,7 @@ demo: $(VENV)/.installed
 
 # What needs one core each goes side by side before the tests, which use all of them.
 test: $(VENV)/.installed-dev
-	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types docs-check lint layers
+	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types doctests lint layers
 	$(BIN)/python -m pytest -n $(WORKERS) tests $(PYTEST_ARGS)
 
 lint: $(VENV)/.installed-dev
@@ -75,13 +76,21 @@ types: $(VENV)/.installed-dev
 layers: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
-docs-check: $(VENV)/.installed-dev
+doctests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q --doctest-modules --doctest-glob='*.md' \
 		streamplace optim formulations heuristics experiments README.md docs
+
+docs-check: doctests
 	$(BIN)/python -m pytest -q tests/examples/test_documentation.py
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.fuzz --seed $(SEED) --seconds $(SECONDS) --out build/fuzz $(FUZZ_ARGS)
+
+# Interrupted, the same command goes on with the tables that are not there yet. At full size, into the
+# papers' own folders: streamplace paper --tables all
+papers: $(VENV)/.installed
+	$(BIN)/streamplace paper --tables all --reduced -o build/papers-reduced
+	$(BIN)/streamplace paper --claims --from build/papers-reduced
 
 bench: $(VENV)/.installed-dev
 	@mkdir -p build/bench

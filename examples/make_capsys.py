@@ -1,5 +1,7 @@
 """Write the six profiled Flink queries of CAPSys as instances ``capsys-q1.json`` … ``-q6.json``.
 
+Beside each stands ``capsys-rate-q1.json`` …, with links: how much input does a placement carry?
+
 Run as ``python examples/make_capsys.py [FOLDER]``; the default folder is the one of this script.
 
 The facts are those of CASP-Systems-BU/CAPSys (Apache-2.0), the artefact of
@@ -38,6 +40,9 @@ class Operator(NamedTuple):
     sends: str
     target: str
 
+
+NETWORK_SHARE = 0.15
+"""Capacity of a node's uplink, and of its downlink, over all traffic."""
 
 TITLES = {
     "q1": "sliding window",
@@ -104,6 +109,13 @@ ORIGIN = (
 )
 
 
+RATE_ORIGIN = (
+    "capsys-{query} made for its sustainable rate: every stream spread fully, no current "
+    "placement, and each node's network card as two links, what leaves and what enters, of "
+    "{share:.0%} of all traffic each; chosen here, as the repository gives no capacity of it."
+)
+
+
 def instance(query: str, load_share: float = LOAD_SHARE) -> dict[str, Any]:
     """Build one query as a ``streamplace.instance/1`` document.
 
@@ -148,6 +160,44 @@ def instance(query: str, load_share: float = LOAD_SHARE) -> dict[str, Any]:
     }
 
 
+def rate_instance(query: str, network_share: float = NETWORK_SHARE) -> dict[str, Any]:
+    """Build one query for the question of how much input a placement carries.
+
+    Parameters
+    ----------
+    query
+        A key of `QUERIES`.
+    network_share
+        Capacity of each half of a network card over all traffic of the query.
+    """
+    document = instance(query)
+    total = sum(operator.network for operator in QUERIES[query])
+    links = [
+        {
+            "id": f"{side}-{node['id']}",
+            "nodes": [node["id"]],
+            "capacity": round(network_share * total, 10),
+            "direction": side,
+        }
+        for node in document["nodes"]
+        for side in ("out", "in")
+    ]
+    nodes, streams = document["nodes"], document["streams"]
+    compute = sum(operator.compute for operator in QUERIES[query])
+    for node in nodes:
+        node["capacity"]["cpu"] = round(compute / LOAD_SHARE / WORKERS, 10)
+    return {
+        "format": document["format"],
+        "name": f"capsys-rate-{query}",
+        "origin": RATE_ORIGIN.format(query=query.upper(), share=network_share),
+        **{key: document[key] for key in ("units", "labels", "resources")},
+        "nodes": nodes,
+        "links": links,
+        "operators": document["operators"],
+        "streams": [{**stream, "pattern": "full"} for stream in streams],
+    }
+
+
 def _operator(operator: Operator, operators: list[Operator]) -> dict[str, Any]:
     targets = {other.target for other in operators}
     role = "sink" if not operator.target else "operator" if operator.name in targets else "source"
@@ -187,9 +237,10 @@ def text(document: dict[str, Any]) -> str:
 
 
 def main(folder: Path) -> None:
-    """Write all six files into a folder."""
+    """Write all twelve files into a folder."""
     for query in QUERIES:
-        (folder / f"capsys-{query}.json").write_text(text(instance(query)), encoding="utf-8")
+        for made in (instance(query), rate_instance(query)):
+            (folder / f"{made['name']}.json").write_text(text(made), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ COMMANDS = (
     Command("report", "experiments.report.command", "gaps, times and profiles of a sweep"),
     Command("trace", "experiments.traces.command", "recorded events to instances, on Spark"),
     Command("replay", "experiments.replay.command", "an adaptation policy over changing load"),
+    Command("model", "experiments.modelling.command", "performance models of tasks from trials"),
     Command("paper", "experiments.papers.command", "make the figures of the papers again"),
 )
 

@@ -130,6 +130,10 @@ def _run(args: argparse.Namespace) -> int:
         from experiments.cli.result_text import print_result
 
         print_result(answer_console(), instance, result, args.output)
+        if args.method is None and args.objective is None:
+            from experiments.cli.instead import print_instead
+
+            print_instead(answer_console(), instance, result)
     return int(result.exit_code)
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _CPU, _HEAP = 0.01, 1
 """Cores and MB a slot asks for: compulsory, and small, as the quota alone is to bind."""
 _LAST_WORDS = 3.0
+_LONGEST = 500
+"""Characters of what an exception says."""
 _OPENED = (
     "lang net io nio lang.reflect text time util util.concurrent util.concurrent.atomic "
     "util.concurrent.locks"
@@ -204,8 +206,12 @@ class FlinkClient:
 def reason_of(error: Any) -> str:
     """Return what a Java exception says, with its last cause."""
     thrown = error.java_exception
-    said = [str(thrown.toString())]
+    said = [_first_line(thrown)]
     while (cause := thrown.getCause()) is not None:
         thrown = cause
-        said.append(str(thrown.toString()))
-    return said[0] if len(said) == 1 else f"{said[0]}; {said[-1]}"
+        said.append(_first_line(thrown))
+    return said[0] if said[0] == said[-1] else f"{said[0]}; {said[-1]}"
+
+
+def _first_line(thrown: Any) -> str:
+    return str(thrown.toString()).strip().partition("\n")[0][:_LONGEST]

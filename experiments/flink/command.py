@@ -1,4 +1,4 @@
-"""``streamplace flink submit``: a user's program, unchanged, with the groups of a plan."""
+"""``streamplace flink``: submit a program so that it runs as planned, or watch a cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from experiments.cli.arguments import add_json, assignment, seconds
+from experiments.cli.arguments import add_json, add_option, assignment, count, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -20,25 +20,37 @@ examples:
   streamplace flink submit http://localhost:8081 sheet.json --sql job.sql \\
     -D parallelism.default=4
   streamplace flink submit http://localhost:8081 sheet.json --jar job.jar --dry-run
+  streamplace flink watch http://localhost:8081 --every 300 --gain 0.1
+  streamplace flink watch http://localhost:8081 --apply ./roll-out.sh --cool-down 3600
 
 The sheet is what `streamplace export flink` wrote; task managers must offer its quotas. The job's
-id goes to stdout. exit codes: 0 all subtasks run, 1 submitted but they do not all run, 2 refused.
-
-Needs the extra: pip install 'streamplace[flink]'. docs/flink.md says more."""
+id goes to stdout. exit codes of submit: 0 all subtasks run, 1 submitted but they do not all run, 2
+refused. Submit needs the extra: pip install 'streamplace[flink]'. docs/flink.md says more."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("verb", choices=("submit",), help="what to do")
+    parser.add_argument("verb", choices=("submit", "watch"), help="what to do")
     parser.add_argument("url", metavar="URL", help="the job manager's REST address")
-    parser.add_argument("plan", metavar="SHEET", help="that `export flink` wrote, or a plan")
-    parser.add_argument("arguments", metavar="ARG", nargs="*", help="of the program, after --")
-    parser.add_argument("--instance", metavar="FILE", help="of a plan that is no sheet")
-    program = parser.add_mutually_exclusive_group(required=True)
-    program.add_argument("--jar", metavar="FILE", help="the program")
-    program.add_argument("--sql", metavar="FILE", help="a script, as Flink's SQL client takes it")
-    parser.add_argument("--class", metavar="NAME", dest="main", help="the jar's class with main()")
     parser.add_argument(
+        "plan", metavar="SHEET", nargs="?", help="of submit: what `export flink` wrote, or a plan"
+    )
+    parser.add_argument("arguments", metavar="ARG", nargs="*", help="of the program, after --")
+    parser.add_argument(
+        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
+    )
+    add_json(parser)
+    _add_submit(parser.add_argument_group("submit"))
+    _add_watch(parser.add_argument_group("watch"))
+    add_option(parser, "of watch: an option of the import")
+
+
+def _add_submit(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--instance", metavar="FILE", help="of a plan that is no sheet")
+    group.add_argument("--jar", metavar="FILE", help="the program")
+    group.add_argument("--sql", metavar="FILE", help="a script, as Flink's SQL client takes it")
+    group.add_argument("--class", metavar="NAME", dest="main", help="the jar's class with main()")
+    group.add_argument(
         "-D",
         metavar="K=V",
         dest="settings",
@@ -47,25 +59,67 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a key of Flink's configuration; may be given again",
     )
-    parser.add_argument(
+    group.add_argument(
         "--managed-memory",
         metavar="MB",
-        type=int,
+        type=count,
         default=0,
         help="of a slot, for RocksDB, Python and batch operators; default 0",
     )
-    parser.add_argument("--flink-home", metavar="DIR", help="an unpacked Flink, not the package")
-    parser.add_argument("--dry-run", action="store_true", help="check all, submit nothing")
-    parser.add_argument(
+    group.add_argument("--flink-home", metavar="DIR", help="an unpacked Flink, not the package")
+    group.add_argument("--dry-run", action="store_true", help="check all, submit nothing")
+    group.add_argument(
         "--wait", metavar="S", type=float, default=60.0, help="for subtasks to run; default 60"
     )
-    parser.add_argument(
-        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
+
+
+def _add_watch(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--every", metavar="S", type=seconds, default=300.0, help="from look to look; default 300"
     )
-    add_json(parser)
+    group.add_argument("--rounds", metavar="N", type=count, help="looks; default without end")
+    group.add_argument("--method", metavar="NAME", help="that plans; default as `solve` chooses")
+    group.add_argument("--objective", metavar="NAME", help="default what the method optimises")
+    group.add_argument(
+        "--time-limit", metavar="S", type=seconds, default=30.0, help="of a plan; default 30"
+    )
+    group.add_argument(
+        "--gain",
+        metavar="SHARE",
+        type=float,
+        default=0.1,
+        help="improvement from which on a plan is worth a restart; default 0.1",
+    )
+    group.add_argument(
+        "--cool-down",
+        metavar="S",
+        type=seconds,
+        default=3600.0,
+        help="from one plan that is applied to the next; default 3600",
+    )
+    group.add_argument(
+        "--apply",
+        metavar="COMMAND",
+        help="run it with the sheet's file after it; without it nothing is done: a dry run",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
+    """Submit, or watch.
+
+    Raises
+    ------
+    InvalidInput
+        As from the two.
+    """
+    if args.verb == "watch":
+        from experiments.flink.watch_loop import watch
+
+        return watch(args)
+    return _submit(args)
+
+
+def _submit(args: argparse.Namespace) -> int:
     """Check, submit, and wait until all subtasks run.
 
     Raises
@@ -87,6 +141,9 @@ def run(args: argparse.Namespace) -> int:
     from experiments.interchange.web import WebClient
     from optim.errors import InvalidInput, Problem
 
+    if args.plan is None or (args.jar is None) == (args.sql is None):
+        remedy = "streamplace flink submit URL SHEET --jar FILE, or --sql FILE"
+        raise InvalidInput(Problem("SHEET, --jar, --sql", None, "are what submit takes", remedy))
     instance = None if args.instance is None else load_instance(args.instance)
     sheet = read_plan(args.plan, instance)
     if not isinstance(sheet, Sheet):

@@ -111,7 +111,8 @@ def _owners(sheet: Sheet, jobs: list[Job]) -> dict[str, Job]:
         wanted = {vertex for group in groups for vertex in group.vertices}
         fitting = [job for job in jobs if wanted == job.vertices.keys()]
         if len(fitting) > 1:
-            fitting = [job for job in fitting if job.name == name] or fitting
+            own = [job for job in fitting if job.id == sheet.jobs.get(name)]
+            fitting = own or [job for job in fitting if job.name == name] or fitting
         if len(fitting) != 1:
             raise InvalidInput(_no_owner(name, wanted, jobs, len(fitting)))
         found[name] = fitting[0]

@@ -104,7 +104,11 @@ def shift_nodes(
 
 
 def one_to_one_job(
-    rng: np.random.Generator, key_groups: int, operators: int, one_to_one: float
+    rng: np.random.Generator,
+    key_groups: int,
+    operators: int,
+    one_to_one: float,
+    outside: bool = False,
 ) -> tuple[Integers, Integers, Integers, Floats]:
     """Return a job of operator pairs: operators, senders, receivers and rates.
 
@@ -119,6 +123,9 @@ def one_to_one_job(
         How many; operators in even number.
     one_to_one
         Percent of the key groups with one partner.
+    outside
+        The others send out of the job instead, which is no traffic between key groups: then
+        there is nothing to collocate but the pairs.
     """
     operator = np.arange(key_groups) % operators
     sources, targets, rates = [], [], []
@@ -128,12 +135,17 @@ def one_to_one_job(
         out = rng.uniform(0.5, 1.5, len(up))
         single = round(min(len(up), len(down)) * one_to_one / 100.0)
         rest = down[single:] if single < len(down) else down
+        if outside:
+            sources.append(up[:single])
+            targets.append(down[:single])
+            rates.append(out[:single])
+            continue
         sources += [up[:single], np.repeat(up[single:], len(rest))]
         targets += [down[:single], np.tile(rest, len(up) - single)]
         rates += [out[:single], np.repeat(out[single:] / len(rest), len(rest))]
     source, target, rate = (np.concatenate(part) for part in (sources, targets, rates))
     order = np.lexsort((target, source))
-    rate = rate[order] * (100.0 / rate.sum())
+    rate = rate[order] * (100.0 / max(1e-300, rate.sum()))
     return operator, source[order], target[order], rate
 
 

@@ -96,13 +96,16 @@ def build_joint(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> In
         raise InvalidInput(Problem("operators", p["operators"], reason))
     check_tasks("key_groups", p["key_groups"], count)
     several = math.ceil(count / p["operators"] * (1 - p["one_to_one"] / 100.0))
+    several *= p["rest"] == "pairs"
     pairs = p["operators"] // 2 * several**2
     if pairs > MAX_PAIRS:
         reason = f"gives about {pairs:,} pairs of key groups that talk, above {MAX_PAIRS:,}"
         remedy = "raise it, or operators, or take fewer key groups"
         raise InvalidInput(Problem("one_to_one", p["one_to_one"], reason, remedy))
     load, home = even_key_groups(rng, p["nodes"], p["key_groups"], p["mean"], p["noise"])
-    operator, source, target, rate = one_to_one_job(rng, count, p["operators"], p["one_to_one"])
+    operator, source, target, rate = one_to_one_job(
+        rng, count, p["operators"], p["one_to_one"], outside=p["rest"] == "outside"
+    )
     for _ in range(p["period"]):
         nodes = rng.choice(p["nodes"], _num_shifted(p), replace=False)
         percent = rng.uniform(-p["varies"], p["varies"], len(nodes))
@@ -220,6 +223,14 @@ JOINT = Kind(
         *_common(40, 20.0, 20),
         Option("operators", "int", 20, "number of operators, even", minimum=2),
         _one_to_one(50.0),
+        Option(
+            "rest",
+            "str",
+            "pairs",
+            "where key groups without one partner send: evenly to those of the paired operator, "
+            "or out of the job, so that one_to_one is the most that can be collocated",
+            choices=("pairs", "outside"),
+        ),
         Option("period", "int", 1, "adjustments made so far", minimum=0, maximum=10_000),
         _DISTANCE,
     ),

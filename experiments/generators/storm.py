@@ -183,7 +183,7 @@ _SHARED = (
 STORM_REFERENCE = Kind(
     name="storm_reference",
     summary="Chains of a spout and stages of replicated bolts, shuffle and fields grouping",
-    source="Aniello, Baldoni and Querzoni, DEBS 2013, section 4 (rates and costs chosen)",
+    source="after the objects of Aniello, Baldoni and Querzoni, DEBS 2013 (all numbers chosen)",
     build=build_reference,
     parameters=(
         Option("stages", "int", 4, "stages of bolts after the spout", minimum=1, maximum=100),

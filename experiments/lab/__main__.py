@@ -98,13 +98,19 @@ def run(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         first = verdict(lab, names["sheet"])
         victim = max(sheet.task_managers, key=lambda name: len(sheet.configuration(name)))
         lab.kill(victim)
-        while client.get("jobs/overview")["jobs"][-1]["state"] == "RUNNING":
-            time.sleep(0.2)
-        step(f"{victim} was killed with -9, and the job noticed")
+        lab.wait_for(set(MANAGERS) - {victim})
+        if _states(client) == {"RUNNING"}:
+            raise LabError(f"the job does not notice that {victim} is gone")
+        step(f"{victim} was killed with -9, and the job waits for it")
         lab.start(victim, sheet.configuration(victim))
         second = verdict(lab, names["sheet"])
         step("verified again")
     return first, second
+
+
+def _states(client: WebClient) -> set[str]:
+    """Return the states of jobs that have not been cancelled."""
+    return {job["state"] for job in client.get("jobs/overview")["jobs"]} - {"CANCELED"}
 
 
 def verdict(lab: Lab, sheet: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ _MANAGING: dict[str, Any] = {
 _WORKING: dict[str, Any] = {
     "taskmanager.host": HOST,
     "taskmanager.bind-host": HOST,
-    "taskmanager.cpu.cores": 1.0,
+    "taskmanager.cpu.cores": 4.0,
     "taskmanager.memory.framework.heap.size": "96m",
     "taskmanager.memory.task.heap.size": "256m",
     "taskmanager.memory.framework.off-heap.size": "64m",
@@ -88,10 +88,11 @@ class Lab:
     folder
         For configuration, logs and the record of processes.
     slots
-        Of each task manager.
+        Of each task manager, for a job without a plan: one each spreads it over all of them. With a
+        plan they bind nothing.
     """
 
-    def __init__(self, folder: Path, slots: int = 4) -> None:
+    def __init__(self, folder: Path, slots: int = 1) -> None:
         self.folder = folder.resolve()
         self._slots = slots
         self._record = self.folder / "pids.json"
@@ -104,7 +105,7 @@ class Lab:
     def __enter__(self) -> Self:
         """Take down what a run that was killed has left here, and start the job manager."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._clear()
+        self.clear()
         try:
             ports = {"rest.port": self._rest, "jobmanager.rpc.port": self._rpc}
             heap = ["-Xms128m", "-Xmx512m", "-XX:MaxMetaspaceSize=192m"]
@@ -203,7 +204,7 @@ class Lab:
         running = {name: process.pid for name, process in self._processes.items()}
         self._record.write_text(json.dumps(running))
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
         """End what is recorded and still is one of ours: its command line names this folder."""
         if not self._record.exists():
             return

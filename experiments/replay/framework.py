@@ -50,6 +50,8 @@ class Setting:
         Period p plans with seed + p.
     max_migrations, max_migration_cost
         Budgets of each period, in place of the recording's; ``None`` keeps those.
+    plan_first
+        Whether scaling is decided on the planned loads, as Algorithm 1 does, or on what runs.
     """
 
     periods: Sequence[Instance]
@@ -58,6 +60,7 @@ class Setting:
     seed: int = 0
     max_migrations: int | None = None
     max_migration_cost: float | None = None
+    plan_first: bool = True
 
     def limits(self, period: Instance) -> Limits:
         """Return a period's limits with the budgets of the replay."""
@@ -141,7 +144,7 @@ def step(
     decision = ScalingDecision()
     grown = cluster
     if policy.scales:
-        target = planned.deployment or before
+        target = (planned.deployment or before) if setting.plan_first else before
         decision = setting.rule(_view(setting, number, cluster, target, state.changed))
     if decision:
         grown = _changed(setting, cluster, decision)

@@ -4,8 +4,8 @@ A running schedule is replaced
 
 - when a node's load has been at or above its capacity for longer than `window` seconds, and the
   fresh schedule lowers the load of an overloaded node; or
-- at most once in `interval` seconds, when a fresh schedule lowers the traffic between nodes by at
-  least `gain` percent.
+- at most once in `interval` seconds, when a fresh schedule lowers the traffic between nodes by more
+  than `gain` percent.
 
 Periods last `period` seconds. Whatever keeps a node overloaded, `interval` also spaces the attempts
 after an overload, so that a cluster without a better schedule is not scheduled anew every period.
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 OPTIONS = (
     Option("method", "str", "storm-online", "what makes the fresh schedule"),
     Option("window", "float", 60.0, "X: seconds of overload that are borne", minimum=0.0),
-    Option("gain", "float", 10.0, "R: least gain in traffic between nodes, percent", minimum=0.0),
+    Option(
+        "gain", "float", 10.0, "R: traffic between nodes must fall by more, percent", minimum=0.0
+    ),
     Option("interval", "float", 180.0, "P: seconds between two schedules", minimum=0.0),
     Option("period", "float", 60.0, "seconds a period lasts", minimum=1e-9),
 )
@@ -131,7 +133,7 @@ class StormTrigger:
                 return f"{name} was overloaded for {over[lower[0]]:g} s"
         total = instance.total_traffic
         left, right = (total - collocated_traffic(instance, d) for d in (old, new))
-        if left > 0 and left - right > 0 and left - right >= self.gain / 100.0 * left * (1 - 1e-9):
+        if left > 0 and left - right > (self.gain / 100.0 + 1e-9) * left:
             return f"{100.0 * (left - right) / left:.3g} % less traffic between nodes"
         return None
 

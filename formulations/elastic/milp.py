@@ -17,9 +17,9 @@ import numpy as np
 
 from formulations.elastic.goals import FIGURES, LEVELS, LevelAnswer, in_figure, largest_share
 from formulations.elastic.problem import EoaProblem, eoa_problem
-from formulations.elastic.reasons import reasons
 from formulations.elastic.settings import Settings
 from formulations.patterns.warm import warm_up
+from formulations.reasons import reasons
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
 from optim.errors import Problem, UnsuitableMethod
 from optim.methods.hand import Hand
@@ -90,11 +90,12 @@ def _problem(instance: Instance) -> EoaProblem:
     return eoa_problem(lowered(instance, METHOD.honours - {"sets", "max_load_distance"}))
 
 
-def _any_placement(instance: Instance, settings: Settings) -> tuple[EoaProblem, LevelAnswer]:
+def _any_placement(instance: Instance, settings: Settings) -> Ints | None:
     """Look for a placement that keeps the limits an instance still has; none for the request."""
     settings = replace(settings, request=replace(settings.request, hand=Hand(), starter=None))
     problem = _problem(instance)
-    return problem, _form(problem, settings, "auto", "used_capacity").solve("capacity", [], [])
+    answer = _form(problem, settings, "auto", "used_capacity").solve("capacity", [], [])
+    return None if answer.place is None else problem.placement(answer.place)
 
 
 def _tell(request: Request, answer: LevelAnswer) -> None:

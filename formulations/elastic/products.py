@@ -1,11 +1,7 @@
 """The compact form of `eoa-milp`: the textbook model of task allocation, and what EOA adds to it.
 
-    y_n    node n is in use                    x_tn ≤ y_n,  Σ_t load_t x_tn ≤ room_n y_n
-    d_n    distance of a share from the mean   d_n ≥ |u_n − ū|
-    star   load_u x_un + Σ_v load_v z_uvn ≤ room_n x_un
-
-Products exist only for pairs that communicate. The star rows say that what stands beside u must fit
-beside u; without them the relaxation spreads every task evenly and sees no traffic at all.
+y_n    node n is in use                    x_tn ≤ y_n,  Σ_t load_t x_tn ≤ room_n y_n
+d_n    distance of a share from the mean   d_n ≥ |u_n − ū|
 """
 
 from __future__ import annotations
@@ -98,32 +94,6 @@ class _Builder:
                 num_rows=n,
             )  # fmt: skip
 
-    def add_star(self, r: int) -> None:
-        """What stands beside a task on a node fits there with it."""
-        u, v, at = (
-            a.astype(np.int64) for a in (self.placement.u, self.placement.v, self.placement.at)
-        )
-        n, load, room = self.problem.num_nodes, self.load[:, r], self.room[:, r]
-        column = np.full((len(load), n), -1, dtype=np.int64)
-        column[self.task, self.node] = self.x
-        centre = np.concatenate([u, v]) * n + np.concatenate([at, at])
-        value = np.concatenate([load[v], load[u]])
-        keys, row = np.unique(centre, return_inverse=True)
-        most = room[keys % n]
-        full = load[keys // n] + np.bincount(row, value, len(keys)) > most
-        full &= np.isfinite(most)
-        if not full.any():
-            return
-        number = np.cumsum(full) - 1
-        kept = full[row]
-        t, at = keys[full] // n, keys[full] % n
-        self.model.add_rows(
-            f"star {r}", -np.inf, 0.0,
-            np.concatenate([number[row[kept]], np.arange(int(full.sum()))]),
-            np.concatenate([np.concatenate([self.z, self.z])[kept], column[t, at]]),
-            np.concatenate([value[kept], load[t] - room[at]]), num_rows=int(full.sum()),
-        )  # fmt: skip
-
     def add_sides(self) -> None:
         """d_n ≥ |u_n − ū| over the staying nodes, ū a variable; in parts of the largest share."""
         problem, counted = self.problem, counted_nodes(self.problem)
@@ -192,11 +162,10 @@ def build(
         alike=problem.node_keys,
         whole_products=whole,
         products="network" in goals or bool(np.isfinite(link_room(problem.instance)).any()),
+        stars=True,
         most_products=most_products,
     )
     made = _Builder(problem, placement)
-    for r in range(made.load.shape[1]):
-        made.add_star(r)
     if "capacity" in goals:
         made.add_used()
     if "absolute" in goals:

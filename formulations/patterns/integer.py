@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import csr_array, hstack
 
 from formulations.patterns.count_table import affordable, best_choice
 from formulations.patterns.pool import Rows
@@ -60,20 +61,34 @@ class Chosen:
     accepted: bool | None = None
 
 
-def pattern_model(problem: PatternProblem, pool: Pool, rows: Rows) -> LinearModel:
-    """Choose one pattern a node so that each class is used up: maximise the gain."""
+def pattern_model(
+    sizes: Counts, nodes: Counts, pool: Pool, rows: Rows, *, whole: bool = False
+) -> LinearModel:
+    """Choose one pattern a node so that each class is used up: maximise the gain.
+
+    Parameters
+    ----------
+    sizes, nodes
+        (G,) tasks of each class, (K,) nodes of each class.
+    rows
+        Side rows; variables that stand beside the patterns come after these.
+    whole
+        Declare those integer.
+    """
     model = LinearModel("node-patterns", sense="max")
-    upper = problem.nodes[pool.node_class]
     used = model.add_variables(
-        "nodes", len(pool), upper=upper, integer=True, objective=pool.gain
+        "nodes", len(pool), upper=nodes[pool.node_class], integer=True, objective=pool.gain
     ).indices
     pattern, group = np.nonzero(pool.counts)
-    model.add_rows(
-        "class", problem.sizes, problem.sizes, group, used[pattern], pool.counts[pattern, group]
-    )
-    model.add_rows("node class", problem.nodes, problem.nodes, pool.node_class, used, 1.0)
+    held = pool.counts[pattern, group]
+    model.add_rows("class", sizes, sizes, group, used[pattern], held, num_rows=len(sizes))
+    model.add_rows("node class", nodes, nodes, pool.node_class, used, 1.0, num_rows=len(nodes))
     if len(rows):
-        model.add_matrix_rows("side", rows.of(pool), rows.lower, rows.upper)
+        matrix = rows.of(pool)
+        if rows.beside is not None:
+            model.add_variables("beside", len(rows.most), upper=rows.most, integer=whole)
+            matrix = hstack([csr_array(matrix), csr_array(rows.beside)])
+        model.add_matrix_rows("side", matrix, rows.lower, rows.upper)
     return model
 
 
@@ -107,7 +122,7 @@ def choose(
     if not len(rows) and affordable(problem, pool):
         value, counts = best_choice(problem, pool)
         return Chosen(counts, value, "")
-    model = pattern_model(problem, pool, rows)
+    model = pattern_model(problem.sizes, problem.nodes, pool, rows)
     x: NDArray[Any] | None = None
     bound = np.inf
     left = [t for t in (clock.left(), time_limit) if t is not None]

@@ -111,6 +111,23 @@ class Rows:
         return bool(((total >= self.lower - 1e-9) & (total <= self.upper + 1e-9)).all())
 
 
+@dataclass(eq=False)
+class TableRows(Rows):
+    """Rows over the patterns of a list.
+
+    Attributes
+    ----------
+    table
+        (M, all patterns) coefficients, dense or sparse; pools say by `at` which are theirs.
+    """
+
+    table: Any = None
+
+    def of(self, pool: Pool) -> Any:
+        """(M, P) coefficients of patterns."""
+        return self.table[:, pool.at]
+
+
 @dataclass(frozen=True, eq=False)
 class Priced:
     """Answer of a pricing.

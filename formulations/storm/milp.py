@@ -26,8 +26,9 @@ from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import imc_gain_of
 from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
+from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
-from optim.rules import limits_set
+from optim.rules import limits_set, without_limits
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from formulations.storm.jobs import StormJobs
     from formulations.storm.patterns.problem import StormProblem
     from optim.format.instance import Instance
+    from optim.format.tables import Ints
     from optim.methods.registry import Request
+    from optim.rules.violation import Violation
 
 FORMS = ("auto", "patterns", "workers")
 
@@ -207,9 +210,24 @@ def _by_workers(
     direct.solve()
     outcome = direct.outcome
     if outcome.termination is Termination.INFEASIBLE and outcome.node is None:
-        return _infeasible(instance, outcome.times["build"], outcome.solver)
+        outcome.reasons = _broken_limits(instance, request)
+        return outcome
     _tell_levels(instance, outcome, direct.bound, direct.slot_bound)
     return outcome
+
+
+def _broken_limits(instance: Instance, request: Request) -> tuple[Violation, ...]:
+    """Return what plans break that would keep all limits but slots, or all of these but one."""
+    from formulations.reasons import reasons
+    from formulations.task_allocation.milp import find_plan
+
+    def place(relaxed: Instance) -> Ints | None:
+        return find_plan(without_limits(relaxed, ("slots", "max_tasks_per_slot")), request)
+
+    node = place(instance)
+    if node is not None:
+        return evaluate_indices(instance, node).violations
+    return reasons(instance, place, lambda: request.remaining() == 0.0)
 
 
 def _infeasible(instance: Instance, built: float, solver: str | None = None) -> Outcome:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.storm.jobs import slot_keys
-from formulations.task_allocation.model import build
+from formulations.storm.splits import in_order
+from formulations.task_allocation.model import add_order, add_products, build
 from optim.moves.room import slot_room
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ class WorkerModel:
         return np.round(x[self.workers]).astype(np.int64)
 
     def write(self, job: Integers, node: Integers, slot: Integers) -> Floats:
-        """Write (T,) node and slot indices as a full column vector; slots are used in order."""
+        """Write (T,) node and slot indices as a full column vector."""
+        slot = in_order(node, slot)
         x = np.zeros(self.placement.model.num_variables)
         first = self.placement.vector(node.astype(np.int32))
         x[: len(first)] = first
@@ -128,6 +130,7 @@ def build_workers(
         instance,
         alike=slot_keys(instance, jobs),
         whole_products=whole_products,
+        stars=True,
         most_products=most_products,
     )
     made = WorkerModel(placement, _add_workers(instance, jobs, placement))
@@ -208,7 +211,9 @@ def _add_slots(
     )  # fmt: skip
     column = cells % len(places)
     model.add_rows("one topology", -np.inf, 1.0, column, v.ravel(), 1.0, len(places))
-    _in_order(model, v, places)
+    of_slot = np.full((instance.num_tasks, len(places)), -1, dtype=np.int64)
+    of_slot[slot_task, slot_place] = y
+    add_order(model, np.split(np.arange(len(places)), first[1:-1]), of_slot)
     n = instance.num_nodes
     cell = cells // len(places) * n + places[column, 0]
     model.add_rows(
@@ -217,20 +222,12 @@ def _add_slots(
         np.concatenate([np.ones(v.size), -np.ones(p * n)]), p * n,
     )  # fmt: skip
     _slot_limits(instance, model, slot_task, slot_place, y, places)
-    z, z_u, z_v = _slot_products(instance, jobs, made, slot_task, slot_place, y, whole, objective)
+    z, z_u, z_v = _none(), _none(), _none()
+    if objective:
+        z, z_u, z_v = _slot_products(instance, jobs, made.placement, of_slot, places, whole)
     return WorkerModel(
         made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places
     )
-
-
-def _in_order(model: Any, v: Integers, places: Integers) -> None:
-    """Slots of a node are used in order of their numbers."""
-    later = np.flatnonzero(places[:, 1] > 0)
-    p = len(v)
-    rows = np.repeat(np.arange(len(later)), p)
-    cols = np.concatenate([v[:, later].T.ravel(), v[:, later - 1].T.ravel()])
-    values = np.repeat([1.0, -1.0], len(rows))
-    model.add_rows("in order", -np.inf, 0.0, np.tile(rows, 2), cols, values, len(later))
 
 
 def _slot_limits(
@@ -250,33 +247,37 @@ def _slot_limits(
 def _slot_products(
     instance: Instance,
     jobs: StormJobs,
-    made: WorkerModel,
-    task: Integers,
-    place: Integers,
-    y: Integers,
+    placement: AllocationModel,
+    column: Integers,
+    places: Integers,
     whole: bool,
-    objective: bool,
 ) -> tuple[Integers, Integers, Integers]:
     """Add products of executors of one topology in one slot."""
-    if not objective:
-        return _none(), _none(), _none()
-    model = made.placement.model
     pairs = instance.pairs
-    count = int(place.max(initial=-1)) + 1
-    column = np.full((instance.num_tasks, count), -1, dtype=np.int64)
-    column[task, place] = y
     own = jobs.job[pairs.u] == jobs.job[pairs.v]
     u, v, rate = pairs.u[own], pairs.v[own], pairs.rate[own]
     pair, at = np.nonzero((column[u] >= 0) & (column[v] >= 0))
-    z = model.add_variables(
-        "in one slot", len(pair), upper=1.0, integer=whole,
-        objective=rate[pair] / made.placement.scale,
-    ).indices  # fmt: skip
+    z = placement.model.add_variables(
+        "in one slot", len(pair), upper=1.0, integer=whole, objective=rate[pair] / placement.scale
+    ).indices
     z_u, z_v = column[u[pair], at], column[v[pair], at]
-    rows = np.arange(len(z))
-    for name, other in (("slot, first", z_u), ("slot, second", z_v)):
-        model.add_rows(
-            name, -np.inf, 0.0, np.concatenate([rows, rows]), np.concatenate([z, other]),
-            np.repeat([1.0, -1.0], len(z)), len(z),
-        )  # fmt: skip
+    add_products(placement.model, z, z_u, z_v)
+    _within_nodes(instance, placement, u[pair], v[pair], places[at, 0], z)
     return z, z_u, z_v
+
+
+def _within_nodes(
+    instance: Instance, placement: AllocationModel, u: Any, v: Any, node: Integers, z: Integers
+) -> None:
+    """A pair is together in a slot of a node only if it is together on the node."""
+    t, n = instance.num_tasks, instance.num_nodes
+    known, wanted = (
+        (first.astype(np.int64) * t + second) * n + at
+        for first, second, at in ((placement.u, placement.v, placement.at), (u, v, node))
+    )
+    cell, row = np.unique(wanted, return_inverse=True)
+    product = len(placement.task) + np.searchsorted(known, cell)
+    placement.model.add_rows(
+        "slot, node", -np.inf, 0.0, np.concatenate([row, np.arange(len(cell))]),
+        np.concatenate([z, product]), np.repeat([1.0, -1.0], [len(z), len(cell)]), len(cell),
+    )  # fmt: skip

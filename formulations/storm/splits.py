@@ -67,3 +67,14 @@ def split_all(
             slot[tasks] = split + first
             first += count
     return slot
+
+
+def in_order(node: Integers, slot: Integers) -> Integers:
+    """(T,) slots numbered anew: those of a node by their first executors."""
+    width = int(slot.max(initial=0)) + 1
+    _, first, where = np.unique(node * width + slot, return_index=True, return_inverse=True)
+    order = np.lexsort((first, node[first]))
+    number = np.empty(len(first), dtype=np.int64)
+    at = node[first[order]]
+    number[order] = np.arange(len(first)) - np.searchsorted(at, at)
+    return number[where.reshape(-1)]

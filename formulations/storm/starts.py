@@ -10,7 +10,7 @@ import numpy as np
 from formulations.patterns.classes import node_classes
 from formulations.storm.jobs import slot_keys
 from formulations.storm.patterns.slots import transported
-from formulations.storm.splits import split_all
+from formulations.storm.splits import in_order, split_all
 from formulations.task_allocation.common import relabelled
 from optim.figures.measures import imc_gain_of
 from optim.moves.room import at_the_edge
@@ -90,14 +90,6 @@ def _split(instance: Instance, jobs: StormJobs, node: Integers) -> Integers | No
     """Split the executors of each node into workers, those that talk most together."""
     workers = workers_of(instance, jobs, node)
     return None if workers is None else split_all(instance, jobs, node, workers)
-
-
-def in_order(node: Integers, slot: Integers) -> Integers:
-    """(T,) slots numbered anew, so that each node uses its first ones."""
-    place = np.column_stack([node, slot])
-    used, where = np.unique(place, axis=0, return_inverse=True)
-    first = np.searchsorted(used[:, 0], used[:, 0])
-    return (np.arange(len(used)) - first)[where.reshape(-1)]
 
 
 def workers_of(instance: Instance, jobs: StormJobs, node: Integers) -> Integers | None:

@@ -8,7 +8,10 @@
          Σ_(moves) x_tn ≤ most           migrations, and their cost
          Σ_(u→v) r_uv (Σ_(n in l) x_un − w_uvl) ≤ room_l
                                          what leaves the nodes of a link, w as z for all of them
-and the rows of `formulations.rule_rows` for sets and inflow.
+         load_ur x_un + Σ_v load_vr z_uvn ≤ room_nr x_un
+                                         stars, if asked for: what is beside u fits there with it
+and the rows of `formulations.rule_rows` for sets and inflow. Without stars the relaxation spreads
+every task evenly and sees no traffic at all.
 """
 
 from __future__ import annotations
@@ -28,9 +31,10 @@ from optim.moves.room import link_room, move_budget, placing_floor, placing_mask
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
-    from formulations.patterns.classes import NodeClasses
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.moves.place_rules import PlaceRules
@@ -114,6 +118,7 @@ def build(
     whole_products: bool = False,
     products: bool = True,
     empties: bool = True,
+    stars: bool = False,
     most_products: int = 2_000_000,
 ) -> AllocationModel:
     """Build the model.
@@ -131,6 +136,8 @@ def build(
         Without them every placement is as good as any other.
     empties
         Whether what is on leaving nodes must leave them.
+    stars
+        Add their rows, which no placement breaks.
     most_products
         Products beyond which the model is refused.
 
@@ -163,11 +170,13 @@ def build(
     add_assignment(model, task, x, instance.num_tasks)
     add_loads(model, instance, task, node, x)
     add_products(model, z, column[u, at], column[v, at])
+    for r in range(instance.num_resources if stars else 0):
+        add_stars(model, instance, column, (u, v, at, z), r)
     add_budgets(model, instance, rules, task, node, x)
     known = (pair, at, z) if products else None
     links = add_links(model, instance, column, known, whole=whole_products)
     if break_symmetry:
-        add_node_order(model, classes, column)
+        add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
     nowhere = np.full(instance.num_tasks, -1, dtype=np.int64)
     where = Whereabouts(task.astype(np.int64), node.astype(np.int64), x, np.ones(len(x)), nowhere)
     made = add_rule_rows(model, rules, where)
@@ -207,6 +216,33 @@ def add_products(model: LinearModel, z: NDArray[Any], x_u: NDArray[Any], x_v: ND
         model.add_rows(
             name, -np.inf, 0.0, np.concatenate([rows, rows]), np.concatenate([z, x]),
             np.concatenate([np.ones(len(z)), -np.ones(len(z))]), num_rows=len(z),
+        )  # fmt: skip
+
+
+def add_stars(
+    model: LinearModel,
+    instance: Instance,
+    column: NDArray[Any],
+    products: tuple[NDArray[Any], ...],
+    r: int,
+) -> None:
+    """What is beside a task on a node fits there with it: ``Σ_v load_v z_uvn ≤ (room − load) x``.
+
+    Only where all its partners together would not.
+    """
+    u, v, at, z = (np.asarray(a, dtype=np.int64) for a in products)
+    n, load, room = instance.num_nodes, instance.tasks.load[:, r], placing_room(instance)[:, r]
+    value = np.concatenate([load[v], load[u]])
+    keys, row = np.unique(np.concatenate([u * n + at, v * n + at]), return_inverse=True)
+    t, node = keys // n, keys % n
+    full = np.isfinite(room[node]) & (load[t] + np.bincount(row, value, len(keys)) > room[node])
+    number, kept = np.cumsum(full) - 1, full[row]
+    t, node = t[full], node[full]
+    if len(t):
+        model.add_rows(
+            f"star {r}", -np.inf, 0.0, np.concatenate([number[row[kept]], np.arange(len(t))]),
+            np.concatenate([np.concatenate([z, z])[kept], column[t, node]]),
+            np.concatenate([value[kept], load[t] - room[node]]), num_rows=len(t),
         )  # fmt: skip
 
 
@@ -298,19 +334,25 @@ def _on_node(
     return np.asarray(column[np.searchsorted(keys, low.astype(np.int64) * size + high)])
 
 
-def add_node_order(model: LinearModel, classes: NodeClasses, column: NDArray[Any]) -> None:
-    """Number identical nodes by their first task: ``x_t,j+1 ≤ Σ_(s<t) x_sj``.
+def add_order(model: LinearModel, classes: Iterable[NDArray[Any]], column: NDArray[Any]) -> None:
+    """Number identical places by their first task: ``x_t,j+1 ≤ Σ_(s<t) x_sj``.
 
-    Every placement becomes one that keeps this when identical nodes are exchanged, so no value is
+    Every placement becomes one that keeps this when identical places are exchanged, so no value is
     lost. The rows are written for the first tasks only; any part of them is valid.
+
+    Parameters
+    ----------
+    classes
+        Places, nodes or slots, that are identical.
+    column
+        (T, places) column of each task on each, -1 for none.
     """
     rows: list[NDArray[Any]] = []
     cols: list[NDArray[Any]] = []
     values: list[NDArray[Any]] = []
     count = 0
-    for k in range(classes.num_classes):
-        members = classes.nodes_of(k)
-        usable = np.flatnonzero(column[:, members[0]] >= 0)[:_ORDERED_TASKS]
+    for members in classes:
+        usable = np.flatnonzero((column[:, members[:1]] >= 0).any(axis=1))[:_ORDERED_TASKS]
         for before, after in pairwise(members):
             for i, t in enumerate(usable):
                 rows.append(np.full(i + 1, count))

@@ -63,7 +63,7 @@ METHOD = Method(
     summary="Round robin over the slots, knowing neither CPU nor bandwidth; a baseline",
     source="Elastic Allocator, SOSE 2014, section V (Storm's even scheduler)",
     needs=("tasks", "nodes", "capacity"),
-    honours=frozenset({"allowed", "leaving", "slots"}),
+    honours=frozenset({"allowed", "leaving", "slots", "crossing_cost"}),
     objectives=("used_capacity", "cpu_deviation", "resource_deviation"),
     promises_feasibility=False,
 )

@@ -1,9 +1,10 @@
 """``gma``: the Greedy Matching Algorithm of the Elastic Allocator.
 
 Nodes are classed by the larger of their CPU and bandwidth use: light below 40 %, moderate below
-80 %, heavy from there (the paper's three; other numbers share what is below 80 % evenly). Each operator, in topological order, goes to the node that holds it and
-serves the objective best; equals go to the lighter class. Passes over all operators repeat until
-nothing changes. Operators without a node go evenly onto the light nodes, by best effort.
+80 %, heavy from there (the paper's three; other numbers share what is below 80 % evenly). Each
+operator, in topological order, goes to the node that holds it and serves the objective best; equals
+go to the lighter class. Passes over all operators repeat until nothing changes. Operators without a
+node go evenly onto the light nodes, by best effort.
 
 Source: "Elastic Allocator: An Adaptive Task Scheduler for Streaming Query in the Cloud", SOSE 2014,
 Algorithm 1, doi:10.1109/SOSE.2014.40.

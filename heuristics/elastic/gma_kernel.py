@@ -288,12 +288,13 @@ def one_pass(
                     if second > best_second + even:
                         continue
                     if second >= best_second - even:
-                        mine = class_of(node_use(n, load, capacity, link_indptr, link_of,
-                                                 link_load, link_capacity), num_classes)  # fmt: skip
+                        use = node_use(n, load, capacity, link_indptr, link_of, link_load,
+                                       link_capacity)  # fmt: skip
+                        mine = class_of(use, num_classes)
                         if best_class < 0:
-                            best_class = class_of(node_use(best, load, capacity, link_indptr,
-                                                           link_of, link_load,
-                                                           link_capacity), num_classes)  # fmt: skip
+                            use = node_use(best, load, capacity, link_indptr, link_of,
+                                           link_load, link_capacity)  # fmt: skip
+                            best_class = class_of(use, num_classes)
                         if mine >= best_class:
                             continue
                         best, best_first, best_second, best_class = n, first, second, mine

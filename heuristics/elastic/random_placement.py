@@ -42,7 +42,7 @@ METHOD = Method(
     summary="Every task on a node drawn evenly from the seed, knowing no resources; a baseline",
     source="Elastic Allocator, SOSE 2014, section V",
     needs=("tasks", "nodes", "capacity"),
-    honours=frozenset({"allowed", "leaving"}),
+    honours=frozenset({"allowed", "leaving", "crossing_cost"}),
     objectives=("used_capacity", "cpu_deviation", "resource_deviation"),
     promises_feasibility=False,
 )

@@ -7,6 +7,7 @@ followed by the next one, sorted anew, until the budget is spent or no pair can 
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from typing import TYPE_CHECKING
@@ -91,8 +92,9 @@ def run(instance: Instance, request: Request) -> Outcome:
     )
 
 
+@functools.cache
 def warm_up() -> None:
-    """Compile the kernel, or load it from the disk, on a tiny problem."""
+    """Compile the kernel, or load it from the disk: once a process."""
     from formulations.rebalancing.make_problem import make_problem
 
     flux_placement(make_problem([1.0, 1.0], [0, 0], 2))

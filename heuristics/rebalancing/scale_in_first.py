@@ -18,25 +18,33 @@ from formulations.rebalancing.balance.prepare import best_start, prepare_balance
 from formulations.rebalancing.balance.reasons import impossible
 from formulations.rebalancing.balance.solve import BalanceAnswer, Settings, solve_balance
 from formulations.rebalancing.search.portfolio import warm_up
-from optim.methods.registry import Method, Outcome
+from optim.errors import InvalidInput, Problem
+from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
-    from formulations.rebalancing.problem import BalanceProblem, Ints
+    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
     from optim.format.instance import Instance
     from optim.methods.registry import Request
 
 
-def spread_evenly(problem: BalanceProblem) -> Ints:
+def spread_evenly(problem: BalanceProblem, earlier: Floats | None = None) -> Ints:
     """Return the placement after the leaving nodes' key groups are dealt out within the budget.
 
     Heaviest first, each to the staying node that has received least so far (load by weight), ties
     by index, among those where it may be and fits. What the nodes carry already does not count:
     that is what makes it a process of its own. Key groups that fit nowhere, or for which the budget
     is spent, stay.
+
+    Parameters
+    ----------
+    problem
+        What is scaled in.
+    earlier
+        (N,) load that each node received in earlier rounds of the same scale-in; none if not given.
     """
     placement = problem.home.copy()
-    received = np.zeros(problem.num_nodes)
+    received = np.zeros(problem.num_nodes) if earlier is None else earlier.copy()
     used = problem.base_usage.copy()
     room = problem.headroom
     waiting = np.flatnonzero(problem.leaving[problem.home])
@@ -75,7 +83,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     reasons = impossible(instance, problem)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
-    emptied = spread_evenly(problem)
+    earlier = read_received(request.options["received"], instance)
+    emptied = spread_evenly(problem, earlier / float(request.scale.load[0]))
     after = _what_is_left(problem, emptied)
     limit = request.time_limit
     settings = Settings(
@@ -118,6 +127,28 @@ def run(instance: Instance, request: Request) -> Outcome:
     )
 
 
+def read_received(text: str, instance: Instance) -> Floats:
+    """Return the (N,) load received in earlier rounds, in the file's unit.
+
+    Raises
+    ------
+    InvalidInput
+        The text is not of the form ``node=load;node=load``, or names no node of the instance.
+    """
+    received = np.zeros(instance.num_nodes)
+    where = {name: index for index, name in enumerate(instance.nodes.ids)}
+    for part in filter(None, text.split(";")):
+        name, _, load = part.rpartition("=")
+        try:
+            received[where[name]] = float(load)
+        except (KeyError, ValueError):
+            remedy = "write node=load;node=load with ids of nodes"
+            raise InvalidInput(
+                Problem("--option received", part, "is no node with a load", remedy)
+            ) from None
+    return received
+
+
 def _what_is_left(problem: BalanceProblem, emptied: Ints) -> BalanceProblem:
     """Return the balancing that follows: from the new placement, with the rest of the budget."""
     moves, cost = problem.max_moves, problem.max_cost
@@ -138,6 +169,15 @@ METHOD = Method(
     source="Madsen, Zhou, Cao 2016, section 5.1, the non-integrated approach of Figure 5",
     needs=("tasks", "nodes", "current_placement"),
     honours=PUBLISHED,
+    options=(
+        Option(
+            "received",
+            "str",
+            "",
+            "load that nodes received in earlier rounds of the same scale-in, as "
+            "node=load;node=load: key groups are dealt out evenly over all rounds together",
+        ),
+    ),
     solvers=BALANCE_MILP.solvers,
     default_solver=BALANCE_MILP.default_solver,
     promises_feasibility=True,

@@ -87,7 +87,7 @@ METHOD = Method(
     summary="Storm's default: executors round robin over workers, workers evenly over nodes",
     source="EvenScheduler of Apache Storm, as in Aniello et al., DEBS 2013, section 2",
     needs=("tasks", "nodes"),
-    honours=frozenset({"slots", "leaving"}),
+    honours=frozenset({"slots", "leaving", "crossing_cost"}),
     objectives=("imc_gain", "internode_traffic"),
     promises_feasibility=False,
 )

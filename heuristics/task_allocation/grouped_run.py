@@ -30,8 +30,15 @@ RELAXATIONS = (
         False,
         "capacity normalisation: nodes as whole multiples of the weakest",
     ),
+    Option(
+        "alpha",
+        "float",
+        None,
+        "balance mode: a node holds at most this many times the mean load",
+        minimum=1.0,
+    ),
 )
-"""Options of the published algorithms: the paper's section 5."""
+"""Options of the published algorithms: sections 5 and 2.2 of the paper."""
 
 
 def run_on_groups(
@@ -42,18 +49,19 @@ def run_on_groups(
     Parameters
     ----------
     instance, request
-        As a method gets them; the options ``margin`` and ``normalise`` are read here.
+        As a method gets them; the options ``margin``, ``normalise`` and ``alpha`` are read here.
     place
         Returns the (T,) node of each task, -1 where it found none; called first with a tiny job of
         no instance, which compiles it.
     """
-    from heuristics.task_allocation.groups import grouped_job, tiny_job
+    from heuristics.task_allocation.groups import balanced, grouped_job, tiny_job
 
     began = time.perf_counter()
     place(tiny_job(), None)  # compiles the kernel, or loads it
     compiled = time.perf_counter()
-    job = grouped_job(
-        instance, margin=request.options["margin"], normalise=request.options["normalise"]
-    )
+    options = request.options
+    job = grouped_job(instance, margin=options["margin"], normalise=options["normalise"])
+    if options["alpha"] is not None:
+        job = balanced(job, options["alpha"])
     times = {"compile": compiled - began, "build": time.perf_counter() - compiled}
     return Outcome(Termination.HEURISTIC, place(job, instance), times=times)

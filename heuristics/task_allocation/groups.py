@@ -6,7 +6,7 @@ whose tasks differ is cut into groups of equal ones).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -234,6 +234,16 @@ def _group_traffic(
     key, where = np.unique(low * num_groups + high, return_inverse=True)
     u, v = np.divmod(key, max(1, num_groups))
     return u, v, np.bincount(where, c[between], len(key)).astype(np.float64)
+
+
+def balanced(job: GroupedJob, alpha: float) -> GroupedJob:
+    """Return the job with room for at most alpha times the mean load of each resource on a node.
+
+    Source: section 2.2, where the capacity of each node is set to that.
+    """
+    mean = (job.size[:, None] * job.load).sum(axis=0) / max(1, len(job.nodes))
+    most = alpha * mean * (1 + 1e-9)  # the tolerance that a capacity has
+    return replace(job, room=np.ascontiguousarray(np.minimum(job.room, most)))
 
 
 def tiny_job() -> GroupedJob:

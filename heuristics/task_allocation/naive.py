@@ -1,7 +1,7 @@
 """``naive``: the fusion-style baseline of the CIKM 2014 paper, section 3.1.
 
-Task pairs by their own decreasing traffic fill one node after the other, nodes by capacity; the second task
-of a half-placed pair joins the first where it fits; single tasks come last, first fit.
+Task pairs by their own decreasing traffic fill one node after the other, nodes by capacity; the
+second task of a half-placed pair joins the first where it fits; single tasks come last, first fit.
 
 Source: Chatzistergiou and Viglas, CIKM 2014, section 3.1, doi:10.1145/2661829.2661882.
 """

@@ -126,7 +126,7 @@ def _without_even(job: GroupedJob, pairs: UnevenPairs, base: Floats) -> UnevenPa
     covered = (base > 0) & (listed > 0) & ~alike
     even = alike | (listed == 0) | (covered & (full > MAX_PAIRS))
     keep = ~even[pairs.edge] & ~covered[pairs.edge]
-    parts = [UnevenPairs(*(column[keep] for column in pairs))]
+    parts = [UnevenPairs._make(column[keep] for column in pairs)]
     for edge in np.flatnonzero(covered & ~even).tolist():
         rows, columns = int(job.size[job.edge_u[edge]]), int(job.size[job.edge_v[edge]])
         rate = np.full(rows * columns, base[edge])
@@ -134,7 +134,7 @@ def _without_even(job: GroupedJob, pairs: UnevenPairs, base: Floats) -> UnevenPa
         rate[pairs.first[mine] * columns + pairs.second[mine]] += pairs.rate[mine]
         first, second = np.divmod(np.arange(rows * columns), columns)
         parts.append(UnevenPairs(np.full(rows * columns, edge), first, second, rate))
-    return UnevenPairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return UnevenPairs._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
 def pair_runs(
@@ -160,7 +160,7 @@ def pair_runs(
     level = np.round(uneven.rate / uneven.rate.max(), 12)
     turn = _turn(job, uneven, pair_order, seed)
     by_run = np.lexsort((turn, -level, uneven.edge))
-    pairs = UnevenPairs(*(column[by_run] for column in uneven))
+    pairs = UnevenPairs._make(column[by_run] for column in uneven)
     level = level[by_run]
     starts = np.ones(len(level), dtype=bool)
     starts[1:] = (np.diff(pairs.edge) != 0) | (np.diff(level) != 0)

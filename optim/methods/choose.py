@@ -1,7 +1,7 @@
 """Which method `solve` takes when none is named: the first that declares that it can.
 
 Candidates stand in an order by what the instance holds; those that keep all its limits come before
-those that need repair.
+those that need repair. Where one ends without a plan, the next is taken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from optim.methods.suitable import check_suitable
 from optim.rules import SLOTS, limits_set
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from optim.format.instance import Instance
 
@@ -42,12 +42,16 @@ class Choice(NamedTuple):
 
 
 def choose_method(
-    instance: Instance,
-    time_limit: float | None = None,
-    objective: str | None = None,
-    excluded: Collection[str] = (),
+    instance: Instance, time_limit: float | None = None, objective: str | None = None
 ) -> Choice:
-    """Choose a method for an instance.
+    """Choose a method for an instance: the first of `choices`."""
+    return next(choices(instance, time_limit, objective))
+
+
+def choices(
+    instance: Instance, time_limit: float | None = None, objective: str | None = None
+) -> Iterator[Choice]:
+    """Yield the methods for an instance, each once, the one to take first.
 
     Parameters
     ----------
@@ -57,8 +61,6 @@ def choose_method(
         Seconds; with one, exact methods are taken for larger instances too.
     objective
         Only methods that can optimise it.
-    excluded
-        Methods that are not to be taken.
 
     Raises
     ------
@@ -68,7 +70,7 @@ def choose_method(
         Nothing registered suits what the instance holds.
     """
     objective = None if objective is None else find_objective(objective).name
-    known = set(method_names()) - set(excluded)
+    known, taken = set(method_names()), set()
     candidates = [
         (get_method(name), why) for name, why in _candidates(instance, time_limit) if name in known
     ]
@@ -77,15 +79,17 @@ def choose_method(
         for method, why in candidates:
             if objective is not None and objective not in method.objectives:
                 continue
-            if repair and method.decides == "threads":
-                continue  # their plans hold no tasks to mend
+            if method.name in taken or (repair and method.decides == "threads"):
+                continue  # plans of threads hold no tasks to mend
             try:
                 check_suitable(method, instance, repair=repair)
             except UnsuitableMethod as error:
                 refused += error.problems
                 continue
-            told = f"{why}; repair finishes its plan" if repair else why
-            return Choice(method.name, told, repair)
+            taken.add(method.name)
+            yield Choice(method.name, f"{why}; repair finishes its plan" if repair else why, repair)
+    if taken:
+        return
     if refused:
         raise UnsuitableMethod(refused[:1])
     remedy = "name one with --method"
@@ -94,11 +98,18 @@ def choose_method(
     raise InvalidInput(Problem("instance", instance.name, "suits no method", remedy))
 
 
+def takes_long(name: str, instance: Instance, time_limit: float | None) -> bool:
+    """Whether a method may go on for hours, where another has ended without a plan."""
+    large = instance.num_tasks * instance.num_nodes > _EXACT_PRODUCTS
+    return large and time_limit is None and get_method(name).kind == "exact"
+
+
 def _candidates(instance: Instance, time_limit: float | None) -> Iterator[tuple[str, str]]:
     """Methods for an instance: those made for what it holds, then what may keep its limits."""
     if instance.num_tasks == 0 and instance.models:
         yield "mba+sam", "operators have performance models and the plan makes the threads"
         return
+    yield from _throughput(instance)
     limits = instance.limits
     budget = limits.max_migrations is not None or limits.max_migration_cost is not None
     leaving = bool(instance.nodes.leaving.any())
@@ -122,6 +133,26 @@ def _candidates(instance: Instance, time_limit: float | None) -> Iterator[tuple[
     yield "storm-even", "no traffic: spread evenly"
     for name in ("imc-milp", "eoa-milp", "storm-milp", "storm-online", "imc-search"):
         yield name, "it keeps every limit that is set"
+    if instance.has_current:
+        yield from _rebalancing(instance, time_limit)
+    if instance.num_tasks <= _EXACT_UNLIKE:  # it counts them, and refuses where there are too many
+        yield "imc-brute", "few assignments"
+
+
+def _throughput(instance: Instance) -> Iterator[tuple[str, str]]:
+    """Methods for the rate, where traffic between nodes costs what grows with it, and no more."""
+    limits = instance.limits
+    asked = limits.max_migrations, limits.max_migration_cost, limits.max_load_distance
+    costs = np.isfinite(instance.links.capacity).any() or instance.crossing_cost.any()
+    other = bool(instance.topologies.ids) or any(limit is not None for limit in asked)
+    if not costs or other or not instance.has_traffic:
+        return
+    why = "traffic between nodes has a price: the greatest input that a placement carries"
+    if instance.num_tasks <= _EXACT_TASKS and _few_groups(instance):
+        yield "throughput-exact", why
+    if instance.num_tasks <= _EXACT_UNLIKE:
+        yield "throughput-milp", why
+    yield "throughput-search", why
 
 
 def _rebalancing(instance: Instance, time_limit: float | None) -> Iterator[tuple[str, str]]:

@@ -42,7 +42,9 @@ __all__ = [
 ]
 
 Kind = Literal["exact", "heuristic", "search"]
-Family = Literal["task allocation", "rebalancing", "elastic allocator", "storm", "model-driven"]
+Family = Literal[
+    "task allocation", "rebalancing", "elastic allocator", "storm", "model-driven", "throughput"
+]
 
 
 def _hand() -> Hand:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _SHARE = 0.25
 """Of the time that is left, what each heuristic of the family may take."""
+_LEAST = 0.1
+"""Seconds that it may take in any case: no exact method returns less than its family."""
 
 
 def run_method(
@@ -92,6 +94,8 @@ def _take_starts(method: Method, request: Request, outcome: Outcome) -> None:
         request.start()
     except KeyboardInterrupt:  # the method's own answer stands
         outcome.termination = Termination.INTERRUPTED
+    except Exception as error:  # so it does where a heuristic fails
+        outcome.notes.append(f"no start of the family: {type(error).__name__}: {error}")
 
 
 def _starter(
@@ -139,7 +143,7 @@ def starting(starter: Method, request: Request) -> Request:
 
 def _one_start(starter: Method, instance: Instance, request: Request) -> Held | None:
     left = request.remaining()
-    limit = None if left is None else max(1e-3, _SHARE * left)
+    limit = None if left is None else max(_LEAST, _SHARE * left)
     asked = replace(starting(starter, request), time_limit=limit)
     try:
         outcome = run_method(starter, instance, asked)

@@ -7,11 +7,12 @@ warm start; the method; repair where asked for; then the referee, whose figures 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
-from optim.methods.choose import choose_method
+from optim.methods.choose import choices, takes_long
 from optim.methods.judge import judge
 from optim.methods.objective import aim
 from optim.methods.registry import Method, Request, get_method
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.util.progress import Progress
+
+
+_ENDS = (Termination.INFEASIBLE, Termination.INTERRUPTED)
+"""After these no other method is tried."""
 
 
 def solve(
@@ -95,16 +100,7 @@ def solve(
     )
     if method is not None:
         return _solve_by(get_method(method), asked, options, repair=repair)
-    relaxed = without_limits(instance, dropped)
-    excluded: list[str] = []
-    while True:
-        choice = choose_method(relaxed, time_limit, objective, excluded)
-        note = f"method {choice.name}: {choice.why}"
-        chosen = get_method(choice.name)
-        try:
-            return _solve_by(chosen, asked, options, repair=repair or choice.repair, note=note)
-        except UnsuitableMethod:  # some find out only while they run
-            excluded.append(choice.name)
+    return _solve_by_choice(asked, options, repair=repair)
 
 
 class _Asked(NamedTuple):
@@ -122,8 +118,53 @@ class _Asked(NamedTuple):
     progress: Callable[[Progress], None] | None
 
 
+def _solve_by_choice(asked: _Asked, options: Mapping[str, Any], *, repair: bool) -> Result:
+    """Solve by the first method that suits; where it ends without a plan, by the next."""
+    relaxed = without_limits(asked.instance, asked.dropped)
+    first: Result | None = None
+    refusal: UnsuitableMethod | None = None
+    without: list[str] = []
+    left = asked.time_limit
+    for choice in choices(relaxed, asked.time_limit, asked.objective):
+        if first is not None and takes_long(choice.name, relaxed, asked.time_limit):
+            continue
+        notes = [f"method {choice.name}: {choice.why}"]
+        if without:
+            notes.append(f"{', '.join(without)} ended without a plan that keeps every limit")
+        method, now = get_method(choice.name), asked._replace(time_limit=left)
+        try:
+            result = _solve_by(method, now, options, repair=repair or choice.repair, notes=notes)
+        except UnsuitableMethod as error:  # some find out only while they run
+            refusal = error
+            continue
+        except InvalidInput:  # an option that only the first has
+            if first is None:
+                raise
+            continue
+        if result.feasible or result.termination in _ENDS:
+            return result
+        first = first or result
+        without.append(choice.name)
+        if left is not None:
+            left -= result.times["total"] - result.times.get("compile", 0.0)
+            if left <= 0:
+                break
+    if first is None:
+        assert refusal is not None
+        raise refusal
+    if without[1:]:
+        told = f"{', '.join(without[1:])} ended without one, too"
+        return replace(first, notes=(*first.notes, told))
+    return first
+
+
 def _solve_by(
-    method: Method, asked: _Asked, options: Mapping[str, Any], *, repair: bool, note: str = ""
+    method: Method,
+    asked: _Asked,
+    options: Mapping[str, Any],
+    *,
+    repair: bool,
+    notes: Iterable[str] = (),
 ) -> Result:
     """Solve by one method."""
     started = time.perf_counter()
@@ -143,7 +184,7 @@ def _solve_by(
     repaired = False
     if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
         repaired = finish(OBJECTIVES[chosen.objective].binding(relaxed), outcome)
-    outcome.notes[:0] = [note] if note else []
+    outcome.notes[:0] = notes
     if start is not None and start.seconds > 0:
         outcome.times["warm_start"] = start.seconds
     outcome.times.setdefault("total", time.perf_counter() - started)

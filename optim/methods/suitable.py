@@ -9,7 +9,7 @@ import numpy as np
 from optim.errors import Problem, UnsuitableMethod
 from optim.format.demand import find_cycle
 from optim.methods.lowering import lowered
-from optim.rules import limits_set
+from optim.rules import CROSSING_COST, limits_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,8 +124,9 @@ def check_suitable(method: Method, instance: Instance, *, repair: bool = False) 
     """Refuse a method that lacks what it needs, or would not keep a limit that is set.
 
     With `repair`, limits that are not honoured pass: the repair finishes the plan, and the referee
-    has the last word. Capacity is never asked for: a method that overloads by design says so; of
-    one that knows no capacity and promises nothing, the round robins, nor are links and slots.
+    has the last word. Costs of crossing do not: they change what is measured. Capacity is never
+    asked for: a method that overloads by design says so; of one that knows no capacity and promises
+    nothing, the round robins, nor are links and slots.
 
     Raises
     ------
@@ -133,8 +134,8 @@ def check_suitable(method: Method, instance: Instance, *, repair: bool = False) 
         With every reason and its remedy.
     """
     problems = list(_unmet_needs(method, instance))
-    if not repair and not problems:
-        problems += _unhonoured(method, lowered(instance, method.honours))
+    if not problems:
+        problems += _unhonoured(method, lowered(instance, method.honours), repair=repair)
     if problems:
         raise UnsuitableMethod(problems)
 
@@ -170,14 +171,13 @@ def _remedy(need: str) -> str:
     return "see `streamplace methods` for what each method needs"
 
 
-def _unhonoured(method: Method, instance: Instance) -> Iterable[Problem]:
+def _unhonoured(method: Method, instance: Instance, *, repair: bool) -> Iterable[Problem]:
     overloads = "capacity" not in method.honours and not method.promises_feasibility
-    passed = {"capacity", "links", "slots", "crossing_cost"} if overloads else {"capacity"}
+    passed = {"capacity", "links", "slots"} if overloads else {"capacity"}
     for name, words in limits_set(instance).items():
-        if name not in method.honours and name not in passed:
-            yield Problem(
-                method.name,
-                None,
-                f"does not keep {words}",
-                f"--repair lets repair finish the plan, --ignore {name} drops the limit",
-            )
+        mended = name != CROSSING_COST.name
+        if name not in method.honours and name not in passed and not (repair and mended):
+            remedy = f"--ignore {name} drops the limit"
+            if mended:
+                remedy = f"--repair lets repair finish the plan, {remedy}"
+            yield Problem(method.name, None, f"does not keep {words}", remedy)

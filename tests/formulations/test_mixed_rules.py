@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from optim import UnsuitableMethod, get_method
+from optim import Instance, UnsuitableMethod, get_method, solve
 from optim.methods.suitable import check_suitable
 from optim.rules import RULES
 from tests.fuzz import newer
@@ -63,3 +63,22 @@ def test_mixed_rules(
     document = mixed(seed, monkeypatch)
     setting = Setting(for_eoa(document) if method == "eoa-milp" else document)
     assert list(Question("result", method, keywords).put(setting)) == []
+
+
+@pytest.mark.parametrize("method", REFUSED)
+def test_the_rule_that_leaves_no_plan_is_told(method: str) -> None:
+    """Two tasks of 3 fit no node of 5 together, and what they send no link carries."""
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "link",
+            "resources": ["cpu"],
+            "nodes": [{"id": n, "capacity": {"cpu": 5.0}} for n in "ab"],
+            "tasks": [{"id": t, "load": {"cpu": 3.0}} for t in "uv"],
+            "traffic": [["u", "v", 4.0]],
+            "links": [{"id": "l", "nodes": ["a"], "capacity": 3.0}],
+        }
+    )
+    result = solve(instance, method)
+    assert result.termination == "infeasible"
+    assert [(r.rule, r.needed, r.available) for r in result.reasons] == [("links", 4.0, 3.0)]

@@ -5,11 +5,92 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.papers.claims import read_claims
+from experiments.papers.albic import judges_built as built
+from experiments.papers.albic import judges_collocation as collocation
+from experiments.papers.albic import judges_jobs as jobs
+from experiments.papers.albic import judges_milp as milp
+from experiments.papers.albic.judges_built import verdict
+from experiments.papers.claims import Finding, Judged, read_claims
 
 if TYPE_CHECKING:
-    from experiments.papers.claims import Judged
+    import pandas as pd
 
-JUDGES: dict[str, Judged] = {}
+_FIGURES = {
+    "F2": Judged(milp.ahead_of_flux(20), "solving", "fig-2"),
+    "F3": Judged(milp.ahead_of_flux(40), "solving", "fig-3"),
+    "F4": Judged(milp.largest, "solving", "fig-2", "fig-3", "fig-4"),
+    "F4b": Judged(milp.quickly_near, "fig-2", "fig-3", "fig-4"),
+    "F4c": Judged(milp.budgets, "budgets"),
+    "F5a": Judged(milp.balanced_sooner, "scale-in", "fig-5"),
+    "F5b": Judged(milp.emptied_as_soon, "scale-in", "fig-5"),
+    "F7a": Judged(milp.milp_even, "jobs"),
+    "F7b": Judged(milp.flux_uneven, "jobs"),
+    "F7c": Judged(milp.potc_uneven, "jobs"),
+    "F7d": Judged(milp.less_overhead, "jobs"),
+    "F8": Judged(milp.by_budget, "periods"),
+    "F9": Judged(milp.pauses, "periods"),
+    "F10a": Judged(collocation.lower_distance, "collocation"),
+    "F10b": Judged(collocation.more_collocated, "collocation"),
+    "F10c": Judged(collocation.obtainable, "collocation"),
+    "F10d": Judged(collocation.fewer_parts, "collocation"),
+    "F11a": Judged(collocation.at_each_size, "sizes"),
+    "F12a": Judged(jobs.reaches_optimum, "jobs"),
+    "F12b": Judged(jobs.climbs(2), "jobs"),
+    "F12c": Judged(jobs.consistently_lower, "jobs"),
+    "F12d": Judged(jobs.halves, "jobs"),
+    "F12e": Judged(jobs.less_saved, "jobs"),
+    "F13a": Judged(jobs.half_of_job_2, "jobs"),
+    "F13b": Judged(jobs.same_trend, "jobs"),
+    "F14a": Judged(jobs.random_starts, "cola-starts"),
+    "F14b": Judged(jobs.climbs(4, 59.0), "jobs"),
+    "F14c": Judged(jobs.cheap_and_even, "jobs"),
+}
+"""Those of the figures, which the claim about the whole is made of."""
+
+_TABLES = tuple(dict.fromkeys(name for one in _FIGURES.values() for name in one.tables))
+
+
+def _all_of(*frames: pd.DataFrame) -> Finding:
+    """A1: all claims of the figures together."""
+    tables = dict(zip(_TABLES, frames, strict=True))
+    found = {
+        name: one.judge(*(tables[table] for table in one.tables)).verdict
+        for name, one in _FIGURES.items()
+    }
+    by_verdict = {
+        level: [name for name, its in found.items() if its == level]
+        for level in ("same", "in part", "different")
+    }
+    return Finding(
+        verdict([level == "same" for level in found.values()]),
+        f"of {len(found)} claims of the figures "
+        + "; ".join(
+            f"{len(names)} {level}" + (f" ({', '.join(names)})" if level != "same" else "")
+            for level, names in by_verdict.items()
+        ),
+    )
+
+
+JUDGES: dict[str, Judged] = {
+    "ALBIC-A1": Judged(_all_of, *_TABLES),
+    "ALBIC-W1": Judged(built.scale_outs, "scale-outs"),
+    "ALBIC-W2": Judged(built.node_periods, "node-periods"),
+    "ALBIC-W3": Judged(built.scale_ins, "scale-ins"),
+    "ALBIC-N1": Judged(built.lemma_1, "lemmas"),
+    "ALBIC-N2": Judged(built.lemma_2, "lemmas", "scale-in"),
+    "ALBIC-N3": Judged(built.weights_of_the_goal, "weighted"),
+    "ALBIC-N4": Judged(built.node_weights, "node-weights"),
+    "ALBIC-N5": Judged(built.rounds_of_a_scale_in, "scale-in"),
+    "ALBIC-N6": Judged(built.joint_model, "joint-model"),
+    "ALBIC-N7": Judged(built.patterns, "patterns"),
+    "ALBIC-D1": Judged(collocation.part_load, "collocation", "jobs"),
+    "ALBIC-D2": Judged(collocation.recalculations, "collocation"),
+    "ALBIC-D3": Judged(collocation.far_below, "collocation", "jobs"),
+    **{f"ALBIC-{name}": judged for name, judged in _FIGURES.items()},
+    "ALBIC-S1": Judged(jobs.fewer_moves, "jobs"),
+    "ALBIC-S2": Judged(jobs.from_cola, "after-cola"),
+    "ALBIC-S3": Judged(jobs.little_to_collocate, "jobs"),
+    "ALBIC-S4": Judged(built.overloads, "overloads"),
+}
 
 CLAIMS = read_claims(Path(__file__).with_name("claims.toml"), JUDGES)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 POLICIES = {
-    "albic:balance_gap=5": "ALBIC, 1 pair",
+    "albic": "ALBIC, 1 pair",
     "cola": "COLA",
     "balance-milp:gap=3": "MILP",
     "flux": "Flux",

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from experiments.traces.job import Job
-    from optim.format.instance import Instance
 
 POLICIES: Mapping[str, str] = {
-    "albic:balance_gap=5": "ALBIC, 1 pair",
+    "albic": "ALBIC, 1 pair",
     "cola": "COLA",
-    "balance-milp:gap=3": "MILP",
+    "balance-milp:gap=6": "MILP",
     "flux": "Flux",
     "static": "static",
-    "albic:pairs_per_round=5,balance_gap=5": "ALBIC, 5 pairs",
+    "albic:pairs_per_round=5": "ALBIC, 5 pairs",
     "joint-search:max_load_distance=10,bound=counting,steps=5000": "joint-search",
 }
-"""Policies and their names in tables. Gaps are points of load distance: where the proof stops."""
+"""Policies and their names in tables. The gap of the MILP, where its proof stops, is in percent of
+the mean load."""
 
 REDUCED_PERIODS = 30
 END = 12
@@ -67,23 +67,32 @@ class Replaying:
 
     def __call__(self, folder: Path, reduced: bool) -> pd.DataFrame:
         """Trace and replay; what is there already is not done again."""
+        return self.first(folder, reduced, REDUCED_PERIODS if reduced else None)
+
+    def first(
+        self, folder: Path, reduced: bool, most: int | None, placement: str | None = None
+    ) -> pd.DataFrame:
+        """Trace, and replay the first periods; from another placement where one is named."""
         import pandas as pd
 
         from experiments.replay.deployment import CostModel
+        from experiments.replay.periods import load_trace
         from experiments.replay.replaying import ReplayOptions, run_replay
         from experiments.traces.instances import load_scale
 
-        trace = self._trace(folder, reduced)
+        trace = self.trace(folder, reduced)
         scale = self.serialise * load_scale(trace)
-        periods = self._periods(trace.path, reduced)
+        periods = load_trace(trace.path, placement, most=most)
         options = ReplayOptions(policies=self._known(), costs=CostModel(scale, scale))
-        done = run_replay(periods, folder / "replay", options, quiet=False)
+        most = None if most == self.whole(reduced, len(trace.manifest.periods)) else most
+        name = "-".join(str(part) for part in ("replay", placement, most) if part is not None)
+        done = run_replay(periods, folder / name, options, quiet=False)
         return pd.DataFrame(list(done.rows))
 
-    def _periods(self, trace: Path, reduced: bool) -> list[Instance]:
-        from experiments.replay.periods import load_trace
-
-        return load_trace(trace, most=REDUCED_PERIODS if reduced else None)
+    @staticmethod
+    def whole(reduced: bool, periods: int) -> int:
+        """Return how many periods a figure replays."""
+        return min(periods, REDUCED_PERIODS) if reduced else periods
 
     def _known(self) -> tuple[str, ...]:
         from experiments.replay.policies import POLICIES
@@ -92,7 +101,7 @@ class Replaying:
         known = {*POLICIES.names(), *method_names()}
         return tuple(name for name in self.policies if name.partition(":")[0] in known)
 
-    def _trace(self, folder: Path, reduced: bool) -> Any:
+    def trace(self, folder: Path, reduced: bool) -> Any:
         import json
 
         from experiments.traces.folder import TraceFolder, is_trace

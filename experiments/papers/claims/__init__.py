@@ -23,6 +23,7 @@ from experiments.papers.claims.claim import (
     Verdict,
     read_claims,
     read_setups,
+    verdict_of,
 )
 from experiments.papers.claims.tables import About, about_table, load_table, store_table
 
@@ -37,4 +38,5 @@ __all__ = [
     "read_claims",
     "read_setups",
     "store_table",
+    "verdict_of",
 ]

@@ -45,6 +45,16 @@ class Finding:
             raise ValueError(f"{self.left_out} rows are left out without a reason")
 
 
+def verdict_of(*parts: object) -> Verdict:
+    """Return the verdict of a predicate's parts: all hold, some do, or none.
+
+    >>> verdict_of(True, True), verdict_of(True, False), verdict_of(False)
+    ('same', 'in part', 'different')
+    """
+    held = [bool(part) for part in parts]
+    return "same" if all(held) else "in part" if any(held) else "different"
+
+
 class Judged:
     """A judge and the tables that it is called with, in this order.
 

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tables",
         action="store_true",
         help="make the tables behind the claims again: NAME is PAPER, PAPER/TABLE or all; "
-        "--reduced makes smaller ones in DIR",
+        "--reduced makes smaller ones in DIR, those that are there already excepted",
     )
     then = group.add_mutually_exclusive_group()
     then.add_argument(
@@ -41,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="tables_from",
         metavar="DIR",
-        help="judge from the tables in DIR, as `--tables --reduced -o DIR` leaves them",
+        help="judge from the tables in DIR, as `--tables --reduced -o DIR` leaves them; "
+        "from the stored ones where DIR has none",
     )
 
 
@@ -75,10 +76,13 @@ def run_claims(args: argparse.Namespace) -> int:
 def run_tables(args: argparse.Namespace) -> int:
     """Make tables, full ones into the papers' folders and smaller ones into the output's."""
     from experiments.papers.claims import making
-    from experiments.papers.claims.tables import PAPERS
+    from experiments.papers.claims.tables import PAPERS, has_table
 
     root: Path = args.output if args.reduced else PAPERS
     for paper, name, one in making.makings(args.name or "all"):
+        if args.reduced and has_table(paper, name, root):
+            sys.stderr.write(f"{paper}/{name}: kept, {root} has it\n")
+            continue
         began = time.monotonic()
         path = making.make_table(paper, name, one, args.reduced, root)
         sys.stderr.write(f"{path} ({time.monotonic() - began:.0f} s)\n")

@@ -63,15 +63,32 @@ def claims_of(paper: str) -> tuple[Claim, ...]:
     return claims
 
 
-def judge(claim: Claim, root: Path = PAPERS) -> Judgement:
-    """Return what the stored tables say of a claim; one without judge or table is not shown."""
+def shown_tables(paper: str) -> dict[str, str]:
+    """Return the stored tables that the page shows whole, with their titles: ``SHOWN``."""
+    return dict(getattr(importlib.import_module(f"experiments.papers.{paper}.claims"), "SHOWN", {}))
+
+
+def judge(claim: Claim, root: Path = PAPERS, fallback: Path = PAPERS) -> Judgement:
+    """Return what the stored tables say of a claim; one without judge or table is not shown.
+
+    Parameters
+    ----------
+    claim
+        What is to be judged.
+    root, fallback
+        Folders of the papers' folders: a table is the first's, or where it has none the second's.
+    """
     if claim.judge is None:
         why = claim.not_checkable
         return Judgement(claim, Finding("not shown", "" if why else "no table yet", why or None))
-    missing = [name for name in claim.tables if not has_table(claim.paper, name, root)]
+    paper = claim.paper
+    # what a smaller run does not make anew is as stored
+    roots = [root if has_table(paper, name, root) else fallback for name in claim.tables]
+    found = zip(claim.tables, roots, strict=True)
+    missing = [name for name, at in found if not has_table(paper, name, at)]
     if missing:
         return Judgement(claim, Finding("not shown", f"no table yet: {', '.join(missing)}"))
-    frames = [load_table(claim.paper, name, root) for name in claim.tables]
+    frames = [load_table(paper, name, at) for name, at in zip(claim.tables, roots, strict=True)]
     return Judgement(claim, claim.judge(*frames))
 
 

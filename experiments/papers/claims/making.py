@@ -52,11 +52,11 @@ def makings(name: str) -> list[tuple[str, str, Making]]:
     found = [
         (folder, key, making)
         for folder in claiming_papers(None if paper == "all" else paper)
-        for key, making in _tables_of(folder).items()
+        for key, making in tables_of(folder).items()
         if table in ("", key)
     ]
     if not found:
-        known = [key for folder in claiming_papers(paper) for key in _tables_of(folder)]
+        known = [key for folder in claiming_papers(paper) for key in tables_of(folder)]
         remedy = f"one of {', '.join(known)}" if known else "this paper has no tables of claims yet"
         raise InvalidInput(Problem("NAME", name, "is no table of a paper's claims", remedy))
     return found
@@ -78,7 +78,8 @@ def make_table(paper: str, name: str, making: Making, reduced: bool, root: Path 
     )
 
 
-def _tables_of(paper: str) -> dict[str, Making]:
+def tables_of(paper: str) -> dict[str, Making]:
+    """Return how the tables of a paper's folder are made, by name."""
     module = f"experiments.papers.{paper}.measuring"
     if importlib.util.find_spec(module) is None:
         return {}

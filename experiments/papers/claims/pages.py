@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.papers.claims.claim import VERDICTS, read_setups
-from experiments.papers.claims.judging import judgements
-from experiments.papers.claims.tables import PAPERS, about_table
-from experiments.papers.texts import escaped
+from experiments.papers.claims.judging import judgements, shown_tables
+from experiments.papers.claims.tables import PAPERS, about_table, has_table, load_table
+from experiments.papers.texts import escaped, to_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,9 @@ def claims_section(paper: str, root: Path = PAPERS) -> str:
     lines = ["| claim | the paper | of | predicate | verdict | here |", "|---|---|---|---|---|---|"]
     lines += [_line(one) for one in found]
     parts.append("\n".join(lines))
+    for name, title in shown_tables(paper).items():
+        if has_table(paper, name, root):
+            parts += [f"### {title}", to_markdown(load_table(paper, name, root)).rstrip()]
     used = sorted({name for one in found if _is_shown(one) for name in one.claim.tables})
     if used:
         parts += ["### The tables behind them", _tables(paper, used, root)]

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import ArrayLike
 
 
 class Estimate(NamedTuple):
@@ -23,7 +23,7 @@ class Estimate(NamedTuple):
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
 
-def mean_interval(values: Sequence[float]) -> Estimate:
+def mean_interval(values: ArrayLike) -> Estimate:
     """Return the mean with its interval by Student's t.
 
     >>> print(mean_interval([1.0, 2.0, 3.0, 4.0]))
@@ -41,7 +41,7 @@ def mean_interval(values: Sequence[float]) -> Estimate:
     return Estimate(mean, mean - half, mean + half, known.size)
 
 
-def median_interval(values: Sequence[float]) -> Estimate:
+def median_interval(values: ArrayLike) -> Estimate:
     """Return the median with its interval by order statistics: no shape is assumed.
 
     >>> print(median_interval(range(1, 31)))
@@ -60,7 +60,7 @@ def median_interval(values: Sequence[float]) -> Estimate:
     return Estimate(middle, float(known[k - 1]), float(known[known.size - k]), known.size)
 
 
-def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
+def sign_test(first: ArrayLike, second: ArrayLike) -> float:
     """Return the two-sided p of the sign test on pairs; ties do not count.
 
     >>> sign_test([2, 3, 4, 5, 6, 7], [1, 1, 1, 1, 1, 1])

@@ -16,10 +16,10 @@ from experiments.papers.elastic_allocator.running import (
     SEEDS,
     UPLINK,
     Entry,
+    cluster_at,
     figures,
     nodes_of,
     run,
-    testbed,
 )
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ def day_table(reduced: bool) -> pd.DataFrame:
 def _day(seed: int, entry: Entry) -> list[dict[str, Any]]:
     from optim.referee.evaluate import evaluate_indices
 
-    highest = testbed(PAPER_UNTIL, seed, uplink=UPLINK)
+    highest = cluster_at(PAPER_UNTIL, seed, uplink=UPLINK)
     peak = nodes_of(highest, run(highest, entry)[1])
     before = None
     rows = []
     for hour, rate in enumerate(rates()):
-        instance = testbed(rate, seed, uplink=UPLINK)
+        instance = cluster_at(rate, seed, uplink=UPLINK)
         anew, result = run(instance, entry)
         now = nodes_of(instance, result)
         kept = evaluate_indices(instance, peak)

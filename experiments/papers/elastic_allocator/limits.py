@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MULTIPLES = (0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
 """Uplinks over what each would carry if nothing were collocated."""
 
-GAP_MULTIPLE = 1.5
+GAP_MULTIPLE, NODES = 1.5, range(5, 11)
 
 
 def uplinks_table(reduced: bool) -> pd.DataFrame:
@@ -62,8 +62,8 @@ def gap_table(reduced: bool) -> pd.DataFrame:
     from experiments.generators import generate
 
     rows = []
-    for nodes in (5, 8) if reduced else range(5, 11):
-        for operators in (10,) if reduced else (10, 15, 20):
+    for nodes in (5, 8) if reduced else NODES:
+        for operators in (10,) if reduced else (10, 15):
             for seed in range(1 if reduced else 7):
                 instance = generate(
                     "eoa_random", seed=seed, nodes=nodes, operators=operators,

@@ -12,9 +12,9 @@ from experiments.papers.elastic_allocator.running import (
     RANDOM,
     UPLINK,
     WORKLOADS,
+    cluster_at,
     nodes_of,
     run,
-    testbed,
 )
 
 if TYPE_CHECKING:
@@ -32,24 +32,27 @@ def formulas_table(reduced: bool) -> pd.DataFrame:
     for seed in range(10 if reduced else 100):
         instance = generate("eoa_random", seed=seed, nodes=5, operators=12)
         row, result = run(instance, RANDOM, seed=seed)
-        assert result.evaluation is not None
+        judged = result.evaluation
+        assert judged is not None
+        assert judged.utilisation is not None
+        assert judged.link_utilisation is not None
         node = nodes_of(instance, result)
         table = instance.operators
         demand = table.cpu_per_tuple * table.tuple_rate  # e_j r_j, one task an operator
         load = np.bincount(node, demand, instance.num_nodes) + instance.nodes.background[:, 0]
-        told = [result.evaluation.utilisation[n]["cpu"] for n in instance.nodes.ids]
+        told = [judged.utilisation[n]["cpu"] for n in instance.nodes.ids]
         off = np.abs(load / instance.nodes.capacity[:, 0] - told).max()
         share, sent = bandwidth_shares(instance, node)
         links = (instance.links.background + (share * sent[:, None]).sum(axis=1)) / (
             instance.links.capacity
         )
-        judged = np.array(list(result.evaluation.link_utilisation.values()))
+        seen = np.array(list(judged.link_utilisation.values()))
         sums = share.sum(axis=1)
         rows.append(
             {
                 "seed": seed,
                 "load, greatest difference": off,
-                "links, greatest difference": np.abs(links - judged).max(),
+                "links, greatest difference": np.abs(links - seen).max(),
                 "rows of U that do not sum to 1": int((np.abs(sums[sent > 0] - 1) > 1e-9).sum()),
                 "nodes that send or receive nothing": int((sent <= 0).sum()),
                 "overloaded operators told": _overloads(seed),
@@ -119,7 +122,7 @@ def best_effort_table(reduced: bool) -> pd.DataFrame:
     rows = []
     for w in WORKLOADS[:: 6 if reduced else 3]:
         for seed in range(3 if reduced else 30):
-            instance = testbed(w, seed, uplink=UPLINK)
+            instance = cluster_at(w, seed, uplink=UPLINK)
             board = board_of(instance)
             light = Allocation(instance, board, 0).classes() == 0
             row, result = run(instance, FILL, max_passes=0)

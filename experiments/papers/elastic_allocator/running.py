@@ -47,7 +47,7 @@ BEST_SPREAD = Entry("optimum, CPU deviation", "eoa-milp", "cpu_deviation")
 METHODS = (FILL, SPREAD, BOTH, EVEN, RANDOM)
 
 
-def testbed(workload: float, seed: int = 0, **changed: float) -> Instance:
+def cluster_at(workload: float, seed: int = 0, **changed: float) -> Instance:
     """Return the testbed at a workload; the seed draws what the system takes of each worker."""
     from experiments.generators import generate
 

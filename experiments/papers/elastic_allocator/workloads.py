@@ -14,19 +14,19 @@ from experiments.papers.elastic_allocator.running import (
     SEEDS,
     UPLINK,
     WORKLOADS,
+    cluster_at,
     run,
-    testbed,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CONSTANTS: dict[str, tuple[float, ...]] = {
-    "cost": (0.5, 0.75, 1.25, 1.5),
-    "size": (0.5, 0.75, 1.5, 2.0),
-    "busy_nodes": (3, 5, 8, 10),
-    "background": (0.0, 10.0, 40.0, 60.0),
-    "uplink": (12e6, 14e6, 20e6, 40e6),
+    "cost": (0.5, 1.5),
+    "size": (0.5, 2.0),
+    "busy_nodes": (3, 10),
+    "background": (0.0, 60.0),
+    "uplink": (12e6, 40e6),
 }
 """Chosen constants of the testbed and the values that they are swept over, one at a time."""
 
@@ -40,7 +40,7 @@ def testbed_table(reduced: bool) -> pd.DataFrame:
             {"workload": w, "seed": seed, **run(instance, entry, seed=_drawn(seed, w))[0]}
             for w in WORKLOADS[:: 6 if reduced else 1]
             for seed in range(3 if reduced else SEEDS)
-            for instance in [testbed(w, seed, uplink=UPLINK)]
+            for instance in [cluster_at(w, seed, uplink=UPLINK)]
             for entry in METHODS
         ]
     ).drop(columns=["proved", "infeasible"])
@@ -57,7 +57,7 @@ def optimum_table(reduced: bool) -> pd.DataFrame:
 
     limit = 10.0 if reduced else 60.0
     rows = [
-        {"workload": w, **run(testbed(w, uplink=UPLINK), entry, time_limit=limit)[0]}
+        {"workload": w, **run(cluster_at(w, uplink=UPLINK), entry, time_limit=limit)[0]}
         for w in WORKLOADS[:: 6 if reduced else 1]
         for entry in (BEST_FILL, BEST_SPREAD)
     ]
@@ -70,11 +70,11 @@ def constants_table(reduced: bool) -> pd.DataFrame:
 
     rows: list[dict[str, Any]] = []
     for name, values in CONSTANTS.items():
-        for value in values[:: 3 if reduced else 1]:
-            for w in WORKLOADS[:: 9 if reduced else 3]:
+        for value in values[:: 2 if reduced else 1]:
+            for w in WORKLOADS[:: 9 if reduced else 4]:
                 for seed in range(2 if reduced else SEEDS):
                     changed = {"uplink": UPLINK, name: value}
-                    instance = testbed(w, seed, **changed)
+                    instance = cluster_at(w, seed, **changed)
                     rows += [
                         {"constant": name, "value": value, "workload": w}
                         | run(instance, entry, seed=_drawn(seed, w))[0]

@@ -33,7 +33,7 @@ MACHINES: dict[str, dict[str, Any]] = {
 }
 """Machines that plans meet, by name: what their `Machines` differ in."""
 
-NOISES = (0.0, 0.05, 0.1)
+NOISES = (0.0, 0.05)
 
 
 def reached_table(reduced: bool) -> pd.DataFrame:

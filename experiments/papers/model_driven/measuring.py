@@ -10,6 +10,7 @@ _ONCE = "nothing random"
 TABLES = {
     "slots": Making(plans.slots_table, _ONCE),
     "planned": Making(plans.planned_table, _ONCE),
+    "weights": Making(plans.weights_table, _ONCE),
     "models": Making(arithmetic.models_table, _ONCE),
     "bookings": Making(arithmetic.bookings_table, _ONCE),
     "acquired": Making(arithmetic.acquired_table, _ONCE),

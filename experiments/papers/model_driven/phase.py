@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import partial
 from typing import TYPE_CHECKING
 
 from experiments.modelling import SlotTask, model_task, queueing_trial
@@ -20,13 +20,18 @@ TASKS = {
 }  # fmt: skip
 """Tasks after the paper's five, slower ones in proportion, and the thread counts tried."""
 
-TRIALS, SECONDS, FINER = 3, 15.0, 1.06
+TRIALS, SECONDS, FINER = 3, 10.0, 1.08
 
 
 def peak(task: SlotTask, threads: int) -> float:
     """Return the rate that a task reaches with so many threads, by arithmetic."""
     core = task.cpu * (1 + task.contention * (threads - 1))
     return min(threads / (core + task.wait), 1 / core, task.outside_rate)
+
+
+def _following(counts: tuple[int, ...], threads: float) -> float:
+    """Return the thread count that is tried next, one beyond all after the last."""
+    return next((count for count in counts if count > threads), threads + 1000)
 
 
 def phase_table(reduced: bool) -> pd.DataFrame:
@@ -39,11 +44,10 @@ def phase_table(reduced: bool) -> pd.DataFrame:
             trials = [
                 queueing_trial(task, seconds=SECONDS, seed=TRIALS * seed + k) for k in range(TRIALS)
             ]
-            following = dict(pairwise(counts))
             points = model_task(
                 trials,
                 rate_step=lambda rate: max(1.0, rate * FINER),
-                thread_step=lambda k, to=following: to.get(int(k), int(k) + 1000),
+                thread_step=partial(_following, counts),
                 max_threads=counts[-1],
             )
             rows += [

@@ -169,7 +169,7 @@ class Simulation:
         hold = self.bundles.threads * self.slower / self.peaks
         return float((able / hold / self.bundles.per_input[self.bundles.operator]).min())
 
-    def run(self, rate: float, seconds: float = 240.0, warm_up: float = 0.3) -> Ran:
+    def run(self, rate: float, seconds: float = 180.0, warm_up: float = 0.3) -> Ran:
         """Send tuples at a rate for a while."""
         rng = np.random.default_rng([self.seed, 2, int(1000 * rate)])
         hold, core = self.times(rate)

@@ -6,7 +6,8 @@ L. Aniello, R. Baldoni and L. Querzoni, *Adaptive online scheduling in Storm*, D
 Default is Storm's own scheduler, [`storm-even`](../methods/storm/storm-even.md); offline and online
 are the paper's, [`storm-offline`](../methods/storm/storm-offline.md) and
 [`storm-online`](../methods/storm/storm-online.md); the optimum is
-[`storm-milp`](../methods/storm/storm-milp.md), where it proves one. The paper measures the latency
-of events on a real cluster. Here it is the traffic that makes it: the share of all tuples that go
-from one node, or from one slot, to another.
+[`storm-milp`](../methods/storm/storm-milp.md), where it proves one. Our text of the paper ends in
+section 3.2.3: its experiments, which measure the latency of events on a real cluster, are not in
+it, and no figure here is one of theirs. What is shown is traffic, the share of all tuples that go
+from one node, or from one slot, to another; whether latency follows it is not shown here.
 """

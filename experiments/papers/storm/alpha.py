@@ -45,10 +45,10 @@ def measured(table: pd.DataFrame) -> list[str]:
 FIGURE = Figure(
     name="storm/alpha",
     title="Traffic by alpha",
-    source="Aniello, Baldoni and Querzoni, DEBS 2013, sections 3 and 4",
+    source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3 (alpha); the sweep is ours",
     words=(
         "Alpha from 0 to 1 bounds the executors of a slot between even and as uneven as can be. "
-        "The more a slot may hold, the more traffic can stay inside."
+        "That the more a slot may hold, the more traffic can stay inside is our sentence."
     ),
     rows=sweep_rows(
         Path(__file__).with_name("alpha.toml"),

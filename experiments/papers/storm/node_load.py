@@ -55,7 +55,7 @@ def measured(table: pd.DataFrame) -> list[str]:
 FIGURE = Figure(
     name="storm/node-load",
     title="Node load never added up",
-    source="The published scheduler of Aniello, Baldoni and Querzoni, DEBS 2013",
+    source="Ours: the published scheduler of Aniello, Baldoni and Querzoni, DEBS 2013",
     words=(
         "The paper bounds the load of every node by its capacity. The published code compares "
         "single slots with the capacity, since it never adds up what a node already has."

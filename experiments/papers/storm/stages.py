@@ -6,8 +6,9 @@ from pathlib import Path
 
 from experiments.papers.figure import Figure
 from experiments.papers.storm.traffic import (
-    PAPER,
+    OURS,
     READING,
+    SOURCE,
     against_default,
     plot_shares,
     shares_by,
@@ -19,8 +20,8 @@ _NAME = "stages of bolts"
 FIGURE = Figure(
     name="storm/stages",
     title="Traffic by the number of stages",
-    source="Aniello, Baldoni and Querzoni, DEBS 2013, section 4",
-    words=PAPER,
+    source=SOURCE,
+    words=OURS,
     rows=sweep_rows(
         Path(__file__).with_name("stages.toml"),
         reduced={"instances.generate.0.seeds": {"from": 0, "to": 0}},

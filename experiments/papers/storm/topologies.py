@@ -6,8 +6,9 @@ from pathlib import Path
 
 from experiments.papers.figure import Figure
 from experiments.papers.storm.traffic import (
-    PAPER,
+    OURS,
     READING,
+    SOURCE,
     against_default,
     plot_shares,
     shares_by,
@@ -20,8 +21,8 @@ _METHODS = ("default", "offline", "online", "online on few nodes", "optimum")
 FIGURE = Figure(
     name="storm/topologies",
     title="Several topologies together",
-    source="Aniello, Baldoni and Querzoni, DEBS 2013, section 4",
-    words=PAPER,
+    source=SOURCE,
+    words=OURS,
     rows=sweep_rows(
         Path(__file__).with_name("topologies.toml"),
         reduced={"instances.generate.0.seeds": {"from": 0, "to": 0}},

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 METHODS = ("default", "offline", "online", "optimum")
 NODES, SLOTS = "between nodes (%)", "between slots (%)"
-PAPER = (
-    "Event latency falls by 20 to 30 % against the default scheduler with the online one; the "
-    "offline one lies between. The fewer tuples leave their slot or node, the lower it is."
+OURS = (
+    "Nothing that can be set beside this: section 4, with the paper's experiments, is not in our "
+    "text. Its abstract says that both schedulers do significantly better than the default in "
+    "latency, which is measured on a cluster; the claims above say what of that is seen in traffic."
 )
+SOURCE = "Ours, with the schedulers of Aniello, Baldoni and Querzoni, DEBS 2013"
 READING = (
     "The section on the experiments is not in our text. The topology is a chain of a spout and "
     "stages of bolts, fed by shuffle and fields grouping in turn where nothing else is said; every "
@@ -107,11 +109,19 @@ def against_default(table: pd.DataFrame) -> list[str]:
         )
     optimum, online = table.get(f"optimum, {NODES}"), table.get(f"online, {NODES}")
     if optimum is not None and online is not None:
-        known = optimum.notna() & (optimum > 0)
+        known, none = optimum > 0, optimum == 0
+        if none.any():
+            said.append(
+                f"The proven optimum is 0 on {int(none.sum())} of "
+                f"{int(optimum.notna().sum())} lines; "
+                f"there online sends {online[none].min():.3g} to {online[none].max():.3g} % of all "
+                "traffic between nodes."
+            )
         if known.any():
             over = 100.0 * (online[known] / optimum[known] - 1.0)
             said.append(
-                f"Online lies {over.mean():.0f} % above the proven optimum on average "
+                f"Online lies {over.mean():.0f} % above the proven optimum on average of the other "
+                f"{int(known.sum())} lines "
                 f"({over.min():.0f} to {over.max():.0f} %)."
             )
     return said

@@ -82,7 +82,7 @@ def optimum(instance: Instance, time_limit: float = 20.0) -> float:
     result = solve(instance, method="imc-exact", time_limit=time_limit, threads=1)
     if result.termination.value != "optimal" or result.objective is None:
         return float("nan")
-    return float(result.objective.value)
+    return float(result.objective.value or 0.0)
 
 
 def judged(instance: Instance, node: Places) -> Allocated:

@@ -136,7 +136,7 @@ def _nodes(made: Instance) -> float:
 
     result = solve(made, method="imc-exact")
     assert result.evaluation is not None
-    return float(result.evaluation.nodes_used)
+    return float(result.evaluation.nodes_used or 0)
 
 
 def relaxed(reduced: bool) -> pd.DataFrame:
@@ -179,8 +179,8 @@ def relaxed(reduced: bool) -> pd.DataFrame:
             ]
         )
         for variant, normalise in (("as they are", False), ("normalised", True)):
-            made = grouped_job(mixed, normalise=normalise)
-            placed = allocating.judged(mixed, place_groups(made))
+            normal = grouped_job(mixed, normalise=normalise)
+            placed = allocating.judged(mixed, place_groups(normal))
             add("normalise", seed, variant, placed=float(placed.whole), gain=placed.gain)
     for seed in seeds:  # skew: few hot keys
         rng = np.random.default_rng(seed)

@@ -11,6 +11,7 @@ from experiments.papers.task_allocation.real_jobs import (
     COSTS_READING,
     METHODS,
     STORM_READING,
+    TL_READING,
     compared,
     gains,
     plot_gains,
@@ -32,6 +33,6 @@ FIGURE = Figure(
     table=partial(gains, methods=METHODS),
     plot=plot_gains,
     measured=partial(compared, total=143.0),
-    readings=(COSTS_READING, STORM_READING),
+    readings=(COSTS_READING, STORM_READING, TL_READING),
     size="Full: 23 capacities, 100 nodes. Reduced: 5 capacities.",
 )

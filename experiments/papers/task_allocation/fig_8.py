@@ -10,6 +10,7 @@ from experiments.papers.sweeps import sweep_rows
 from experiments.papers.task_allocation.real_jobs import (
     COSTS_READING,
     STORM_READING,
+    TL_READING,
     best_over,
     gains,
     plot_gains,
@@ -56,6 +57,6 @@ FIGURE = Figure(
     table=table,
     plot=plot_gains,
     measured=measured,
-    readings=(COSTS_READING, STORM_READING),
+    readings=(COSTS_READING, STORM_READING, TL_READING),
     size="Full: 23 capacities, 100 nodes. Reduced: 5 capacities.",
 )

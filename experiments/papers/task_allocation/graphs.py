@@ -48,7 +48,7 @@ def readings(reduced: bool) -> pd.DataFrame:
     from experiments.generators import generate
     from experiments.papers.task_allocation.allocating import TL_READINGS, optimum, td, tl
 
-    count = GRAPHS_REDUCED if reduced else GRAPHS // 4
+    count = GRAPHS_REDUCED if reduced else GRAPHS // 8
     lines = []
     for costs in COSTS:
         made = [generate("random_graphs", costs=costs, seed=seed) for seed in range(count)]

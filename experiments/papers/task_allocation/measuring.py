@@ -14,7 +14,7 @@ TABLES = {
     "priorities": Making(examples.priorities, "0-29 of the shuffled orders", "0-9"),
     "uneven_pair": Making(examples.uneven_pair, "0-29 of the shuffled orders", "0-9"),
     "graphs": Making(graphs.graphs, "0-1999", "0-99"),
-    "readings": Making(graphs.readings, "0-499", "0-99"),
+    "readings": Making(graphs.readings, "0-249", "0-99"),
     "task_counts": Making(graphs.task_counts, "0-59 a size", "0-9 a size"),
     "throughput": Making(speed.throughput, "0-29", "0-4"),
     "scaling": Making(speed.scaling, "one instance a line"),

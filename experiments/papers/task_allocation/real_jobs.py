@@ -26,6 +26,10 @@ STORM_READING = (
     "for which no node is overloaded, found by trying 1 to 100 at every capacity: the choice that "
     "is best for it."
 )
+TL_READING = (
+    "TL is drawn here by task IMC, row by row. The claims above are judged at the default reading, "
+    "`group_imc` and `shuffled`."
+)
 COSTS_READING = (
     "The figure with costs and traffic of the groups is lost. Ours sum to the stated total and are "
     "chosen, among a few thousand drawn at random, with an eye on the percentages of the text. So "

@@ -31,7 +31,7 @@ def drawn(kind: str, seed: int, capacity: float) -> Instance:
         return made
     rng = np.random.default_rng(seed)
     document = made.to_dict()
-    cost = rng.dirichlet(np.full(made.num_operators, 2.0)) * rng.uniform(1500, 4000)
+    cost = rng.dirichlet(np.full(made.num_operators, 2.0)) * rng.uniform(300, 4000)
     tasks = np.maximum(np.ceil(cost / 30).astype(int), rng.integers(2, 31, made.num_operators))
     for operator, c, k in zip(document["operators"], cost, tasks, strict=True):
         operator.pop("tasks", None)

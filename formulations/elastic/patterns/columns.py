@@ -99,6 +99,12 @@ class Columns:
             uses[at[0]] += 1
         return uses
 
+    def beside(self, problem: EoaProblem, place: Ints) -> NDArray[np.bool_]:
+        """Values of the products of shared links under a placement of the free tasks."""
+        behind = [np.isin(place, link.nodes) for link in problem.shared]
+        products = [here[problem.u] & here[problem.v] for here in behind]
+        return np.concatenate([np.zeros(0, dtype=np.bool_), *products])
+
     def place(self, uses: NDArray[np.int64], near: Ints) -> Ints:
         """(F,) nodes of the free tasks, those that can at the (F,) nodes they are near to."""
         return deal(self.groups, self.classes, np.repeat(self.counts, uses, axis=0), near)

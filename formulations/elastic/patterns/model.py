@@ -1,4 +1,4 @@
-"""The sets that a node can hold as patterns to choose from, priced from a list or in a model.
+"""The sets that a node can hold as patterns to choose from, and what they cost.
 
 min  Σ_p cost_p λ_p
 s.t. Σ_p tasks_gp λ_p = n_g             every free task of a group in one set
@@ -8,15 +8,12 @@ s.t. Σ_p tasks_gp λ_p = n_g             every free task of a group in one set
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csr_array, hstack
 
 from formulations.elastic.goals import counted_nodes
 from formulations.patterns.pool import Pool
-from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from formulations.elastic.patterns.columns import Columns
     from formulations.elastic.patterns.rows import LevelRows
     from formulations.elastic.problem import EoaProblem
-    from optim.format.tables import Floats, Ints
+    from optim.format.tables import Floats
 
 
 class ColumnListing:
@@ -63,20 +60,6 @@ class ColumnListing:
         return Pool(counts, columns.of[index], -self.cost[index], index)
 
 
-@dataclass(frozen=True, eq=False)
-class PatternModel:
-    """A built model: its columns come first, then the products of shared links."""
-
-    model: LinearModel
-    keep: NDArray[np.int64]
-
-    def vector(self, problem: EoaProblem, uses: NDArray[np.int64], place: Ints) -> Floats:
-        """Write a placement as a full column vector."""
-        behind = [np.isin(place, link.nodes) for link in problem.shared]
-        products = [here[problem.u] & here[problem.v] for here in behind]
-        return np.concatenate([uses[self.keep], *products]).astype(np.float64)
-
-
 def costs(problem: EoaProblem, columns: Columns, goal: Goal) -> tuple[Floats, float]:
     """(P,) cost of each column, and what to add to their sum; deviations need a fixed mean."""
     first = columns.first[columns.of]
@@ -92,43 +75,3 @@ def costs(problem: EoaProblem, columns: Columns, goal: Goal) -> tuple[Floats, fl
     if goal == "squares":
         return off**2, 0.0
     return np.abs(off) / len(counted_nodes(problem)), 0.0
-
-
-def build(
-    columns: Columns,
-    rows: LevelRows,
-    cost: Floats,
-    offset: float,
-    keep: NDArray[np.int64],
-    *,
-    whole: bool,
-) -> PatternModel:
-    """Build the model over some of the columns.
-
-    Parameters
-    ----------
-    cost, offset
-        (P,) objective and its constant.
-    keep
-        Columns that take part.
-    whole
-        Declare the products integer, for a solver that knows nothing else.
-    """
-    model = LinearModel("eoa-milp")
-    of, counts = columns.of[keep], columns.counts[keep]
-    every = len(columns.classes.node_class)
-    each = np.where(counts > 0, columns.group_size // np.maximum(counts, 1), every)
-    upper = np.minimum(columns.size[of], each.min(axis=1, initial=every))
-    model.add_variables("pattern", len(keep), upper=upper, integer=True, objective=cost[keep])
-    model.set_objective(np.zeros(0, dtype=np.int64), np.zeros(0), offset)
-    column, group = np.nonzero(counts)
-    tasks = columns.group_size.astype(np.float64)
-    held = counts[column, group]
-    model.add_rows("assign", tasks, tasks, group, column, held, num_rows=len(tasks))
-    size = columns.size.astype(np.float64)
-    model.add_rows("node", size, size, of, np.arange(len(keep)), 1.0, num_rows=len(size))
-    model.add_variables("behind", len(rows.most), upper=rows.most, integer=whole)
-    if len(rows) and rows.beside is not None:
-        matrix: Any = hstack([rows.table[:, keep], csr_array(rows.beside)])
-        model.add_matrix_rows("level", matrix, rows.lower, rows.upper)
-    return PatternModel(model, keep)

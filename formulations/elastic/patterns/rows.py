@@ -20,7 +20,7 @@ from scipy.sparse import csc_array, csr_array, vstack
 
 from formulations.elastic.patterns.rules import paying, set_rows
 from formulations.elastic.problem import TIMES
-from formulations.patterns.pool import Pool, Rows
+from formulations.patterns.pool import TableRows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,14 +32,8 @@ if TYPE_CHECKING:
     from optim.format.tables import Floats
 
 
-class LevelRows(Rows):
-    """The rows over all columns; all are bounded from above.
-
-    Attributes
-    ----------
-    table
-        (M, P) coefficients of the columns.
-    """
+class LevelRows(TableRows):
+    """The rows over all columns; all are bounded from above."""
 
     def __init__(
         self, problem: EoaProblem, columns: Columns, caps: Sequence[tuple[Floats, float]]
@@ -59,15 +53,12 @@ class LevelRows(Rows):
             wide[:, i * pairs : (i + 1) * pairs] = own
             beside.append(wide)
         sides = np.concatenate([np.zeros(0), *upper])
-        super().__init__(
-            np.full(len(sides), -np.inf), sides, np.concatenate(beside), np.ones(pairs * links)
-        )
+        products = np.concatenate(beside) if links else None
         blocks = [csr_array((0, columns.num)), *table]
-        self.table: Any = csc_array(vstack(blocks))
-
-    def of(self, pool: Pool) -> Any:
-        """(M, P) coefficients of columns."""
-        return self.table[:, pool.at]
+        super().__init__(
+            np.full(len(sides), -np.inf), sides, products, np.ones(pairs * links),
+            csc_array(vstack(blocks)),
+        )  # fmt: skip
 
 
 def _moves(problem: EoaProblem, columns: Columns, price: Floats) -> Floats:

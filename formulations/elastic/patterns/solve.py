@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.elastic.goals import SAME, LevelAnswer, rounding_of, scale_of, surely
-from formulations.elastic.patterns.model import ColumnListing, build, costs
+from formulations.elastic.patterns.model import ColumnListing, costs
 from formulations.elastic.patterns.rows import LevelRows
 from formulations.patterns.clock import Clock
+from formulations.patterns.integer import pattern_model
 from formulations.patterns.listing import ListPricer
 from formulations.patterns.master import Master
 
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
     from formulations.elastic.goals import Goal
     from formulations.elastic.patterns.columns import Columns
-    from formulations.elastic.patterns.model import PatternModel
     from formulations.elastic.problem import EoaProblem
     from formulations.elastic.settings import Settings
     from optim.format.tables import Floats, Ints
     from optim.solvers import LinearSolution
+    from optim.solvers.linear_model import LinearModel
 
 SMALL = 1500
 """Columns of the first model; with fewer in all there is only one."""
@@ -171,11 +172,14 @@ class _Level:
         largest = float(np.abs(self.cost[keep]).max(initial=0.0))
         self.unit = largest / 1000.0 if largest > 0 else 1.0
 
-    def _build(self, keep: NDArray[np.int64]) -> PatternModel:
-        """Build over some columns; from here on `unit` is that of this model."""
+    def _build(self, keep: NDArray[np.int64]) -> LinearModel:
+        """Build over some columns, to be maximised; from here on `unit` is that of this model."""
         self._scale(keep)
-        cost, offset = self.cost / self.unit, self.offset / self.unit
-        return build(self.columns, self.rows, cost, offset, keep, whole=self.settings.whole)
+        columns, whole = self.columns, self.settings.whole
+        pool = ColumnListing(columns, self.rows, self.cost / self.unit).at(keep)
+        model = pattern_model(columns.group_size, columns.size, pool, self.rows, whole=whole)
+        model.set_objective([], [], -self.offset / self.unit)
+        return model
 
     def _ask(self, keep: NDArray[np.int64]) -> LinearSolution:
         """Solve over some columns and those of the placement in hand, and take what is better."""
@@ -184,8 +188,9 @@ class _Level:
         made = self._build(keep)
         start = None
         if self.uses is not None and self.answer.place is not None:
-            start = made.vector(self.problem, self.uses, self.answer.place)
-        solution = self.settings.solve(made.model, start)
+            beside = self.columns.beside(self.problem, self.answer.place)
+            start = np.concatenate([self.uses[keep], beside]).astype(np.float64)
+        solution = self.settings.solve(made, start)
         answer = self.answer
         answer.solver, answer.build = solution.solver, answer.build + solution.build_seconds
         if start is not None and answer.accepted is None:
@@ -223,7 +228,7 @@ class _Level:
         solution = self._ask(keep)
         if solution.bound is not None:
             # what was left out is no better than the placement that left it out
-            proven = self._surely(solution.bound)
+            proven = self._surely(-solution.bound)
             self._prove(proven if known is None else min(known, proven))
         elif str(solution.termination) == "infeasible" and known is not None:
             self._prove(known)

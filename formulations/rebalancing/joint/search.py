@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from dataclasses import dataclass, field
@@ -224,8 +225,9 @@ def fixed_part(problem: JointProblem) -> JointFixed:
     )
 
 
+@functools.cache
 def warm_up() -> None:
-    """Compile the kernel, or load it from the disk, on a tiny problem."""
+    """Compile the kernel, or load it from the disk: once a process."""
     from formulations.rebalancing.joint.problem import JointProblem
     from formulations.rebalancing.make_problem import make_problem
 

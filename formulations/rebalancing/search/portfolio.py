@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -215,8 +216,9 @@ def descend_from_all(
         portfolio.descend(start, tries)
 
 
+@functools.cache
 def warm_up() -> None:
-    """Compile the kernels of search and bound, or load them from the disk, on a tiny problem."""
+    """Compile the kernels of search and bound, or load them from the disk: once a process."""
     from formulations.rebalancing.bounds.touch import touch_bound
     from formulations.rebalancing.make_problem import make_problem
 

@@ -5,16 +5,17 @@ Its columns carry their numbers of workers, and the gain of their best split int
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.patterns.pool import joined
+from formulations.patterns.integer import pattern_model
+from formulations.patterns.pool import TableRows, joined
 from formulations.storm.patterns.solve import MOST_PATTERNS, SAME
 from formulations.storm.patterns.split import MOST_STEPS, Splitter
 from optim.rules.dealing.groups import flow
 from optim.solvers import solve_linear
-from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -136,15 +137,13 @@ def _solve(
     least: float,
 ) -> LinearSolution:
     """Choose patterns with workers: no less traffic inside nodes, most of it inside slots."""
-    inner = problem.inner
-    model = LinearModel("storm slots", sense="max")
-    most = inner.nodes[pool.node_class].astype(np.float64)
-    model.add_variables("use", len(pool), upper=most, integer=True, objective=value)
-    on = pool.node_class[None, :] == np.arange(inner.num_node_classes)[:, None]
-    lower = np.concatenate([inner.sizes, inner.nodes, problem.fewest]).astype(np.float64)
-    upper = np.concatenate([inner.sizes, inner.nodes, problem.workers]).astype(np.float64)
-    model.add_matrix_rows("all", np.vstack([pool.counts.T, on, workers.T]), lower, upper)
-    model.add_matrix_rows("first level", pool.gain[None, :], [least], [np.inf])
+    rows = TableRows(
+        np.append(problem.fewest, least),
+        np.append(problem.workers, np.inf),
+        table=np.vstack([workers.T, pool.gain]),
+    )
+    pool = replace(pool, gain=value, at=np.arange(len(pool)))
+    model = pattern_model(problem.inner.sizes, problem.inner.nodes, pool, rows)
     return solve_linear(
         model,
         request.solver or "highs",

@@ -262,8 +262,8 @@ METHOD = Method(
             "max_part_load",
             "float",
             25.0,
-            "maxPL to begin with: most load of a unit, in percent of a node's capacity (of 100 where "
-            "nodes have none and the mean node load is 10 to 100)",
+            "maxPL to begin with: most load of a unit, in percent of a node's capacity (of 100 "
+            "where nodes have none and the mean node load is 10 to 100)",
             minimum=0.0,
         ),
         Option(

@@ -13,10 +13,10 @@ from formulations.elastic.goals import value_of
 from formulations.elastic.milp import METHOD
 from formulations.elastic.patterns.columns import columns_of
 from formulations.elastic.patterns.model import ColumnListing, costs
-from formulations.elastic.patterns.model import build as build_patterns
 from formulations.elastic.patterns.rows import LevelRows
 from formulations.elastic.problem import eoa_problem
 from formulations.elastic.products import build as build_products
+from formulations.patterns.integer import pattern_model
 from optim import Instance, InvalidInput, Plan, solve
 from optim.errors import UnsuitableMethod
 from optim.methods.registry import Request
@@ -118,9 +118,9 @@ def test_both_models_hold_every_feasible_placement_and_no_other(seed: int) -> No
     products = build_products(problem, "network", [], 1.0, whole=False, break_symmetry=False)
     model = products.placement.model
     cost, offset = costs(problem, columns, "network")
-    keep = np.arange(columns.num)
     rows = LevelRows(problem, columns, [])
-    patterns = build_patterns(columns, rows, cost, offset, keep, whole=False)
+    pool = ColumnListing(columns, rows, cost).at(np.arange(columns.num))
+    patterns = pattern_model(columns.group_size, columns.size, pool, rows)
     rng = np.random.default_rng(seed)
     for _ in range(12):
         node = np.array(
@@ -135,14 +135,14 @@ def test_both_models_hold_every_feasible_placement_and_no_other(seed: int) -> No
         held = uses is not None
         if uses is not None:
             other = columns.place(uses, problem.home)  # exchanged among equal nodes and tasks
-            x = patterns.vector(problem, uses, other)
-            held = patterns.model.violation(x) <= 1e-6
+            x = np.concatenate([uses, columns.beside(problem, other)])
+            held = patterns.violation(x) <= 1e-6
         assert held == judged.feasible, judged.violations
         if judged.feasible:
             traffic = judged.internode_traffic
             assert value_of(problem, "network", place) == pytest.approx(traffic, abs=1e-9)
             assert -model.objective_of(vector) == pytest.approx(traffic, abs=1e-9)
-            assert patterns.model.objective_of(x) == pytest.approx(traffic, abs=1e-9)
+            assert offset - patterns.objective_of(x) == pytest.approx(traffic, abs=1e-9)
             assert evaluate_indices(made, problem.placement(other)).feasible
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.instance import balance_problem
 from heuristics.rebalancing.scale_in_first import METHOD, run, spread_evenly
+from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from optim.methods.registry import Request
 from optim.referee.evaluate import evaluate_indices
@@ -26,6 +28,16 @@ def test_key_groups_are_dealt_out_whatever_the_nodes_carry() -> None:
     made = case("000012", loads=[4, 3, 2, 1, 50, 1], leaving=(0,))
     placement = spread_evenly(balance_problem(made))
     assert placement.tolist() == [1, 2, 2, 1, 1, 2]
+
+
+def test_what_was_received_in_earlier_rounds_counts() -> None:
+    made = case("0012", loads=[3, 2, 1, 1], leaving=(0,))
+    assert spread_evenly(balance_problem(made)).tolist() == [1, 2, 1, 2]
+    given = METHOD.read_options({"received": "n1=4"})
+    outcome = run(made.replace(limits={"max_migrations": 1}), Request(options=given))
+    assert outcome.node.tolist() == [2, 0, 1, 2]
+    with pytest.raises(InvalidInput, match="no node with a load"):
+        run(made, Request(options=METHOD.read_options({"received": "n9=4"})))
 
 
 def test_the_budget_goes_to_the_scale_in_first() -> None:

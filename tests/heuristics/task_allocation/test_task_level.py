@@ -140,6 +140,18 @@ def test_naive_breaks_pairs_that_fit_no_node() -> None:
     assert naive.place_pairs(grouped_job(made)).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("method", ["naive", "task-level", "top-down"])
+@pytest.mark.parametrize("alpha", [1.25, 2.0])
+def test_balance_mode_bounds_every_node_by_the_mean(method: str, alpha: float) -> None:
+    made = job([(16, 16), (16, 16), (8, 8)], [(1, 2, 9), (2, 3, 5)], [40] * 5)
+    free, bounded = solve(made, method), solve(made, method, alpha=alpha)
+    assert free.evaluation is not None
+    assert bounded.evaluation is not None
+    assert bounded.feasible
+    assert bounded.evaluation.max_utilisation <= alpha * (40 / 5) / 40 + 1e-9  # type: ignore[operator]
+    assert free.evaluation.max_utilisation > alpha * (40 / 5) / 40  # type: ignore[operator]
+
+
 def test_methods_run() -> None:
     for method in (naive.METHOD, task_level.METHOD):
         outcome = method.run(figure_2(), Request(options=method.read_options({})))

@@ -105,6 +105,18 @@ def test_unplaced_tasks_are_named_and_repair_places_them(fake: Maker) -> None:
     assert mended.exit_code == ExitCode.OK
 
 
+def test_an_answer_outlives_a_failing_start(fake: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr("optim.methods.run._one_start", fails)
+    fake(placed(0, 0, 0, 1, termination=Termination.TIME_LIMIT), starts=("top-down",))
+    result = solve(instance(), "fake")
+    assert result.objective is not None
+    assert result.objective.value == 6.0
+    assert any("MemoryError: no room" in note for note in result.notes)
+
+
 def test_optimal_means_the_gap(fake: Maker) -> None:
     fake(placed(0, 0, 0, 1, bound=9.0))
     assert solve(instance(), "fake").termination == "iteration_limit"

@@ -11,9 +11,8 @@ from optim.rules import limits_set, without_limits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formulations.elastic.goals import LevelAnswer
-    from formulations.elastic.problem import EoaProblem
     from optim.format.instance import Instance
+    from optim.format.tables import Ints
     from optim.rules.violation import Violation
 
 _SHOWN = 20
@@ -22,7 +21,7 @@ _LAST = ("capacity",)
 
 def reasons(
     instance: Instance,
-    place: Callable[[Instance], tuple[EoaProblem, LevelAnswer]],
+    place: Callable[[Instance], Ints | None],
     over: Callable[[], bool],
 ) -> tuple[Violation, ...]:
     """Return what a placement would break that keeps all limits but one.
@@ -32,15 +31,15 @@ def reasons(
     instance
         Proven to have no placement.
     place
-        Looks for any placement of an instance.
+        Looks for any placement of an instance: (T,) nodes.
     over
         Whether the time is up; then only the totals are told.
     """
     for name in limits_set(instance):
         if name in _LAST or over():
             continue
-        problem, answer = place(without_limits(instance, (name,)))
-        if answer.place is not None:
-            judged = evaluate_indices(instance, problem.placement(answer.place))
-            return judged.violations[:_SHOWN]
+        node = place(without_limits(instance, (name,)))
+        broken = () if node is None else evaluate_indices(instance, node).violations
+        if broken:
+            return broken[:_SHOWN]
     return why_nothing_fits(instance)

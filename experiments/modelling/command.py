@@ -1,0 +1,171 @@
+"""``streamplace model``: performance models of tasks, by Algorithm 1 over trials."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.cli.arguments import add_json, count, seconds, whole
+from optim.errors import InvalidInput, Problem
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from experiments.modelling.algorithm import Trial
+    from optim.format.tables import ModelPoint
+
+EXAMPLES = """\
+examples:
+  streamplace model parse:cpu=0.01,contention=0.04 fetch:cpu=0.004,wait=0.1,outside_rate=60
+  streamplace model parse=mypackage.tasks:parse_one --seconds 10 --max-threads 4 -o models.json
+  streamplace model "fetch=mypackage.trials:trial_of_fetch" --trial
+
+The document goes under "models" of an instance; docs/modelling.md describes the parameters."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "task",
+        metavar="TASK",
+        nargs="+",
+        help="NAME:KEY=VALUE,… is simulated (cpu, wait, contention, outside_rate, spread, memory, "
+        "…); NAME=MODULE:FUNCTION is called for every tuple, really",
+    )
+    parser.add_argument(
+        "--trial",
+        action="store_true",
+        help="FUNCTION is a trial of your own instead: it takes threads and rate and returns a "
+        "TrialResult",
+    )
+    parser.add_argument(
+        "--trials", metavar="N", type=count, default=3,
+        help="trials of each rate, of which more than half must be stable (3)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seconds", metavar="S", type=seconds,
+        help="length of a trial (simulated 60, real 2)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rate-step", metavar="R", type=seconds, default=1.0, help="tuples/s from rate to rate (1)"
+    )
+    parser.add_argument(
+        "--thread-step", metavar="N", type=count, default=1, help="threads from one to the next (1)"
+    )
+    parser.add_argument("--max-threads", metavar="N", type=count, default=100)
+    parser.add_argument("--max-rate", metavar="R", type=seconds, default=1e6)
+    parser.add_argument(
+        "--seed", metavar="N", type=whole, default=0, help="of simulated trials (0)"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write the models there")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Model every task and print or write the points.
+
+    Raises
+    ------
+    InvalidInput
+        A task cannot be read, or is unstable at every rate.
+    """
+    from experiments.modelling.algorithm import as_document, model_task
+    from optim.util.files import write_atomic
+
+    models: dict[str, list[ModelPoint]] = {}
+    for text in args.task:
+        name, trials = trials_of(text, args)
+        models[name] = model_task(
+            trials,
+            rate_step=args.rate_step,
+            thread_step=args.thread_step,
+            max_threads=args.max_threads,
+            max_rate=args.max_rate,
+        )
+    document = {"models": {name: as_document(points) for name, points in models.items()}}
+    text = json.dumps(document, allow_nan=False)
+    if args.output:
+        write_atomic(args.output, text + "\n")
+    if args.json:
+        sys.stdout.write(text + "\n")
+    else:
+        _tell(models)
+    return int(ExitCode.OK)
+
+
+def _tell(models: dict[str, list[ModelPoint]]) -> None:
+    for name, points in models.items():
+        sys.stdout.write(f"{name}\n  threads  tuples/s   CPU %  memory %\n")
+        for p in points:
+            sys.stdout.write(f"  {p.threads:7}  {p.rate:8.6g}  {p.cpu:6.2f}  {p.memory:8.2f}\n")
+
+
+def trials_of(text: str, args: argparse.Namespace) -> tuple[str, Sequence[Trial]]:
+    """Return name and trials of a TASK.
+
+    Raises
+    ------
+    InvalidInput
+        It has neither form, names an unknown key, or what it names is not there.
+    """
+    colon, equals = text.find(":"), text.find("=")
+    real = 0 < equals < colon
+    if min(colon, equals) <= 0:
+        remedy = "as parse:cpu=0.01 or parse=package.module:function"
+        raise InvalidInput(Problem("TASK", text, "is neither simulated nor a function", remedy))
+    name, _, rest = text.partition("=" if real else ":")
+    if not real:
+        return name, _simulated(rest, args)
+    function = _loaded(rest)
+    if args.trial:
+        return name, [function] * args.trials
+    from experiments.modelling.callables import callable_trial
+
+    return name, [callable_trial(function, seconds=args.seconds or 2.0)] * args.trials
+
+
+def _simulated(text: str, args: argparse.Namespace) -> Sequence[Trial]:
+    from experiments.modelling.slot_queue import SlotTask, queueing_trial
+
+    known = [field.name for field in fields(SlotTask)]
+    values: dict[str, float] = {}
+    problems = []
+    for part in text.split(","):
+        key, _, value = part.partition("=")
+        try:
+            values[key] = float(value)
+        except ValueError:
+            problems.append(Problem(key, value, "is no number", "give it as cpu=0.01"))
+        if key not in known:
+            problems.append(
+                Problem(key, value, "is no key of a task", f"one of {', '.join(known)}")
+            )
+    if "cpu" not in values and not problems:
+        problems.append(
+            Problem("cpu", None, "is missing", "give seconds of the core a tuple takes")
+        )
+    if problems:
+        raise InvalidInput(problems)
+    task = SlotTask(**values)
+    return [
+        queueing_trial(task, seconds=args.seconds or 60.0, seed=args.seed + k)
+        for k in range(args.trials)
+    ]
+
+
+def _loaded(path: str) -> Any:
+    """Import ``module:function``; modules of the folder that the command is given in are found."""
+    module, _, attribute = path.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        remedy = "name an importable module and a function of it"
+        raise InvalidInput(Problem("TASK", path, f"cannot be loaded: {error}", remedy)) from None

@@ -1,0 +1,123 @@
+"""The real jobs, set-ups J and R: what the claims need of their replays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.papers.albic.following import Row, frame
+from experiments.papers.albic_real.edits import write_edits
+from experiments.papers.albic_real.replaying import Replaying
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from optim.format.instance import Instance
+
+FOLDER = Path("build/papers/albic-real")
+"""That of the figures: what they traced and replayed is not done again."""
+
+FIGURES = {1: "control", 2: "fig-12", 3: "fig-13", 4: "fig-14"}
+POLICIES = {
+    1: ("albic", "cola", "balance-milp:gap=3", "flux", "potc"),
+    2: ("albic", "albic:max_part_load=50", "cola"),
+    3: ("albic", "cola"),
+    4: ("albic", "cola"),
+}
+PERIODS = {1: 48, 2: 365, 3: 365, 4: 365}
+COLA_PERIODS = {4: 60}
+"""Of COLA where it takes long: it begins anew every period, so that more show nothing new."""
+
+
+AFTER_COLA = ("albic", "balance-milp:gap=6", "flux")
+"""Who goes on from a plan of COLA."""
+
+AFTER_PERIODS = 60
+KEPT = {
+    "collocation_factor": "collocated",
+    "collocation_factor_next": "collocated next",
+    "load_distance": "distance",
+    "load_distance_next": "distance next",
+    "load_index": "load index",
+    "mean_load": "mean load",
+    "migrations": "migrations",
+    "migration_cost": "cost",
+}
+
+
+def replayed(job: int, policies: Sequence[str], reduced: bool, most: int) -> pd.DataFrame:
+    """Return the rows of a job's replay that claims are judged by; collocation in percent."""
+    name = FIGURES[job]
+    folder = FOLDER / (f"{name}-reduced" if reduced else name) / "rows"
+    folder.mkdir(parents=True, exist_ok=True)
+    prepare = write_edits if job == 1 else None
+    replaying = Replaying(f"real_job_{job}.toml", dict.fromkeys(policies, ""), prepare=prepare)
+    return _told(job, replaying.first(folder, reduced, most))
+
+
+def jobs(reduced: bool) -> pd.DataFrame:
+    """Return the rows of all jobs."""
+    import pandas as pd
+
+    made = []
+    for job in FIGURES:
+        for policy in POLICIES[job]:
+            most = COLA_PERIODS.get(job, PERIODS[job]) if policy == "cola" else PERIODS[job]
+            made.append(replayed(job, (policy,), reduced, 12 if reduced else most))
+    return pd.concat(made)
+
+
+def after_cola(reduced: bool) -> pd.DataFrame:
+    """Return the rows of Real Job 2 when the key groups are at first as COLA places them."""
+    folder = FOLDER / ("fig-12-reduced" if reduced else "fig-12") / "rows"
+    folder.mkdir(parents=True, exist_ok=True)
+    replaying = Replaying("real_job_2.toml", dict.fromkeys(AFTER_COLA, ""))
+    most = 12 if reduced else AFTER_PERIODS
+    return _told(2, replaying.first(folder, reduced, most, placement="cola"))
+
+
+def _told(job: int, rows: pd.DataFrame) -> pd.DataFrame:
+    kept = rows[["policy", "period", *KEPT]].rename(columns=KEPT)
+    for column in ("collocated", "collocated next"):
+        kept[column] = 100.0 * kept[column]
+    kept.insert(0, "job", job)
+    figures = kept.select_dtypes("float").columns
+    kept[figures] = kept[figures].map(lambda value: float(f"{value:.5g}"))
+    return kept
+
+
+def cola_starts(reduced: bool) -> pd.DataFrame:
+    """COLA on the first day of Real Job 4 from random placements."""
+    import numpy as np
+
+    from experiments.papers.albic.following import placed
+    from experiments.replay.deployment import CostModel
+    from experiments.replay.framework import Setting, first_state, step
+    from experiments.replay.periods import load_trace
+    from experiments.replay.policies import read_policy
+    from experiments.replay.scaling import NoScaling
+    from experiments.traces.instances import load_scale
+
+    folder = FOLDER / ("fig-14-reduced" if reduced else "fig-14") / "rows"
+    folder.mkdir(parents=True, exist_ok=True)
+    trace = Replaying("real_job_4.toml", {}).trace(folder, reduced)
+    day: Instance = load_trace(trace.path, most=1)[0]
+    scale = load_scale(trace)
+    rows: list[Row] = []
+    for seed in range(3 if reduced else 30):
+        node = np.random.default_rng(seed).integers(0, day.num_nodes, day.num_tasks)
+        start = placed(day, node.astype(np.int32))
+        setting = Setting([start], CostModel(scale, scale), NoScaling(), seed)
+        policy: Any = read_policy("cola", seed)
+        row, _ = step(setting, policy, 0, first_state(setting, policy))
+        rows.append(
+            {
+                "seed": seed,
+                "collocated": 100.0 * row["collocation_factor"],
+                "distance": row["load_distance"],
+                "migrations": row["migrations"],
+            }
+        )
+    return frame(rows)

@@ -1,0 +1,213 @@
+"""Judges of ALBIC and COLA on the real jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from experiments.papers.albic.judges_built import verdict
+from experiments.papers.claims import Finding
+from experiments.papers.claims.statistics import mean_interval, sign_test
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+    from experiments.papers.claims import Verdict
+
+LAST = 3
+"""*The last third* of a replay."""
+
+CHARGES = (0.0, 0.05, 0.1, 0.25, 0.5)
+"""What moving a key group costs, in the mean load of one at the start: the paper's cost is lost."""
+
+KEY_GROUPS = {2: 200, 3: 300, 4: 800}
+
+
+def _of(jobs: pd.DataFrame, job: int, policy: str) -> pd.DataFrame:
+    found: pd.DataFrame = jobs[(jobs["job"] == job) & (jobs["policy"] == policy)]
+    return found
+
+
+def last_third(jobs: pd.DataFrame, job: int, policy: str) -> pd.DataFrame:
+    """Return the last third of a policy's periods."""
+    mine = _of(jobs, job, policy)
+    return mine[mine["period"] >= mine["period"].max() * (LAST - 1) / LAST]
+
+
+def reaches_optimum(jobs: pd.DataFrame) -> Finding:
+    """F12a: COLA at once, with its moves."""
+    mine = jobs[(jobs["job"] == 2) & (jobs["policy"] == "cola")]
+    ours = jobs[(jobs["job"] == 2) & (jobs["policy"] == "albic")]
+    first = float(mine["collocated"].iloc[0])
+    moves, own = mine["migrations"].mean(), ours["migrations"].mean()
+    return Finding(
+        verdict([first >= 99.0, 150 <= moves <= 200, own <= 10.0]),
+        f"COLA {first:.4g} % in the first period; {moves:.0f} moves a period, ALBIC {own:.3g}",
+    )
+
+
+def climbs(job: int, least: float | None = None) -> Callable[[pd.DataFrame], Finding]:
+    """Return the judge of F12b and F14b: ALBIC's collocation in the last third."""
+
+    def judge(jobs: pd.DataFrame) -> Finding:
+        ours, theirs = last_third(jobs, job, "albic"), last_third(jobs, job, "cola")
+        now, following = ours["collocated"].mean(), ours["collocated next"].mean()
+        wanted = theirs["collocated"].mean() - 2.0 if least is None else least
+        met = theirs["collocated next"].mean() - 2.0 if least is None else least
+        all_of = jobs[(jobs["job"] == job) & (jobs["policy"] == "albic")]
+        reached = all_of[all_of["collocated"] >= wanted]["period"].min()
+        when = "never" if reached != reached else f"first on day {reached:.0f}"
+        return Finding(
+            verdict([bool(now >= wanted), bool(following >= met)]),
+            f"last third: ALBIC {now:.4g} %, {following:.4g} % as met on the next day; COLA "
+            f"{theirs['collocated'].mean():.4g} and {theirs['collocated next'].mean():.4g} %; "
+            f"{wanted:.4g} % {when}",
+        )
+
+    return judge
+
+
+def consistently_lower(jobs: pd.DataFrame) -> Finding:
+    """F12c: days on which ALBIC's load distance is lower than COLA's."""
+    return Finding(*_lower(jobs, 2))
+
+
+def _lower(jobs: pd.DataFrame, job: int) -> tuple[Verdict, str]:
+    wide = jobs[jobs["job"] == job].pivot_table(
+        index="period", columns="policy", values=["distance", "distance next"]
+    )
+    now, following = wide["distance"], wide["distance next"].dropna()
+    lower = float(100.0 * (now["albic"] < now["cola"]).mean())
+    met = float(100.0 * (following["albic"] < following["cola"]).mean())
+    means = now["albic"].mean(), now["cola"].mean()
+    return (
+        verdict([lower == 100.0, bool(means[0] < means[1])]),
+        f"lower on {lower:.0f} % of {len(now)} days, {met:.0f} % as met on the next; mean "
+        f"{means[0]:.3g} against {means[1]:.3g} (p {sign_test(now['albic'], now['cola']):.1g}), "
+        f"next {following['albic'].mean():.3g} against {following['cola'].mean():.3g}",
+    )
+
+
+def halves(jobs: pd.DataFrame) -> Finding:
+    """F12d: load index at the end."""
+    mine = jobs[(jobs["job"] == 2) & (jobs["policy"] == "albic")]
+    end = 100.0 * mine.tail(len(mine) // 12)["load index"].mean()
+    least = 100.0 * mine["load index"].rolling(30).mean().min()
+    return Finding(
+        verdict([45.0 <= end <= 55.0]),
+        f"load index {end:.3g} % in the last month, {least:.3g} % in its best 30 days",
+    )
+
+
+def less_saved(jobs: pd.DataFrame) -> Finding:
+    """F12e: load index with migrations charged, over a range of their cost."""
+    told, higher = [], []
+    for charge in CHARGES:
+        ends = {}
+        for policy in ("albic", "cola"):
+            mine = _of(jobs, 2, policy)
+            end = mine.tail(len(mine) // 12)
+            index = end["load index"] + charge * end["migrations"] / KEY_GROUPS[2]
+            ends[policy] = 100.0 * float(index.mean())
+        higher.append(ends["cola"] > ends["albic"] + 0.05)
+        told.append(f"{charge:g}: {ends['cola']:.3g} against {ends['albic']:.3g} %")
+    return Finding(
+        verdict(higher[1:]),
+        "load index of COLA and of ALBIC in the last month, by what a move costs in mean loads of "
+        f"a key group: {', '.join(told)}",
+    )
+
+
+def half_of_job_2(jobs: pd.DataFrame) -> Finding:
+    """F13a: collocation of Real Job 3 over that of Real Job 2."""
+    ratios = {}
+    for policy in ("albic", "cola"):
+        one, two = (last_third(jobs, job, policy)["collocated"].mean() for job in (2, 3))
+        ratios[policy] = float(two / one)
+    best = _of(jobs, 3, "cola")["collocated"].mean()
+    holds = [0.45 <= ratio <= 0.55 for ratio in ratios.values()]
+    return Finding(
+        verdict(holds),
+        f"ratio {ratios['albic']:.3g} with ALBIC, {ratios['cola']:.3g} with COLA",
+        cause=f"half of the traffic goes to the airplanes' operator; COLA collocates "
+        f"{best - 50:.3g} points more than that by sorting routes by the airplanes that fly them, "
+        "which few airports of departure allow here"
+        if not all(holds)
+        else None,
+    )
+
+
+def same_trend(jobs: pd.DataFrame) -> Finding:
+    """F13b: as F12b and F12c, on Real Job 3."""
+    climbing = climbs(3)(jobs)
+    level, figure = _lower(jobs, 3)
+    parts = [climbing.verdict == "same", level == "same"]
+    some = "different" not in (climbing.verdict, level) or any(parts)
+    return Finding(verdict([*parts, some]), f"{climbing.figure}; load distance {figure}")
+
+
+def random_starts(table: pd.DataFrame) -> Finding:
+    """F14a: COLA on Real Job 4 from random placements."""
+    spread, mean = float(table["collocated"].std()), mean_interval(table["collocated"])
+    return Finding(
+        verdict([spread <= 1.0, 59.0 <= mean.value <= 63.0]),
+        f"collocated {mean} %, standard deviation {spread:.2g}, from {len(table)} random starts",
+    )
+
+
+def cheap_and_even(jobs: pd.DataFrame) -> Finding:
+    """F14c: load index, load distance and moves of ALBIC on Real Job 4."""
+    mine = _of(jobs, 4, "albic")
+    index = 100.0 * mine.tail(len(mine) // 12)["load index"].mean()
+    within = int((mine["distance"] <= 10.0 + 1e-6).sum())
+    moves = mine["migrations"].mean()
+    return Finding(
+        verdict([bool(index < 75.0), within == len(mine), bool(9.9 <= moves <= 10.0)]),
+        f"load index {index:.3g} % in the last month; load distance mean "
+        f"{mine['distance'].mean():.3g}, at most 10 on {within} of {len(mine)} days (worst "
+        f"{mine['distance'].max():.3g}); {moves:.3g} moves a day",
+    )
+
+
+def fewer_moves(jobs: pd.DataFrame) -> Finding:
+    """S1: moves of ALBIC over those of COLA, both asked for 10 points of load distance."""
+    ratios = {}
+    for job in (2, 3, 4):
+        ours, theirs = (_of(jobs, job, policy)["migrations"].mean() for policy in ("albic", "cola"))
+        ratios[job] = float(ours / theirs), float(ours), float(theirs)
+    return Finding(
+        verdict([ratio <= 0.1 for ratio, _, _ in ratios.values()]),
+        "moves a day: "
+        + ", ".join(f"Real Job {j} {a:.3g} of {b:.3g}" for j, (_, a, b) in ratios.items()),
+    )
+
+
+def from_cola(table: pd.DataFrame) -> Finding:
+    """S2: collocation from COLA's plan on."""
+    start = float(table["collocated"].groupby(table["policy"]).first().max())
+    ends = {
+        str(policy): float(mine.tail(10)["collocated"].mean())
+        for policy, mine in table.groupby("policy")
+    }
+    lost = [start - value > 5.0 for name, value in ends.items() if name != "albic"]
+    return Finding(
+        verdict([ends["albic"] >= start - 5.0, *lost]),
+        f"from {start:.3g} % on: "
+        + ", ".join(f"{name.partition(':')[0]} {value:.3g} %" for name, value in ends.items())
+        + f" in the last ten of {table['period'].max() + 1} days",
+    )
+
+
+def little_to_collocate(jobs: pd.DataFrame) -> Finding:
+    """S3: collocation of Real Job 1, and what it saves beside the noise of the load."""
+    ours, theirs = _of(jobs, 1, "albic"), _of(jobs, 1, "balance-milp:gap=3")
+    best = ours["collocated"].max()
+    saved = 100.0 * (1.0 - ours["mean load"].sum() / theirs["mean load"].sum())
+    noise = 100.0 * theirs["mean load"].std() / theirs["mean load"].mean()
+    most = _of(jobs, 1, "cola")["collocated"].max()
+    return Finding(
+        verdict([bool(best <= 6.0), bool(saved < noise)]),
+        f"ALBIC at most {best:.3g} %, COLA {most:.3g} %; ALBIC saves {saved:.2g} % of the load, "
+        f"which varies by {noise:.2g} % (standard deviation)",
+    )

@@ -1,0 +1,228 @@
+"""Tables behind the claims of the ALBIC paper, and how each is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from experiments.papers.albic.seeds import rows_of
+from experiments.papers.claims.making import Making
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SEEDS = 30
+REDUCED_SEEDS = 2
+
+SHARES = (20.0, 60.0, 100.0)
+
+
+def collocation(reduced: bool) -> pd.DataFrame:
+    """Set-up K at six nodes, by share of one-to-one key groups."""
+    from experiments.papers.albic.standstill import summary
+
+    size = {"nodes": 6, "key_groups": 20, "operators": 6}
+    keys = [
+        {"seed": seed, "given": {**size, "one_to_one": share}, **more}
+        for seed in _seeds(reduced)
+        for share in (SHARES[1:] if reduced else SHARES)
+        for more in ({}, {"options": {"max_part_load": 50.0}})
+        if not more or (share == 100.0 and seed < 10)
+    ]
+    made = rows_of("collocation", keys, summary)
+    made.attrs["left_out"] = 1
+    made.attrs["left_out_why"] = "share 0: no traffic, which ALBIC and COLA refuse"
+    return made
+
+
+def sizes(reduced: bool) -> pd.DataFrame:
+    """Set-up K at half of the key groups one to one, by size of the cluster."""
+    from experiments.papers.albic.standstill import summary
+
+    keys = [{"seed": seed, "given": _half(nodes)} for seed in _seeds(reduced) for nodes in (4, 8)]
+    return rows_of("sizes", keys, summary)
+
+
+def _half(nodes: int) -> dict[str, float]:
+    return {"nodes": nodes, "key_groups": 20, "operators": nodes // 4 * 2, "one_to_one": 50.0}
+
+
+def solving(reduced: bool) -> pd.DataFrame:
+    """Set-up C: load distance after eight seconds of a shared processor, one thread, cold."""
+    from experiments.papers.albic.planning import SOLVERS
+    from experiments.papers.albic.planning import solving as make
+
+    keys = [
+        {"seed": seed, "nodes": nodes, "way": way}
+        for seed in _seeds(reduced)
+        for nodes in ((20,) if reduced else (20, 40, 60))
+        for way in ("flux", "balance-search", *(SOLVERS if nodes == 20 else ()))
+    ]
+    return rows_of("solving", keys, make)
+
+
+def budgets(reduced: bool) -> pd.DataFrame:
+    """Set-up C at 20 nodes: load distance by budget and by how much nodes vary."""
+    from experiments.papers.albic.planning import budgets as make
+
+    keys = [
+        {"seed": seed, "varies": varies, "moves": moves}
+        for seed in _seeds(reduced)
+        for varies in (40.0, 60.0)
+        for moves in (5, 10, 20)
+    ]
+    return rows_of("budgets", keys, make)
+
+
+def scale_in(reduced: bool) -> pd.DataFrame:
+    """Set-up I at three tenths of its size: round after round."""
+    from experiments.papers.albic.planning import scale_in as make
+
+    keys = [
+        {"seed": seed, "overloaded": overloaded, "way": way}
+        for seed in _seeds(reduced)
+        for overloaded in (1, 2)
+        for way in ("MILP, integrated", "scale-in first")
+    ]
+    return rows_of("scale-in", keys, make)
+
+
+def periods(reduced: bool) -> pd.DataFrame:
+    """Load distance and migrations by budget, period after period."""
+    from experiments.papers.albic.planning import periods as make
+
+    keys = [
+        {"seed": seed, "moves": moves, "count": 4}
+        for seed in _seeds(reduced)
+        for moves in (10, 13, 300)
+    ]
+    return rows_of("periods", keys, make)
+
+
+def overloads(reduced: bool) -> pd.DataFrame:
+    """Seconds of overload by load distance."""
+    from experiments.papers.albic.planning import overloads as make
+
+    keys = [{"seed": s, "moves": m} for s in _seeds(reduced) for m in (0, 2, 4, 8, 20)]
+    return rows_of("overloads", keys, make)
+
+
+def jobs(reduced: bool) -> pd.DataFrame:
+    """Set-ups J and R, period by period."""
+    from experiments.papers.albic.jobs import jobs as make
+
+    return make(reduced)
+
+
+def after_cola(reduced: bool) -> pd.DataFrame:
+    """Real Job 2 from a plan of COLA on."""
+    from experiments.papers.albic.jobs import after_cola as make
+
+    return make(reduced)
+
+
+def cola_starts(reduced: bool) -> pd.DataFrame:
+    """Real Job 4, COLA from random placements."""
+    from experiments.papers.albic.jobs import cola_starts as make
+
+    return make(reduced)
+
+
+def scale_outs(reduced: bool) -> pd.DataFrame:
+    """Nodes added when scaling looks at planned loads, and when at those that run."""
+    from experiments.papers.albic.built import scale_outs as make
+
+    keys = [{"seed": s, "plan_first": first} for s in _seeds(reduced) for first in (True, False)]
+    return rows_of("scale-outs", keys, make)
+
+
+def node_periods(reduced: bool) -> pd.DataFrame:
+    """Nodes needed by ALBIC and where only balance is asked for."""
+    from experiments.papers.albic.built import node_periods as make
+
+    keys = [
+        {"seed": seed, "policy": policy, "serialise": 1.0}
+        for seed in _seeds(reduced)
+        for policy in ("albic", "balance-search")
+    ]
+    return rows_of("node-periods", keys, make)
+
+
+def scale_ins(reduced: bool) -> pd.DataFrame:
+    """Nodes marked where the rest cannot be balanced."""
+    from experiments.papers.albic.built import scale_ins as make
+
+    return rows_of("scale-ins", [{"limit": None}, {"limit": 10.0}], make)
+
+
+def lemmas(reduced: bool) -> pd.DataFrame:
+    """Optima with and without moves onto leaving nodes."""
+    from experiments.papers.albic.built import lemmas as make
+
+    return rows_of("lemmas", [{"seed": seed} for seed in (-1, *_seeds(reduced))], make)
+
+
+def weighted(reduced: bool) -> pd.DataFrame:
+    """The weighted objective and the lexicographic one."""
+    from experiments.papers.albic.built import weighted as make
+
+    return rows_of("weighted", [{"seed": seed} for seed in _seeds(reduced)], make)
+
+
+def node_weights(reduced: bool) -> pd.DataFrame:
+    """Solving time of equal nodes, weighted nodes, and with a second resource."""
+    from experiments.papers.albic.built import node_weights as make
+
+    ways = ("equal", "weights", "memory")
+    keys = [{"seed": seed, "way": way} for seed in _seeds(reduced) for way in ways]
+    return rows_of("node-weights", keys, make)
+
+
+def joint_model(reduced: bool) -> pd.DataFrame:
+    """The joint model at growing sizes."""
+    from experiments.papers.albic.built import joint_model as make
+
+    sizes = ((2, 5), (4, 10), (8, 10)) if reduced else ((2, 5), (4, 10), (8, 10), (20, 20))
+    keys = [
+        {"nodes": nodes, "key_groups": groups, "seconds": 5.0 if reduced else 60.0}
+        for nodes, groups in sizes
+    ]
+    return rows_of("joint-model", keys, make)
+
+
+def patterns(reduced: bool) -> pd.DataFrame:
+    """Collocation by partitioning pattern."""
+    from experiments.papers.albic.built import PATTERNS
+    from experiments.papers.albic.built import patterns as make
+
+    keys = [{"seed": s, "pattern": pattern} for s in _seeds(reduced) for pattern in PATTERNS]
+    return rows_of("patterns", keys, make)
+
+
+def _seeds(reduced: bool) -> range:
+    return range(REDUCED_SEEDS if reduced else SEEDS)
+
+
+TABLES: dict[str, Making] = {
+    "collocation": Making(collocation, "0-29; 6 nodes, 120 key groups", "0-1"),
+    "solving": Making(
+        solving,
+        "0-29; varies 40 %, 20 moves; 8 s on a shared machine, processor time in the table",
+        "0-1; 20 nodes",
+    ),
+    "budgets": Making(budgets, "0-29; 20 nodes", "0-1"),
+    "scale-in": Making(scale_in, "0-29; 18 nodes, 3 leave, 6 moves a round", "0-1"),
+    "periods": Making(periods, "0-29; 4 periods", "0-1; 6 periods"),
+    "overloads": Making(overloads, "0-29; 20 nodes at 75 %", "0-1"),
+    "jobs": Making(jobs, "one recording", "one recording, 12 periods"),
+    "after-cola": Making(after_cola, "one recording, 60 days", "one recording, 12 days"),
+    "cola-starts": Making(cola_starts, "0-29", "0-2"),
+    "scale-outs": Making(scale_outs, "0-29", "0-1"),
+    "node-periods": Making(node_periods, "0-29", "0-1"),
+    "scale-ins": Making(scale_ins, "one built instance"),
+    "lemmas": Making(lemmas, "0-29, and -1: a built counter-example", "0-1, and -1"),
+    "weighted": Making(weighted, "0-29", "0-1"),
+    "node-weights": Making(node_weights, "0-29", "0-1"),
+    "joint-model": Making(joint_model, "one instance a size", "one instance a size"),
+    "patterns": Making(patterns, "0-29", "0-1"),
+    "sizes": Making(sizes, "0-29; 4 and 8 nodes", "0-1"),
+}

@@ -1,0 +1,1 @@
+"""Sustainable throughput: the placement that carries most input."""

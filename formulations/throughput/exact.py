@@ -1,0 +1,270 @@
+"""`throughput-exact`: the most input that any placement carries, by patterns of nodes.
+
+How full a node is depends on its own contents alone, so the highest utilisation is the greatest of
+independent values: the least one up to which patterns can cover all tasks and nodes is the optimum,
+and that none below it can is its proof. See docs/methods/throughput/throughput-exact.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from formulations.patterns.clock import Clock
+from formulations.patterns.deal import counts_of, deal
+from formulations.patterns.integer import Backend
+from formulations.task_allocation.common import why_nothing_fits
+from formulations.throughput.common import (
+    HONOURS,
+    STARTS,
+    finished,
+    good_starts,
+    rate_at,
+    traffic_level,
+)
+from formulations.throughput.cover import Cover
+from formulations.throughput.groups import Grouped, Listed, grouped
+from formulations.throughput.places import NEVER, check_finite, least_load, load_of
+from formulations.throughput.warm import warm_up
+from optim.errors import Problem, UnsuitableMethod
+from optim.figures.rate import without_measured
+from optim.methods.registry import Method, Option, Outcome
+from optim.referee.result import Termination
+from optim.util.progress import ProgressRecorder
+
+if TYPE_CHECKING:
+    from formulations.patterns.problem import Counts
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Ints
+    from optim.methods.registry import Request
+    from optim.referee.result import Level
+
+_SAME = 1e-9
+_TRAFFIC_SECONDS = 5.0
+_WHOLE = 20_000
+"""Patterns up to which integer programs are asked about all of them."""
+
+
+@dataclass(eq=False)
+class Search:
+    """The threshold between what is proven impossible and what is in hand.
+
+    Attributes
+    ----------
+    low
+        Highest utilisation that every placement has at least; proven.
+    high, counts
+        That of the best one in hand, and its (N, G) counts; ``inf`` and ``None`` without one.
+    """
+
+    cover: Cover
+    low: float
+    high: float = np.inf
+    counts: Counts | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def listed(self) -> Listed:
+        """The patterns."""
+        return self.cover.listed
+
+    @property
+    def closed(self) -> bool:
+        """Whether the two meet."""
+        return self.high <= self.low * (1 + _SAME)
+
+    def relax(self) -> None:
+        """Raise the proven side to the least threshold that the relaxation keeps."""
+        value = self.listed.value
+        steps = _distinct(value[value <= self.high * (1 + _SAME)])
+        first, last = int(np.searchsorted(steps, self.low * (1 - _SAME))), len(steps)
+        while first < last and not self.cover.clock.over():
+            middle = (first + last) // 2
+            covers = self.cover.relaxed(self.listed.within(steps[middle]))
+            if covers is False:
+                first = middle + 1
+            else:
+                last = middle  # where it is not known, nothing is claimed of what is below
+                if covers is None:
+                    break
+        if first > 0:
+            # every step below `first` is refuted: all placements have a pattern of the next
+            bound = steps[first] if first < len(steps) else np.inf
+            self.low = max(self.low, min(bound, self.high))
+
+    def decide(self) -> None:
+        """Close the rest by integer programs: the lowest threshold first, then by halves."""
+        value = self.listed.value
+        inside = (value >= self.low * (1 - _SAME)) & (value <= self.high * (1 + _SAME))
+        steps = _distinct(value[inside])
+        first, last = 0, len(steps)
+        middle = 0
+        while first < last and not self.closed and not self.cover.clock.over():
+            count = self.listed.within(steps[middle])
+            whole = count <= _WHOLE
+            at = np.arange(count, dtype=np.int64) if whole else self._near(count)
+            answer = self.cover.whole(at)
+            if answer.counts is not None:
+                self.take(answer.counts)
+                last = min(middle, int(np.searchsorted(steps, self.high * (1 - _SAME))))
+            elif whole and not answer.stopped and answer.bound == -np.inf:
+                first = middle + 1
+                bound = steps[first] if first < len(steps) else np.inf
+                self.low = max(self.low, min(bound, self.high))
+            else:
+                break
+            middle = (first + last) // 2
+
+    def _near(self, count: int) -> Counts:
+        """Return some of the first patterns: those of relaxations."""
+        used = self.cover.used
+        return used[used < count]
+
+    def take(self, counts: Counts) -> None:
+        """Take an allocation for the one in hand if it is fuller nowhere."""
+        high = self.load(counts)
+        if high < self.high:
+            self.high, self.counts = high, counts
+
+    def load(self, counts: Counts) -> float:
+        """Return the highest utilisation of an allocation."""
+        grouped = self.cover.grouped
+        node = deal(grouped.groups, grouped.classes, counts, None)
+        return load_of(grouped.instance, node)
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """Return ascending values, of those that differ by rounding only the largest."""
+    if not len(values):
+        return values
+    return values[np.append(np.diff(values) > _SAME * np.abs(values[1:]), True)]
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Place the tasks of an instance; the method's entry point.
+
+    Raises
+    ------
+    UnsuitableMethod
+        Links enclose several nodes, tasks are too unlike, or nodes have too many patterns.
+    """
+    request, compiled = request.warmed(warm_up)
+    check_finite(instance, METHOD.name)
+    binding = without_measured(instance)
+    counted = grouped(binding, instance, METHOD.name)
+    deadline = None if request.time_limit is None else request.started + request.time_limit
+    recorder = ProgressRecorder("max", request.progress, request.started)
+    clock = Clock(deadline, None)
+    backend = Backend(request.solver or "highs", request.seed, request.threads)
+    classes = counted.classes
+    most, usable = int(request.options["most_patterns"]), classes.node_class >= 0
+    starts, listed = _listed(binding, counted, request, usable, most)
+    if listed is None:
+        raise _too_many(most)
+    built = request.elapsed()
+    search = Search(Cover(counted, listed, clock, backend), least_load(instance))
+    for node in starts:
+        search.take(counts_of(counted.groups, classes, node, instance.num_nodes))
+    outcome = Outcome(Termination.OPTIMAL, times={"build": built, "compile": compiled})
+    level = None
+    try:
+        search.relax()
+        recorder.note(_rate(search.high), _rate(search.low))
+        if not search.closed:
+            search.decide()
+        level = _least_traffic(instance, counted, search)
+    except KeyboardInterrupt:
+        outcome.termination = Termination.INTERRUPTED
+    if search.counts is None:
+        none = search.low == np.inf
+        outcome.termination = Termination.INFEASIBLE if none else _ended(search)
+        outcome.reasons = why_nothing_fits(binding) if none else ()
+        return outcome
+    outcome.node = _dealt(counted, request, search.counts)
+    if outcome.termination is not Termination.INTERRUPTED and not search.closed:
+        outcome.termination = _ended(search)
+    recorder.note(_rate(search.high), _rate(search.low))
+    recorder.finish()
+    outcome.trace = recorder.trace
+    outcome.levels = () if level is None else (level,)
+    outcome.notes.append(
+        f"{len(listed):,} patterns of {counted.groups.num_groups} groups of tasks on "
+        f"{classes.num_classes} classes of nodes"
+    )
+    return finished(instance, outcome, search.low)
+
+
+def _listed(
+    binding: Instance, counted: Grouped, request: Request, usable: Bools, most: int
+) -> tuple[list[Ints], Listed | None]:
+    """Return starts, and the patterns that are no fuller: few from any start, or of the best."""
+    starts: list[Ints] = []
+    for searched, few in ((False, min(most, _WHOLE)), (True, most)):
+        starts = good_starts(binding, request, usable, searched=searched)
+        high = min((load_of(counted.instance, node) for node in starts), default=np.inf)
+        listed = counted.patterns(min(high * (1 + 1e-6), NEVER), few, 100 * few)
+        if listed is not None:
+            break
+    return starts, listed
+
+
+def _least_traffic(instance: Instance, counted: Grouped, search: Search) -> Level | None:
+    """Of the plans of the best rate in hand, take the one of least traffic between nodes."""
+    listed, cover = search.listed, search.cover
+    count = listed.within(search.high)
+    if search.counts is None or not 0 < count <= _WHOLE or cover.clock.over():
+        return None
+    at = np.arange(count, dtype=np.int64)
+    answer = cover.whole(at, counted.problem.gain(listed.counts[at]), _TRAFFIC_SECONDS)
+    if answer.counts is not None and search.load(answer.counts) <= search.high * (1 + _SAME):
+        before = counted.problem.gain(search.counts).sum()
+        if counted.problem.gain(answer.counts).sum() > before:
+            search.counts = answer.counts
+    node = deal(counted.groups, counted.classes, search.counts, None)
+    proven = search.closed and np.isfinite(answer.bound)
+    inside = answer.bound * counted.problem.scale
+    bound = max(0.0, instance.total_traffic - inside) if proven else None
+    return traffic_level(instance, node, bound)
+
+
+def _dealt(counted: Grouped, request: Request, counts: Counts) -> Ints:
+    start = request.warm_start
+    near = start if start is not None else counted.instance.tasks.node
+    return deal(counted.groups, counted.classes, counts, near)
+
+
+def _ended(search: Search) -> Termination:
+    over = search.cover.clock.over()
+    return Termination.TIME_LIMIT if over else Termination.ITERATION_LIMIT
+
+
+def _rate(load: float) -> float | None:
+    return rate_at(load) if load < np.inf else None
+
+
+def _too_many(most: int) -> UnsuitableMethod:
+    reason = f"would list more than {most:,} patterns of nodes"
+    remedy = "use throughput-search, or raise option most_patterns"
+    return UnsuitableMethod(Problem(METHOD.name, None, reason, remedy))
+
+
+METHOD = Method(
+    name="throughput-exact",
+    family="throughput",
+    kind="exact",
+    objective="sustainable_rate",
+    run=run,
+    summary="Node patterns by their utilisation: the least threshold up to which they cover all",
+    source="ours; the objective of Karimov et al., ICDE 2018",
+    honours=HONOURS,
+    options=(
+        Option("most_patterns", "int", 3_000_000, "refuse beyond so many of a class", minimum=1),
+    ),
+    solvers=("highs", "scip", "cbc", "cp-sat"),
+    default_solver="highs",
+    takes_warm_start=True,
+    starts=STARTS,
+    empties_leaving=True,
+)

@@ -1,0 +1,1 @@
+"""Searches for the placement that carries most input."""

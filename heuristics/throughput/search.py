@@ -1,0 +1,167 @@
+"""`throughput-search`: annealing of the fullest nodes and links, for any instance and any rules."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.throughput.common import HONOURS, finished, rate_at
+from formulations.throughput.places import NEVER, check_finite, least_load, load_of
+from heuristics.throughput.board import fixed_of, state_of
+from heuristics.throughput.kernel import anneal
+from heuristics.throughput.starts import starts_of
+from optim.figures.measures import imc_gain_of
+from optim.figures.rate import without_measured
+from optim.methods.registry import Method, Option, Outcome
+from optim.moves.guard import make_guard
+from optim.moves.place_rules import place_rules
+from optim.referee.evaluate import evaluate_indices
+from optim.referee.result import Termination
+from optim.util.progress import ProgressRecorder
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.methods.registry import Request
+
+_ROUNDS = ((3.0, 1e-2), (10.0, 0.1), (3.0, 1e-2), (0.3, 1e-3))
+"""Temperatures at the beginning and the end of each round; the worst place counts 1."""
+_EACH, _FEW, _MORE, _MOST = 1000, 60, 15, 1_000_000
+"""Steps of a round for each of the first tasks, how many these are, for each further one, and at
+most."""
+_CHUNK = 50_000
+_SAME = 1e-9
+_ENOUGH = 1e-9
+
+
+def run(instance: Instance, request: Request) -> Outcome:
+    """Place the tasks of an instance; the method's entry point."""
+    request, compiled = request.warmed(_warm_up)
+    check_finite(instance, METHOD.name)
+    binding, low = without_measured(instance), least_load(instance)
+    recorder = ProgressRecorder("max", request.progress, request.started)
+    outcome = Outcome(Termination.ITERATION_LIMIT, times={"compile": compiled})
+    ranked = sorted(
+        starts_of(binding, instance, request),
+        key=lambda node: (load_of(instance, node), -imc_gain_of(instance, node)),
+    )
+    outcome.times["build"] = request.elapsed()
+    if not ranked:
+        outcome.notes.append("found no plan that keeps the limits")
+        return finished(instance, outcome, low)
+    search = _Search(instance, binding, request, recorder, low, ranked[0])
+    request.offer(ranked[0])
+    try:
+        search.anneal(ranked)
+    except KeyboardInterrupt:
+        outcome.termination = Termination.INTERRUPTED
+    else:
+        if search.stopped:
+            outcome.termination = Termination.TIME_LIMIT
+    recorder.finish()
+    outcome.trace = recorder.trace
+    outcome.node = search.best
+    return finished(instance, outcome, low)
+
+
+class _Search:
+    """The best placement so far, and what to try next."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        binding: Instance,
+        request: Request,
+        recorder: ProgressRecorder,
+        low: float,
+        start: Ints,
+    ) -> None:
+        self.instance, self.binding, self.request = instance, binding, request
+        self.recorder, self.low = recorder, low
+        self.best, self.high = start, load_of(instance, start)
+        self.fixed, self.rules = fixed_of(binding, instance), place_rules(binding)
+        self.stopped = False
+        recorder.note(rate_at(self.high), rate_at(low) if low > 0 else None)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing better can be."""
+        return self.high <= self.low * (1 + _ENOUGH)
+
+    def anneal(self, starts: list[Ints]) -> None:
+        """Walk the rounds; the first from the second start, where there is one."""
+        effort = float(self.request.options["effort"])
+        tasks = self.instance.num_tasks
+        steps = min(_MOST, _EACH * min(tasks, _FEW) + _MORE * tasks)
+        steps = max(1, int(effort * steps))
+        for i, (hot, cold) in enumerate(_ROUNDS):
+            begin = starts[1] if i == 2 and len(starts) > 1 else self.best
+            self._round(begin, hot, cold, steps, i)
+            if self.stopped or self.closed:
+                return
+
+    def _round(self, begin: Ints, hot: float, cold: float, steps: int, number: int) -> None:
+        state = state_of(self.fixed, self.binding, self.instance, begin)
+        guard = make_guard(self.rules, state.node)
+        found: Any = np.array(state.node)
+        chunks = max(1, -(-steps // _CHUNK))
+        for i in range(chunks):
+            ends = [hot * (cold / hot) ** (k / chunks) for k in (i, i + 1)]
+            seed = (self.request.seed * 1_000_003 + 101 * number + i) % 2**31
+            reference = self.high if 0 < self.high < NEVER else 1.0
+            anneal(self.fixed, state, guard, found, reference, *ends, -(-steps // chunks), seed)
+            self._take(found)
+            left = self.request.remaining()
+            self.stopped = left is not None and left <= 0
+            if self.stopped or self.closed:
+                return
+
+    def _take(self, found: Ints) -> None:
+        """Take a placement that is less full at its fullest place, or has less traffic at that."""
+        node = found.astype(np.int32)
+        high = load_of(self.instance, node)
+        if high >= self.high * (1 - _SAME):
+            return
+        if not evaluate_indices(self.binding, node).feasible:
+            return  # at the edge of the tolerance
+        self.best, self.high = node, high
+        self.request.offer(node)
+        self.recorder.note(rate_at(high))
+
+
+@cache
+def _warm_up() -> None:
+    """Compile the kernel on two tasks, or load it from the cache."""
+    from optim.format.instance import Instance
+    from optim.moves.warm import warm_up
+
+    warm_up()
+    made = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "warm-up",
+            "nodes": [{"id": name, "capacity": {"cpu": 1}} for name in "ab"],
+            "tasks": [{"id": name, "load": {"cpu": 1}} for name in "ab"],
+            "traffic": [["a", "b", 1]],
+        }
+    )
+    binding, node = without_measured(made), np.array([0, 1], dtype=np.int32)
+    fixed = fixed_of(binding, made)
+    state = state_of(fixed, binding, made, node)
+    guard = make_guard(place_rules(binding), state.node)
+    anneal(fixed, state, guard, np.array(state.node), 1.0, 0.1, 0.01, 4, 0)
+
+
+METHOD = Method(
+    name="throughput-search",
+    family="throughput",
+    kind="search",
+    objective="sustainable_rate",
+    run=run,
+    summary="Annealing that empties the fullest nodes and links, from starts of other families",
+    honours=HONOURS | {"sets"},
+    options=(Option("effort", "float", 1.0, "times the usual number of steps", minimum=0.001),),
+    takes_warm_start=True,
+)

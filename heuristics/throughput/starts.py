@@ -1,0 +1,121 @@
+"""Where the search begins: what is at hand, even spreads, and what other families make of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.figures.rate import without_measured
+from optim.methods.registry import get_method
+from optim.methods.run import run_method
+from optim.methods.suitable import is_suitable
+from optim.moves.first_fit import packings
+from optim.moves.repair import repair
+from optim.moves.room import placing_masks
+from optim.referee.evaluate import evaluate_indices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.methods.registry import Request
+
+_OTHERS = ("partition", "storm-even")
+"""Methods of other families: traffic kept inside, tasks spread evenly."""
+_SPARE = 1.15
+"""Room over load that a method for capacities is given at least."""
+_SHARE = 0.1
+_MANY = 20_000
+"""Tasks beyond which other families are not asked."""
+
+
+def starts_of(binding: Instance, instance: Instance, request: Request) -> list[Ints]:
+    """Return placements of all tasks that keep all that binds."""
+    found: list[Ints] = []
+    for node in _candidates(binding, instance, request):
+        at = np.asarray(node, dtype=np.int32)
+        if at.min(initial=0) < 0 or not evaluate_indices(binding, at).feasible:
+            at = repair(binding, at).node.astype(np.int32)
+            if at.min(initial=0) < 0 or not evaluate_indices(binding, at).feasible:
+                continue
+        found.append(at)
+    return found
+
+
+def _candidates(binding: Instance, instance: Instance, request: Request) -> Iterator[Ints]:
+    if request.warm_start is not None:
+        yield np.asarray(request.warm_start)
+    if binding.has_current:
+        yield binding.tasks.node
+    yield spread(binding, instance)
+    roomy = eased(instance)
+    if instance.num_tasks <= _MANY:
+        for name in _OTHERS:
+            node = _by_method(name, roomy, request)
+            if node is not None:
+                yield node
+    yield next(packings(roomy))
+    yield next(packings(binding))
+
+
+def spread(binding: Instance, instance: Instance) -> Ints:
+    """Deal tasks out by decreasing load, each where the load over its room is least after it."""
+    kind, _, target = placing_masks(binding)
+    driven = [r for r in instance.rate_driven if instance.total_load[r] > 0] or [0]
+    room = np.where(np.isfinite(instance.headroom), np.maximum(instance.headroom, 0.0), 1e300)
+    room = np.maximum(room[:, driven], 1e-300)
+    load = instance.tasks.load[:, driven]
+    left = np.where(np.isfinite(binding.headroom), binding.headroom, np.inf).copy()
+    size = (load / room.max(axis=0)).max(axis=1)
+    used = np.zeros_like(room)
+    node = np.full(instance.num_tasks, -1, dtype=np.int32)
+    for t in np.argsort(-size, kind="stable").tolist():
+        fits = target[kind[t]] & (instance.tasks.load[t] <= left).all(axis=1)
+        if not fits.any():
+            continue
+        full = ((used + load[t]) / room).max(axis=1)
+        n = int(np.argmin(np.where(fits, full, np.inf)))
+        node[t] = n
+        used[n] += load[t]
+        left[n] -= instance.tasks.load[t]
+    return node
+
+
+def eased(instance: Instance) -> Instance:
+    """Return the instance without what costs traffic, with capacities that hold the load."""
+    nodes, free = instance.nodes, without_measured(instance)
+    room = np.maximum(instance.headroom, 0.0).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factor = np.where(room > 0, _SPARE * instance.total_load / room, 1.0)
+    capacity = np.array(nodes.capacity)
+    for r in instance.rate_driven:
+        capacity[:, r] *= max(1.0, float(factor[r]))
+    return replace(
+        free,
+        nodes=replace(nodes, capacity=capacity),
+        crossing_cost=np.zeros_like(instance.crossing_cost),
+    )
+
+
+def _by_method(name: str, instance: Instance, request: Request) -> Ints | None:
+    method = get_method(name)
+    if not is_suitable(method, instance):
+        return None
+    left = request.remaining()
+    asked = replace(
+        request,
+        solver=method.default_solver,
+        options=method.read_options({}),
+        warm_start=None,
+        gap=None,
+        progress=None,
+        objective=None,
+        time_limit=None if left is None else max(1e-3, _SHARE * left),
+    ).apart()
+    try:
+        return run_method(method, instance, asked).node
+    except Exception:  # a start is a help: whatever fails in it must cost no plan
+        return None

@@ -1,0 +1,148 @@
+"""Random small instances with every form of link, crossing cost and rule, and their best plans."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from optim import Instance
+from optim.figures.rate import without_measured
+from optim.rules import broken
+from optim.rules.placement import Placement
+
+SAME = 1e-7
+
+
+def small(seed: int) -> Instance:
+    """Up to six tasks on up to three nodes."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 4))
+    resources = ["cpu", "slot", "net"][: int(rng.integers(1, 4))]
+    nodes = [_node(rng, f"n{i}", resources) for i in range(count)]
+    if rng.random() < 0.5:
+        nodes = [{**nodes[0], "id": node["id"], "rack": node["rack"]} for node in nodes]
+    sizes = rng.integers(1, 4, size=int(rng.integers(1, 4)))
+    while sizes.sum() > 6:
+        sizes = sizes[:-1]
+    operators = [
+        {"id": f"o{k}", "group": {"tasks": int(n), "load": _loads(rng, resources, int(n))}}
+        for k, n in enumerate(sizes)
+    ]
+    names = [f"o{k}/{i}" for k, n in enumerate(sizes) for i in range(int(n))]
+    document: dict[str, Any] = {
+        "format": "streamplace.instance/1",
+        "name": f"small-{seed}",
+        "resources": resources,
+        "nodes": nodes,
+        "operators": operators,
+        "streams": [
+            {
+                "from": f"o{a}",
+                "to": f"o{b}",
+                "rate": float(rng.integers(1, 9)),
+                "pattern": str(rng.choice(["full", "full", "rescale"])),
+            }
+            for a, b in itertools.permutations(range(len(sizes)), 2)
+            if rng.random() < 0.6
+        ],
+    }
+    if rng.random() < 0.3:
+        document["rate_driven"] = [r for r in resources if r != "slot" and rng.random() < 0.7]
+        document["rate_driven"] = document["rate_driven"] or ["cpu"]
+    if rng.random() < 0.8:
+        document["links"] = [_link(rng, i, count) for i in range(int(rng.integers(1, 5)))]
+    if rng.random() < 0.5:
+        document["crossing_cost"] = {
+            str(r): {"out": float(rng.random()), "in": float(rng.random())}
+            for r in resources
+            if rng.random() < 0.7
+        }
+    _add_rules(rng, document, names, count)
+    return Instance.from_dict(document)
+
+
+def _node(rng: Any, name: str, resources: list[str]) -> dict[str, Any]:
+    capacity = {"cpu": float(rng.integers(4, 20))}
+    if "slot" in resources:
+        capacity["slot"] = float(rng.integers(2, 6))
+    if "net" in resources and rng.random() < 0.7:
+        capacity["net"] = float(rng.integers(2, 9))
+    node: dict[str, Any] = {"id": name, "capacity": capacity, "rack": f"r{rng.integers(0, 2)}"}
+    if rng.random() < 0.3:
+        node["background"] = {"cpu": float(rng.integers(0, 6))}
+    if rng.random() < 0.15:
+        node["min_load"] = {"cpu": float(rng.integers(1, 4))}
+    if rng.random() < 0.15:
+        node["max_tasks"] = int(rng.integers(1, 5))
+    return node
+
+
+def _loads(rng: Any, resources: list[str], tasks: int) -> dict[str, float]:
+    load = {"cpu": float(rng.integers(1, 5)) * tasks}
+    if "slot" in resources:
+        load["slot"] = float(tasks)
+    if "net" in resources:
+        load["net"] = float(rng.integers(0, 3)) * tasks
+    return load
+
+
+def _link(rng: Any, i: int, count: int) -> dict[str, Any]:
+    size = int(rng.integers(1, count + 1))
+    members = sorted(rng.choice(count, size=size, replace=False).tolist())
+    return {
+        "id": f"l{i}",
+        "nodes": [f"n{n}" for n in members],
+        "capacity": float(rng.integers(1, 12)),
+        "background": float(rng.integers(0, 2)),
+        "direction": str(rng.choice(["both", "out", "in"])),
+    }
+
+
+def _add_rules(rng: Any, document: dict[str, Any], names: list[str], count: int) -> None:
+    tasks: dict[str, dict[str, Any]] = {}
+    if rng.random() < 0.5:
+        for name in names:
+            tasks[name] = {"id": name, "node": f"n{rng.integers(0, count)}"}
+            if rng.random() < 0.15:
+                tasks[name]["copies"] = [f"n{rng.integers(0, count)}"]
+        limits: dict[str, Any] = {}
+        if rng.random() < 0.3:
+            limits["max_migrations"] = int(rng.integers(0, 5))
+        if rng.random() < 0.2:
+            limits["max_migration_cost"] = float(rng.integers(0, 6))
+        if rng.random() < 0.2:
+            limits["max_inflow"] = int(rng.integers(0, 3))
+        document["limits"] = limits
+    if rng.random() < 0.2:
+        name = str(rng.choice(names))
+        tasks.setdefault(name, {"id": name})["allowed"] = [f"n{rng.integers(0, count)}"]
+    document["tasks"] = list(tasks.values())
+    if rng.random() < 0.25:
+        rule = str(rng.choice(["apart", "together", "spread"]))
+        some = rng.choice(names, size=min(len(names), int(rng.integers(1, 4))), replace=False)
+        new: dict[str, Any] = {"id": "s", "rule": rule, "tasks": sorted(some.tolist())}
+        new["over"] = str(rng.choice(["node", "rack"]))
+        if rule == "spread":
+            new["at_least"] = int(rng.integers(1, 3))
+        document["sets"] = [new]
+    if rng.random() < 0.15:
+        document.setdefault("limits", {})["max_utilisation"] = {"cpu": 0.9, "links": 0.8}
+
+
+def best_of(instance: Instance) -> tuple[float, float] | None:
+    """Greatest rate (``inf`` where nothing is ever full) and, at that, least traffic; by trying."""
+    binding, best = without_measured(instance), None
+    for nodes in itertools.product(range(instance.num_nodes), repeat=instance.num_tasks):
+        at = np.array(nodes, dtype=np.int32)
+        if broken(Placement(binding, at)):
+            continue
+        found = Placement(instance, at)
+        rate = float(min(found.node_rates.min(), found.link_rates.min(initial=np.inf)))
+        traffic = instance.total_traffic - found.gain
+        if best is None or rate > best[0] * (1 + SAME):
+            best = rate, traffic
+        elif rate >= best[0] * (1 - SAME):
+            best = max(rate, best[0]), min(best[1], traffic)
+    return best

@@ -1,0 +1,70 @@
+"""`throughput-exact` against all placements, and the published profiles' proven optima."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from optim import Instance, InvalidInput, UnsuitableMethod, solve
+from tests.formulations.throughput.small import best_of, small
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+KNOWN = json.loads((Path(__file__).parents[2] / "data" / "capsys-rates.json").read_text())
+
+
+@pytest.mark.parametrize("query", KNOWN["rates"])
+def test_the_profiled_queries_are_closed(query: str) -> None:
+    instance = Instance.load(EXAMPLES / f"capsys-rate-{query.lower()}.json")
+    result = solve(instance, "throughput-exact")
+    assert result.termination == "optimal"
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(KNOWN["rates"][query], abs=1e-6)
+    assert result.bound == pytest.approx(result.objective.value, rel=1e-6)
+    assert result.exit_code == 4  # none of them carries the present input
+    assert "no placement carries more than" in " ".join(result.notes)
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_equal_to_all_placements(first: int) -> None:
+    tried = 0
+    for seed in range(first, first + 10):
+        instance = small(seed)
+        try:
+            result = solve(instance, "throughput-exact")
+        except UnsuitableMethod as error:
+            assert error.problems[0].remedy
+            continue
+        tried += 1
+        check(instance, result)
+    assert tried > 2
+
+
+def check(instance: Instance, result: object) -> None:
+    best = best_of(instance)
+    told = (instance.name, getattr(result, "termination", None), best)
+    if best is None:
+        assert result.termination == "infeasible", told  # type: ignore[attr-defined]
+        return
+    assert result.termination == "optimal", told  # type: ignore[attr-defined]
+    value = result.objective.value  # type: ignore[attr-defined]
+    assert value == pytest.approx(best[0], rel=1e-6, abs=1e-9), told
+    level = result.objective_levels[0]  # type: ignore[attr-defined]
+    assert level.value >= best[1] - 1e-6 * max(1.0, best[1]), told
+    if level.bound is not None:
+        assert level.bound <= best[1] + 1e-6 * max(1.0, best[1]), told
+        assert level.value == pytest.approx(best[1], rel=1e-6, abs=1e-6), told
+
+
+def test_refuses_links_of_several_nodes() -> None:
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 4}} for i in range(4)]
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "rack",
+        "nodes": nodes,
+        "operators": [{"id": "a", "group": {"tasks": 4, "load": {"cpu": 4}}}],
+        "links": [{"id": "rack", "nodes": ["n0", "n1"], "capacity": 3}],
+    }
+    with pytest.raises(InvalidInput, match="throughput-search"):
+        solve(Instance.from_dict(document), "throughput-exact")

@@ -1,0 +1,101 @@
+"""No method named: the first that suits; where it has no plan, the next one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from optim import InvalidInput, UnsuitableMethod, solve
+from optim.methods import choose
+from optim.methods.registry import Outcome
+from optim.referee.result import Termination
+from tests.optim.make import instance, nodes
+from tests.optim.methods.test_solve import Maker, fake, placed
+
+__all__ = ["fake"]
+
+NOTHING = Outcome(Termination.ITERATION_LIMIT)
+
+
+@pytest.fixture
+def candidates(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Set which methods are tried, in order."""
+
+    def register(*names: str) -> None:
+        monkeypatch.setattr(choose, "_candidates", lambda *_: [(name, "told so") for name in names])
+
+    return register
+
+
+def small() -> Any:
+    return instance(streams=[])
+
+
+def test_the_next_method_is_asked_where_the_first_has_no_plan(fake: Maker, candidates: Any) -> None:
+    fake(NOTHING)
+    candidates("fake", "imc-brute")
+    result = solve(small())
+    assert result.method == "imc-brute"
+    assert result.feasible
+    assert result.notes[:2] == (
+        "method imc-brute: told so",
+        "fake ended without a plan that keeps every limit",
+    )
+
+
+def test_a_proof_that_there_is_none_ends_it(fake: Maker, candidates: Any) -> None:
+    fake(Outcome(Termination.INFEASIBLE))
+    candidates("fake", "storm-even")
+    assert solve(small()).termination == "infeasible"
+
+
+def test_the_first_answer_stands_where_no_other_has_a_plan(fake: Maker, candidates: Any) -> None:
+    fake(placed(0, 0, 0, termination=Termination.ITERATION_LIMIT), promises_feasibility=False)
+    candidates("fake", "storm-even")
+    group = {"tasks": 3, "load": {"cpu": 9}}
+    tight = instance(
+        nodes=nodes(2, capacity={"cpu": 4.5}), operators=[{"id": "a", "group": group}], streams=[]
+    )
+    assert solve(tight).method == "fake"
+    assert solve(tight).notes[-1] == "storm-even ended without one, too"
+
+
+def test_no_time_left_ends_it(fake: Maker, candidates: Any) -> None:
+    def slow(*_: Any) -> Outcome:
+        return Outcome(Termination.TIME_LIMIT, times={"total": 7.0})
+
+    fake(slow)
+    candidates("fake", "storm-even")
+    assert solve(small(), time_limit=5.0).method == "fake"
+    assert solve(small(), time_limit=9.0).method == "storm-even"
+
+
+def test_an_exact_method_is_no_fallback_for_hours(
+    fake: Maker, candidates: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choose, "_EXACT_PRODUCTS", 1)
+    fake(NOTHING)
+    candidates("fake", "imc-brute")
+    assert solve(small()).method == "fake"
+    assert solve(small(), time_limit=5.0).method == "imc-brute"
+
+
+def test_options_of_the_first_do_not_fail_the_next(fake: Maker, candidates: Any) -> None:
+    from optim.methods.registry import Option
+
+    fake(NOTHING, options=(Option("own", "int", 1, "made up"),))
+    candidates("fake", "imc-brute", "storm-even")
+    assert solve(small(), own=3).method == "fake"
+    with pytest.raises(InvalidInput, match="own"):
+        candidates("imc-brute", "fake")
+        solve(small(), own=3)
+
+
+def test_nothing_suits(candidates: Any) -> None:
+    candidates("imc-search")
+    with pytest.raises(UnsuitableMethod, match="communicate"):
+        solve(small())
+    candidates()
+    with pytest.raises(InvalidInput, match="suits no method"):
+        solve(small())
