@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.patterns.deal import counts_of, deal
-from formulations.patterns.problem import make_problem, problem_of
-from heuristics.task_allocation.groups import grouped_job
+from heuristics.task_allocation.groups import NO_RESTRICTION, grouped_job
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from numpy.typing import NDArray
 
     from formulations.patterns.classes import NodeClasses, TaskGroups
-    from formulations.patterns.pool import Pool
-    from formulations.patterns.problem import Counts, PatternProblem
     from heuristics.task_allocation.incumbent import Incumbent
     from optim.format.instance import Instance
-    from optim.format.tables import Ints
+    from optim.format.tables import Bools, Floats, Ints
+
+    Counts = NDArray[np.int64]
 
 ROUNDS = 200
 """Kicks at effort 1."""
@@ -31,10 +31,59 @@ CHUNK = 50
 SHARES = (0.0, 0.25)
 """Scores of the pattern constructions: plain traffic, and traffic that stays with its tasks."""
 
+STRENGTH = 2
+"""Tasks that the smallest kick moves."""
+
+STEPS = 5000
+"""Branches tried at most when two nodes are re-optimised or a pattern is built."""
+
 _POOL = 20_000
 
-MOST_PATTERNS = 4000
-"""Contents among which the best whole placement is chosen."""
+
+@dataclass(frozen=True, eq=False)
+class CountProblem:
+    """Plain arrays of an instance in counts; nodes are the usable ones, listed class by class.
+
+    Attributes
+    ----------
+    size, load, rate
+        (G,), (G, R), (G, G) as in `formulations.patterns.classes.TaskGroups`.
+    room, spare
+        (N', R) what may be placed, and minus what must be.
+    allowed
+        (G, N'), or shape (0, 0) for everywhere.
+    owner
+        (N',) class of each node.
+    """
+
+    size: Counts
+    load: Floats
+    rate: Floats
+    room: Floats
+    spare: Floats
+    allowed: Bools
+    owner: Counts
+
+    def gain(self, counts: Counts) -> Floats:
+        """Traffic inside nodes with contents (…, G)."""
+        y = counts.astype(np.float64)
+        pairs = np.einsum("...g,gh,...h->...", y, self.rate, y)
+        return np.asarray(0.5 * (pairs - y @ np.diag(self.rate)))
+
+
+def count_problem(instance: Instance, groups: TaskGroups, classes: NodeClasses) -> CountProblem:
+    """Derive the arrays."""
+    owner = np.repeat(np.arange(classes.num_classes), classes.sizes)
+    target = classes.target[groups.kind][:, owner]
+    return CountProblem(
+        size=groups.sizes.astype(np.int64),
+        load=np.array(groups.load),
+        rate=np.ascontiguousarray(groups.rates(instance)),
+        room=np.ascontiguousarray(classes.room[owner]),
+        spare=np.ascontiguousarray(-classes.floor[owner]),
+        allowed=NO_RESTRICTION if target.all() else np.ascontiguousarray(target),
+        owner=owner,
+    )
 
 
 def search_groups(
@@ -42,7 +91,7 @@ def search_groups(
 ) -> None:
     """Search on counts until the iteration limit or the time limit; results go to the incumbent."""
     incumbent.compiled(warm_up())
-    problem = problem_of(instance, groups, classes)
+    problem = count_problem(instance, groups, classes)
     near = instance.tasks.node
     if incumbent.request.warm_start is not None:
         near = np.asarray(incumbent.request.warm_start, dtype=np.int32)
@@ -51,7 +100,7 @@ def search_groups(
         for node in _starts(instance, incumbent)
     ]
     pool: list[Counts] = []
-    shares: Sequence[float] = SHARES
+    shares = np.array(SHARES)
     rounds = round(ROUNDS * incumbent.request.options["effort"])
     for chunk in range(max(1, -(-rounds // CHUNK))):
         kicks = min(CHUNK, rounds - chunk * CHUNK)
@@ -64,7 +113,7 @@ def search_groups(
             best, met = _search(problem, shares, starts, kicks, incumbent.request.seed)
         if best is not None:
             pool.append(met)
-            starts, shares = [best], ()
+            starts, shares = [best], np.zeros(0)
             if not incumbent.offer(deal(groups, classes, best, near)) and incumbent.node is None:
                 break
         if incumbent.out_of_time:
@@ -73,12 +122,33 @@ def search_groups(
 
 
 def _search(
-    problem: PatternProblem, shares: Sequence[float], starts: list[Counts], rounds: int, seed: int
+    problem: CountProblem, shares: Floats, starts: list[Counts], rounds: int, seed: int
 ) -> tuple[Counts | None, Counts]:
     """Return the best counts, ``None`` if no construction was complete, and the contents met."""
-    from formulations.patterns.start import searched
+    from heuristics.task_allocation.count_search import search_counts
 
-    return searched(problem, starts, max(0, rounds), seed, shares=shares, pool=_POOL)
+    num_nodes, num_groups = len(problem.room), len(problem.size)
+    pool = np.full((_POOL, num_groups), -1, dtype=np.int64)
+    table = np.array(starts, dtype=np.int64).reshape(-1, num_nodes, num_groups)
+    total = 0.5 * float(problem.size @ problem.rate @ problem.size)
+    _, best, index = search_counts(
+        problem.size,
+        problem.load,
+        problem.rate,
+        problem.room,
+        problem.spare,
+        problem.allowed,
+        shares,
+        table,
+        max(0, rounds),
+        STRENGTH,
+        STEPS,
+        1e-10 * total + 1e-300,
+        seed,
+        pool,
+    )
+    met = np.unique(pool[pool[:, 0] >= 0], axis=0)
+    return (best if index >= 0 else None), met
 
 
 def _starts(instance: Instance, incumbent: Incumbent) -> list[Ints]:
@@ -118,7 +188,7 @@ def _repaired(instance: Instance, incumbent: Incumbent) -> Ints | None:
 
 
 def _combine(
-    problem: PatternProblem,
+    problem: CountProblem,
     pool: list[Counts],
     groups: TaskGroups,
     classes: NodeClasses,
@@ -129,35 +199,15 @@ def _combine(
     remaining = incumbent.request.remaining()
     if remaining is None or remaining < 0.05 or not pool:
         return
-    from formulations.patterns.clock import Clock
-    from formulations.patterns.integer import Backend, choose
+    from heuristics.task_allocation.pattern_pool import best_combination
 
-    patterns = _thinned(problem, np.unique(np.concatenate(pool), axis=0))
-    backend = Backend(seed=incumbent.request.seed)
-    counts = choose(
-        problem, of_contents(problem, patterns), Clock(), backend, time_limit=0.25 * remaining
-    ).counts
+    patterns = np.unique(np.concatenate(pool), axis=0)
+    counts = best_combination(problem, patterns, 0.5 * remaining)
     if counts is None or not incumbent.offer(deal(groups, classes, counts, near)):
         return
-    best, _ = _search(problem, (), [counts], CHUNK, incumbent.request.seed)
+    best, _ = _search(problem, np.zeros(0), [counts], CHUNK, incumbent.request.seed)
     if best is not None:
         incumbent.offer(deal(groups, classes, best, near))
-
-
-def _thinned(problem: PatternProblem, patterns: Counts) -> Counts:
-    """Keep the contents of most gain a unit of load, at most `MOST_PATTERNS`, and the empty one."""
-    worth = problem.gain(patterns) / np.maximum(patterns @ problem.load[:, 0], 1e-300)
-    best = patterns[np.sort(np.argsort(-worth, kind="stable")[:MOST_PATTERNS])]
-    return np.vstack([best, np.zeros_like(best[:1])])
-
-
-def of_contents(problem: PatternProblem, patterns: Counts) -> Pool:
-    """Return, for each class of nodes, the contents that fit them."""
-    from formulations.patterns.pool import Pool
-
-    fits = np.array([problem.fits(k, patterns) for k in range(problem.num_node_classes)])
-    node_class, which = np.nonzero(fits)
-    return Pool(patterns[which], node_class, problem.gain(patterns[which]))
 
 
 def warm_up() -> float:
@@ -173,5 +223,13 @@ def _warm_up_once() -> None:
     from heuristics.task_allocation.top_down import place_groups
 
     place_groups(tiny_job())
-    problem = make_problem([1, 1], np.ones((2, 1)), 1 - np.eye(2), [2], np.full((1, 1), 2.0))
-    _search(problem, SHARES, [], 1, 0)
+    problem = CountProblem(
+        size=np.ones(2, dtype=np.int64),
+        load=np.ones((2, 1)),
+        rate=np.array([[0.0, 1.0], [1.0, 0.0]]),
+        room=np.full((2, 1), 2.0),
+        spare=np.full((2, 1), np.inf),
+        allowed=NO_RESTRICTION,
+        owner=np.zeros(2, dtype=np.int64),
+    )
+    _search(problem, np.array(SHARES), [], 1, 0)

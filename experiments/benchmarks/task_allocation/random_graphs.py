@@ -12,11 +12,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from experiments.benchmarks.table import print_table
 from experiments.generators import generate
 from formulations.patterns.classes import node_classes, task_groups
-from formulations.patterns.problem import problem_of
-from heuristics.task_allocation.group_search import SHARES
+from heuristics.task_allocation.group_search import SHARES, STEPS, STRENGTH, count_problem
 from heuristics.task_allocation.groups import grouped_job
 from optim import solve
 from optim.figures.measures import imc_gain_of
@@ -51,11 +52,16 @@ def heuristic(name: str) -> tuple[Callable[[Instance], Callable[[], Any]], Calla
 
 def searcher(kicks: int) -> Callable[[Instance], Callable[[], Any]]:
     """Return what prepares a call of the search on counts with this many kicks."""
-    from formulations.patterns.start import searched
+    from heuristics.task_allocation.count_search import search_counts
 
     def prepare(instance: Instance) -> Callable[[], Any]:
-        problem = problem_of(instance, task_groups(instance), node_classes(instance))
-        return lambda: searched(problem, (), kicks, 0, shares=SHARES)
+        groups, classes = task_groups(instance), node_classes(instance)
+        p = count_problem(instance, groups, classes)
+        starts = np.zeros((0, len(p.room), len(p.size)), dtype=np.int64)
+        pool = np.full((0, len(p.size)), -1, dtype=np.int64)
+        least = 1e-10 * instance.total_traffic
+        arrays = (p.size, p.load, p.rate, p.room, p.spare, p.allowed, np.array(SHARES), starts)
+        return lambda: search_counts(*arrays, kicks, STRENGTH, STEPS, least, 0, pool)
 
     return prepare
 

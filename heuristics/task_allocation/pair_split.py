@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from formulations.patterns.counts import TINY, may_go, shift, traffic_between
+from heuristics.task_allocation.counts import TINY, may_go, shift, traffic_between
 from optim.util.compiled import helper
 
 

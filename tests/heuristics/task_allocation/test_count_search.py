@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.patterns.clock import Clock
-from formulations.patterns.count_search import fill_by_patterns, kick, search_counts
-from formulations.patterns.counts import Counts, gain_of, load_counts, new_counts
-from formulations.patterns.integer import Backend, choose
-from formulations.patterns.pair_split import new_scratch, split_pair
-from formulations.patterns.problem import PatternProblem, make_problem
-from formulations.patterns.start import EVERYWHERE, bounds_of
-from heuristics.task_allocation.group_search import of_contents
+from heuristics.task_allocation.count_search import fill_by_patterns, kick, search_counts
+from heuristics.task_allocation.counts import Counts, gain_of, load_counts, new_counts
+from heuristics.task_allocation.group_search import CountProblem
+from heuristics.task_allocation.groups import NO_RESTRICTION
+from heuristics.task_allocation.pair_split import new_scratch, split_pair
+from heuristics.task_allocation.pattern_pool import best_combination
 
 EPS = 1e-9
 
@@ -55,7 +53,7 @@ def by_patterns(size, load, rate, room, spare, allowed, own, share):  # type: ig
 
 
 @st.composite
-def drawn(draw: st.DrawFn) -> tuple[PatternProblem, np.ndarray[Any, Any]]:
+def drawn(draw: st.DrawFn) -> tuple[CountProblem, np.ndarray[Any, Any]]:
     """Draw a problem and a placement that keeps its bounds."""
     num_groups, num_nodes = draw(st.integers(1, 4)), draw(st.integers(2, 4))
     resources = draw(st.integers(1, 2))
@@ -75,30 +73,37 @@ def drawn(draw: st.DrawFn) -> tuple[PatternProblem, np.ndarray[Any, Any]]:
     slacks = st.sampled_from([0.0, 1.0, 3.0, 1e15, np.inf])  # some nodes are unbounded, or nearly
     slack = draw(st.lists(slacks, min_size=num_nodes, max_size=num_nodes))
     floor = draw(st.booleans())
-    problem = PatternProblem(
-        sizes=table.sum(axis=0),
+    problem = CountProblem(
+        size=table.sum(axis=0),
         load=load,
         rate=rate,
-        nodes=np.ones(num_nodes, dtype=np.int64),
-        limit=used + np.array(slack)[:, None],
-        least=used - 1.0 if floor else np.full(used.shape, -np.inf),
-        most=np.tile(np.maximum(1, table.sum(axis=0)), (num_nodes, 1)),
+        room=used + np.array(slack)[:, None],
+        spare=-(used - 1.0) if floor else np.full(used.shape, np.inf),
+        allowed=NO_RESTRICTION,
+        owner=np.arange(num_nodes),
     )
     return problem, table
 
 
-def arrays(problem: PatternProblem) -> tuple[Any, ...]:
-    return (problem.sizes, problem.load, problem.rate, *bounds_of(problem))
+def arrays(problem: CountProblem) -> tuple[Any, ...]:
+    return (
+        problem.size,
+        problem.load,
+        problem.rate,
+        problem.room,
+        problem.spare,
+        problem.allowed,
+    )
 
 
-def check(problem: PatternProblem, counts: Counts) -> None:
+def check(problem: CountProblem, counts: Counts) -> None:
     """Every derived figure equals what the counts say, and no bound is broken."""
     held = counts.held
     assert (held >= 0).all()
     np.testing.assert_allclose(counts.drawn, held @ problem.rate, atol=EPS)
-    np.testing.assert_allclose(counts.room, problem.limit - held @ problem.load, atol=EPS)
-    np.testing.assert_allclose(counts.spare, held @ problem.load - problem.least, atol=EPS)
-    assert (counts.left == problem.sizes - held.sum(axis=0)).all()
+    np.testing.assert_allclose(counts.room, problem.room - held @ problem.load, atol=EPS)
+    np.testing.assert_allclose(counts.spare, problem.spare + held @ problem.load, atol=EPS)
+    assert (counts.left == problem.size - held.sum(axis=0)).all()
     assert (counts.room >= -EPS).all()
     assert (counts.spare >= -EPS).all()
     assert gain(counts) == pytest.approx(problem.gain(held).sum(), abs=EPS)
@@ -106,7 +111,7 @@ def check(problem: PatternProblem, counts: Counts) -> None:
 
 @given(drawn(), st.data())
 def test_splits_and_kicks_keep_the_figures(
-    case: tuple[PatternProblem, Any], data: st.DataObject
+    case: tuple[CountProblem, Any], data: st.DataObject
 ) -> None:
     problem, table = case
     counts = board_with(*arrays(problem), table)
@@ -125,7 +130,7 @@ def test_splits_and_kicks_keep_the_figures(
 
 @given(drawn())
 @settings(max_examples=150)
-def test_split_is_the_best_of_all(case: tuple[PatternProblem, Any]) -> None:
+def test_split_is_the_best_of_all(case: tuple[CountProblem, Any]) -> None:
     problem, table = case
     counts = board_with(*arrays(problem), table)
     both = table[0] + table[1]
@@ -133,7 +138,7 @@ def test_split_is_the_best_of_all(case: tuple[PatternProblem, Any]) -> None:
     for choice in itertools.product(*(range(k + 1) for k in both)):
         pair = np.array([choice, both - np.array(choice)])
         used = pair @ problem.load
-        fits = (used <= problem.limit[:2] + EPS).all() and (used >= problem.least[:2] - EPS).all()
+        fits = (used <= problem.room[:2] + EPS).all() and (used + problem.spare[:2] >= -EPS).all()
         if fits:
             best = max(best, float(problem.gain(pair).sum()))
     split(counts, 0, 1, 10**9)
@@ -141,9 +146,9 @@ def test_split_is_the_best_of_all(case: tuple[PatternProblem, Any]) -> None:
 
 
 @given(drawn(), st.sampled_from([0.0, 0.25, 0.5]))
-def test_patterns_keep_the_bounds(case: tuple[PatternProblem, Any], share: float) -> None:
+def test_patterns_keep_the_bounds(case: tuple[CountProblem, Any], share: float) -> None:
     problem, _ = case
-    own = problem.rate @ problem.sizes - np.diag(problem.rate)
+    own = problem.rate @ problem.size - np.diag(problem.rate)
     counts, complete = by_patterns(*arrays(problem), own, share)
     assert complete == (counts.left.sum() == 0)
     assert (counts.room >= -EPS).all()
@@ -151,51 +156,46 @@ def test_patterns_keep_the_bounds(case: tuple[PatternProblem, Any], share: float
 
 
 @given(drawn())
-def test_search_never_falls_below_its_start(case: tuple[PatternProblem, Any]) -> None:
+def test_search_never_falls_below_its_start(case: tuple[CountProblem, Any]) -> None:
     problem, table = case
-    pool = np.full((50, len(problem.sizes)), -1, dtype=np.int64)
+    pool = np.full((50, len(problem.size)), -1, dtype=np.int64)
     found = [
-        search_counts(
-            *arrays(problem),
-            np.array([0.0]),
-            table[None],
-            5,
-            2,
-            500,
-            EPS,
-            3,
-            pool,
-            np.array([10**6]),
-        )
+        search_counts(*arrays(problem), np.array([0.0]), table[None], 5, 2, 500, EPS, 3, pool)
         for _ in range(2)
     ]
     value, best, index = found[0]
     assert index >= 0
     assert value >= problem.gain(table).sum() - EPS
     assert value == pytest.approx(problem.gain(best).sum(), abs=1e-8)
-    assert (best.sum(axis=0) == problem.sizes).all()
+    assert (best.sum(axis=0) == problem.size).all()
     assert np.array_equal(found[1][1], best)
     met = pool[pool[:, 0] >= 0]
-    assert (
-        ((met @ problem.load)[:, None] <= problem.limit[None] + EPS).all(axis=2).any(axis=1).all()
-    )
+    assert ((met @ problem.load)[:, None] <= problem.room[None] + EPS).all(axis=2).any(axis=1).all()
 
 
 def test_a_capacity_that_shuts_out_everything() -> None:
     one = np.ones(1, dtype=np.int64)
     value, _, index = search_counts(
         one, np.ones((1, 1)), np.zeros((1, 1)), np.full((2, 1), 0.5), np.full((2, 1), np.inf),
-        EVERYWHERE, np.array([0.0]), np.zeros((0, 2, 1), dtype=np.int64), 3, 1, 10, EPS, 0,
-        np.zeros((0, 1), dtype=np.int64), np.array([10]),
+        NO_RESTRICTION, np.array([0.0]), np.zeros((0, 2, 1), dtype=np.int64), 3, 1, 10, EPS, 0,
+        np.zeros((0, 1), dtype=np.int64),
     )  # fmt: skip
     assert (value, index) == (-1.0, -1)
 
 
 def test_pool_combines_patterns_from_different_placements() -> None:
     # two pairs of groups; the best placement takes one node from each of two bad ones
-    problem = make_problem([2, 2], np.ones((2, 1)), 1 - np.eye(2), [2], np.full((1, 1), 2.0))
+    problem = CountProblem(
+        size=np.array([2, 2]),
+        load=np.ones((2, 1)),
+        rate=np.array([[0.0, 1.0], [1.0, 0.0]]),
+        room=np.full((2, 1), 2.0),
+        spare=np.full((2, 1), np.inf),
+        allowed=NO_RESTRICTION,
+        owner=np.zeros(2, dtype=np.int64),
+    )
     patterns = np.array([[2, 0], [0, 2], [1, 1], [1, 0]])
-    found = choose(problem, of_contents(problem, patterns), Clock(), Backend()).counts
-    assert found is not None
-    assert found.tolist() == [[1, 1], [1, 1]]
-    assert choose(problem, of_contents(problem, patterns[:1]), Clock(), Backend()).counts is None
+    counts = best_combination(problem, patterns, 10.0)
+    assert counts is not None
+    assert counts.tolist() == [[1, 1], [1, 1]]
+    assert best_combination(problem, patterns[:1], 10.0) is None

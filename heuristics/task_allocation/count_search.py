@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.patterns.counts import (
+from heuristics.task_allocation.counts import (
     clear_counts,
     gain_of,
     load_counts,
@@ -14,7 +14,7 @@ from formulations.patterns.counts import (
     room_for,
     shift,
 )
-from formulations.patterns.pair_split import new_scratch, split_pair
+from heuristics.task_allocation.pair_split import new_scratch, split_pair
 from optim.util.compiled import helper, kernel
 
 
@@ -34,7 +34,6 @@ def search_counts(
     least_gain,
     seed,
     pool,
-    budget,
 ):
     """Construct, re-optimise and kick.
 
@@ -44,7 +43,7 @@ def search_counts(
     Parameters
     ----------
     size, load, rate, room, spare, allowed
-        As for `formulations.patterns.counts.new_counts`, nothing placed.
+        As for `heuristics.task_allocation.counts.new_counts`, nothing placed.
     shares
         (S,) as `share` of `fill_by_patterns`.
     starts
@@ -62,8 +61,6 @@ def search_counts(
     pool
         (P, G) filled with the contents of nodes of settled placements, as many as there is room
         for; a row of which the first entry is negative is free.
-    budget
-        (1,) pairs of nodes to re-optimise in all; what is left of them.
 
     Returns
     -------
@@ -100,7 +97,7 @@ def search_counts(
             if counts.left.sum() > 0 or not _floors_kept(counts):
                 continue
             changed[:] = clock
-        clock = settle(counts, scratch, changed, checked, clock, most_steps, least_gain, budget)
+        clock = settle(counts, scratch, changed, checked, clock, most_steps, least_gain)
         pooled = _collect(counts, changed, since, pool, pooled)
         gain = gain_of(counts)
         if gain > best_gain + least_gain:
@@ -155,8 +152,8 @@ def _own_traffic(size, rate):
 
 
 @helper
-def settle(counts, scratch, changed, checked, clock, most_steps, least_gain, budget):
-    """Re-optimise pairs of nodes until none can be bettered, or `budget` ends; return the clock."""
+def settle(counts, scratch, changed, checked, clock, most_steps, least_gain):
+    """Re-optimise pairs of nodes until no pair can be bettered; return the clock."""
     num_nodes = counts.held.shape[0]
     improved = True
     while improved:
@@ -165,9 +162,6 @@ def settle(counts, scratch, changed, checked, clock, most_steps, least_gain, bud
             for second in range(first + 1, num_nodes):
                 if max(changed[first], changed[second]) <= checked[first, second]:
                     continue
-                if budget[0] <= 0:
-                    return clock
-                budget[0] -= 1
                 checked[first, second] = clock
                 if split_pair(counts, first, second, scratch, most_steps, least_gain) > 0.0:
                     clock += 1
