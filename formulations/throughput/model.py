@@ -25,7 +25,7 @@ from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from formulations.task_allocation.model import (
     add_assignment,
     add_budgets,
-    add_node_order,
+    add_order,
     add_products,
 )
 from formulations.throughput.places import Places, load_of, places_of
@@ -208,7 +208,7 @@ def build(
         places.room, places.link[: len(may.T)], places.barred, places.inside.T,
     ])  # fmt: skip
     classes = node_classes(binding, also)
-    add_node_order(model, classes, column)
+    add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
     nowhere = np.full(instance.num_tasks, -1, dtype=np.int64)
     where = Whereabouts(task.astype(np.int64), node.astype(np.int64), x, np.ones(len(x)), nowhere)
     made = add_rule_rows(model, rules, where)
