@@ -1,38 +1,6 @@
 """The sweep file: TOML in, a checked `Spec` out.
 
-::
-
-    name = "capsys"                     # required; names the result folder's content
-    description = "…"
-    time_limit = 60                     # s; these are the defaults of every run:
-    seed = 0                            # seed, objective, solver, gap, threads, warm_start, repair,
-    memory_limit = "4GB"                # ignore, run_timeout, memory_limit
-
-    [instances]
-    files = ["../examples/*.json"]      # relative to this file; ** goes into folders
-    [[instances.generate]]              # and/or made by a generator
-    kind = "random-graph"
-    seeds = {from = 0, to = 99}         # a list, or a range with both ends
-    groups = [2, 3]                     # parameters; lists multiply
-
-    [matrix]                            # lists multiply; instances are one more factor
-    method = ["imc-exact", {method = "top-down", label = "TD", options = {priority = "imc"}}]
-    solver = ["highs", "scip"]          # only for methods that use one
-    seed = [0, 1, 2]
-    option.priority = ["imc", "significance"]   # only for methods that have it
-    load_share = [0.5, 0.75, 0.9]       # a variation of the instances
-
-    [vary]                              # what a variation's values mean
-    load_share = {resource = "cpu"}
-
-    [[matrix.exclude]]                  # goes where all of it matches
-    method = "imc-exact"
-    load_share = 0.9
-    [[matrix.include]]                  # added where it overwrites nothing, else a run of its own
-    method = "imc-exact"
-    time_limit = 300
-
-docs/sweeps.md explains each.
+docs/sweeps.md shows one with all that it may hold.
 """
 
 from __future__ import annotations

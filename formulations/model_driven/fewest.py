@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,7 +28,9 @@ from formulations.model_driven.counts_model import build_counts
 from formulations.model_driven.items import ROOM
 from formulations.model_driven.slots import Slot, slots_alone, slots_holding
 from formulations.model_driven.solver_calls import SHORT_SECONDS, SHORT_SHARE
-from formulations.patterns.search_tree import DEPTHS, LEVELS, search
+from formulations.patterns.clock import Clock
+from formulations.patterns.pricing import TreePricer
+from formulations.patterns.problem import make_problem
 from optim.solvers.inprocess import solve_lp
 from optim.solvers.linear_model import LinearModel
 
@@ -254,10 +256,6 @@ def _renumbered(slots: Sequence[Slot], classes: Counts) -> list[Slot]:
     return [{int(classes[c]): n for c, n in slot.items()} for slot in slots]
 
 
-BEST_KEPT = 64
-"""Improving contents kept of one pricing."""
-
-
 @dataclass(frozen=True, eq=False)
 class Priced:
     """Contents worth more than was asked for, and what no content can be worth more than."""
@@ -282,14 +280,10 @@ class SlotContents:
 
     def __init__(self, size: Floats, count: Counts, room: float) -> None:
         kinds, resources = size.shape
-        self.size, self.count = np.ascontiguousarray(size), count
-        self.limit = np.full(resources, room)
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            alone = np.floor(np.where(size > 0, room / size, np.inf).min(axis=1) + 1e-9)
-        self.most = np.minimum(alone, count).astype(np.float64)
-        self._no_gain = np.zeros((kinds, kinds))
-        self._no_least = np.full(resources, -np.inf)
-        self._no_planes = np.zeros((resources, DEPTHS, kinds, LEVELS + 1))
+        worth = np.zeros((kinds, kinds))
+        with np.errstate(over="ignore"):  # sizes next to nothing
+            self.problem = make_problem(count, size, worth, [1], np.full((1, resources), room))
+        self._pricer = TreePricer(self.problem, Clock(), 0)
 
     def dearest(self, price: Floats, above: float, steps: int) -> Priced:
         """Find the content of greatest price; only those above a threshold are of interest.
@@ -301,42 +295,22 @@ class SlotContents:
         steps
             Search nodes after which only a bound is given for the rest.
         """
-        rows = np.zeros((BEST_KEPT, len(self.count)), dtype=np.int32)
-        values = np.zeros(BEST_KEPT)
-        found, rest, taken = self._search(price, above, False, steps, rows, values)
-        kept = min(found, BEST_KEPT)
-        highest = max(above, rest, float(values[:kept].max(initial=-np.inf)))
-        return Priced(rows[:kept].astype(np.int64), highest, taken)
+        self._pricer.node_budget, before = steps, self._pricer.spent
+        found = self._pricer.price_class(0, -price, above)
+        return Priced(found.counts, found.highest, self._pricer.spent - before)
 
     def listed(self, price: Floats, above: float, most: int, steps: int) -> Counts | None:
         """List the maximal contents dearer than a threshold; ``None`` where that is too many."""
-        size = min(4096, most)
-        while True:
-            rows = np.zeros((size, len(self.count)), dtype=np.int32)
-            found, rest, _ = self._search(price, above, True, steps, rows, np.zeros(size))
-            if found <= size:
-                break
-            if size >= most:
-                return None
-            size = min(8 * size, most)
-        if rest > -np.inf:
-            return None
-        contents = rows[:found].astype(np.int64)
-        return contents[self._maximal(contents)]
-
-    def _search(
-        self, price: Floats, above: float, every: bool, steps: int, rows: Any, values: Floats
-    ) -> tuple[int, float, int]:
-        answer: tuple[int, float, int] = search(
-            self._no_gain, -price, self.size, self.most, self.limit, self._no_least,
-            self._no_planes, above, every, steps, rows, values,
-        )  # fmt: skip
-        return answer
+        self._pricer.node_budget = steps
+        pool = self._pricer.enumerate(-price, np.zeros(0), np.array([above]), most)
+        return None if pool is None else pool.counts[self._maximal(pool.counts)]
 
     def _maximal(self, contents: Counts) -> Bools:
         """(P,) whether no further item fits."""
-        left = self.limit - contents @ self.size
+        problem = self.problem
+        left = problem.limit[0] - contents @ problem.load
         grows = np.zeros(len(contents), dtype=np.bool_)
-        for c in range(len(self.count)):
-            grows |= (contents[:, c] < self.most[c]) & (self.size[c] <= left).all(axis=1)
+        for c in range(problem.num_classes):
+            fits = (problem.load[c] <= left).all(axis=1)
+            grows |= (contents[:, c] < problem.most[0, c]) & fits
         return ~grows

@@ -24,8 +24,8 @@ from formulations.model_driven.acquire import cores_of
 from formulations.model_driven.bundles import Bundles, count_bundles, rates_of
 from formulations.model_driven.performance_model import FULL
 from optim.errors import InvalidInput, Problem
+from optim.referee.evaluate import PlanKind
 from optim.referee.evaluation import Evaluation
-from optim.referee.kinds import PlanKind
 from optim.rules.base import slack
 from optim.rules.violation import Violation
 

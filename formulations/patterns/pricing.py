@@ -45,6 +45,11 @@ class TreePricer:
         With a deadline, budgets shrink with the time left.
     node_budget
         Inner search nodes of one call; beyond it only a bound is given for the rest.
+
+    Attributes
+    ----------
+    spent
+        Inner search nodes of all calls.
     """
 
     weights: tuple[float, ...] = (0.0,)
@@ -55,6 +60,7 @@ class TreePricer:
         self.dearest = float(weighed.max(initial=0.0))  # the most traffic that one task has
         self.clock = clock
         self.node_budget = node_budget
+        self.spent = 0
         self._speed = NODES_PER_SECOND
         self._allowed = node_budget
         self._planes: dict[tuple[int, bool], NDArray[Any]] = {}
@@ -70,6 +76,7 @@ class TreePricer:
         return self._allowed
 
     def _measure(self, nodes: int, seconds: float) -> None:
+        self.spent += nodes
         self.clock.hurried |= self._allowed < min(nodes, self.node_budget)
         if nodes > _ENOUGH and seconds > 0:
             self._speed = nodes / seconds

@@ -38,7 +38,7 @@ RELAXATIONS = (
         minimum=1.0,
     ),
 )
-"""Options of the published algorithms: the paper's section 5."""
+"""Options of the published algorithms: sections 5 and 2.2 of the paper."""
 
 
 def run_on_groups(

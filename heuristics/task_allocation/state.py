@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.util.compiled import helper, inlined, kernel
+from optim.util.compiled import helper, inlined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -208,12 +208,3 @@ def allocate_single_tasks(state):
                 return False
             place(state, group, node, 1)
     return True
-
-
-@kernel
-def counts_table(state):
-    """Return (G, N) how many tasks of each group stand on each node."""
-    table = np.zeros((len(state.left), state.room.shape[0]), np.int64)
-    for split in range(state.filled[0]):
-        table[state.splits[split, GROUP], state.splits[split, NODE]] += state.splits[split, COUNT]
-    return table

@@ -13,10 +13,9 @@ from optim.figures.measures import migrated_tasks, moved_tasks
 from optim.format.plan import Plan
 from optim.methods.claims import broken_by, check_claim, check_promise, write_result
 from optim.methods.hand import BEFORE, Held
-from optim.methods.judge_threads import judge_threads
 from optim.moves.room import at_the_edge
-from optim.referee.evaluate import evaluate_indices
-from optim.referee.result import Move, Termination, WarmStart
+from optim.referee.evaluate import evaluate_indices, plan_kind
+from optim.referee.result import Level, Move, Termination, WarmStart
 from optim.rules import kept_by
 from optim.util.versions import versions_of
 
@@ -237,3 +236,58 @@ def _warm_start(start: Start | None, objective: Figure, outcome: Outcome) -> War
         return None
     value = start.evaluation.objective(objective.name)
     return WarmStart(start.method, value, outcome.warm_start_accepted)
+
+
+def judge_threads(
+    instance: Instance,
+    relaxed: Instance,
+    method: Method,
+    request: Request,
+    outcome: Outcome,
+    *,
+    ignored: tuple[str, ...],
+) -> Result:
+    """Check everything an outcome of threads says and write the result.
+
+    Parameters
+    ----------
+    instance, relaxed
+        The instance as given, and without the ignored limits; the latter is what is judged.
+
+    Raises
+    ------
+    SolverError
+        The claimed value differs from the referee's.
+    RefereeRefused
+        The method promises feasible plans and this one is not.
+    """
+    began = time.perf_counter()
+    objective = OBJECTIVES[outcome.objective or request.objective or method.objective]
+    versions = versions_of(method, request.solver)
+    plan, evaluation = None, None
+    if outcome.threads is not None:
+        plan = outcome.threads.to_plan(instance, method.name, versions)
+        kind = plan_kind("threads")
+        evaluation = kind.evaluate(relaxed, plan)
+        check_claim(method, outcome, objective, evaluation)
+        check_promise(method, evaluation.violations)
+        outcome.notes += kind.remarks(instance, plan, evaluation)
+    return write_result(
+        instance,
+        method,
+        request,
+        outcome,
+        objective,
+        plan,
+        evaluation,
+        began=began,
+        objective_levels=tuple(_thread_level(level, evaluation) for level in outcome.levels),
+        ignored=ignored,
+        versions=versions,
+    )
+
+
+def _thread_level(level: Level, evaluation: Evaluation | None) -> Level:
+    """Tell a further level by the referee's figure."""
+    value = None if evaluation is None else evaluation.objective(level.name)
+    return Level(level.name, level.sense, value, level.bound)

@@ -131,10 +131,6 @@ class Request:
         """Seconds left, never below 0; ``None`` without a limit."""
         return None if self.time_limit is None else max(0.0, self.time_limit - self.elapsed())
 
-    def restarted(self) -> Request:
-        """Return the request with its clock set to now."""
-        return replace(self, started=time.perf_counter())
-
     def apart(self) -> Request:
         """Return the request with a clock and a hand of its own, for a run within the run."""
         return replace(self, started=time.perf_counter(), hand=_hand(), starter=None)
@@ -197,10 +193,6 @@ class Outcome:
     reasons: tuple[Violation, ...] = ()
     threads: ThreadPlacement | None = None
     rank: Callable[[Ints, Evaluation], tuple[float, ...] | None] | None = None
-
-
-def never(node: Ints, evaluation: Evaluation) -> None:
-    """Rank no other plan: for `Outcome.rank` of a method that looks for one kind of plan only."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import numpy as np
 from optim.errors import InvalidInput, RefereeRefused, StreamplaceError, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
 from optim.methods.claims import broken_by, settle_assumptions
-from optim.methods.finish import finish
 from optim.methods.registry import Method, Outcome, Request, get_method
 from optim.methods.suitable import is_suitable
 from optim.methods.view import view_of
@@ -136,17 +135,22 @@ def _starter(
     return run
 
 
-def _one_start(starter: Method, instance: Instance, request: Request) -> Held | None:
-    left = request.remaining()
-    asked = replace(
+def starting(starter: Method, request: Request) -> Request:
+    """Return a request for a plan to start from, with a clock and a hand of its own."""
+    return replace(
         request,
         solver=starter.default_solver,
         options=starter.read_options({}),
         warm_start=None,
         gap=None,
         progress=None,
-        time_limit=None if left is None else max(_LEAST, _SHARE * left),
     ).apart()
+
+
+def _one_start(starter: Method, instance: Instance, request: Request) -> Held | None:
+    left = request.remaining()
+    limit = None if left is None else max(_LEAST, _SHARE * left)
+    asked = replace(starting(starter, request), time_limit=limit)
     try:
         outcome = run_method(starter, instance, asked)
     except Exception:  # a start is a help: whatever fails in it must cost no plan
@@ -176,3 +180,24 @@ def _check_indices(method: Method, instance: Instance, outcome: Outcome) -> None
         ):
             wanted = f"no (T,) {name} indices, whole numbers in a numpy array, -1 for none"
             raise RefereeRefused(f"{method.name} returned {wanted}")
+
+
+def finish(instance: Instance, outcome: Outcome) -> bool:
+    """Complete and mend the outcome's placement in place; return whether anything changed.
+
+    A plan that keeps every rule is never touched.
+    """
+    from optim.moves.repair import repair
+
+    if outcome.node is None:
+        if outcome.termination is Termination.INTERRUPTED:
+            return False
+        outcome.node = np.full(instance.num_tasks, -1, dtype=np.int32)
+    elif evaluate_indices(instance, outcome.node, outcome.slot).feasible:
+        return False
+    mended = repair(instance, outcome.node)
+    if np.array_equal(mended.node, outcome.node):
+        return False
+    outcome.node, outcome.slot, outcome.claimed = mended.node, None, None
+    outcome.notes += mended.notes
+    return True

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
 from optim.methods.choose import choices, takes_long
-from optim.methods.finish import finish
 from optim.methods.judge import judge
 from optim.methods.objective import aim
 from optim.methods.registry import Method, Request, get_method
-from optim.methods.run import run_method
+from optim.methods.run import finish, run_method
 from optim.methods.start import resolve_start
 from optim.methods.suitable import check_suitable
 from optim.referee.result import Result, Termination

@@ -81,19 +81,11 @@ def _from_plan(instance: Instance, plan: Plan, name: str) -> Start:
 
 
 def _from_method(instance: Instance, name: str, request: Request) -> Start:
-    from optim.methods.finish import finish
-    from optim.methods.run import run_method
+    from optim.methods.run import finish, run_method, starting
 
     starter = get_method(name)
     check_suitable(starter, instance, repair=True)
-    asked = replace(
-        request,
-        solver=starter.default_solver,
-        options=starter.read_options({}),
-        warm_start=None,
-        gap=None,
-        progress=None,
-    ).apart()
+    asked = starting(starter, request)
     outcome = run_method(starter, instance, asked)
     finish(instance, outcome)
     if outcome.node is None or outcome.node.min(initial=0) < 0:

@@ -2,21 +2,27 @@
 
 No figure of a method or solver is used here. The rules and quantities are those of the format's
 description, in one place; methods and tests call the same helpers (`optim.figures.measures`).
+
+The core judges plans that give every task a node. A plan of another kind (threads on acquired
+machines) is judged by what its family registers in the entry point group
+``streamplace.plan_kinds``, so that nothing here imports upwards.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
 from optim.figures.catalogue import figures_of
 from optim.referee.evaluation import Evaluation
-from optim.referee.kinds import plan_kind
 from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from optim.format.instance import Instance
     from optim.format.plan import Plan
@@ -105,3 +111,40 @@ def _check_sort(instance: Instance, plan: Plan) -> None:
     if plan.threads is not None and not modelled:
         reason = f"is of no use: no operator of {instance.name!r} has a model"
         raise InvalidInput(Problem("threads", None, reason, "give the node of every task instead"))
+
+
+GROUP = "streamplace.plan_kinds"
+
+
+@dataclass(frozen=True)
+class PlanKind:
+    """How plans of a kind are judged.
+
+    Attributes
+    ----------
+    name
+        The part of a plan that tells its kind.
+    evaluate
+        The referee: figures and verdict from instance and plan alone.
+    remarks
+        Notes that a result with such a plan carries.
+    """
+
+    name: str
+    evaluate: Callable[[Instance, Plan], Evaluation]
+    remarks: Callable[[Instance, Plan, Evaluation], Iterator[str]]
+
+
+@cache
+def plan_kind(name: str) -> PlanKind:
+    """Load the kind of plans that a family registered under a name.
+
+    Raises
+    ------
+    LookupError
+        None is registered: the installation is incomplete.
+    """
+    for point in entry_points(group=GROUP, name=name):
+        found: PlanKind = point.load()
+        return found
+    raise LookupError(f"no referee for plans with {name}: install streamplace again")
