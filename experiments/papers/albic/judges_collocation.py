@@ -71,7 +71,8 @@ def more_collocated(table: pd.DataFrame) -> Finding:
     return Finding(
         verdict(parts),
         f"collocated, % of all traffic: {told}; lead of ALBIC {min(leads.values()):.2g} to "
-        f"{max(leads.values()):.2g} points over maxLD {targets}",
+        f"{max(leads.values()):.2g} points over maxLD {targets} (asked of COLA; ALBIC's plans "
+        "are those asked for 10)",
         cause="COLA already collocates all that can be at every share and every maxLD tried, which "
         "leaves nothing to be ahead by"
         if reached and parts[0] and not parts[1]
@@ -158,6 +159,8 @@ def recalculations(table: pd.DataFrame) -> Finding:
     return Finding(
         verdict([most <= 5, share < 5.0]),
         f"at most {most} recalculations, any in {share:.2g} % of {int(mine['rounds'].sum())} plans",
+        left_out=3,
+        left_out_why="Real Jobs 2 to 4: their replays do not record it",
     )
 
 

@@ -132,9 +132,8 @@ def half_of_job_2(jobs: pd.DataFrame) -> Finding:
     return Finding(
         verdict(holds),
         f"ratio {ratios['albic']:.3g} with ALBIC, {ratios['cola']:.3g} with COLA",
-        cause=f"half of the traffic goes to the airplanes' operator; COLA collocates "
-        f"{best - 50:.3g} points more than that by sorting routes by the airplanes that fly them, "
-        "which few airports of departure allow here"
+        cause=f"COLA collocates {best - 50:.3g} points more than the half of the traffic that "
+        "goes to the airplanes' operator: some of that to the routes, too"
         if not all(holds)
         else None,
     )

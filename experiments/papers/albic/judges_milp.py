@@ -71,8 +71,7 @@ def _ahead(
     cause = (
         f"the model holds it: its solution by balance-search is below Flux in {below} of "
         f"{len(wide)} clusters (median {model.median():.3g} against {flux.median():.3g}, p "
-        f"{sign_test(model, flux):.1g}); the free solvers take longer to it than the paper's "
-        "commercial one"
+        f"{sign_test(model, flux):.1g})"
         if level != "same" and 2 * below > len(wide)
         else None
     )

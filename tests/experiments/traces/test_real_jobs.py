@@ -16,7 +16,7 @@ from experiments.replay.policies import read_policy
 def rows() -> pd.DataFrame:
     """COLA collocates 80 % at once, ALBIC climbs to as much in ten periods."""
     found = []
-    for policy, share in (("cola", lambda _: 0.8), ("albic:balance_gap=5", lambda p: 0.08 * p)):
+    for policy, share in (("cola", lambda _: 0.8), ("albic", lambda p: 0.08 * p)):
         for period in range(12):
             found.append(
                 {
