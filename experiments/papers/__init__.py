@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,12 +58,16 @@ def _papers() -> Iterator[str]:
 
 
 def _figures_of(paper: str) -> Iterator[Figure]:
-    """Give the figures of a paper's package; modules without ``FIGURE`` are its helpers."""
+    """Give the figures of a paper's package; helpers, some of them compiled, are not imported."""
     package = importlib.import_module(paper)
     for module in pkgutil.iter_modules(package.__path__, f"{paper}."):
-        figure: Figure | None = getattr(importlib.import_module(module.name), "FIGURE", None)
-        if figure is not None:
-            yield figure
+        if "\nFIGURE = " in (_source(module)):
+            yield importlib.import_module(module.name).FIGURE
+
+
+def _source(module: pkgutil.ModuleInfo) -> str:
+    path = Path(__path__[0], *module.name.split(".")[2:]).with_suffix(".py")
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -63,7 +63,7 @@ def test_a_beaten_bound_of_a_restricted_problem_is_dropped_with_a_note(
     # it stood there with a gap of 0
     method = cast("Method", cast("Any", type("Named", (), {"name": "named"})))
     outcome = Outcome(Termination.GAP_REACHED, bound=bound, assumes=("that are small",))
-    check_bound(method, outcome, OBJECTIVES["imc_gain"], 0.0, judged(1.0))
+    check_bound(method, outcome, OBJECTIVES["imc_gain"], 0.0, judged(1.0), stands=True)
     assert outcome.bound == (bound if kept else None)
     assert outcome.assumes == (("that are small",) if kept else ())
     assert ("is dropped, since the plan has 0" in " ".join(outcome.notes)) is not kept
