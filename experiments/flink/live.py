@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from experiments.interchange.importers.flink_reading import Job, TaskManager
 
 _PAUSE = 0.5
+_SETTLED = 4.0
+"""Seconds for which all must be seen to run: pages of jobs are up to 3 s old."""
 _ENDED = {"FAILED", "CANCELED", "FINISHED", "SUSPENDED"}
 
 
@@ -71,10 +73,14 @@ def wait_until_running(client: WebClient, job: str, limit: float) -> bool:
         The job ended, or the server does not answer.
     """
     ends = time.monotonic() + limit
+    since: float | None = None
     while True:
-        if _all_run(client, job):
+        runs = _all_run(client, job)
+        now = time.monotonic()
+        since = (now if since is None else since) if runs else None
+        if since is not None and now - since >= min(_SETTLED, limit):
             return True
-        if time.monotonic() >= ends:
+        if now >= ends and since is None:
             return False
         time.sleep(_PAUSE)
 
@@ -89,7 +95,7 @@ def _all_run(client: WebClient, job: str) -> bool:
         name, state = own[0].name or own[0].id, own[0].state
         remedy = f"/jobs/{own[0].id}/exceptions may say why"
         raise InvalidInput(Problem(f"job {name}", state, "has ended", remedy))
-    return bool(open_jobs) and all(_runs(client, entry.id) for entry in open_jobs)
+    return bool(open_jobs) and all(entry.runs and _runs(client, entry.id) for entry in open_jobs)
 
 
 def _runs(client: WebClient, job: str) -> bool:
