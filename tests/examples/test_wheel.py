@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("hatchling", reason="the wheel is built with it")
 
-LEFT_OUT = ("experiments/papers/", "experiments/benchmarks/", "experiments/modelling/", "tests/")
+LEFT_OUT = ("experiments/papers/", "experiments/benchmarks/", "experiments/lab/", "tests/")
 
 
 @pytest.fixture(scope="module")
