@@ -167,6 +167,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     search = Search(Cover(counted, listed, clock, backend), least_load(instance))
     for node in starts:
         search.take(counts_of(counted.groups, classes, node, instance.num_nodes))
+        if search.counts is not None:
+            request.offer(_dealt(counted, request, search.counts))
     outcome = Outcome(Termination.OPTIMAL, times={"build": built, "compile": compiled})
     level = None
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.throughput.places import load_of
 from optim.figures.rate import without_measured
 from optim.methods.registry import get_method
 from optim.methods.run import run_method
@@ -15,6 +16,7 @@ from optim.moves.first_fit import packings
 from optim.moves.repair import repair
 from optim.moves.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
+from optim.referee.result import Termination
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +37,7 @@ _MANY = 20_000
 def starts_of(binding: Instance, instance: Instance, request: Request) -> list[Ints]:
     """Return placements of all tasks that keep all that binds."""
     found: list[Ints] = []
+    least = np.inf
     for node in _candidates(binding, instance, request):
         at = np.asarray(node, dtype=np.int32)
         if at.min(initial=0) < 0 or not evaluate_indices(binding, at).feasible:
@@ -42,6 +45,9 @@ def starts_of(binding: Instance, instance: Instance, request: Request) -> list[I
             if at.min(initial=0) < 0 or not evaluate_indices(binding, at).feasible:
                 continue
         found.append(at)
+        if (load := load_of(instance, at)) < least:
+            least = load
+            request.offer(at)
     return found
 
 
@@ -104,18 +110,21 @@ def _by_method(name: str, instance: Instance, request: Request) -> Ints | None:
     method = get_method(name)
     if not is_suitable(method, instance):
         return None
-    left = request.remaining()
-    asked = replace(
-        request,
-        solver=method.default_solver,
-        options=method.read_options({}),
-        warm_start=None,
-        gap=None,
-        progress=None,
-        objective=None,
-        time_limit=None if left is None else max(1e-3, _SHARE * left),
-    ).apart()
     try:
-        return run_method(method, instance, asked).node
+        left = request.remaining()
+        asked = replace(
+            request,
+            solver=method.default_solver,
+            options=method.read_options({}),
+            warm_start=None,
+            gap=None,
+            progress=None,
+            objective=None,
+            time_limit=None if left is None else max(1e-3, _SHARE * left),
+        ).apart()
+        outcome = run_method(method, instance, asked)
     except Exception:  # a start is a help: whatever fails in it must cost no plan
         return None
+    if outcome.termination is Termination.INTERRUPTED:  # it is the whole search that ends
+        raise KeyboardInterrupt
+    return outcome.node

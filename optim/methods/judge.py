@@ -139,6 +139,7 @@ def _plan_in_hand(
             if node is not None:
                 outcome.notes.append(f"{name} is better than what {method.name} ended with: taken")
             outcome.slot, outcome.claimed = slot, None
+            outcome.levels = tuple(_told(level, found) for level in outcome.levels if _known(level))
             node, evaluation, own = other.astype(np.int32), found, True
     return node, evaluation
 
@@ -285,6 +286,15 @@ def judge_threads(
         ignored=ignored,
         versions=versions,
     )
+
+
+def _known(level: Level) -> bool:
+    return level.name in OBJECTIVES
+
+
+def _told(level: Level, evaluation: Evaluation) -> Level:
+    """Tell a further level of another plan, of which the method has proved nothing."""
+    return Level(level.name, level.sense, evaluation.objective(level.name))
 
 
 def _thread_level(level: Level, evaluation: Evaluation | None) -> Level:

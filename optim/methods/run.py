@@ -115,21 +115,25 @@ def _starter(
     def run() -> Held | None:
         objective = OBJECTIVES[method.objective]
         best, kept = None, None
-        for name in method.starts:
-            starter = get_method(name).aimed_at(method.objective)
-            if not is_suitable(starter, instance, repair=True):
-                continue
-            found = _one_start(starter, instance, request)
-            if found is None:
-                continue
-            evaluation = evaluate_indices(instance, found.node, found.slot)
-            value = evaluation.objective(objective.name)
-            if value is None or broken_by(objective, instance, found.node, found.slot, evaluation):
-                continue
-            if best is None or objective.better(value, best):
-                best, kept = value, found
-        if kept is not None:
-            request.hand.offer(*kept)
+        try:
+            for name in method.starts:
+                starter = get_method(name).aimed_at(method.objective)
+                if not is_suitable(starter, instance, repair=True):
+                    continue
+                found = _one_start(starter, instance, request)
+                if found is None:
+                    continue
+                evaluation = evaluate_indices(instance, found.node, found.slot)
+                value = evaluation.objective(objective.name)
+                if value is None or broken_by(
+                    objective, instance, found.node, found.slot, evaluation
+                ):
+                    continue
+                if best is None or objective.better(value, best):
+                    best, kept = value, found
+        finally:  # also where Ctrl-C ends the loop
+            if kept is not None:
+                request.hand.offer(*kept)
         return kept
 
     return run
@@ -153,8 +157,14 @@ def _one_start(starter: Method, instance: Instance, request: Request) -> Held | 
     asked = replace(starting(starter, request), time_limit=limit)
     try:
         outcome = run_method(starter, instance, asked)
+    except KeyboardInterrupt:
+        outcome = Outcome(Termination.INTERRUPTED)
     except Exception:  # a start is a help: whatever fails in it must cost no plan
         return None
+    if outcome.termination is Termination.INTERRUPTED:  # it is the whole solve that ends
+        for held in asked.hand.plans:
+            request.hand.offer(*held)
+        raise KeyboardInterrupt
     finish(OBJECTIVES[starter.objective].binding(instance), outcome)
     if outcome.node is None or outcome.node.min(initial=0) < 0:
         return None

@@ -169,7 +169,9 @@ def _gap(claim: Claim) -> Findings:
     if bound is not None and not math.isfinite(bound):
         yield "bound-infinite", str(bound)
         return
-    if not claim.feasible or value is None or bound is None:
+    # the rate measures capacities: a plan that breaks them is as far from its bound as any
+    stands = claim.feasible or claim.name == "sustainable_rate"
+    if not stands or value is None or bound is None:
         if gap is not None:
             yield "gap-figure", f"gap {gap} without a feasible plan and a bound"
         return

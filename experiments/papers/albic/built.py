@@ -168,7 +168,8 @@ def _integral(made: Instance, into: bool) -> Row:
 def _divisible(made: Instance, into: bool) -> Row:
     """Solve the linear programme over loads y_kn; then find what may stay on leaving nodes."""
     import numpy as np
-    from scipy.optimize import linprog
+
+    from optim.solvers.inprocess import solve_lp
 
     load, leaving = made.tasks.load[:, 0], made.nodes.leaving
     tasks, nodes = len(load), made.num_nodes
@@ -183,32 +184,34 @@ def _divisible(made: Instance, into: bool) -> Row:
         upper.append(row)
         most.append(mean)
         if not leaving[node]:
-            low = -row
-            low[-1] = -1.0
-            upper.append(low)
+            under = -row
+            under[-1] = -1.0
+            upper.append(under)
             most.append(-mean)
     equal = np.zeros((tasks, size))
     for task in range(tasks):
         equal[task, column[task]] = 1.0
-    bounds: list[tuple[float, float | None]] = [(0.0, None)] * size
+    ceiling = np.full(size, np.inf)
     if not into:
         home = made.tasks.node
         for task in range(tasks):
             for node in np.flatnonzero(leaving).tolist():
                 if home[task] != node:
-                    bounds[column[task, node]] = (0.0, 0.0)
+                    ceiling[column[task, node]] = 0.0
     goal = np.zeros(size)
     goal[-1] = 1.0
-    found = linprog(goal, np.array(upper), most, equal, load, bounds)
-    bounds[-1] = (0.0, float(found.fun or 0.0) + 1e-9)
+    rows = np.vstack([*upper, equal])
+    low, high = np.r_[np.full(len(most), -np.inf), load], np.r_[most, load]
+    found = solve_lp(goal, rows, low, high, np.zeros(size), ceiling)
+    ceiling[-1] = float(found.objective or 0.0) + 1e-9
     left: NDArray[np.float64] = np.zeros(size)
     left[column[:, leaving].ravel()] = -1.0
-    stays = linprog(left, np.array(upper), most, equal, load, bounds)
+    stays = solve_lp(left, rows, low, high, np.zeros(size), ceiling)
     return {
         "loads": "divisible",
-        "distance": float(found.fun or 0.0),
+        "distance": float(found.objective or 0.0),
         "moved onto leaving": 0,
-        "left": max(0.0, -float(stays.fun or 0.0)),
+        "left": max(0.0, -float(stays.objective or 0.0)),
         "proven": True,
     }
 

@@ -276,10 +276,12 @@ def test_what_is_infeasible_is_told_by_the_limit_that_makes_it_so() -> None:
 
 def test_links_with_a_capacity_choose_it() -> None:
     wide = [{"id": f"up{i}", "nodes": [f"n{i}"], "capacity": 20.0} for i in (1, 2, 3)]
-    assert solve(two_nodes(links=wide)).method == "eoa-milp"
+    asked = "used_capacity"  # without an objective, an instance with links is solved for its rate
+    assert solve(two_nodes(links=wide), objective=asked).method == "eoa-milp"
     many = [{"id": f"t{i}", "load": {"cpu": 0.1}} for i in range(60)]
     row = [[f"t{i}", f"t{i + 1}", 1] for i in range(59)]
-    assert solve(two_nodes(links=wide, tasks=many, traffic=row)).method == "gma"
+    made = two_nodes(links=wide, tasks=many, traffic=row)
+    assert solve(made, objective=asked).method == "gma"
 
 
 def test_a_rack_link_counts_only_what_leaves_the_rack() -> None:

@@ -235,7 +235,7 @@ def test_overloaded_operators_are_named() -> None:
 
 
 def test_bad_options_and_missing_capacity_are_refused() -> None:
-    for options in ({"objective": "speed"}, {"max_passes": 0}, {"t_max": 3}):
+    for options in ({"objective": "speed"}, {"max_passes": -1}, {"t_max": 3}):
         with pytest.raises(InvalidInput):
             solve(row(), "gma", **options)
     with pytest.raises(UnsuitableMethod, match=r"capacity of the first resource; n1 has none"):
