@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def _heard() -> None:
+    """Under nohup, or in the background of a plain shell, children would ignore some signals."""
+    for one in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)])
 def test_a_signal_ends_with_the_best_plan(name: str, code: int, tmp_path: Path) -> None:
     made = generate("cluster", seed=1, nodes=20, varies=60.0, shifted=60.0)
@@ -31,6 +37,7 @@ def test_a_signal_ends_with_the_best_plan(name: str, code: int, tmp_path: Path) 
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        preexec_fn=_heard,
     )
     assert process.stderr is not None
     for line in process.stderr:
