@@ -1,12 +1,13 @@
 # Two commands set everything up on a machine that has only Python >= 3.11 and make:
 #   make demo   own environment in .venv, sweep of examples/demo.toml on Spark, report
-#   make test   own environment with the developers' tools, the whole test suite
+#   make test   own environment with the developers' tools, the test suite
 
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := build/demo
 WORKERS ?= 2
+TESTS ?= not slow or live
 # of `make fuzz`: another run each night, the same run for the same SEED
 SEED ?= $(shell date +%Y%m%d)
 SECONDS ?= 3600
@@ -17,11 +18,12 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers doctests docs-check fuzz papers bench lab constraints clean distclean
+.PHONY: help demo test test-all lint types layers doctests docs-check fuzz papers bench lab constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
-	@echo 'make test         the whole test suite: style, types, layers, documentation, tests'
+	@echo 'make test         style, types, layers, documentation, and all tests but the slow ones'
+	@echo 'make test-all     the same with the tests that are marked slow'
 	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
 	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
 	@echo 'make papers       the claims of the papers, from smaller runs in build/papers-reduced'
@@ -64,7 +66,10 @@ demo: $(VENV)/.installed
 # What needs one core each goes side by side before the tests, which use all of them.
 test: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types doctests lint layers
-	$(BIN)/python -m pytest -n $(WORKERS) tests $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m '$(TESTS)' tests $(PYTEST_ARGS)
+
+test-all:
+	@$(MAKE) --no-print-directory test TESTS=
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

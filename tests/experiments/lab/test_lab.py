@@ -39,6 +39,7 @@ def test_only_processes_of_the_folder_are_ended(tmp_path: Path) -> None:
             ours.kill()
 
 
+@pytest.mark.live
 @pytest.mark.slow
 def test_counts_are_as_planned_also_after_a_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
