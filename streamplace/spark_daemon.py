@@ -1,7 +1,9 @@
 """What forks the Python workers of a local Spark: pyspark's daemon, with our own packages loaded.
 
 Workers look modules up by name, and the folder of the command comes first there. On a cluster they
-find ours in the zip that is shipped to them.
+find ours in the zip that is shipped to them. The one import of Spark outside of `experiments`:
+Spark starts this module by its name, before our packages are claimed, and in a folder that has an
+``experiments`` of its own it would find that one.
 """
 
 from __future__ import annotations
