@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from formulations.throughput.cover import Cover
 from optim import Instance, InvalidInput, UnsuitableMethod, solve
 from tests.formulations.throughput.small import best_of, small
 
@@ -39,6 +40,19 @@ def test_equal_to_all_placements(first: int) -> None:
         tried += 1
         check(instance, result)
     assert tried > 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_relaxation_that_fails_refutes_nothing(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Cover, "relaxed", lambda *_: None)
+    instance = small(seed)
+    try:
+        result = solve(instance, "throughput-exact")
+    except UnsuitableMethod:
+        pytest.skip("not of patterns")
+    check(instance, result)
 
 
 def check(instance: Instance, result: object) -> None:
