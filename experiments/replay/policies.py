@@ -275,6 +275,30 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
     return ByMethod(name, solve, method.read_options(theirs))
 
 
+def read_trigger(
+    name: str,
+    own: Iterable[Option],
+    options: Mapping[str, Any],
+    seed: int,
+    time_limit: float | None,
+    instead: str,
+) -> tuple[ByMethod, dict[str, Any]]:
+    """Part the options of a policy that plans by a method: its planner, and the policy's own.
+
+    Raises
+    ------
+    InvalidInput
+        An unknown option or method, or a value that does not do.
+    """
+    ours = {option.name: options[option.name] for option in own}
+    rest = [f"{key}={value}" for key, value in options.items() if key not in ours]
+    method = ours.pop("method")
+    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
+    if not isinstance(planner, ByMethod):
+        raise InvalidInput(Problem(f"--policy {name}:method", method, "is no method", instead))
+    return planner, ours
+
+
 def _own_policy(
     planner: Planner, given: Mapping[str, str], seed: int, time_limit: float | None
 ) -> Policy:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, read_policy
+from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, read_trigger
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 from optim.referee.evaluate import evaluate_indices
@@ -108,20 +108,10 @@ def sustained(instance: Instance, deployment: Deployment) -> float:
 
 
 def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None) -> RateTrigger:
-    """Make the policy; options that are not its own go to the method.
-
-    Raises
-    ------
-    InvalidInput
-        An unknown option or method, or a value that does not do.
-    """
-    own = {option.name: options[option.name] for option in OPTIONS}
-    rest = [f"{key}={value}" for key, value in options.items() if key not in own]
-    method = own.pop("method")
-    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
-    if not isinstance(planner, ByMethod):
-        reason, remedy = "is no method", "take one that keeps the budget"
-        raise InvalidInput(Problem("--policy rate-trigger:method", method, reason, remedy))
+    """Make the policy; options that are not its own go to the method."""
+    planner, own = read_trigger(
+        "rate-trigger", OPTIONS, options, seed, time_limit, "take throughput-search"
+    )
     return RateTrigger(planner, **own)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.replay.deployment import Deployment, collocated_traffic
-from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, read_policy
+from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, read_trigger
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import node_loads
 from optim.options import Option
@@ -147,21 +147,10 @@ def _highest_utilisation(instance: Instance, loads: Any) -> float:
 
 
 def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None) -> StormTrigger:
-    """Make the policy; options that are not its own go to the scheduler.
-
-    Raises
-    ------
-    InvalidInput
-        An unknown option or method, or a value that does not do.
-    """
-    own = {option.name: options[option.name] for option in OPTIONS}
-    rest = [f"{key}={value}" for key, value in options.items() if key not in own]
-    method = own.pop("method")
-    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
-    if not isinstance(planner, ByMethod):
-        raise InvalidInput(
-            Problem("--policy storm-trigger:method", method, "is no method", "take storm-online")
-        )
+    """Make the policy; options that are not its own go to the method."""
+    planner, own = read_trigger(
+        "storm-trigger", OPTIONS, options, seed, time_limit, "take storm-online"
+    )
     return StormTrigger(planner, **own)
 
 

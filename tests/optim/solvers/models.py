@@ -15,6 +15,20 @@ if TYPE_CHECKING:
 
     from optim.solvers.linear_arrays import LinearArrays
 
+RUNNING = """
+import sys
+sys.path.insert(0, {root!r})
+from optim.solvers import process, solve_linear
+from tests.optim.solvers.models import hard
+process.INTERRUPT_GRACE = 60.0  # CBC and SCIP lose it where a slow machine lets them be killed
+def show(progress):
+    if progress.incumbent is not None:
+        print("incumbent", flush=True)
+s = solve_linear(hard(), {solver!r}, time_limit=120, progress=show)
+print("END", s.termination, s.objective, s.bound, flush=True)
+"""
+"""What a child process runs that is to be stopped half way: says so at the first incumbent."""
+
 
 def knapsacks(num_items: int, num_rows: int, seed: int = 0, offset: float = 100.0) -> LinearModel:
     """Return a multi-dimensional knapsack: maximisation with an offset, binaries only."""

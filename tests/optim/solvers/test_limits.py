@@ -16,7 +16,7 @@ import pytest
 
 from optim.solvers import SOLVERS, process, solve_linear
 from optim.solvers.linear_arrays import TOLERANCE
-from tests.optim.solvers.models import balance, hard, knapsacks
+from tests.optim.solvers.models import RUNNING, balance, hard, knapsacks
 
 if TYPE_CHECKING:
     from optim.util.progress import Progress
@@ -181,23 +181,9 @@ def test_interrupt_in_a_callback_returns_the_incumbent(
     assert solution.seconds < 30
 
 
-INTERRUPTED = """
-import sys
-sys.path.insert(0, {root!r})
-from optim.solvers import process, solve_linear
-from tests.optim.solvers.models import hard
-process.INTERRUPT_GRACE = 60.0  # CBC and SCIP lose it where a slow machine lets them be killed
-def show(progress):
-    if progress.incumbent is not None:
-        print("incumbent", flush=True)
-s = solve_linear(hard(), {solver!r}, time_limit=120, progress=show)
-print("END", s.termination, s.objective, s.bound, flush=True)
-"""
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_ctrl_c_returns_the_incumbent(solver: str) -> None:
-    script = textwrap.dedent(INTERRUPTED).format(root=str(REPOSITORY), solver=solver)
+    script = textwrap.dedent(RUNNING).format(root=str(REPOSITORY), solver=solver)
     child = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, process_group=0
     )
@@ -220,7 +206,7 @@ def test_ctrl_c_returns_the_incumbent(solver: str) -> None:
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_solver_dies_with_its_parent(solver: str, tmp_path: Path) -> None:
     psutil = pytest.importorskip("psutil")
-    script = textwrap.dedent(INTERRUPTED).format(root=str(REPOSITORY), solver=solver)
+    script = textwrap.dedent(RUNNING).format(root=str(REPOSITORY), solver=solver)
     # a killed parent leaves its scratch folder behind
     child = subprocess.Popen(
         [sys.executable, "-c", script],

@@ -20,23 +20,10 @@ from optim.solvers import SOLVERS, process, solve_linear
 from optim.solvers.inprocess import Overdue, interruptible, solve_small_milp
 from optim.solvers.process import scratch_folder
 from optim.solvers.signals import Held, sigterm_as_interrupt
-from tests.optim.solvers.models import hard, knapsacks
+from tests.optim.solvers.models import RUNNING, hard, knapsacks
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 BOTH = (signal.SIGINT, signal.SIGTERM)
-
-RUNNING = """
-import sys
-sys.path.insert(0, {root!r})
-from optim.solvers import process, solve_linear
-from tests.optim.solvers.models import hard
-process.INTERRUPT_GRACE = 60.0  # CBC and SCIP lose it where a slow machine lets them be killed
-def show(progress):
-    if progress.incumbent is not None:
-        print("incumbent", flush=True)
-s = solve_linear(hard(), {solver!r}, time_limit=120, progress=show)
-print("END", s.termination, s.objective, s.bound, flush=True)
-"""
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
