@@ -21,7 +21,7 @@ from optim.solvers import solve as linear
 from tests.test_units import budgeted, document, linked, slotted
 
 METHODS = [m for m in all_methods() if m.kind != "heuristic" and m.decides == "nodes"]
-SECONDS = 5.0
+SECONDS = 3.0
 AT_ONCE = {"storm-milp"}
 """Methods that prove the first plan they find, on instances as small as these."""
 CASES = (slotted, linked, budgeted, document)

@@ -21,6 +21,7 @@ CTAP = """3 2
 """
 
 
+@pytest.mark.slow
 def test_the_search_that_is_timed_is_the_search() -> None:
     instance = generate("random_graphs", seed=3)
     optimum = solve(instance, "imc-exact").objective
@@ -51,6 +52,7 @@ def test_a_ctap_file_and_its_published_cut(tmp_path: Path) -> None:
     assert ctap.line(tmp_path / "tassDa.dat", 10)[5] == "NO"
 
 
+@pytest.mark.slow
 def test_the_reference_partition_is_judged_by_the_referee() -> None:
     pytest.importorskip("mtkahypar")
     instance = generate("community", seed=1, tasks=200, nodes=4)

@@ -48,6 +48,7 @@ def test_what_was_made_is_kept(tmp_path: Path) -> None:
     assert len(calls) == 2
 
 
+@pytest.mark.slow
 def test_following_starts_each_period_where_the_last_plan_ended() -> None:
     periods = joint_periods(
         1, 3, nodes=3, key_groups=4, operators=2, one_to_one=100.0, varies=20.0, max_migrations=2

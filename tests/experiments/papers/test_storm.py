@@ -75,6 +75,7 @@ def test_methods_without_alpha_stand_in_every_line() -> None:
     assert table["online, between nodes (%)"].tolist() == [60.0, 50.0]
 
 
+@pytest.mark.slow
 def test_one_line_a_method() -> None:
     size = {"executors": 8, "components": 4, "workers": 2, "nodes": 3}
     made = generate("storm_cluster", 0, **size, utilisation=50)

@@ -46,6 +46,7 @@ def test_a_wrong_change_is_invalid(path: Path) -> None:
         load(path, {"matrix.method": []})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("spark")
 def test_rows_have_factors_as_columns_and_are_not_made_twice(path: Path, tmp_path: Path) -> None:
     rows = sweep_rows(path, reduced={"instances.generate.0.nodes": [4]})

@@ -65,6 +65,7 @@ def test_contradictions_write_nothing(spark_root: SparkSession, tmp_path: Path) 
     assert _files(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_a_sweep_without_any_plan_still_has_a_report(
     spark_root: SparkSession, tmp_path: Path
 ) -> None:

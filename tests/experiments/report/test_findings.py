@@ -155,6 +155,7 @@ def test_failures_keep_their_place_and_reason(findings: Findings) -> None:
     assert [item["contestant"] for item in findings.not_applicable] == ["picky"]
 
 
+@pytest.mark.slow
 def test_anytime_gap_is_what_half_of_the_runs_have_reached(read: Callable[..., Any]) -> None:
     trace = [(0.5, None, 200.0), (1.0, 20.0, 150.0), (2.0, 60.0, 120.0)]
     rows = [
@@ -190,6 +191,7 @@ def test_the_trace_of_a_refused_plan_reaches_no_gap(read: Callable[..., Any]) ->
     assert set(gaps) == {None}
 
 
+@pytest.mark.slow
 def test_the_virtual_best_where_nothing_can_be_kept_or_nobody_suits(
     read: Callable[..., Any],
 ) -> None:

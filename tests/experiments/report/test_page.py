@@ -262,6 +262,7 @@ def _report(table: Table) -> Report:
     return Report("R", (), (Section("s", "S", "", (table,)),))
 
 
+@pytest.mark.slow
 def test_the_same_rows_give_the_same_bytes(read: Callable[..., Any], demo: Report) -> None:
     """Spread over other files and in another order, the rows say the same."""
     sweep = read(demo_rows()[::-1], parts=5)

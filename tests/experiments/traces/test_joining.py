@@ -19,6 +19,7 @@ def table(folder: Path, name: str, header: str, *values: Any, **more: Any) -> di
     return {"path": f"{name}.csv", **more}
 
 
+@pytest.mark.slow
 def test_events_without_a_match_are_counted(tmp_path: Path) -> None:
     info = table(tmp_path, "info", "page,weight", ("a", "3"), on=["page"])
     found = trace(tmp_path, events__clicks__join={"info": info}, operator__1__key="info.weight")

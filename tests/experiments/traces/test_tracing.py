@@ -73,6 +73,7 @@ def same(one: TraceFolder, other: TraceFolder) -> bool:
     return all(rows(one, name) == rows(other, name) for name in ("loads", "rates", "states"))
 
 
+@pytest.mark.slow
 def test_every_format_says_the_same(tmp_path: Path, spark: Any) -> None:
     plain = trace(tmp_path)
     write_jsonl(tmp_path / "events.jsonl", EVENTS)
@@ -94,6 +95,7 @@ def test_every_format_says_the_same(tmp_path: Path, spark: Any) -> None:
         assert same(plain, found), name
 
 
+@pytest.mark.slow
 def test_fields_inside_columns_have_names_of_their_own(tmp_path: Path, spark: Any) -> None:
     plain = trace(tmp_path)
     document = job(events__clicks__path="nested.jsonl", operator__0__cost="body.item.size")

@@ -200,7 +200,7 @@ def test_gap_is_absolute_in_points() -> None:
 
 
 def test_with_a_gap_no_model_is_solved_for_ties(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = random_problem(13, 12, 5, max_moves=None)
+    problem = random_problem(13, 10, 4, max_moves=None)
     solved = []
 
     def counting(model: LinearModel, *args: Any, **options: Any) -> LinearSolution:
