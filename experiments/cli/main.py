@@ -42,6 +42,7 @@ COMMANDS = (
     Command("diff", "experiments.cli.diff", "moves and metrics between two placements"),
     Command("methods", "experiments.cli.methods", "the methods, what they need and honour"),
     Command("schema", "experiments.cli.schema", "the JSON Schema of the instance format"),
+    Command("warm", "experiments.cli.warm", "compile what methods need, ahead of their first use"),
     Command("versions", "experiments.cli.versions", "streamplace, Python, solvers, libraries"),
     Command("generate", "experiments.generators.command", "make an instance of a stated kind"),
     Command(
