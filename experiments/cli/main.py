@@ -17,6 +17,7 @@ from experiments.cli.streams import (
     Stdout,
     forgive_encoding,
     forgive_talk,
+    leave,
     open_missing,
     quiet_stdout,
 )
@@ -315,4 +316,4 @@ def configure_logging(*, quiet: bool, verbose: bool, debug: bool) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -40,6 +41,21 @@ def forgive_encoding() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="replace")
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with an exit code, also after an interrupt.
+
+    CPython remembers a `KeyboardInterrupt` that has passed through `exec`, as it does where modules
+    are imported, though it was caught: run by ``-m``, the process then dies by SIGINT instead.
+    """
+    if code > 128:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 class Talk:

@@ -104,10 +104,10 @@ def _once(tally: Tally, folder: Path, case: str, method: str, rng: random.Random
 def _judge(
     tally: Tally, where: str, code: int, answer: str, said: str, number: signal.Signals
 ) -> None:
-    if TRACEBACK.search(said):
-        return tally.fault(f"{where}: {said[-300:]!r}")
     if code == -number:
         return tally.tell("before the program ran")
+    if TRACEBACK.search(said):
+        return tally.fault(f"{where}: {said[-300:]!r}")
     if code not in (0, 3, 4, 128 + number):
         return tally.fault(f"{where}: ends with {code}: {said[-200:]!r}")
     if not answer:
