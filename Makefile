@@ -18,7 +18,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types layers doctests docs-check fuzz papers bench lab constraints clean distclean
+.PHONY: help demo test test-all lint types layers doctests docs-check fuzz torture papers bench lab constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
@@ -26,6 +26,7 @@ help:
 	@echo 'make test-all     the same with the tests that are marked slow'
 	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
 	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
+	@echo 'make torture      signals, odd paths, damaged files, full disks, hostile servers (20 minutes)'
 	@echo 'make papers       the claims of the papers, from smaller runs in build/papers-reduced'
 	@echo 'make bench        the benchmarks, written to build/bench'
 	@echo 'make lab          a Flink cluster on this machine: imported, planned, submitted, verified'
@@ -90,6 +91,9 @@ docs-check: doctests
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.fuzz --seed $(SEED) --seconds $(SECONDS) --out build/fuzz $(FUZZ_ARGS)
+
+torture: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.torture --write $(TORTURE_ARGS)
 
 # Interrupted, the same command goes on with the tables that are not there yet. At full size, into the
 # papers' own folders: streamplace paper --tables all

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from streamplace.packages import claim
 
 
@@ -16,4 +14,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    from experiments.cli.streams import leave
+
+    leave(status)

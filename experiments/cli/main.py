@@ -13,7 +13,14 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from experiments.cli.streams import Stdout, forgive_encoding, open_missing, quiet_stdout
+from experiments.cli.streams import (
+    Stdout,
+    forgive_encoding,
+    forgive_talk,
+    leave,
+    open_missing,
+    quiet_stdout,
+)
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -36,6 +43,7 @@ COMMANDS = (
     Command("diff", "experiments.cli.diff", "moves and metrics between two placements"),
     Command("methods", "experiments.cli.methods", "the methods, what they need and honour"),
     Command("schema", "experiments.cli.schema", "the JSON Schema of the instance format"),
+    Command("warm", "experiments.cli.warm", "compile what methods need, ahead of their first use"),
     Command("versions", "experiments.cli.versions", "streamplace, Python, solvers, libraries"),
     Command("generate", "experiments.generators.command", "make an instance of a stated kind"),
     Command(
@@ -81,6 +89,9 @@ OURS = frozenset({"streamplace", "optim", "formulations", "heuristics", "experim
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 NO_WAY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP})
 """What the system refuses for a reason that lies with the user's disks and paths, not with us."""
+
+
+MORE_MEMORY = "give it more (ulimit -v, the memory limit of a container), or a smaller input"
 
 
 class Parser(argparse.ArgumentParser):
@@ -168,6 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.excepthook = _short_excepthook
     open_missing()
     forgive_encoding()
+    forgive_talk()
     try:
         with Stdout():
             return _dispatch(arguments, debug)
@@ -177,6 +189,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         quiet_stdout()
         return int(ExitCode.OK)
+    except MemoryError as error:
+        if debug:
+            raise
+        _say(f"not enough memory{f': {error}' if str(error) else ''}; {MORE_MEMORY}")
+        return int(ExitCode.USAGE)
     except OSError as error:
         if error.errno not in NO_ROOM | NO_WAY or debug:
             raise
@@ -299,4 +316,4 @@ def configure_logging(*, quiet: bool, verbose: bool, debug: bool) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import io
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -39,6 +41,48 @@ def forgive_encoding() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="replace")
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with an exit code, also after an interrupt.
+
+    CPython remembers a `KeyboardInterrupt` that has passed through `exec`, as it does where modules
+    are imported, though it was caught: run by ``-m``, the process then dies by SIGINT instead.
+    """
+    if code > 128:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+class Talk:
+    """Standard error whose failures cost nothing: on a full disk the answer counts, not its log."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what can be written."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Write out what can be written."""
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def forgive_talk() -> None:
+    """Let standard error fail without a word, until the end of the process."""
+    if not isinstance(sys.stderr, Talk):
+        sys.stderr = cast("TextIO", Talk(sys.stderr))
 
 
 class Stdout:

@@ -10,10 +10,11 @@ import numpy as np
 
 from experiments.interchange.foreign import is_whole
 from experiments.interchange.placing import Places
+from experiments.spreadsheet import from_cell
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from optim.format.instance import Instance
 
@@ -47,8 +48,8 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
     for number, values in rows:
         line = f"line {number}"
         row = dict(zip(headings, values, strict=False))
-        task = instance.tasks.index.get(row.get("task", ""), -1)
-        place = instance.nodes.index.get(row.get(column, ""), -1)
+        task = _meant(row.get("task", ""), instance.tasks.index)
+        place = _meant(row.get(column, ""), instance.nodes.index)
         given = row.get("slot", "").strip()
         if task < 0 or seen[max(0, task)]:
             reason = "is no task of the instance" if task < 0 else "stands twice"
@@ -69,6 +70,11 @@ def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) 
     if problems:
         raise InvalidInput(problems)
     return Places(node, slot if with_slots and (slot >= 0).any() else None)
+
+
+def _meant(cell: str, index: Mapping[str, int]) -> int:
+    """Return the number of what a cell names, with the apostrophe of `to_cell` or without."""
+    return index.get(from_cell(cell), index.get(cell, -1))
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:

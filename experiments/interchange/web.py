@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import socket
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -15,7 +18,7 @@ from optim.errors import InvalidInput, Problem
 from optim.format.read import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from http.client import HTTPMessage
 
 MAX_RESPONSE = 64 << 20
@@ -62,13 +65,47 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
+class _Watching:
+    """Notes the sockets of connections, so that a slow answer can be cut off."""
+
+    def __init__(self, sockets: list[socket.socket]) -> None:
+        super().__init__()
+        self._sockets = sockets
+
+    def do_open(self, http_class: Callable[..., Any], req: Any, **settings: Any) -> Any:
+        """Open a connection whose socket is noted before the first byte, that of TLS too."""
+
+        def made(host: str, **more: Any) -> Any:
+            connection = http_class(host, **more)
+            create = connection._create_connection
+
+            def noted(*args: Any, **options: Any) -> socket.socket:
+                found: socket.socket = create(*args, **options)
+                self._sockets.append(found.dup())
+                return found
+
+            connection._create_connection = noted
+            return connection
+
+        return super().do_open(made, req, **settings)  # type: ignore[misc]
+
+
+class _Http(_Watching, urllib.request.HTTPHandler):
+    pass
+
+
+class _Https(_Watching, urllib.request.HTTPSHandler):
+    pass
+
+
 class WebClient:
     """Gets JSON documents below a base address.
 
     Parameters
     ----------
     base
-        ``http://host:port/prefix``; user names and passwords in it are refused.
+        ``http://host:port/prefix``, with a query where each request needs it; user names and
+        passwords are refused.
     timeout
         Seconds a response may take from the first byte asked for to the last one read.
 
@@ -95,9 +132,15 @@ class WebClient:
         self.base = urllib.parse.urlunsplit((parts.scheme, parts.netloc, "", "", "")) + (
             parts.path.rstrip("/")
         )
+        self._query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
         self._timeout = timeout
+        self._sockets: list[socket.socket] = []
         self._requests = self._bytes = 0
-        handlers: list[urllib.request.BaseHandler] = [_SameHost()]
+        handlers: list[urllib.request.BaseHandler] = [
+            _SameHost(),
+            _Http(self._sockets),
+            _Https(self._sockets),
+        ]
         if _loopback(parts.hostname or ""):
             handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)
@@ -161,16 +204,17 @@ class WebClient:
         self, path: str, query: dict[str, str], headers: Mapping[str, str] | None = None
     ) -> _Answer:
         address = self.address(path)
-        if query:
-            address += "?" + urllib.parse.urlencode(query)
+        asked = address
+        if pairs := [*self._query, *query.items()]:
+            asked += "?" + urllib.parse.urlencode(pairs)
         self._requests += 1
         if self._requests > MAX_REQUESTS:
             reason = f"would be request {self._requests}; at most {MAX_REQUESTS} are made"
             return _Answer(reason=reason)
         sent = {"Accept": "application/json"} | dict(headers or {})
-        request = urllib.request.Request(address, headers=sent)
+        request = urllib.request.Request(asked, headers=sent)
         try:
-            with self._opener.open(request, timeout=self._timeout) as answer:
+            with self._cut_off(), self._opener.open(request, timeout=self._timeout) as answer:
                 data = self._read(answer)
                 status, received = answer.status, answer.headers
         except urllib.error.HTTPError as error:
@@ -188,6 +232,41 @@ class WebClient:
             return _Answer(parse_json(data), status=status, headers=received)
         except InvalidInput as error:
             raise error.within(address) from None
+
+    @contextlib.contextmanager
+    def _cut_off(self) -> Iterator[None]:
+        """End connections when the time is up: their own limit begins again with each byte.
+
+        Raises
+        ------
+        TimeoutError
+            That was so.
+        """
+        late = threading.Event()
+
+        def cut() -> None:
+            late.set()
+            for one in self._sockets:
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(self._timeout, cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+            if late.is_set():  # an answer without a length looks whole
+                raise TimeoutError
+        except (OSError, HTTPException, ValueError) as error:
+            if late.is_set():
+                raise TimeoutError from error
+            raise
+        finally:
+            timer.cancel()
+            timer.join()
+            for one in self._sockets:
+                one.close()
+            self._sockets.clear()
 
     def _read(self, answer: Any) -> bytes:
         """Read a response in parts, so that neither size nor slowness is unbounded."""

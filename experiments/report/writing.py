@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.report.document import MOST_ROWS
 from experiments.report.formats import printable, show, unit
 from experiments.report.html import to_html
+from experiments.spreadsheet import to_cell
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 
@@ -87,7 +88,6 @@ def write_report(report: Report, output: Path) -> list[Path]:
 
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&$])")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def to_markdown(report: Report, csv_name: Callable[[Table], str]) -> str:
@@ -175,5 +175,4 @@ def _csv_value(cell: Cell) -> str:
 
 
 def _plain(text: str) -> str:
-    text = printable(text)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    return to_cell(printable(text))

@@ -115,15 +115,27 @@ def children_of(pid: int) -> list[int]:
 
 
 def resident_bytes(pid: int) -> int:
-    """Return the resident memory of all descendants of `pid`, itself not counted."""
+    """Return the resident memory of all descendants of `pid`, itself not counted.
+
+    Pages that several share count in parts: twenty idle forks hold one another's memory once.
+    """
     total = 0
     waiting = children_of(pid)
     while waiting:
         child = waiting.pop()
         with contextlib.suppress(OSError, IndexError):
-            total += int(Path(f"/proc/{child}/statm").read_text().split()[1]) * _PAGE
+            total += _proportional(child)
         waiting += children_of(child)
     return total
+
+
+def _proportional(pid: int) -> int:
+    """Return the proportional set size of a process; all that is resident on kernels without it."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) << 10
+    except (OSError, StopIteration):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
 
 
 def kill_descendants() -> None:

@@ -5,6 +5,7 @@
     DIR/sweep.json            what was asked for: spec, versions, keys of the planned runs
     DIR/rows.parquet          compacted rows
     DIR/parts/rows-….parquet  rows since then, a batch a file
+    DIR/damaged/              files that could not be read, set aside
 
 A batch is written under another name and renamed when it is whole, so a reader sees all of it or
 nothing. The same run may stand in several files (a worker that outlived its driver, a task
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import logging
 import os
 import re
 import uuid
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+logger = logging.getLogger(__name__)
+
 FORMAT = "streamplace.sweep/1"
 MARKER = "sweep.json"
 ROWS = "rows.parquet"
@@ -39,6 +43,9 @@ PARTS = "parts"
 
 _LOCK = ".lock"
 _TEMPORARY = ".unfinished-"
+_TORN = (_TEMPORARY, f".{MARKER}.")
+"""Beginnings of what is left where a sweep was killed while it wrote."""
+DAMAGED = "damaged"
 _PART = re.compile(r"rows-(?P<name>[0-9a-f]{32})-(?P<rows>\d+)-(?P<failed>\d+)\.parquet")
 _GROUP_BYTES = 32 << 20
 _MAX_MARKER_BYTES = 256 << 20
@@ -120,6 +127,7 @@ class ResultFolder:
                 remedy = "wait for it, or choose another folder"
                 raise self._refused("is being written by another sweep", remedy) from None
             self._remove_torn()
+            self._set_damaged_aside()
             yield self
 
     def _check_usable(self, name: str) -> None:
@@ -127,7 +135,8 @@ class ResultFolder:
             return
         if not self.path.is_dir():
             raise self._refused("is a file, not a folder")
-        if not {entry.name for entry in self.path.iterdir()} - {_LOCK, PARTS}:
+        names = {entry.name for entry in self.path.iterdir()} - {_LOCK, PARTS}
+        if all(name.startswith(_TORN) for name in names):
             return  # empty, or left by a sweep that ended before its first word
         held = self.marker()["name"]
         if held != name:
@@ -169,8 +178,20 @@ class ResultFolder:
 
     def _remove_torn(self) -> None:
         """Remove what an earlier sweep left when it was killed: half-written files, stop files."""
-        for torn in (*self.parts.glob(".*"), *self.path.glob(f"{_TEMPORARY}*")):
+        left = [path for path in self.path.iterdir() if path.name.startswith(_TORN)]
+        for torn in (*self.parts.glob(".*"), *left):
             torn.unlink(missing_ok=True)
+
+    def _set_damaged_aside(self) -> None:
+        """Move files whose rows cannot be read out of the way: their runs are planned again."""
+        for path in self.files():
+            try:
+                check_file(path)
+            except InvalidInput as error:
+                aside = self.path / DAMAGED
+                aside.mkdir(exist_ok=True)
+                path.replace(aside / f"{uuid.uuid4().hex}-{path.name}")
+                logger.warning("%s; it is set aside in %s, and its runs made again", error, aside)
 
     def part_names(self) -> list[PartName]:
         """List the finished parts, sorted by name."""
@@ -212,6 +233,30 @@ def list_parts(folder: Path) -> list[PartName]:
         if match is not None:
             found.append(PartName(path, int(match["rows"]), int(match["failed"])))
     return found
+
+
+def check_file(path: Path) -> None:
+    """Refuse a file with rows of which some cannot be read.
+
+    Raises
+    ------
+    InvalidInput
+        It is truncated, overwritten, or no table of rows.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    needed = [name for name in COLUMNS if name not in FIGURE_COLUMNS]
+    try:
+        with pq.ParquetFile(path) as file:
+            if missing := [name for name in needed if name not in file.schema_arrow.names]:
+                raise pa.ArrowInvalid(f"no column {missing[0]}")
+            for group in range(file.num_row_groups):
+                file.read_row_group(group)
+    except (pa.ArrowException, OSError) as error:
+        told = (str(error).splitlines() or [type(error).__name__])[0]
+        remedy = "run the sweep again: it sets the file aside and makes its rows anew"
+        raise InvalidInput(Problem(str(path), None, f"is damaged: {told}", remedy)) from None
 
 
 def _write_tables(path: Path, tables: Iterator[pa.Table]) -> None:

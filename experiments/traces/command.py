@@ -173,6 +173,7 @@ def _instances(
     from experiments.traces.folder import INSTANCES
     from experiments.traces.instances import InstanceMaker, period_range
     from experiments.traces.placing import instances
+    from optim.util.files import file_name
 
     periods = period_range(args.instances, len(trace.manifest.periods))
     maker = InstanceMaker(trace, 0 if args.carry else periods[0], periods[-1])
@@ -183,7 +184,7 @@ def _instances(
         if not written:
             trace.remove_instances()
             folder.mkdir(exist_ok=True)
-        path = folder / f"{instance.name}.json"
+        path = folder / file_name(instance.name, ".json")
         instance.save(path)
         written.append(path)
     return written

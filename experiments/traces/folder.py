@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.traces.manifest import REMEDY, TABLES, Manifest, is_ours
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, StreamplaceError
 from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import pyarrow as pa
 
     from experiments.traces.job import Job
@@ -25,6 +27,10 @@ INSTANCES = "instances"
 _NEW = ".new"
 _INSTANCE = re.compile(r".*-p\d+\.json")
 """Names that `experiments.traces.instances` gives."""
+
+
+class TablesLost(StreamplaceError):
+    """Tables of a trace were written without a complaint, and are not there."""
 
 
 class TraceFolder:
@@ -73,6 +79,7 @@ class TraceFolder:
             There is none, or it is not as it was written.
         """
         folder = cls(path)
+        folder._settle()
         if not is_trace(folder.path):
             remedy = "make one with `streamplace trace JOB.toml -o DIR`"
             raise InvalidInput(Problem(str(path), None, f"holds no {MARKER}", remedy))
@@ -83,35 +90,62 @@ class TraceFolder:
     # -- writing ---------------------------------------------------------------------------------
 
     def part_uri(self, name: str) -> str:
-        """Return where Spark is to write a table."""
-        return (self.path.resolve() / _NEW / f"{name}.parquet").as_uri()
+        """Return where Spark is to write a table.
+
+        Hadoop takes what follows the scheme as it stands: percent signs and blanks are not decoded.
+        """
+        return f"file://{self.path.resolve() / _NEW / name}.parquet"
 
     @property
     def scratch(self) -> Path:
         """Where archives may be unpacked; it goes with an unfinished trace."""
         return self.path.resolve() / _NEW
 
-    def finish(self, manifest: Manifest, seconds: float) -> TraceFolder:
-        """Put the new tables in the place of older ones and write the manifest last.
+    def finish(
+        self, manifest: Manifest, seconds: float, wanted: Collection[str] = ()
+    ) -> TraceFolder:
+        """Put the new tables in the place of older ones, and the manifest last.
 
-        Instances of an older trace are removed.
+        Instances of an older trace are removed. Until the new trace is whole, and says so, the
+        older one stands; after that an interrupted change is completed by whoever looks next.
+
+        Parameters
+        ----------
+        wanted
+            Tables that were to be written.
+
+        Raises
+        ------
+        TablesLost
+            One of them is not there.
         """
-        (self.path / MARKER).unlink(missing_ok=True)
+        new = self.path / _NEW
+        rows = {n: count_rows(new / f"{n}.parquet") for n in TABLES if _written(new, n)}
+        if lost := sorted(set(wanted) - set(rows)):
+            raise TablesLost(f"{self.path}: nothing was written of {', '.join(lost)}")
+        whole = replace(manifest, seconds=seconds, rows=rows)
+        write_atomic(new / MARKER, whole.to_json())
+        self._settle()
+        return TraceFolder.open(self.path)
+
+    def _settle(self) -> None:
+        """Complete the change to a new trace that is whole; again and again to the same end."""
+        new = self.path / _NEW
+        if not (new / MARKER).is_file():
+            return
         self.remove_instances()
-        rows = {}
         for name in TABLES:
             target = self._table_path(name)
-            shutil.rmtree(target, ignore_errors=True)
-            new = self.path / _NEW / target.name
-            if new.exists():
-                new.rename(target)
-                rows[name] = count_rows(target)
-        whole = replace(manifest, seconds=seconds, rows=rows)
-        write_atomic(self.path / MARKER, whole.to_json())
-        return TraceFolder.open(self.path)
+            if (new / target.name).exists():
+                shutil.rmtree(target, ignore_errors=True)
+                (new / target.name).rename(target)
+            elif name not in Manifest.read(new / MARKER).rows:
+                shutil.rmtree(target, ignore_errors=True)
+        (new / MARKER).replace(self.path / MARKER)
 
     def clean(self) -> None:
         """Remove what an unfinished trace left."""
+        self._settle()
         shutil.rmtree(self.path / _NEW, ignore_errors=True)
 
     def remove_instances(self) -> None:
@@ -184,7 +218,12 @@ class TraceFolder:
 
 def is_trace(path: str | Path) -> bool:
     """Tell whether a folder is a finished trace."""
-    return (Path(path) / MARKER).is_file()
+    return (Path(path) / MARKER).is_file() or (Path(path) / _NEW / MARKER).is_file()
+
+
+def _written(folder: Path, name: str) -> bool:
+    """Tell whether Spark's committer has finished a table."""
+    return any((folder / f"{name}.parquet").glob("*.parquet"))
 
 
 _PAIR = {"source": "text", "target": "text", "source_group": "whole", "target_group": "whole"}

@@ -154,8 +154,8 @@ def _trace(
         periods, first = _periods(job, told)
         manifest = Manifest.of(job, periods, told)
         tell(f"{sum(t['events'] for t in told.values()):,} events in {len(periods):,} periods")
-        _write(session, job, folder, recordings, (periods, first), tell)
-        return folder.finish(manifest, seconds=time.perf_counter() - started)
+        written = _write(session, job, folder, recordings, (periods, first), tell)
+        return folder.finish(manifest, time.perf_counter() - started, written)
     except (PySparkException, Py4JJavaError) as error:
         raise spark_trouble(error, events).within(job.source) from error
     except InvalidInput as error:
@@ -172,13 +172,15 @@ def _write(
     recordings: Sequence[Prepared],
     span: tuple[Sequence[Period], int],
     tell: Callable[[str], None],
-) -> None:
+) -> list[str]:
+    """Have Spark write the tables, and return their names."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     from experiments.spark.session import SparkFailed, cause_of
 
     periods, first = span
+    written = []
     summing = Summing(job, recordings, first, lengths_frame(session, periods))
     for name, frame in (
         ("loads", summing.loads()),
@@ -194,6 +196,8 @@ def _write(
                 reason = f"{job.name}: {name} cannot be summed up: {cause_of(error)}"
                 remedy = "look at free memory (--spark-config spark.driver.memory=…) and disks"
                 raise SparkFailed(f"{reason} ({remedy})") from error
+            written.append(name)
+    return written
 
 
 def _periods(job: Job, told: Mapping[str, Mapping[str, Any]]) -> tuple[list[Period], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import jiter
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pydantic import TypeAdapter
+    from pydantic_core import ErrorDetails
 
 T = TypeVar("T")
 
 _MAX_PROBLEMS = 1000
+_LONG = 10_000
 _SHOWN_KEY = 100
 _REASONS = {
     "bool_type": "must be true or false",
@@ -146,14 +149,56 @@ def check(
     T | None
         ``None`` where there are problems.
     """
+    details: list[ErrorDetails] = []
     try:
-        return adapter.validate_python(value, context=context)
+        if _is_long(value):  # a list of nothing but errors is told before it fills the memory
+            details = _first_errors(adapter, value, context, deep=False)
+        if not details:
+            return adapter.validate_python(value, context=context)
     except ValidationError as error:
-        details = error.errors(include_url=False)[:_MAX_PROBLEMS]
+        count = error.error_count()
+        details = error.errors(include_url=False) if count <= _MAX_PROBLEMS else []
+        if not details and not (details := _first_errors(adapter, value, context, deep=True)):
+            problems.append(Problem(at or "$", None, f"has {count:,} problems", "mend its lists"))
     known = KnownKeys(adapter)
     for detail in details:
         problems += _problems(dict(detail), value, at, known, table)
     return None
+
+
+def _is_long(document: Any) -> bool:
+    parts = document.values() if isinstance(document, dict) else ()
+    return any(isinstance(part, list) and len(part) > _LONG for part in parts)
+
+
+def _first_errors(
+    adapter: TypeAdapter[Any], value: Any, context: Any, *, deep: bool
+) -> list[ErrorDetails]:
+    """Return errors found in the first elements of a document's lists, where all are too many.
+
+    Each takes some hundred times the memory of what it is about. Unless `deep`, only the lists
+    right in the document are cut, and only what is wrong with their elements counts.
+    """
+    for most in (_MAX_PROBLEMS // 10, 1):
+        try:
+            adapter.validate_python(_shortened(value, most, deep), context=context)
+        except ValidationError as error:
+            if error.error_count() <= _MAX_PROBLEMS:
+                found = error.errors(include_url=False)
+                return [e for e in found if deep or any(isinstance(p, int) for p in e["loc"])]
+    return []
+
+
+def _shortened(value: Any, most: int, deep: bool) -> Any:
+    """Return a document with no more than the first elements of its lists."""
+    if isinstance(value, list):
+        return [_shortened(item, most, deep) if deep else item for item in value[:most]]
+    if isinstance(value, dict):
+        return {
+            key: _shortened(item, most, deep) if deep or isinstance(item, list) else item
+            for key, item in islice(value.items(), 100 * most if deep else None)
+        }
+    return value
 
 
 def validate(adapter: TypeAdapter[T], value: Any) -> T:

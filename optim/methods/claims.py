@@ -47,7 +47,7 @@ def check_claim(
         return
     allowed = _CLAIM_RELATIVE * max(abs(value), abs(outcome.claimed))
     allowed += _claim_noise(objective, evaluation)
-    if abs(value - outcome.claimed) > allowed:
+    if not abs(value - outcome.claimed) <= allowed:  # a claimed NaN is none of them
         raise SolverError(
             f"{method.name} ({outcome.solver or 'no solver'}) claims {objective.name} = "
             f"{outcome.claimed:.9g}, but the referee finds {value:.9g}"

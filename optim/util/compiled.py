@@ -1,6 +1,6 @@
 """Decorators for numba kernels: entry points are cached on disk, helpers are not.
 
-Two properties of numba's cache make this necessary.
+Three properties of numba's cache make this necessary.
 
 * A function that was loaded from the cache is machine code without an intermediate form. A caller
   that is compiled later can neither inline it nor drop its reference counting: measured, five
@@ -9,19 +9,27 @@ Two properties of numba's cache make this necessary.
 * A cache entry is renewed when the kernel's own file changes, not when a helper's file does, and
   files unpacked from wheels keep their dates. Hence the stamp covers every source file that the
   kernel's module imports, directly or through others, so that kernels may share code.
+* A truncated file ends the program, and what an image brought along is not found by users who may
+  not write there. Hence the files of a kernel are read by `_Kept`.
 """
 
 from __future__ import annotations
 
 import ast
+import atexit
+import contextlib
 import hashlib
+import os
+import shutil
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numba
 from numba.core import event
+from numba.core.caching import IndexDataCacheFile
 
 from optim.util import compilation
 
@@ -57,11 +65,61 @@ def kernel(function: Callable[..., Any]) -> Any:
     try:
         compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
     except RuntimeError:  # no folder that may be written
-        return _njit(function)
-    stored = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if stored is not None:
-        stored._source_stamp = _stamp(function.__module__)
+        if not _own_folder():
+            return _njit(function)
+        compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
+    cache = getattr(compiled, "_cache", None)
+    if cache is not None:
+        base, stamp = cache._impl.filename_base, _stamp(function.__module__)
+        beside = Path(function.__code__.co_filename).parent / "__pycache__"
+        shipped = None
+        if str(beside) != cache.cache_path:
+            shipped = _Kept(str(beside), base, stamp)
+        cache._cache_file = _Kept(cache.cache_path, base, stamp, shipped)
     return compiled
+
+
+class _Kept(IndexDataCacheFile):  # type: ignore[misc]
+    """Files of one kernel: damaged ones count as missing, and disks may be full.
+
+    Parameters
+    ----------
+    shipped
+        Where else to look: beside the module, which may not be written by those who run it.
+    """
+
+    def __init__(self, path: str, base: str, stamp: str, shipped: _Kept | None = None) -> None:
+        super().__init__(cache_path=path, filename_base=base, source_stamp=stamp)
+        self._shipped = shipped
+
+    def load(self, key: Any) -> Any:
+        with contextlib.suppress(Exception):  # a torn pickle raises anything
+            found = super().load(key)
+            if found is not None:
+                return found
+        return None if self._shipped is None else self._shipped.load(key)
+
+    def save(self, key: Any, data: Any) -> None:
+        with contextlib.suppress(OSError):
+            super().save(key, data)
+
+    def _load_index(self) -> Any:
+        with contextlib.suppress(Exception):
+            return super()._load_index()
+        return {}
+
+
+@cache
+def _own_folder() -> bool:
+    """Let numba write where this process alone does; what was shipped is still read."""
+    try:
+        folder = tempfile.mkdtemp(prefix="streamplace-kernels-")
+    except OSError:
+        return False
+    owner = os.getpid()
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
+    numba.config.CACHE_DIR = folder
+    return True
 
 
 @cache

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
+import re
 import tempfile
 import zlib
 from pathlib import Path
@@ -12,6 +14,8 @@ from optim.errors import InvalidInput, Problem
 
 _PREFIX = 50
 """Characters of a file's name that its temporary file shows: names have an end."""
+_LONGEST = 200
+"""Bytes of a file's name that comes from a document: file systems take 255, less when encrypted."""
 MAX_BYTES = 1 << 30
 """Largest file, and largest unpacked ``.gz``, that is read: 1 GiB."""
 
@@ -28,6 +32,9 @@ def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
     try:
         if path.is_dir():
             raise InvalidInput(Problem(str(path), None, "is a directory, not a file"))
+        if is_special(path):  # a pipe could be waited for for ever, a device has no end
+            remedy = "write it to a file, and name that"
+            raise InvalidInput(Problem(str(path), None, "is a pipe or a device, no file", remedy))
         size = path.stat().st_size
         if size > max_bytes:
             raise _too_large(path, f"{size} bytes", max_bytes)
@@ -102,15 +109,38 @@ def _replace(path: Path, payload: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(payload)
+            file.flush()
+            os.fsync(file.fileno())
         Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(path)
+        _sync_folder(path.parent)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
 
 
+def _sync_folder(path: Path) -> None:
+    """Have a rename reach the disk, too, where folders can be synchronised."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
 def _words(error: OSError | ValueError) -> str:
     return getattr(error, "strerror", None) or str(error)
+
+
+def file_name(name: str, ending: str) -> str:
+    """Return a name that a document gave as that of a file: in the folder meant, short enough.
+
+    Slashes, control characters and a leading dot become ``_``; of a long name the end is kept.
+    """
+    plain = re.sub(r"[/\\\x00-\x1f\x7f]", "_", name)
+    plain = plain.encode(errors="replace")[-_LONGEST + len(ending) :].decode(errors="ignore")
+    return re.sub(r"^\.", "_", plain) + ending
 
 
 def behind_links(path: Path) -> Path:

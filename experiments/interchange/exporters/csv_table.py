@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.declaring import Exporter
 from experiments.interchange.reading_tables import places_of_table
+from experiments.spreadsheet import to_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,11 +33,11 @@ def write(
         slot = -1 if places.slot is None else int(places.slot[t])
         table.writerow(
             [
-                name,
-                operators[tasks.operator[t]] if tasks.operator[t] >= 0 else "",
-                nodes[then],
+                to_cell(name),
+                to_cell(operators[tasks.operator[t]]) if tasks.operator[t] >= 0 else "",
+                to_cell(nodes[then]),
                 slot if slot >= 0 else "",
-                nodes[now] if now >= 0 else "",
+                to_cell(nodes[now]) if now >= 0 else "",
                 "yes" if now >= 0 and now != then else "no" if now >= 0 else "",
             ]
         )

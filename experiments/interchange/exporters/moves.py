@@ -10,6 +10,7 @@ import numpy as np
 
 from experiments.interchange.declaring import Exporter
 from experiments.interchange.reading_tables import places_of_table
+from experiments.spreadsheet import to_cell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +32,9 @@ def write(
     nodes, tasks = instance.nodes.ids, instance.tasks
     moved = np.flatnonzero(places.node != tasks.node).tolist()
     for t in moved:
-        source = nodes[tasks.node[t]] if tasks.node[t] >= 0 else ""
+        source = to_cell(nodes[tasks.node[t]]) if tasks.node[t] >= 0 else ""
         cost = f"{tasks.migration_cost[t]:.10g}"
-        table.writerow([tasks.ids[t], source, nodes[places.node[t]], cost])
+        table.writerow([to_cell(tasks.ids[t]), source, to_cell(nodes[places.node[t]]), cost])
     if places.slot is not None:
         same = (places.node == tasks.node) & (places.slot != tasks.slot) & (tasks.slot >= 0)
         if same.any():

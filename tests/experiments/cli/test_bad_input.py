@@ -6,16 +6,17 @@ import gzip
 import json
 import os
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from experiments.cli.main import main
 from optim.exit_codes import ExitCode
+from tests.experiments.cli.conftest import COMMAND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -279,3 +280,23 @@ def test_a_report_of_a_folder_that_holds_no_results(streamplace: Run, tmp_path: 
     assert_refused(done, tmp_path, ["holiday"], {"holiday"})
     done = streamplace("report", "nowhere", "-o", "report.html")
     assert_refused(done, tmp_path, ["nowhere"], {"holiday"})
+
+
+def test_a_full_disk_under_the_log_costs_no_plan(instance_file: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    command = [str(COMMAND), "solve", str(instance_file), "-o", str(plan)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=full, check=False)
+    assert done.returncode == 0
+    assert json.loads(plan.read_text())["assignment"]
+
+
+def test_a_shortage_of_memory_is_told_as_that(
+    instance_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*_: Any) -> None:
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    monkeypatch.setattr("experiments.cli.main._dispatch", short)
+    assert main(["solve", str(instance_file)]) == ExitCode.USAGE
+    assert "not enough memory: Unable to allocate 9 GiB; give it more" in capsys.readouterr().err

@@ -88,3 +88,25 @@ def test_versions(streamplace: Run) -> None:
             if value is not None:
                 assert name in text
                 assert value in text
+
+
+def test_warm_takes_the_methods_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["warm", "naive"]) == ExitCode.OK
+    captured = capsys.readouterr()
+    assert "1 of 1: naive" in captured.err
+    assert captured.out.startswith("1 methods are warm")
+    assert main(["warm", "no-such"]) == ExitCode.USAGE
+
+
+def test_some_small_instance_suits_every_method() -> None:
+    from experiments.cli.warm import _small
+    from optim.methods.registry import get_method
+    from optim.methods.suitable import is_suitable
+
+    instances = _small()
+    left_out = [
+        name
+        for name in method_names()
+        if not any(is_suitable(get_method(name), i, repair=True) for i in instances)
+    ]
+    assert left_out == []

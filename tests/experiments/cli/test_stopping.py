@@ -51,3 +51,17 @@ def test_a_signal_ends_with_the_best_plan(name: str, code: int, tmp_path: Path) 
     assert result["termination"] == "interrupted"
     assert result["evaluation"]["feasible"]
     assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_an_interrupt_that_passed_through_exec_changes_no_exit_code(tmp_path: Path) -> None:
+    module = (
+        "from experiments.cli.streams import leave\ntry:\n    exec('raise KeyboardInterrupt')\n"
+    )
+    module += "except KeyboardInterrupt:\n    print('told')\nleave(143)\n"
+    (tmp_path / "through_exec.py").write_text(module)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "through_exec"],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (143, "told\n")

@@ -45,6 +45,7 @@ def serve() -> Iterator[Callable[..., str]]:
                 path = urlsplit(self.path).path.strip("/").removeprefix(prefix).strip("/")
                 value = documents.get(path)
                 if callable(value):
+                    self.headers["X-Path"] = self.path
                     value = value(self.headers)
                 if isinstance(value, tuple):
                     status, headers, body = value

@@ -129,3 +129,21 @@ def test_a_plan_is_a_placement(tmp_path: Path) -> None:
     plan = Plan.from_indices(instance, [1] * 8)
     plan.save(tmp_path / "p.json")
     assert read_placement(str(tmp_path / "p.json"), instance).node.tolist() == [1] * 8
+
+
+def test_ids_that_a_spreadsheet_would_run_come_back() -> None:
+    ids = ["=1+1", "'=1+1", "-2", "'x"]
+    document = {
+        "format": "streamplace.instance/1", "name": "x", "resources": ["cpu"],
+        "nodes": [{"id": "@a", "capacity": {"cpu": 9}}, {"id": "+b", "capacity": {"cpu": 9}}],
+        "operators": [{"id": "o"}],
+        "tasks": [{"id": i, "operator": "o", "node": "@a", "load": {"cpu": 1}} for i in ids],
+        "streams": [],
+    }  # fmt: skip
+    instance = Instance.from_dict(document)
+    plan = Plan.from_indices(instance, np.array([1, 0, 1, 1]))
+    for name, read in (("csv", read_table), ("moves", read_moves)):
+        text = export_plan(name, instance, plan).texts[""]
+        cells = [cell for row in csv.reader(io.StringIO(text)) for cell in row]
+        assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@"))]
+        assert read(text, instance).node.tolist() == [1, 0, 1, 1]

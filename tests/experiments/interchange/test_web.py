@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,18 @@ def test_bad_answers(
         client.get("a")
 
 
+def test_a_query_of_the_address_goes_with_each_request(serve: Callable[..., str]) -> None:
+    asked: list[str] = []
+
+    def answer(headers: Any) -> list[int]:
+        asked.append(headers["X-Path"])
+        return [1]
+
+    client = WebClient(serve({"p/a": answer}) + "/p/?token=a%26b&empty=")
+    assert client.get("a", window="6") == [1]
+    assert asked == ["/p/a?token=a%26b&empty=&window=6"]
+
+
 def test_a_redirect_within_the_host_is_followed(serve: Callable[..., str]) -> None:
     documents = {"a": (302, {"Location": "/b"}, b""), "b": [1]}
     assert WebClient(serve(documents)).get("a") == [1]
@@ -68,7 +81,7 @@ def test_too_many_requests(serve: Callable[..., str], monkeypatch: pytest.Monkey
 
 
 @pytest.fixture
-def slow() -> Iterator[str]:
+def slow(request: pytest.FixtureRequest) -> Iterator[str]:
     """Give the address of a server that sends a byte now and then, and never ends."""
     listener = socket.create_server(("127.0.0.1", 0))
     done = threading.Event()
@@ -77,7 +90,7 @@ def slow() -> Iterator[str]:
         connection, _ = listener.accept()
         with connection:
             connection.recv(1000)
-            connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n[")
+            connection.sendall(request.param)
             while not done.wait(0.05):
                 try:
                     connection.sendall(b" ")
@@ -90,6 +103,9 @@ def slow() -> Iterator[str]:
     listener.close()
 
 
+@pytest.mark.parametrize(
+    "slow", [b"HTTP/1.0 200 OK\r\n\r\n[", b"HTTP/1.0 200 OK\r\nX: "], indirect=True
+)
 def test_slow_answers_end(slow: str) -> None:
     began = time.monotonic()
     with pytest.raises(InvalidInput, match=r"does not answer within 0\.4 s"):

@@ -199,3 +199,26 @@ def test_rows_from_before_a_figure_was_declared_are_read(folder: ResultFolder) -
     assert rows.loc["new", "mean_load"] == 5.0
     assert rows["mean_load"].isna().to_dict() == {"new": False, "old": True}
     assert rows.loc["old", "objective"] == 2.0
+
+
+def test_damaged_files_are_set_aside_and_told(
+    folder: ResultFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_part(folder.parts, [make_row("a")])
+    folder.compact()
+    write_part(folder.parts, [make_row("b")])
+    write_part(folder.parts, [make_row("c")])
+    folder.rows.write_bytes(folder.rows.read_bytes()[:-20])
+    torn = folder.part_names()[0].path
+    torn.write_bytes(torn.read_bytes()[:300])
+    with folder.writing("t"):
+        assert len(rows_in(folder)) == 1
+    assert len(list((folder.path / store.DAMAGED).iterdir())) == 2
+    assert caplog.text.count("is damaged") == 2
+
+
+def test_a_first_word_that_was_cut_off_is_none(tmp_path: Path) -> None:
+    made = ResultFolder(tmp_path)
+    (tmp_path / ".sweep.json.x1").write_text("{")
+    with made.writing("t"):
+        assert not list(tmp_path.glob(".sweep.json*"))

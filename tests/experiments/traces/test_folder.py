@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments.cli.main import main
-from experiments.traces.folder import TraceFolder
+from experiments.traces.folder import TablesLost, TraceFolder
 from experiments.traces.manifest import Manifest
 from optim.errors import InvalidInput
 from tests.experiments.traces.made import TABLES, load, made
@@ -187,3 +188,44 @@ def test_instances_are_those_that_were_asked_for_last(tmp_path: Path) -> None:
     for asked, expected in (("all", "012"), ("1-2", "12"), ("0", "0")):
         assert main(["trace", str(path), "--instances", asked]) == 0
         assert names(path / "instances") == [f"clicks-p{number}.json" for number in expected]
+
+
+def test_names_of_jobs_stay_in_the_folder(tmp_path: Path) -> None:
+    path = made(tmp_path, TABLES, name="../../x").path
+    assert main(["trace", str(path), "--instances", "all"]) == 0
+    assert len(list((path / "instances").iterdir())) == 3
+    assert {entry.name for entry in tmp_path.iterdir()} == {"trace"}
+
+
+def test_a_table_that_did_not_arrive_is_an_error_and_the_older_trace_stays(tmp_path: Path) -> None:
+    path = made(tmp_path, TABLES).path
+    trace = TraceFolder.create(path)
+    with pytest.raises(TablesLost, match="nothing was written of loads, rates"):
+        trace.finish(trace.manifest, 0.0, ["loads", "rates"])
+    trace.clean()
+    assert len(TraceFolder.open(path).table("loads")) == 3
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_a_change_that_was_cut_off_is_completed(
+    at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made(tmp_path, TABLES).path
+    shutil.copytree(path, path / ".new")  # a new trace that is whole
+    calls = 0
+    with monkeypatch.context() as patch:
+        for name in ("rename", "replace"):
+            real = getattr(Path, name)
+
+            def step(self: Path, target: Path, real: Any = real) -> Path:
+                nonlocal calls
+                calls += 1
+                if calls > at:
+                    raise KeyboardInterrupt
+                return real(self, target)
+
+            patch.setattr(Path, name, step)
+        with contextlib.suppress(KeyboardInterrupt):
+            TraceFolder.open(path)
+    trace = TraceFolder.open(path)
+    assert [len(trace.table(name)) for name in TABLES] == [3, 3, 3]

@@ -101,3 +101,16 @@ def test_spark_that_gives_up_while_summing_is_not_blamed_on_the_file(
     with pytest.raises(SparkFailed, match=r"clicks: states cannot be summed up: .*disk full"):
         trace(tmp_path)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_folders_of_any_name(tmp_path: Path, spark: Any) -> None:
+    found = {}
+    for name in ("plain", "ü #%20+?&b", "-a*[1]{b,c}'\"\\", "x" * 200):
+        base = tmp_path / name
+        base.mkdir()
+        write_csv(base / "events.csv", EVENTS)
+        run_trace(Job.from_dict(job(), base), base / "out")
+        trace = TraceFolder.open(base / "out")
+        found[name] = [trace.table(table).to_pylist() for table in ("loads", "rates")]
+        assert not (base / "out" / ".new").exists()
+    assert all(rows == found["plain"] and all(rows) for rows in found.values())

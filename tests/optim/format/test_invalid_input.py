@@ -13,7 +13,7 @@ import pytest
 
 from optim import Instance, InvalidInput
 from optim.exit_codes import ExitCode
-from optim.util.files import read_bytes, write_atomic
+from optim.util.files import file_name, read_bytes, write_atomic
 from tests.optim.make import document
 
 HEAD = '"format":"streamplace.instance/1","name":"x"'
@@ -290,3 +290,38 @@ class TestFiles:
         with (tmp_path / "out").open("w") as out:
             subprocess.run([sys.executable, "-c", code], stdout=out, check=True)
         assert (tmp_path / "out").read_text() == "first\nnew last\n"
+
+
+def test_pipes_and_devices_are_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(InvalidInput, match="is a pipe or a device"):
+            read_bytes(path)
+
+
+def test_names_from_documents_stay_in_their_folder() -> None:
+    assert file_name("../../x", ".json") == "_._.._x.json"
+    assert file_name("a\n/\0b", ".json") == "a___b.json"
+    assert len(file_name("ü" * 300 + "-p7", ".json").encode()) <= 200
+    assert file_name("ü" * 300 + "-p7", ".json").endswith("ü-p7.json")
+
+
+def test_millions_of_errors_are_told_by_the_first_and_take_little_memory() -> None:
+    code = """
+import resource
+from optim import Instance, InvalidInput
+text = b'{"format": "streamplace.instance/1", "tasks": [' + b'%s,' * 100000 + b"0]}"
+try:
+    Instance.from_json(text)
+except InvalidInput as error:
+    print(len(error.problems))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+    for element in ("0", '{"id":"a"}'):  # wrong from the first on; only the last is
+        done = subprocess.run(
+            [sys.executable, "-c", code.replace("%s", element)],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        problems, megabytes = map(int, done.stdout.split())
+        assert 0 < problems <= 1000
+        assert megabytes < 400

@@ -117,3 +117,8 @@ def test_a_bound_of_plans_that_empty_nodes_is_a_restricted_one(method: str) -> N
 @pytest.mark.parametrize("method", EMPTYING)
 def test_what_has_no_place_anywhere_else_stays_proven(method: str) -> None:
     assert solve(draining(5.0, home=False), method).termination == "infeasible"
+
+
+def test_nan_is_a_wrong_claim() -> None:
+    with pytest.raises(SolverError, match="claims imc_gain = nan"):
+        claim(float("nan"), 1.0)

@@ -32,9 +32,10 @@ print(value, sum(run.stats.cache_hits.values()), bool(heard))
 """
 
 
-def call(folder: Path, repository: Path) -> list[str]:
+def call(folder: Path, repository: Path, **variables: str) -> list[str]:
     path = os.pathsep.join([str(folder), str(repository)])
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= variables
     done = subprocess.run(
         [sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, check=True
     )
@@ -63,3 +64,24 @@ def test_cache_is_renewed_with_helpers_of_other_folders(tmp_path: Path, reposito
     assert call(tmp_path, repository) == ["20", "1", "False"]
     helpers.write_text(HELPERS.format(2))
     assert call(tmp_path, repository) == ["30", "0", "True"]
+
+
+def test_torn_files_of_the_cache_are_made_again(tmp_path: Path, repository: Path) -> None:
+    (tmp_path / "helpers_of_test.py").write_text(HELPERS.format(1))
+    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    assert call(tmp_path, repository) == ["20", "0", "True"]
+    for ending, rest in (("nbi", 0), ("nbi", 9), ("nbc", 0), ("nbc", 100)):
+        (file,) = (tmp_path / "__pycache__").glob(f"*.{ending}")
+        file.write_bytes(file.read_bytes()[:rest])
+        assert call(tmp_path, repository) == ["20", "0", "True"]
+        assert call(tmp_path, repository) == ["20", "1", "False"]
+
+
+def test_what_lies_beside_the_module_is_read_by_those_who_write_elsewhere(
+    tmp_path: Path, repository: Path
+) -> None:
+    (tmp_path / "helpers_of_test.py").write_text(HELPERS.format(1))
+    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    assert call(tmp_path, repository) == ["20", "0", "True"]
+    other = {"NUMBA_CACHE_DIR": str(tmp_path / "other")}
+    assert call(tmp_path, repository, **other) == ["20", "1", "False"]

@@ -1,0 +1,1 @@
+"""Faults on purpose: signals, full disks, odd paths, hostile files and servers (`make torture`)."""
