@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.throughput.common import HONOURS, finished, rate_at
+from formulations.throughput.common import HONOURS, MOVES, NODES, finished, rate_at
 from formulations.throughput.places import NEVER, check_finite, least_load, load_of
 from heuristics.throughput.board import fixed_of, state_of
+from heuristics.throughput.fewest import fewest
 from heuristics.throughput.kernel import anneal
 from heuristics.throughput.starts import starts_of
 from optim.figures.measures import imc_gain_of
@@ -39,14 +40,15 @@ _ENOUGH = 1e-9
 def run(instance: Instance, request: Request) -> Outcome:
     """Place the tasks of an instance; the method's entry point."""
     request, compiled = request.warmed(_warm_up)
+    if request.objective in (MOVES, NODES):
+        outcome = fewest(instance, request, _carrying)
+        outcome.times["compile"] = compiled
+        return outcome
     check_finite(instance, METHOD.name)
     binding, low = without_measured(instance), least_load(instance)
     recorder = ProgressRecorder("max", request.progress, request.started)
     outcome = Outcome(Termination.ITERATION_LIMIT, times={"compile": compiled})
-    ranked = sorted(
-        starts_of(binding, instance, request),
-        key=lambda node: (load_of(instance, node), -imc_gain_of(instance, node)),
-    )
+    ranked = _ranked(binding, instance, request)
     outcome.times["build"] = request.elapsed()
     if not ranked:
         outcome.notes.append("found no plan that keeps the limits")
@@ -64,6 +66,25 @@ def run(instance: Instance, request: Request) -> Outcome:
     outcome.trace = recorder.trace
     outcome.node = search.best
     return finished(instance, outcome, low)
+
+
+def _ranked(binding: Instance, instance: Instance, request: Request) -> list[Ints]:
+    return sorted(
+        starts_of(binding, instance, request),
+        key=lambda node: (load_of(instance, node), -imc_gain_of(instance, node)),
+    )
+
+
+def _carrying(instance: Instance, request: Request) -> Ints | None:
+    """Look for a placement whose fullest place is full at most; ``None`` without any placement."""
+    binding, recorder = without_measured(instance), ProgressRecorder("max", None, request.started)
+    ranked = _ranked(binding, instance, request)
+    if not ranked:
+        return None
+    search = _Search(instance, binding, request, recorder, 1 - _ENOUGH / 2, ranked[0])
+    if not search.closed:
+        search.anneal(ranked)
+    return search.best
 
 
 class _Search:
@@ -159,6 +180,7 @@ METHOD = Method(
     family="throughput",
     kind="search",
     objective="sustainable_rate",
+    objectives=(MOVES, NODES),
     run=run,
     summary="Annealing that empties the fullest nodes and links, from starts of other families",
     honours=HONOURS | {"sets"},
