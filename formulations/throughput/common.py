@@ -26,8 +26,9 @@ HONOURS = frozenset({
 })  # fmt: skip
 """Limits that all of them keep; those that the rate measures are no limits to them."""
 
-MOVES, NODES = "migrations", "nodes_used"
-"""What is asked instead where the rate is given; capacities and links bind then."""
+LOSS, MOVES, NODES = "rate_after_loss", "migrations", "nodes_used"
+"""What is asked instead: the rate after a loss; and, where the rate is given so that capacities and
+links bind, how much it takes."""
 
 STARTS = ("throughput-search",)
 """Searches that exact methods never fall below where they do not prove their plan."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.patterns.deal import deal
-from formulations.task_allocation.common import why_nothing_fits
 from formulations.throughput.common import MOVES, NODES, counted, good_starts
 from formulations.throughput.cover import Cover
 from formulations.throughput.groups import grouped
 from optim.errors import Problem, UnsuitableMethod
 from optim.methods.registry import Outcome
 from optim.referee.result import Termination
+from optim.rules.violation import Violation
 
 if TYPE_CHECKING:
     from formulations.patterns.clock import Clock
@@ -40,6 +40,11 @@ def check_moves(instance: Instance, objective: str, method: str) -> None:
         reason = "needs tasks[].node (the current placement) to count moves"
         remedy = "give each task its node, or ask for the fewest nodes: --objective nodes_used"
         raise UnsuitableMethod(Problem(method, None, reason, remedy))
+
+
+def nothing_carries() -> tuple[Violation, ...]:
+    """Say that it is nodes and links together that no placement keeps."""
+    return (Violation("capacity", "nodes and links together, in every placement", 1.0, 1.0, 0.0),)
 
 
 def fewest(
@@ -79,7 +84,7 @@ def fewest(
         outcome.termination = Termination.TIME_LIMIT if over else Termination.ITERATION_LIMIT
     elif answer.bound == -np.inf:
         outcome.termination = Termination.INFEASIBLE
-        outcome.reasons = why_nothing_fits(instance)
+        outcome.reasons = nothing_carries()
         return outcome
     if np.isfinite(answer.bound):
         outcome.bound = float(max(0.0, np.ceil(most_gain - answer.bound - 1e-6)))

@@ -122,9 +122,7 @@ class Listed:
         return int(np.searchsorted(self.value, limit * (1 + _SAME), side="right"))
 
 
-def grouped(
-    binding: Instance, instance: Instance, method: str, *, moves: bool = False
-) -> Grouped:
+def grouped(binding: Instance, instance: Instance, method: str, *, moves: bool = False) -> Grouped:
     """Write an instance in counts.
 
     Parameters

@@ -22,7 +22,7 @@ from formulations.throughput.common import (
     good_starts,
     rate_at,
 )
-from formulations.throughput.fewest import FULL, check_moves
+from formulations.throughput.fewest import FULL, check_moves, nothing_carries
 from formulations.throughput.model import RateModel, build
 from formulations.throughput.places import NEVER, check_finite, least_load, load_of, places_of
 from optim.errors import Problem, UnsuitableMethod
@@ -135,7 +135,7 @@ def _fewest(instance: Instance, request: Request) -> Outcome:
         times={"build": answer.build_seconds}, notes=[answer.message] if answer.message else [],
     )  # fmt: skip
     if outcome.termination is Termination.INFEASIBLE:
-        outcome.reasons = why_nothing_fits(instance)
+        outcome.reasons = nothing_carries()
         return outcome
     if answer.bound is not None:
         outcome.bound = max(0.0, float(np.ceil(answer.bound - 1e-4)))

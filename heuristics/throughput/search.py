@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.throughput.common import HONOURS, MOVES, NODES, finished, rate_at
+from formulations.throughput.common import HONOURS, LOSS, MOVES, NODES, finished, rate_at
 from formulations.throughput.places import NEVER, check_finite, least_load, load_of
-from heuristics.throughput.board import fixed_of, state_of
+from heuristics.throughput.board import fixed_of, state_of, tiny
 from heuristics.throughput.fewest import fewest
 from heuristics.throughput.kernel import anneal
+from heuristics.throughput.loss import after_losses, least_after_loss, warm_up_losses
 from heuristics.throughput.starts import starts_of
 from optim.figures.measures import imc_gain_of
 from optim.figures.rate import without_measured
 from optim.methods.registry import Method, Option, Outcome
 from optim.moves.guard import make_guard
 from optim.moves.place_rules import place_rules
+from optim.moves.warm import warm_up
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.util.progress import ProgressRecorder
@@ -39,7 +41,8 @@ _ENOUGH = 1e-9
 
 def run(instance: Instance, request: Request) -> Outcome:
     """Place the tasks of an instance; the method's entry point."""
-    request, compiled = request.warmed(_warm_up)
+    losing = (warm_up_losses,) if request.objective == LOSS else ()
+    request, compiled = request.warmed(_warm_up, *losing)
     if request.objective in (MOVES, NODES):
         outcome = fewest(instance, request, _carrying)
         outcome.times["compile"] = compiled
@@ -65,7 +68,28 @@ def run(instance: Instance, request: Request) -> Outcome:
     recorder.finish()
     outcome.trace = recorder.trace
     outcome.node = search.best
+    if request.objective == LOSS:
+        return _after_losses(binding, instance, request, outcome)
     return finished(instance, outcome, low)
+
+
+def _after_losses(
+    binding: Instance, instance: Instance, request: Request, outcome: Outcome
+) -> Outcome:
+    """Go on from the plan of the best rate to what is left of it after a loss."""
+    assert outcome.node is not None
+    outcome.objective, outcome.trace = LOSS, []
+    low = least_after_loss(instance)
+    outcome.bound = rate_at(low) if low > 0 else None
+    try:
+        node = after_losses(binding, instance, request, outcome.node)
+    except KeyboardInterrupt:
+        outcome.termination = Termination.INTERRUPTED
+        return outcome
+    if evaluate_indices(binding, node).feasible:
+        outcome.node = node
+        request.offer(node)
+    return outcome
 
 
 def _ranked(binding: Instance, instance: Instance, request: Request) -> list[Ints]:
@@ -155,19 +179,8 @@ class _Search:
 @cache
 def _warm_up() -> None:
     """Compile the kernel on two tasks, or load it from the cache."""
-    from optim.format.instance import Instance
-    from optim.moves.warm import warm_up
-
     warm_up()
-    made = Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "warm-up",
-            "nodes": [{"id": name, "capacity": {"cpu": 1}} for name in "ab"],
-            "tasks": [{"id": name, "load": {"cpu": 1}} for name in "ab"],
-            "traffic": [["a", "b", 1]],
-        }
-    )
+    made = tiny()
     binding, node = without_measured(made), np.array([0, 1], dtype=np.int32)
     fixed = fixed_of(binding, made)
     state = state_of(fixed, binding, made, node)
@@ -180,7 +193,7 @@ METHOD = Method(
     family="throughput",
     kind="search",
     objective="sustainable_rate",
-    objectives=(MOVES, NODES),
+    objectives=(LOSS, MOVES, NODES),
     run=run,
     summary="Annealing that empties the fullest nodes and links, from starts of other families",
     honours=HONOURS | {"sets"},

@@ -101,10 +101,7 @@ def solve(
         A method that promises feasible plans broke a rule.
     """
     dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
-    if target_rate is not None:
-        if not 0 < target_rate < 1e9:
-            raise InvalidInput(Problem("--target-rate", target_rate, "must be a number above 0"))
-        objective = objective or ("migrations" if instance.has_current else "nodes_used")
+    objective = goal_of(instance, objective, target_rate)
     asked = _Asked(
         instance, objective, solver, time_limit, gap, seed, threads, warm_start, dropped,
         target_rate, progress,
@@ -112,6 +109,21 @@ def solve(
     if method is not None:
         return _solve_by(get_method(method), asked, options, repair=repair)
     return _solve_by_choice(asked, options, repair=repair)
+
+
+def goal_of(instance: Instance, objective: str | None, target_rate: float | None) -> str | None:
+    """Return what is optimised: what is asked for, or what a rate to be carried is to take least.
+
+    Raises
+    ------
+    InvalidInput
+        The rate is no number above 0.
+    """
+    if target_rate is None:
+        return objective
+    if not 0 < target_rate < 1e9:
+        raise InvalidInput(Problem("--target-rate", target_rate, "must be a number above 0"))
+    return objective or ("migrations" if instance.has_current else "nodes_used")
 
 
 class _Asked(NamedTuple):
@@ -130,7 +142,7 @@ class _Asked(NamedTuple):
     progress: Callable[[Progress], None] | None
 
     def relaxed(self, dropped: Iterable[str]) -> Instance:
-        """Return what is solved: without limits, and with the room that the rate to carry leaves."""
+        """Return what is solved: without limits, and as much room as the rate to carry leaves."""
         relaxed = without_limits(self.instance, dropped)
         return relaxed if self.target_rate is None else carrying(relaxed, self.target_rate)
 

@@ -137,7 +137,7 @@ def _add_rules(rng: Any, document: dict[str, Any], names: list[str], count: int)
 
 
 def _add_more(rng: Any, document: dict[str, Any], names: list[str]) -> None:
-    """Leaving nodes, slots that count tasks, more background than capacity, prices, single pairs."""
+    """Leaving nodes, slots that count tasks, too much background, prices, single pairs."""
     for node in document["nodes"]:
         if rng.random() < 0.1:
             node["leaving"] = True
