@@ -13,7 +13,7 @@ from heuristics.throughput.board import fixed_of, state_of, tiny
 from heuristics.throughput.fewest import fewest
 from heuristics.throughput.kernel import anneal
 from heuristics.throughput.loss import after_losses, least_after_loss, warm_up_losses
-from heuristics.throughput.starts import starts_of
+from heuristics.throughput.starts import spread, starts_of
 from optim.figures.measures import imc_gain_of
 from optim.figures.rate import without_measured
 from optim.methods.registry import Method, Option, Outcome
@@ -185,6 +185,7 @@ def _warm_up() -> None:
     fixed = fixed_of(binding, made)
     state = state_of(fixed, binding, made, node)
     guard = make_guard(place_rules(binding), state.node)
+    spread(binding, made)
     anneal(fixed, state, guard, np.array(state.node), 1.0, 0.1, 0.01, 4, 0)
 
 
