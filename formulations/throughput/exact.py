@@ -26,10 +26,11 @@ from formulations.throughput.common import (
     rate_at,
     traffic_level,
 )
+from formulations.throughput.counting import least_load
 from formulations.throughput.cover import Cover
 from formulations.throughput.fewest import fewest
 from formulations.throughput.groups import Grouped, Listed, grouped
-from formulations.throughput.places import NEVER, check_finite, least_load, load_of
+from formulations.throughput.places import NEVER, check_finite, load_of
 from formulations.throughput.warm import warm_up
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured

@@ -22,9 +22,10 @@ from formulations.throughput.common import (
     good_starts,
     rate_at,
 )
+from formulations.throughput.counting import least_load
 from formulations.throughput.fewest import FULL, check_moves, nothing_carries
 from formulations.throughput.model import RateModel, build
-from formulations.throughput.places import NEVER, check_finite, least_load, load_of, places_of
+from formulations.throughput.places import NEVER, check_finite, load_of, places_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
 from optim.methods.registry import Method, Option, Outcome

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.throughput.counting import least_load
 from formulations.throughput.places import NEVER, places_of
 from heuristics.throughput.board import fixed_of, state_of, tiny
 from heuristics.throughput.kernel import affordable, fits_node, put
@@ -187,21 +188,13 @@ def after_losses(binding: Instance, instance: Instance, request: Request, start:
 
 
 def least_after_loss(instance: Instance) -> float:
-    """Return a utilisation that every placement has at least after some loss, by counting.
+    """Return a utilisation that every placement has at least after some loss, by counting."""
+    _, first = np.unique(_node_keys(instance), axis=0, return_index=True)
+    return max((least_load(instance, int(n)) for n in first), default=0.0)
 
-    All load of a resource over the room for it that is left, and the heaviest task alone on the
-    best node that is left.
-    """
-    room, least = places_of(instance).room, 0.0
-    for r in instance.rate_driven:
-        if instance.total_load[r] <= 0 or not np.isfinite(room[:, r]).all():
-            continue
-        heaviest = float(instance.tasks.load[:, r].max())
-        for n in range(instance.num_nodes):
-            left = np.delete(room[:, r], n)
-            for need, most in (
-                (float(instance.total_load[r]), float(left.sum())),
-                (heaviest, float(left.max(initial=0.0))),
-            ):
-                least = max(least, min(NEVER, need / most) if most > 0 else NEVER)
-    return least
+
+def _node_keys(instance: Instance) -> Any:
+    """(N, k) numbers in which nodes are alike that are missed alike."""
+    places = places_of(instance)
+    link = places.link[: instance.num_nodes]
+    return np.column_stack([places.room, link, instance.headroom])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.throughput.common import HONOURS, LOSS, MOVES, NODES, finished, rate_at
-from formulations.throughput.places import NEVER, check_finite, least_load, load_of
+from formulations.throughput.counting import least_load
+from formulations.throughput.places import NEVER, check_finite, load_of
 from heuristics.throughput.board import fixed_of, state_of, tiny
 from heuristics.throughput.fewest import fewest
 from heuristics.throughput.kernel import anneal

@@ -3,8 +3,8 @@
     python -m tests.formulations.throughput.brute throughput-exact 0 3000
     python -m tests.formulations.throughput.brute throughput-milp 0 1000 scip
 
-Every 50 instances a line counts how they ended; any instance where a method and the trial of all placements
-differ is told with its seed, and makes the exit code 1.
+Every 50 instances a line counts how they ended; any instance where a method and the trial of all
+placements differ is told with its seed, and makes the exit code 1.
 """
 
 from __future__ import annotations
