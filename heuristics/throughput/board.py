@@ -43,7 +43,7 @@ def fixed_of(binding: Instance, instance: Instance) -> Fixed:
         placing_room(binding), placing_floor(binding), places.room, places.link,
         places.barred, around_starts, around, places.inside,
         _starts(here, count), there[order].astype(np.int64),
-        np.stack([sent, got], axis=1)[order], block_starts, sides, rates, total,
+        np.stack([sent, got], axis=1, dtype=np.float64)[order], block_starts, sides, rates, total,
         kind.astype(np.int64), target, np.array(instance.tasks.migration_cost),
         move_budget(binding),
     )  # fmt: skip
