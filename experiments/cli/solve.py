@@ -65,6 +65,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="what to optimise: a figure that the method can (`streamplace methods METHOD`)",
     )
+    aims = parser.add_mutually_exclusive_group()
+    aims.add_argument(
+        "--target-rate",
+        metavar="R",
+        type=amount,
+        help="carry R times the present input with the fewest moves; with the fewest nodes where "
+        "tasks have no current node, or with --objective nodes_used",
+    )
+    aims.add_argument(
+        "--keep-rate-after-losing",
+        metavar="N",
+        type=int,
+        choices=[1],
+        help="N is 1: the plan that carries most whichever single node is lost "
+        "(--objective rate_after_loss)",
+    )
     parser.add_argument(
         "--solver", metavar="S", help="cbc, highs, scip or cp-sat, for the exact methods"
     )
@@ -114,6 +130,7 @@ def _run(args: argparse.Namespace) -> int:
     from experiments.cli.streams import write_stdout
 
     options = _options(args)
+    _aim(args)
     if args.output is not None:
         _check_writable(Path(args.output), args.instance)
     began = time.perf_counter()
@@ -130,7 +147,7 @@ def _run(args: argparse.Namespace) -> int:
         from experiments.cli.result_text import print_result
 
         print_result(answer_console(), instance, result, args.output)
-        if args.method is None and args.objective is None:
+        if args.method is None and args.objective is None and args.target_rate is None:
             from experiments.cli.instead import print_instead
 
             print_instead(answer_console(), instance, result)
@@ -145,15 +162,17 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     from optim.methods.choose import choose_method
     from optim.methods.objective import aim
     from optim.methods.registry import get_method
+    from optim.methods.solve import goal_of
     from optim.util.compilation import listening
 
     talk = talk_console(args.quiet)
     talk.print(size_line(instance))
     name, why = args.method, "as asked"
+    goal = goal_of(instance, args.objective, args.target_rate)
     if name is None:
         relaxed = without_limits(instance, args.ignore)
-        name, why, _ = choose_method(relaxed, args.time_limit, args.objective)
-    method, _ = aim(get_method(name), args.objective, {})
+        name, why, _ = choose_method(relaxed, args.time_limit, goal)
+    method, _ = aim(get_method(name), goal, {})
     solver = args.solver or method.default_solver
     talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
     objective = OBJECTIVES[method.objective]
@@ -183,12 +202,31 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
                 warm_start=args.warm_start,
                 repair=args.repair,
                 ignore=args.ignore,
+                target_rate=args.target_rate,
                 progress=line,
                 **options,
             )
     finally:
         if line is not None:
             line.close()
+
+
+def _aim(args: argparse.Namespace) -> None:
+    """Turn what is asked of the rate into an objective.
+
+    Raises
+    ------
+    InvalidInput
+        Another objective is asked for, too.
+    """
+    from optim.errors import InvalidInput, Problem
+
+    if args.keep_rate_after_losing is None:
+        return
+    if args.objective not in (None, "rate_after_loss"):
+        reason = "is another objective than --keep-rate-after-losing has"
+        raise InvalidInput(Problem("--objective", args.objective, reason, "leave one of them out"))
+    args.objective = "rate_after_loss"
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:

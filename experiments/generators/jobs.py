@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind, equal_nodes, job
+from experiments.network import COSTS, LINKS
 from optim.options import Option
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def _builder(shape: tuple[Groups, Streams]) -> Callable[..., Instance]:
             equal_nodes(p["nodes"], p["capacity"]),
             [(g, k, cost * rate) for g, k, cost in groups],
             [(a, b, traffic * rate) for a, b, traffic in streams],
+            network=p,
         )
 
     return build
@@ -81,6 +83,8 @@ _PARAMETERS = (
     Option(
         "input_rate", "float", 1.0, "share of the peak rate; scales costs and traffic", minimum=1e-6
     ),
+    *LINKS,
+    *COSTS,
 )
 
 TWITTER = Kind(

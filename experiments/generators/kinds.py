@@ -137,22 +137,30 @@ def job(
     groups: list[tuple[str, int, float]],
     streams: list[tuple[str, str, float]],
     labels: Mapping[str, str] | None = None,
+    network: Mapping[str, Any] | None = None,
 ) -> Instance:
-    """Build an instance of groups (id, tasks, CPU of all) and full streams (from, to, MB/s)."""
+    """Build an instance of groups (id, tasks, CPU of all) and full streams (from, to, MB/s).
+
+    `network` holds the parameters of `experiments.network`, where a kind has them.
+    """
+    from experiments.network import add_network
     from optim.format.instance import Instance
 
     return Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": name,
-            "origin": origin,
-            "units": {"cpu": "percent of a core", "rate": "MB/s"},
-            "labels": dict(labels or {}),
-            "resources": ["cpu"],
-            "nodes": nodes,
-            "operators": [
-                {"id": g, "group": {"tasks": k, "load": {"cpu": load}}} for g, k, load in groups
-            ],
-            "streams": [{"from": a, "to": b, "rate": rate} for a, b, rate in streams],
-        }
+        add_network(
+            {
+                "format": "streamplace.instance/1",
+                "name": name,
+                "origin": origin,
+                "units": {"cpu": "percent of a core", "rate": "MB/s"},
+                "labels": dict(labels or {}),
+                "resources": ["cpu"],
+                "nodes": nodes,
+                "operators": [
+                    {"id": g, "group": {"tasks": k, "load": {"cpu": load}}} for g, k, load in groups
+                ],
+                "streams": [{"from": a, "to": b, "rate": rate} for a, b, rate in streams],
+            },
+            network or {},
+        )
     )

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind, equal_nodes, job, numbers
+from experiments.network import COSTS, LINKS
 from optim.options import Option
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def build_pipeline(rng: np.random.Generator, name: str, p: Mapping[str, Any]) ->
     edges = pairwise(f"v{i + 1}" for i in range(count))
     streams = [(a, b, rate) for (a, b), rate in zip(edges, rates, strict=True)]
     origin = "pipeline of groups; node capacity is the mean load times the slack"
-    return job(name, origin, equal_nodes(nodes, capacity), groups, streams)
+    return job(name, origin, equal_nodes(nodes, capacity), groups, streams, network=p)
 
 
 def build_figure_2(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
@@ -72,6 +73,8 @@ PIPELINE = Kind(
         Option("nodes", "int", 20, "number of nodes", minimum=1, maximum=100_000),
         Option("slack", "float", 1.1, "capacity of all nodes over all costs", minimum=0.01),
         Option("capacity", "float", None, "of each node, instead of slack", minimum=1e-6),
+        *LINKS,
+        *COSTS,
     ),
 )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.generators.kinds import Kind, equal_nodes, job
+from experiments.network import COSTS, LINKS
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 
@@ -75,7 +76,7 @@ def _draw(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance
             streams.append((f"g{source}", f"g{target}", rate))
     groups = [(f"g{i}", int(size[i]), float(cost[i])) for i in range(count)]
     origin = "random job as in Chatzistergiou and Viglas, CIKM 2014, section 7.3"
-    return job(name, origin, equal_nodes(p["nodes"], p["capacity"]), groups, streams)
+    return job(name, origin, equal_nodes(p["nodes"], p["capacity"]), groups, streams, network=p)
 
 
 def _costs(
@@ -117,5 +118,7 @@ RANDOM_GRAPHS = Kind(
             choices=("proportional", "noisy", "ranked"),
         ),
         Option("noise", "float", 0.3, "of noisy costs, ±", minimum=0, maximum=0.99),
+        *LINKS,
+        *COSTS,
     ),
 )

@@ -60,6 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RATE",
         help="of every host's link, such as 1Gbit; short for --option link_rate=RATE",
     )
+    parser.add_argument(
+        "--crossing-cost",
+        metavar="OUT,IN",
+        help="first resource that a unit of traffic costs its sender and its receiver when it "
+        "crosses nodes; short for --option crossing_cost=OUT,IN",
+    )
     parser.add_argument("--name", metavar="NAME", help="of the instance")
     parser.add_argument(
         "--timeout",
@@ -91,7 +97,8 @@ def run(args: argparse.Namespace) -> int:
         sources = IMPORTERS.get(args.format).sources
         raise InvalidInput(Problem("SOURCE", None, "is missing", f"it takes {sources}"))
     one_document(args.json, args.output)
-    short = [] if args.link_rate is None else [("link_rate", args.link_rate)]
+    flags = {"link_rate": args.link_rate, "crossing_cost": args.crossing_cost}
+    short = [(name, value) for name, value in flags.items() if value is not None]
     done = import_instance(
         args.format,
         args.sources,

@@ -12,6 +12,7 @@ from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places, moves_to, places_of_plan, with_places
 from experiments.interchange.sources import read_text
 from experiments.interchange.web import DEFAULT_TIMEOUT
+from experiments.network import add_network
 from optim.errors import InvalidInput, Problem
 from optim.format.instance import Instance
 from optim.format.plan import PLAN_FORMAT, Plan
@@ -75,6 +76,7 @@ def import_instance(
     with collection_paused():
         document = importer.read(Request(tuple(sources), typed, timeout), ledger)
     ledger.check()
+    add_network(document, typed)
     if placement is not None:
         ledger.reading("where tasks are is read from a file of its own")
     origin = [f"imported by streamplace from {importer.name}", *ledger.readings]

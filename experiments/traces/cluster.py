@@ -47,6 +47,8 @@ class ClusterSpec:
         Instead: percent of all capacity that the mean load of the recording is to be.
     placement
         Where key groups are at first.
+    links, crossing_cost
+        Of the instance format.
     limits
         Of the instance format.
     """
@@ -58,6 +60,8 @@ class ClusterSpec:
     load_scale: Positive | None = None
     utilisation: Positive | None = None
     placement: Text = "round-robin"
+    links: tuple[dict[str, Any], ...] = ()
+    crossing_cost: dict[str, Any] = field(default_factory=dict)
     limits: Derived[dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,6 +77,16 @@ class ClusterSpec:
     def _refuse_utilisation(self, reason: str, remedy: str) -> None:
         raise Fault(problems=[Problem("utilisation", self.utilisation, reason, remedy)])
 
+    def document(self) -> dict[str, Any]:
+        """Return its part of the document of an instance."""
+        return {
+            "resources": [self.resource],
+            "nodes": [dict(node) for node in self.nodes],
+            "links": [dict(link) for link in self.links],
+            "crossing_cost": dict(self.crossing_cost),
+            "limits": dict(self.limits),
+        }
+
     def problems(self) -> Iterator[Problem]:
         """Let the instance format judge nodes and limits, so that both mean the same there."""
         from optim.format.instance import Instance
@@ -80,15 +94,13 @@ class ClusterSpec:
         document = {
             "format": "streamplace.instance/1",
             "name": "cluster",
-            "resources": [self.resource],
-            "nodes": list(self.nodes),
-            "limits": self.limits,
+            **self.document(),
             "tasks": [{"id": "t"}],
         }
         try:
             Instance.from_dict(document)
         except InvalidInput as error:
             for problem in error.problems:
-                prefix = "cluster." if problem.path.startswith("nodes") else ""
+                prefix = "" if problem.path.startswith("limits") else "cluster."
                 path = f"{prefix}{problem.path}"
                 yield Problem(path, problem.value, problem.reason, problem.remedy)

@@ -127,10 +127,8 @@ class InstanceMaker:
                     "name": self.job.name,
                     "origin": "",
                     "units": units,
-                    "resources": [self.cluster.resource],
-                    "nodes": [dict(node) for node in self.cluster.nodes],
                     "operators": [{"id": spec.id} for spec in self.job.operators],
-                    "limits": dict(self.cluster.limits),
+                    **self.cluster.document(),
                 }
             )
         return self._bare

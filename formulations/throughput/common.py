@@ -26,6 +26,10 @@ HONOURS = frozenset({
 })  # fmt: skip
 """Limits that all of them keep; those that the rate measures are no limits to them."""
 
+LOSS, MOVES, NODES = "rate_after_loss", "migrations", "nodes_used"
+"""What is asked instead: the rate after a loss; and, where the rate is given so that capacities and
+links bind, how much it takes."""
+
 STARTS = ("throughput-search",)
 """Searches that exact methods never fall below where they do not prove their plan."""
 
@@ -51,6 +55,13 @@ def good_starts(
     given += [] if found is None else [found.node]
     kept = _kept(binding, given, usable)
     return kept or _kept(binding, packings(binding), usable)[:1]
+
+
+def counted(instance: Instance, node: Ints, objective: str) -> float:
+    """Return the moves, or the nodes in use, of a placement of all tasks."""
+    if objective == NODES:
+        return float(len(np.unique(node)))
+    return float(len(migrated_tasks(instance, node)))
 
 
 def _kept(binding: Instance, given: Iterable[Ints], usable: Bools) -> list[Ints]:

@@ -49,7 +49,7 @@ class Budgets(Rows):
 
 def budgets_of(grouped: Grouped, listed: Listed) -> Budgets:
     """Write the budgets of moves as rows."""
-    paying = listed.counts * grouped.pays[:, listed.node_class].T
+    paying = grouped.paying(listed.counts, listed.node_class)
     rows = np.stack([paying.sum(axis=1), paying @ grouped.cost]).astype(np.float64)
     bound = np.isfinite(grouped.budget)
     most = grouped.budget[bound]

@@ -18,15 +18,19 @@ from formulations.patterns.integer import Backend
 from formulations.task_allocation.common import why_nothing_fits
 from formulations.throughput.common import (
     HONOURS,
+    MOVES,
+    NODES,
     STARTS,
     finished,
     good_starts,
     rate_at,
     traffic_level,
 )
+from formulations.throughput.counting import least_load
 from formulations.throughput.cover import Cover
+from formulations.throughput.fewest import fewest
 from formulations.throughput.groups import Grouped, Listed, grouped
-from formulations.throughput.places import NEVER, check_finite, least_load, load_of
+from formulations.throughput.places import NEVER, check_finite, load_of
 from formulations.throughput.warm import warm_up
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
@@ -151,15 +155,18 @@ def run(instance: Instance, request: Request) -> Outcome:
         Links enclose several nodes, tasks are too unlike, or nodes have too many patterns.
     """
     request, compiled = request.warmed(warm_up)
+    deadline = None if request.time_limit is None else request.started + request.time_limit
+    clock = Clock(deadline, None)
+    backend = Backend(request.solver or "highs", request.seed, request.threads)
+    most = int(request.options["most_patterns"])
+    if request.objective in (MOVES, NODES):
+        return fewest(instance, request, clock, backend, most)
     check_finite(instance, METHOD.name)
     binding = without_measured(instance)
     counted = grouped(binding, instance, METHOD.name)
-    deadline = None if request.time_limit is None else request.started + request.time_limit
     recorder = ProgressRecorder("max", request.progress, request.started)
-    clock = Clock(deadline, None)
-    backend = Backend(request.solver or "highs", request.seed, request.threads)
     classes = counted.classes
-    most, usable = int(request.options["most_patterns"]), classes.node_class >= 0
+    usable = classes.node_class >= 0
     starts, listed = _listed(binding, counted, request, usable, most)
     if listed is None:
         raise _too_many(most)
@@ -232,8 +239,8 @@ def _least_traffic(instance: Instance, counted: Grouped, search: Search) -> Leve
 
 
 def _dealt(counted: Grouped, request: Request, counts: Counts) -> Ints:
-    start = request.warm_start
-    near = start if start is not None else counted.instance.tasks.node
+    start, home = request.warm_start, counted.instance.tasks.node
+    near = start if start is not None and (home < 0).all() else home
     return deal(counted.groups, counted.classes, counts, near)
 
 
@@ -257,6 +264,7 @@ METHOD = Method(
     family="throughput",
     kind="exact",
     objective="sustainable_rate",
+    objectives=(MOVES, NODES),
     run=run,
     summary="Node patterns by their utilisation: the least threshold up to which they cover all",
     source="ours; the objective of Karimov et al., ICDE 2018",

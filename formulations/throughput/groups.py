@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,13 +14,14 @@ from formulations.throughput.places import places_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.moves.place_rules import place_rules
 from optim.moves.room import move_budget
+from optim.rules import without_limits
 
 if TYPE_CHECKING:
     from formulations.patterns.classes import NodeClasses, TaskGroups
     from formulations.patterns.problem import Counts, PatternProblem
     from formulations.throughput.places import Places
     from optim.format.instance import Instance
-    from optim.format.tables import Bools, Floats, Ints
+    from optim.format.tables import Floats, Ints
 
 _SAME = 1e-9
 _FEW_TASKS = 12
@@ -41,8 +42,9 @@ class Grouped:
         (G, G) traffic from a task of one group to one of another.
     first
         (K,) a node of each class.
-    pays, cost
-        (G, K) whether a task of a group migrates when it is on a node of a class; (G,) its price.
+    free, cost
+        (G, K) tasks of a group that migrate nowhere when they are on a node of a class: all, or as
+        many as are at home there; (G,) the price of each further one.
     most_in
         (K,) most tasks that may migrate onto a node.
     budget
@@ -56,7 +58,7 @@ class Grouped:
     places: Places
     rate: Floats
     first: Ints
-    pays: Bools
+    free: Counts
     cost: Floats
     most_in: Counts
     budget: Floats
@@ -96,8 +98,12 @@ class Grouped:
                 return None
             size = min(most, 8 * size)
         rows, values = rows[:found], values[:found]
-        keep = rows @ self.pays[:, k] <= self.most_in[k]
+        keep = self.paying(rows, np.array([k])).sum(axis=1) <= self.most_in[k]
         return rows[keep], values[keep]
+
+    def paying(self, counts: Counts, node_class: Counts) -> Counts:
+        """(P, G) tasks that have to migrate onto nodes of these classes with these contents."""
+        return np.maximum(counts - self.free[:, node_class].T, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +122,15 @@ class Listed:
         return int(np.searchsorted(self.value, limit * (1 + _SAME), side="right"))
 
 
-def grouped(binding: Instance, instance: Instance, method: str) -> Grouped:
+def grouped(binding: Instance, instance: Instance, method: str, *, moves: bool = False) -> Grouped:
     """Write an instance in counts.
 
     Parameters
     ----------
     binding
         The instance without the limits that the rate measures.
+    moves
+        Whether moves are counted though no limit bounds them.
 
     Raises
     ------
@@ -135,27 +143,47 @@ def grouped(binding: Instance, instance: Instance, method: str) -> Grouped:
         reason = f"needs links of one node each, or of all but one; one is of {where}"
         remedy = "use throughput-milp or throughput-search"
         raise UnsuitableMethod(Problem(method, None, reason, remedy))
-    groups, rate = _alike(binding, method)
-    classes = node_classes(binding, np.column_stack([places.room, places.link, places.barred]))
-    rules, first = place_rules(binding), classes.members[classes.indptr[:-1]]
+    if moves and binding.limits.max_migrations is None:
+        limits = replace(binding.limits, max_migrations=binding.num_tasks)
+        binding = replace(binding, limits=limits)
+    rules, budget = place_rules(binding), move_budget(binding)
+    counted = rules.bounds_inflow or bool(np.isfinite(budget).any())
+    homes = counted and not rules.has_copies
+    home, price = binding.tasks.node, binding.tasks.migration_cost
+    alike = np.column_stack([home >= 0, price * np.isfinite(budget[1])]) if homes else None
+    groups, rate = _alike(_unmoved(binding) if homes else binding, alike, method)
     task = groups.members[groups.indptr[:-1]].astype(np.int64)
-    pays = np.zeros((groups.num_groups, classes.num_classes), dtype=np.bool_)
-    for k, n in enumerate(first.tolist()):
-        pays[:, k] = rules.pays(task, np.full(len(task), n))
+    at_home = groups.counts(home, binding.num_nodes) if homes else np.zeros((len(home), 0))
+    kept = [places.room, places.link, places.barred]
+    if homes:
+        kept += [at_home, rules.most_in]
+    classes = node_classes(_unmoved(binding) if homes else binding, np.column_stack(kept))
+    first = classes.members[classes.indptr[:-1]]
+    free = np.repeat(groups.sizes[:, None], classes.num_classes, axis=1).astype(np.int64)
+    if homes:
+        free[home[task] >= 0] = at_home[first].T[home[task] >= 0]
+    elif counted:
+        for k, n in enumerate(first.tolist()):
+            free[rules.pays(task, np.full(len(task), n)), k] = 0
     return Grouped(
         instance, groups, classes, problem_of(binding, groups, classes), places, rate,
-        first, pays, binding.tasks.migration_cost[task], rules.most_in[first], move_budget(binding),
+        first, free, price[task], rules.most_in[first], budget,
     )  # fmt: skip
 
 
-def _alike(instance: Instance, method: str) -> tuple[TaskGroups, Floats]:
+def _unmoved(instance: Instance) -> Instance:
+    """Return the instance without bounds on moves: tasks are equal that differ in their home."""
+    return without_limits(instance, ("max_migrations", "max_migration_cost", "max_inflow"))
+
+
+def _alike(instance: Instance, told: Any, method: str) -> tuple[TaskGroups, Floats]:
     """Group tasks that send and receive alike; each for itself where that fails and few do."""
     source, target, rate = instance.flows.directed()
     count = instance.num_tasks
     totals = np.column_stack([np.bincount(end, rate, count) for end in (source, target)])
     scale = max(float(totals.max(initial=0.0)), 1e-300)
     for also in (np.round(totals / scale, 12), np.arange(count)):
-        groups = task_groups(instance, also)
+        groups = task_groups(instance, also if told is None else np.column_stack([also, told]))
         found = _directed(groups, source, target, rate, _SAME * scale)
         if found is not None:
             return groups, found

@@ -6,14 +6,26 @@ solver takes for feasible is cut off, and the model solved again.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.task_allocation.common import relabelled, why_nothing_fits
-from formulations.throughput.common import HONOURS, STARTS, finished, good_starts, rate_at
+from formulations.throughput.common import (
+    HONOURS,
+    MOVES,
+    NODES,
+    STARTS,
+    counted,
+    finished,
+    good_starts,
+    rate_at,
+)
+from formulations.throughput.counting import least_load
+from formulations.throughput.fewest import FULL, check_moves, nothing_carries
 from formulations.throughput.model import RateModel, build
-from formulations.throughput.places import NEVER, check_finite, least_load, load_of, places_of
+from formulations.throughput.places import NEVER, check_finite, load_of, places_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
 from optim.methods.registry import Method, Option, Outcome
@@ -44,8 +56,10 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         The model would be too large.
     """
-    check_finite(instance, METHOD.name)
     _check_size(instance, request.options["most_products"])
+    if request.objective in (MOVES, NODES):
+        return _fewest(instance, request)
+    check_finite(instance, METHOD.name)
     binding, low = without_measured(instance), least_load(instance)
     usable = np.ones(instance.num_nodes, dtype=np.bool_)
     starts = good_starts(binding, request, usable, searched=True)
@@ -78,21 +92,57 @@ def _solved(
         binding, instance, measured=measured, whole=solver == "cp-sat",
         low=low * (1 - _NEAR), high=high * (1 + _NEAR) if bounded else _top(instance),
     )  # fmt: skip
-    vector = _start_vector(instance, made, start) if bounded else None
+    return _placed(
+        binding, request, made, _start_vector(instance, made, start) if bounded else None
+    )
+
+
+def _placed(
+    binding: Instance, request: Request, made: RateModel, vector: Floats | None
+) -> tuple[LinearSolution, Ints | None]:
+    """Solve a model until its placement keeps exactly what binds."""
     for _ in range(_ROUNDS):
         answer = solve_linear(
-            made.model, solver, time_limit=request.remaining(), gap=request.gap or 0.0,
+            made.model, request.solver or "highs", time_limit=request.remaining(),
+            gap=request.gap or 0.0,
             seed=request.seed, threads=request.threads, warm_start=vector,
             progress=_told(request),
         )  # fmt: skip
         if answer.x is None:
             return answer, None
-        node = made.place(answer.x, instance.num_tasks)
+        node = made.place(answer.x, binding.num_tasks)
         if not broken(Placement(binding, node)):
             request.offer(node)
             return answer, node
         made.forbid(node)
     return answer, None
+
+
+def _fewest(instance: Instance, request: Request) -> Outcome:
+    """Count moves or nodes instead: nothing is fuller than it may be."""
+    objective = str(request.objective)
+    check_moves(instance, objective, METHOD.name)
+    if objective == MOVES and instance.limits.max_migrations is None:
+        # so that tasks and nodes are told apart by where tasks are
+        limits = replace(instance.limits, max_migrations=instance.num_tasks)
+        instance = replace(instance, limits=limits)
+    made = build(
+        instance, instance, measured=True, whole=request.solver == "cp-sat", low=0.0, high=FULL,
+        counting=objective,
+    )  # fmt: skip
+    answer, node = _placed(instance, request, made, None)
+    outcome = Outcome(
+        Termination(str(answer.termination)), node, objective=objective, solver=answer.solver,
+        times={"build": answer.build_seconds}, notes=[answer.message] if answer.message else [],
+    )  # fmt: skip
+    if outcome.termination is Termination.INFEASIBLE:
+        outcome.reasons = nothing_carries()
+        return outcome
+    if answer.bound is not None:
+        outcome.bound = max(0.0, float(np.ceil(answer.bound - 1e-4)))
+    if node is not None:
+        outcome.claimed = counted(instance, node, objective)
+    return outcome
 
 
 def _top(instance: Instance) -> float:
@@ -164,6 +214,7 @@ METHOD = Method(
     family="throughput",
     kind="exact",
     objective="sustainable_rate",
+    objectives=(MOVES, NODES),
     run=run,
     summary="A binary a task and node, products of pairs, the highest utilisation minimised",
     source="ours; the objective of Karimov et al., ICDE 2018",

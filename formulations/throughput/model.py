@@ -28,6 +28,7 @@ from formulations.task_allocation.model import (
     add_order,
     add_products,
 )
+from formulations.throughput.common import MOVES, NODES
 from formulations.throughput.places import Places, load_of, places_of
 from optim.moves.place_rules import place_rules
 from optim.moves.room import placing_floor, placing_masks, placing_room
@@ -164,7 +165,14 @@ class _Builder:
 
 
 def build(
-    binding: Instance, instance: Instance, *, measured: bool, whole: bool, low: float, high: float
+    binding: Instance,
+    instance: Instance,
+    *,
+    measured: bool,
+    whole: bool,
+    low: float,
+    high: float,
+    counting: str = "",
 ) -> RateModel:
     """Build the model.
 
@@ -179,6 +187,8 @@ def build(
         Declare the products integer, which a solver without continuous variables needs.
     low, high
         Between which θ is.
+    counting
+        What is minimised instead of θ: moves, or nodes in use.
     """
     rules, places = place_rules(binding), places_of(instance)
     kind, _, target = placing_masks(binding)
@@ -187,13 +197,22 @@ def build(
         may = may & ~places.barred
     model = LinearModel("throughput-milp", sense="min")
     task, node = (a.astype(np.int32) for a in np.nonzero(may))
-    x = model.add_variables("place", len(task), upper=1.0, integer=True).indices
+    price = 1.0 * rules.pays(task, node) if counting == MOVES else np.zeros(len(task))
+    x = model.add_variables("place", len(task), upper=1.0, integer=True, objective=price).indices
     column = np.full(may.shape, -1, dtype=np.int64)
     column[task, node] = x
-    highest = int(
-        model.add_variables("highest", 1, lower=low, upper=high, objective=1.0).indices[0]
-    )
+    weight = 0.0 if counting else 1.0
+    found = model.add_variables("highest", 1, lower=low, upper=high, objective=weight)
+    highest = int(found.indices[0])
     add_assignment(model, task, x, instance.num_tasks)
+    if counting == NODES:
+        used = model.add_variables("used", len(may.T), upper=1.0, integer=True, objective=1.0)
+        every = np.arange(len(task))
+        columns, ones = np.concatenate([x, used.indices[node]]), np.ones(len(task))
+        model.add_rows(
+            "used", -np.inf, 0.0, np.concatenate([every, every]), columns,
+            np.concatenate([ones, -ones]), num_rows=len(task),
+        )  # fmt: skip
     source, goal, rate = instance.flows.directed()
     sent, got = (np.bincount(end, rate, instance.num_tasks) for end in (source, goal))
     builder = _Builder(instance, model, column, instance.pairs, sent, got, whole)

@@ -111,23 +111,3 @@ def check_finite(instance: Instance, method: str) -> None:
         reason = f"needs a load, and nodes[].capacity on every node, of what grows: {names}"
         remedy = "give each node that capacity, or name other resources in rate_driven"
         raise UnsuitableMethod(Problem(method, None, reason, remedy))
-
-
-def least_load(instance: Instance) -> float:
-    """Return a utilisation that no placement stays below, by counting.
-
-    All load of a resource over all room for it; and each operator's task alone on its best node.
-    Traffic across nodes only adds to it.
-    """
-    room, least = places_of(instance).room, 0.0
-    for r in instance.rate_driven:
-        whole = float(room[:, r].sum())
-        if np.isfinite(whole) and instance.total_load[r] > 0:
-            best = float(room[:, r].max())
-            heaviest = float(instance.tasks.load[:, r].max())
-            least = max(least, *_over(instance.total_load[r], whole), *_over(heaviest, best))
-    return least
-
-
-def _over(need: Any, room: float) -> tuple[float]:
-    return (min(NEVER, float(need) / room) if room > 0 else NEVER,)

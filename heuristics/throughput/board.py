@@ -43,7 +43,7 @@ def fixed_of(binding: Instance, instance: Instance) -> Fixed:
         placing_room(binding), placing_floor(binding), places.room, places.link,
         places.barred, around_starts, around, places.inside,
         _starts(here, count), there[order].astype(np.int64),
-        np.stack([sent, got], axis=1)[order], block_starts, sides, rates, total,
+        np.stack([sent, got], axis=1, dtype=np.float64)[order], block_starts, sides, rates, total,
         kind.astype(np.int64), target, np.array(instance.tasks.migration_cost),
         move_budget(binding),
     )  # fmt: skip
@@ -115,3 +115,18 @@ def _fullness(fixed: Fixed, held: Any, used: Any, crossing: Any) -> Any:
     full[:count] = np.maximum(full[:count], own)
     full[:count][fixed.barred & (held > 0)] = NEVER
     return full
+
+
+def tiny() -> Instance:
+    """Return two tasks and two nodes, to compile kernels on."""
+    from optim.format.instance import Instance
+
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "warm-up",
+            "nodes": [{"id": name, "capacity": {"cpu": 1}} for name in "ab"],
+            "tasks": [{"id": name, "load": {"cpu": 1}} for name in "ab"],
+            "traffic": [["a", "b", 1]],
+        }
+    )

@@ -120,7 +120,7 @@ def _fullness(fixed, used, held, p, leaves, enters):
 
 
 @helper
-def _fits(fixed, used, p, leaves, enters):
+def fits_node(fixed, used, p, leaves, enters):
     """Whether a node with these loads keeps what binds."""
     for r in range(fixed.hard.shape[1]):
         need = used[r] + fixed.cost[0, r] * max(0.0, leaves) + fixed.cost[1, r] * max(0.0, enters)
@@ -236,7 +236,7 @@ def _worth(fixed, state, task, target, reference, scratch):
         leaves, enters = _moved(fixed, state, task, node, sign)
         for r in range(len(scratch)):
             scratch[r] = state.used[node, r] + sign * fixed.load[task, r]
-        if not _fits(fixed, scratch, node, leaves, enters):
+        if not fits_node(fixed, scratch, node, leaves, enters):
             return np.inf
         held = state.held[node] + sign
         total += _power(_fullness(fixed, scratch, held, node, leaves, enters), reference)
@@ -249,7 +249,7 @@ def _worth(fixed, state, task, target, reference, scratch):
 
 
 @helper
-def _affordable(fixed, state, guard, first, to_first, second, to_second):
+def affordable(fixed, state, guard, first, to_first, second, to_second):
     """Whether the moves of a task, and of another unless there is none, keep the budgets."""
     paid = pays(guard, first, to_first) - pays(guard, first, state.node[first])
     moves, cost = paid * 1.0, paid * fixed.price[first]
@@ -317,7 +317,7 @@ def anneal(fixed, state, guard, best, reference, hot, cold, steps, seed):
             continue
         if other != NOBODY and not fixed.may[fixed.kind[other], source]:
             continue
-        if not _affordable(fixed, state, guard, task, target, other, source):
+        if not affordable(fixed, state, guard, task, target, other, source):
             continue
         if guard.active and not may_enter(guard, task, source, target, other):
             continue
@@ -338,7 +338,7 @@ def anneal(fixed, state, guard, best, reference, hot, cold, steps, seed):
             for node in (source, target):
                 row = state.used[node]
                 leaves, enters = state.crossing[node, 0], state.crossing[node, 1]
-                kept = kept and _fits(fixed, row, node, leaves, enters)
+                kept = kept and fits_node(fixed, row, node, leaves, enters)
             if not kept or (grown > 0.0 and np.random.random() >= np.exp(-grown / heat)):  # noqa: NPY002
                 put(fixed, state, guard, other, target)
                 put(fixed, state, guard, task, source)

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.throughput.common import HONOURS, finished, rate_at
-from formulations.throughput.places import NEVER, check_finite, least_load, load_of
-from heuristics.throughput.board import fixed_of, state_of
+from formulations.throughput.common import HONOURS, LOSS, MOVES, NODES, finished, rate_at
+from formulations.throughput.counting import least_load
+from formulations.throughput.places import NEVER, check_finite, load_of
+from heuristics.throughput.board import fixed_of, state_of, tiny
+from heuristics.throughput.fewest import fewest
 from heuristics.throughput.kernel import anneal
-from heuristics.throughput.starts import starts_of
+from heuristics.throughput.loss import after_losses, least_after_loss, warm_up_losses
+from heuristics.throughput.starts import spread, starts_of
 from optim.figures.measures import imc_gain_of
 from optim.figures.rate import without_measured
 from optim.methods.registry import Method, Option, Outcome
 from optim.moves.guard import make_guard
 from optim.moves.place_rules import place_rules
+from optim.moves.warm import warm_up
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.util.progress import ProgressRecorder
@@ -38,15 +42,17 @@ _ENOUGH = 1e-9
 
 def run(instance: Instance, request: Request) -> Outcome:
     """Place the tasks of an instance; the method's entry point."""
-    request, compiled = request.warmed(_warm_up)
+    losing = (warm_up_losses,) if request.objective == LOSS else ()
+    request, compiled = request.warmed(_warm_up, *losing)
+    if request.objective in (MOVES, NODES):
+        outcome = fewest(instance, request, _carrying)
+        outcome.times["compile"] = compiled
+        return outcome
     check_finite(instance, METHOD.name)
     binding, low = without_measured(instance), least_load(instance)
     recorder = ProgressRecorder("max", request.progress, request.started)
     outcome = Outcome(Termination.ITERATION_LIMIT, times={"compile": compiled})
-    ranked = sorted(
-        starts_of(binding, instance, request),
-        key=lambda node: (load_of(instance, node), -imc_gain_of(instance, node)),
-    )
+    ranked = _ranked(binding, instance, request)
     outcome.times["build"] = request.elapsed()
     if not ranked:
         outcome.notes.append("found no plan that keeps the limits")
@@ -63,7 +69,47 @@ def run(instance: Instance, request: Request) -> Outcome:
     recorder.finish()
     outcome.trace = recorder.trace
     outcome.node = search.best
+    if request.objective == LOSS:
+        return _after_losses(binding, instance, request, outcome)
     return finished(instance, outcome, low)
+
+
+def _after_losses(
+    binding: Instance, instance: Instance, request: Request, outcome: Outcome
+) -> Outcome:
+    """Go on from the plan of the best rate to what is left of it after a loss."""
+    assert outcome.node is not None
+    outcome.objective, outcome.trace = LOSS, []
+    low = least_after_loss(instance)
+    outcome.bound = rate_at(low) if low > 0 else None
+    try:
+        node = after_losses(binding, instance, request, outcome.node)
+    except KeyboardInterrupt:
+        outcome.termination = Termination.INTERRUPTED
+        return outcome
+    if evaluate_indices(binding, node).feasible:
+        outcome.node = node
+        request.offer(node)
+    return outcome
+
+
+def _ranked(binding: Instance, instance: Instance, request: Request) -> list[Ints]:
+    return sorted(
+        starts_of(binding, instance, request),
+        key=lambda node: (load_of(instance, node), -imc_gain_of(instance, node)),
+    )
+
+
+def _carrying(instance: Instance, request: Request) -> Ints | None:
+    """Look for a placement whose fullest place is full at most; ``None`` without any placement."""
+    binding, recorder = without_measured(instance), ProgressRecorder("max", None, request.started)
+    ranked = _ranked(binding, instance, request)
+    if not ranked:
+        return None
+    search = _Search(instance, binding, request, recorder, 1 - _ENOUGH / 2, ranked[0])
+    if not search.closed:
+        search.anneal(ranked)
+    return search.best
 
 
 class _Search:
@@ -134,23 +180,13 @@ class _Search:
 @cache
 def _warm_up() -> None:
     """Compile the kernel on two tasks, or load it from the cache."""
-    from optim.format.instance import Instance
-    from optim.moves.warm import warm_up
-
     warm_up()
-    made = Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "warm-up",
-            "nodes": [{"id": name, "capacity": {"cpu": 1}} for name in "ab"],
-            "tasks": [{"id": name, "load": {"cpu": 1}} for name in "ab"],
-            "traffic": [["a", "b", 1]],
-        }
-    )
+    made = tiny()
     binding, node = without_measured(made), np.array([0, 1], dtype=np.int32)
     fixed = fixed_of(binding, made)
     state = state_of(fixed, binding, made, node)
     guard = make_guard(place_rules(binding), state.node)
+    spread(binding, made)
     anneal(fixed, state, guard, np.array(state.node), 1.0, 0.1, 0.01, 4, 0)
 
 
@@ -159,6 +195,7 @@ METHOD = Method(
     family="throughput",
     kind="search",
     objective="sustainable_rate",
+    objectives=(LOSS, MOVES, NODES),
     run=run,
     summary="Annealing that empties the fullest nodes and links, from starts of other families",
     honours=HONOURS | {"sets"},

@@ -17,6 +17,7 @@ from optim.moves.repair import repair
 from optim.moves.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
+from optim.util.compiled import kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +31,9 @@ _OTHERS = ("partition", "storm-even")
 _SPARE = 1.15
 """Room over load that a method for capacities is given at least."""
 _SHARE = 0.1
-_MANY = 20_000
-"""Tasks beyond which other families are not asked."""
+_MANY, _MANY_PAIRS = 20_000, 1_000_000
+"""Tasks, and pairs of them, beyond which other families are not asked: partitioners spread out all
+pairs, and do not look at the clock."""
 
 
 def starts_of(binding: Instance, instance: Instance, request: Request) -> list[Ints]:
@@ -58,7 +60,9 @@ def _candidates(binding: Instance, instance: Instance, request: Request) -> Iter
         yield binding.tasks.node
     yield spread(binding, instance)
     roomy = eased(instance)
-    if instance.num_tasks <= _MANY:
+    flows = instance.flows
+    pairs = len(flows.rate) + sum(len(b.sources) * len(b.targets) for b in flows.blocks)
+    if instance.num_tasks <= _MANY and pairs <= _MANY_PAIRS:
         for name in _OTHERS:
             node = _by_method(name, roomy, request)
             if node is not None:
@@ -74,20 +78,41 @@ def spread(binding: Instance, instance: Instance) -> Ints:
     room = np.where(np.isfinite(instance.headroom), np.maximum(instance.headroom, 0.0), 1e300)
     room = np.maximum(room[:, driven], 1e-300)
     load = instance.tasks.load[:, driven]
-    left = np.where(np.isfinite(binding.headroom), binding.headroom, np.inf).copy()
+    left = np.where(np.isfinite(binding.headroom), binding.headroom, np.inf)
     size = (load / room.max(axis=0)).max(axis=1)
-    used = np.zeros_like(room)
     node = np.full(instance.num_tasks, -1, dtype=np.int32)
-    for t in np.argsort(-size, kind="stable").tolist():
-        fits = target[kind[t]] & (instance.tasks.load[t] <= left).all(axis=1)
-        if not fits.any():
-            continue
-        full = ((used + load[t]) / room).max(axis=1)
-        n = int(np.argmin(np.where(fits, full, np.inf)))
-        node[t] = n
-        used[n] += load[t]
-        left[n] -= instance.tasks.load[t]
+    order = np.argsort(-size, kind="stable")
+    every = np.array(instance.tasks.load)
+    _deal(node, order, kind.astype(np.int64), target, load, room, every, left.copy())
     return node
+
+
+@kernel
+def _deal(node, order, kind, target, load, room, every, left):  # type: ignore[no-untyped-def]
+    """Put tasks where the fullest of some resources is least full and all have room."""
+    used = np.zeros_like(room)
+    for t in order:
+        best, least = -1, np.inf
+        for n in range(len(room)):
+            if not target[kind[t], n]:
+                continue
+            full = 0.0
+            for r in range(room.shape[1]):
+                full = max(full, (used[n, r] + load[t, r]) / room[n, r])
+            if full >= least:
+                continue
+            fits = True
+            for r in range(left.shape[1]):
+                fits = fits and every[t, r] <= left[n, r]
+            if fits:
+                best, least = n, full
+        if best < 0:
+            continue
+        node[t] = best
+        for r in range(room.shape[1]):
+            used[best, r] += load[t, r]
+        for r in range(left.shape[1]):
+            left[best, r] -= every[t, r]
 
 
 def eased(instance: Instance) -> Instance:

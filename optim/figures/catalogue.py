@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from optim.errors import InvalidInput, Problem
-from optim.figures import leaving, load, machines, places, rate, traffic
+from optim.figures import leaving, load, loss, machines, places, rate, traffic
 
 if TYPE_CHECKING:
     from optim.figures.figure import Figure
@@ -28,6 +28,7 @@ class Figures:
     mean_load: Annotated[float | None, load.MEAN_LOAD] = None
     sustainable_rate: Annotated[float | None, rate.SUSTAINABLE_RATE] = None
     saturation: Annotated[list[dict[str, Any]] | None, rate.SATURATION] = None
+    rate_after_loss: Annotated[float | None, loss.RATE_AFTER_LOSS] = None
     imc_gain: Annotated[float | None, traffic.IMC_GAIN] = None
     total_traffic: Annotated[float | None, traffic.TOTAL_TRAFFIC] = None
     internode_traffic: Annotated[float | None, traffic.INTERNODE_TRAFFIC] = None
@@ -85,6 +86,10 @@ def find_objective(name: str) -> Figure:
     return found
 
 
-def figures_of(placement: Placement) -> dict[str, Any]:
-    """Compute every figure that a placement has, by name."""
-    return {figure.name: figure.value(placement) for figure in FIGURES if figure.value is not None}
+def figures_of(placement: Placement, asked: str = "") -> dict[str, Any]:
+    """Compute every figure that a placement has, by name; a costly one only where it is asked."""
+    return {
+        figure.name: figure.value(placement)
+        for figure in FIGURES
+        if figure.value is not None and (not figure.costly or figure.name == asked)
+    }

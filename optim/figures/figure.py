@@ -66,6 +66,8 @@ class Figure:
         The instance without the limits that the figure measures: to methods which optimise it, they
         are none, and their best plan is kept though it breaks them. ``None`` where it measures no
         limit.
+    costly
+        Whether it takes long, and is only reckoned of plans where it is asked for.
     former
         What options and files of earlier versions call it.
     """
@@ -84,6 +86,7 @@ class Figure:
     same_as: str | None = None
     weighs_leaving: bool = False
     hard: Callable[[Instance], Instance] | None = None
+    costly: bool = False
     former: str | None = None
 
     @property

@@ -65,6 +65,7 @@ MIGRATIONS = Figure(
     "tasks that leave their current node for one that holds no copy of their state",
     "count",
     _migrations,
+    sense="min",
 )
 SWITCHES = Figure(
     "switches",

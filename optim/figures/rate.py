@@ -57,6 +57,26 @@ def without_measured(instance: Instance) -> Instance:
     )
 
 
+def carrying(instance: Instance, rate: float) -> Instance:
+    """Return the instance in which the plans are feasible that carry so much of the present input.
+
+    Rather than loads and traffic times the rate, what may be used beside the background is divided
+    by it; that of resources which the rate does not drive stays.
+    """
+    nodes, links, limits = instance.nodes, instance.links, instance.limits
+    driven = np.isin(np.arange(instance.num_resources), instance.rate_driven)
+    left = links.capacity * limits.max_link_utilisation - links.background
+    with np.errstate(divide="ignore", invalid="ignore"):
+        capacity = (instance.headroom / rate + nodes.background) / limits.max_utilisation
+        most = (left / rate + links.background) / limits.max_link_utilisation
+    capacity = np.where(driven & (instance.headroom > 0), capacity, nodes.capacity)
+    return replace(
+        instance,
+        nodes=replace(nodes, capacity=capacity),
+        links=replace(links, capacity=np.where(left > 0, most, links.capacity)),
+    )
+
+
 SUSTAINABLE_RATE = Figure(
     "sustainable_rate",
     "sustainable rate",

@@ -29,6 +29,7 @@ _EXACT_LINKS = 40
 _EXACT_EXECUTORS = 22
 _EXACT_PRODUCTS = 20_000
 _EVERY_ASSIGNMENT = 8
+_OF_RATE = ("sustainable_rate", "rate_after_loss", "migrations", "nodes_used")
 _PLAIN = frozenset({"capacity", "slots", "max_tasks_per_slot"})
 """Limits that an even spread is likely to keep."""
 
@@ -72,7 +73,9 @@ def choices(
     objective = None if objective is None else find_objective(objective).name
     known, taken = set(method_names()), set()
     candidates = [
-        (get_method(name), why) for name, why in _candidates(instance, time_limit) if name in known
+        (get_method(name), why)
+        for name, why in _candidates(instance, time_limit, objective)
+        if name in known
     ]
     refused: list[Problem] = []
     for repair in (False, True):
@@ -104,12 +107,14 @@ def takes_long(name: str, instance: Instance, time_limit: float | None) -> bool:
     return large and time_limit is None and get_method(name).kind == "exact"
 
 
-def _candidates(instance: Instance, time_limit: float | None) -> Iterator[tuple[str, str]]:
+def _candidates(
+    instance: Instance, time_limit: float | None, objective: str | None
+) -> Iterator[tuple[str, str]]:
     """Methods for an instance: those made for what it holds, then what may keep its limits."""
     if instance.num_tasks == 0 and instance.models:
         yield "mba+sam", "operators have performance models and the plan makes the threads"
         return
-    yield from _throughput(instance)
+    yield from _throughput(instance, objective)
     limits = instance.limits
     budget = limits.max_migrations is not None or limits.max_migration_cost is not None
     leaving = bool(instance.nodes.leaving.any())
@@ -139,15 +144,20 @@ def _candidates(instance: Instance, time_limit: float | None) -> Iterator[tuple[
         yield "imc-brute", "few assignments"
 
 
-def _throughput(instance: Instance) -> Iterator[tuple[str, str]]:
-    """Methods for the rate, where traffic between nodes costs what grows with it, and no more."""
+def _throughput(instance: Instance, objective: str | None) -> Iterator[tuple[str, str]]:
+    """Methods for the rate, where traffic between nodes costs what grows with it, and no more.
+
+    Where one of their own objectives is asked for, for that.
+    """
     limits = instance.limits
     asked = limits.max_migrations, limits.max_migration_cost, limits.max_load_distance
     costs = np.isfinite(instance.links.capacity).any() or instance.crossing_cost.any()
     other = bool(instance.topologies.ids) or any(limit is not None for limit in asked)
-    if not costs or other or not instance.has_traffic:
-        return
     why = "traffic between nodes has a price: the greatest input that a placement carries"
+    if objective in _OF_RATE:
+        why = "as asked"
+    elif not costs or other or not instance.has_traffic:
+        return
     if instance.num_tasks <= _EXACT_TASKS and _few_groups(instance):
         yield "throughput-exact", why
     if instance.num_tasks <= _EXACT_UNLIKE:

@@ -109,7 +109,7 @@ def _plan_in_hand(
     node, evaluation = None, None
     if outcome.node is not None and (len(outcome.node) == 0 or outcome.node.min() >= 0):
         node = outcome.node.astype(np.int32)
-        evaluation = evaluate_indices(instance, node, outcome.slot)
+        evaluation = evaluate_indices(instance, node, outcome.slot, objective.name)
         check_claim(method, outcome, objective, evaluation)
         if not repaired:
             kept = kept_by(method.honours)
@@ -121,7 +121,7 @@ def _plan_in_hand(
     for name, other, slot in _alternatives(instance, method, request, start):
         if answered and name == BEFORE:
             continue  # it ended with what it takes for better
-        found = evaluate_indices(instance, other, slot)
+        found = evaluate_indices(instance, other, slot, objective.name)
         good = _stands(objective, instance, other, slot, found)
         theirs = rank(other, found) if good else None
         if theirs is None:

@@ -52,7 +52,7 @@ def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
         changed = _without_sets(changed, _as_columns(instance))
     if columns:
         names, loads, rooms = zip(*columns, strict=True)
-        changed = _with_columns(changed, names, np.stack(loads, axis=1), np.stack(rooms, axis=1))
+        changed = with_columns(changed, names, np.stack(loads, axis=1), np.stack(rooms, axis=1))
     distance = MAX_LOAD_DISTANCE.present(instance) is not None and instance.mean_load is not None
     distance = distance and not instance.crossing_cost[:, 0].any()  # the mean would not be fixed
     if distance and "max_load_distance" not in honours and "min_load" in honours:
@@ -77,7 +77,7 @@ def _with_distance(changed: Instance, instance: Instance) -> Instance:
     least = mean - limit - slack_of_limit
     least = np.where(instance.open_nodes, np.maximum(least + slack(least, total), 0.0), 0.0)
     load = instance.tasks.load[:, :1]
-    made = _with_columns(changed, ("load distance",), load, most[:, None])
+    made = with_columns(changed, ("load distance",), load, most[:, None])
     background = np.array(made.nodes.background)
     background[:, -1] = nodes.background[:, 0]
     floor = np.array(made.nodes.min_load)
@@ -152,7 +152,7 @@ def _without_sets(instance: Instance, gone: Bools) -> Instance:
     )
 
 
-def _with_columns(
+def with_columns(
     instance: Instance, names: tuple[str, ...], load: Floats, room: Floats
 ) -> Instance:
     """Add resources: what tasks need of them, and what nodes have."""

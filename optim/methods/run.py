@@ -123,7 +123,7 @@ def _starter(
                 found = _one_start(starter, instance, request)
                 if found is None:
                     continue
-                evaluation = evaluate_indices(instance, found.node, found.slot)
+                evaluation = evaluate_indices(instance, found.node, found.slot, objective.name)
                 value = evaluation.objective(objective.name)
                 if value is None or broken_by(
                     objective, instance, found.node, found.slot, evaluation

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
+from optim.figures.rate import carrying
 from optim.methods.choose import choices, takes_long
 from optim.methods.judge import judge
 from optim.methods.objective import aim
@@ -19,6 +20,7 @@ from optim.methods.registry import Method, Request, get_method
 from optim.methods.run import finish, run_method
 from optim.methods.start import resolve_start
 from optim.methods.suitable import check_suitable
+from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Result, Termination
 from optim.rules import without_limits
 
@@ -48,6 +50,7 @@ def solve(
     warm_start: str | Path | Plan | None = None,
     repair: bool = False,
     ignore: Iterable[str] = (),
+    target_rate: float | None = None,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Result:
@@ -75,6 +78,9 @@ def solve(
         Let repair finish a plan that is incomplete or breaks a limit; marked in the result.
     ignore
         Limits to drop (`optim.rules.RULE_NAMES`); marked in the result.
+    target_rate
+        Multiple of the present input that the plan has to carry. Without `objective` it is the one
+        of fewest moves, or of fewest nodes where tasks have no current node.
     progress
         Called now and then with incumbent and bound.
     **options
@@ -95,12 +101,29 @@ def solve(
         A method that promises feasible plans broke a rule.
     """
     dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
+    objective = goal_of(instance, objective, target_rate)
     asked = _Asked(
-        instance, objective, solver, time_limit, gap, seed, threads, warm_start, dropped, progress
-    )
+        instance, objective, solver, time_limit, gap, seed, threads, warm_start, dropped,
+        target_rate, progress,
+    )  # fmt: skip
     if method is not None:
         return _solve_by(get_method(method), asked, options, repair=repair)
     return _solve_by_choice(asked, options, repair=repair)
+
+
+def goal_of(instance: Instance, objective: str | None, target_rate: float | None) -> str | None:
+    """Return what is optimised: what is asked for, or what a rate to be carried is to take least.
+
+    Raises
+    ------
+    InvalidInput
+        The rate is no number above 0.
+    """
+    if target_rate is None:
+        return objective
+    if not 0 < target_rate < 1e9:
+        raise InvalidInput(Problem("--target-rate", target_rate, "must be a number above 0"))
+    return objective or ("migrations" if instance.has_current else "nodes_used")
 
 
 class _Asked(NamedTuple):
@@ -115,12 +138,18 @@ class _Asked(NamedTuple):
     threads: int
     warm_start: str | Path | Plan | None
     dropped: tuple[str, ...]
+    target_rate: float | None
     progress: Callable[[Progress], None] | None
+
+    def relaxed(self, dropped: Iterable[str]) -> Instance:
+        """Return what is solved: without limits, and as much room as the rate to carry leaves."""
+        relaxed = without_limits(self.instance, dropped)
+        return relaxed if self.target_rate is None else carrying(relaxed, self.target_rate)
 
 
 def _solve_by_choice(asked: _Asked, options: Mapping[str, Any], *, repair: bool) -> Result:
     """Solve by the first method that suits; where it ends without a plan, by the next."""
-    relaxed = without_limits(asked.instance, asked.dropped)
+    relaxed = asked.relaxed(asked.dropped)
     first: Result | None = None
     refusal: UnsuitableMethod | None = None
     without: list[str] = []
@@ -177,7 +206,7 @@ def _solve_by(
     threads = chosen.decides == "threads"  # their plans hold no tasks to mend
     _check_leaving(chosen, asked.dropped)
     dropped = tuple(dict.fromkeys([*asked.dropped, *_dropped_by(chosen, request)]))
-    relaxed = without_limits(instance, dropped)
+    relaxed = asked.relaxed(dropped)
     check_suitable(chosen, relaxed, repair=repair and not threads)
     start = resolve_start(relaxed, chosen, asked.warm_start, request)
     outcome = run_method(chosen, relaxed, request, start)
@@ -188,9 +217,22 @@ def _solve_by(
     if start is not None and start.seconds > 0:
         outcome.times["warm_start"] = start.seconds
     outcome.times.setdefault("total", time.perf_counter() - started)
-    return judge(
+    result = judge(
         instance, relaxed, chosen, request, outcome, start, repaired=repaired, ignored=dropped
     )
+    if asked.target_rate is None:
+        return result
+    return _at_target(result, without_limits(instance, dropped), asked.target_rate)
+
+
+def _at_target(result: Result, instance: Instance, rate: float) -> Result:
+    """Tell the figures of the plan at the present input, and the rate that it had to carry."""
+    note = f"plans that carry {rate:g} times the present input"
+    if result.plan is None or result.plan.threads is not None:
+        return replace(result, notes=(*result.notes, note))
+    nodes, slots = result.plan.node_indices(instance), result.plan.slot_indices(instance)
+    found = evaluate_indices(instance, nodes, slots)
+    return replace(result, evaluation=found, notes=(*result.notes, note))
 
 
 def _dropped_by(method: Method, request: Request) -> list[str]:

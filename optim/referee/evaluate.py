@@ -53,12 +53,17 @@ def evaluate(instance: Instance, plan: Plan, ignore: Iterable[str] = ()) -> Eval
     return evaluate_indices(judged, node, slot)
 
 
-def evaluate_indices(instance: Instance, node: Ints, slot: Ints | None = None) -> Evaluation:
-    """Judge a placement given as (T,) node and, where decided, slot indices; -1 is unplaced."""
+def evaluate_indices(
+    instance: Instance, node: Ints, slot: Ints | None = None, asked: str = ""
+) -> Evaluation:
+    """Judge a placement given as (T,) node and, where decided, slot indices; -1 is unplaced.
+
+    Of the figures that are costly only the one that is asked for is reckoned.
+    """
     placement = Placement(instance, node, slot)
     violations = broken(placement)
     return Evaluation(
-        feasible=not violations, violations=tuple(violations), **figures_of(placement)
+        feasible=not violations, violations=tuple(violations), **figures_of(placement, asked)
     )
 
 

@@ -19,6 +19,7 @@ from experiments.interchange.importers.flink_reading import (
 )
 from experiments.interchange.sources import Document, documents_of
 from experiments.interchange.web import WebClient
+from experiments.network import COSTS
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 
@@ -71,6 +72,7 @@ OPTIONS = (
         maximum=3600,
     ),
     Option("idle", "bool", False, "take a job through which nothing flows"),
+    *COSTS,
 )
 
 

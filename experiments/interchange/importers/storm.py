@@ -20,6 +20,7 @@ from experiments.interchange.importers.storm_reading import (
 )
 from experiments.interchange.sources import Document, documents_of
 from experiments.interchange.web import WebClient, quoted
+from experiments.network import COSTS
 from optim.options import Option
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ OPTIONS = (
     Option(
         "seconds", "float", None, "what the counts stand for, where no document tells", minimum=1e-3
     ),
+    *COSTS,
 )
 
 

@@ -200,6 +200,17 @@ def test_a_manifest_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "is no manifest of a trace" in capsys.readouterr().err
 
 
+def test_links_and_crossing_costs_of_the_cluster(tmp_path: Path) -> None:
+    link = {"id": "up", "nodes": ["n0"], "capacity": 5, "direction": "out"}
+    costs = {"cpu": {"out": 0.5, "in": 0.25}}
+    trace = made(tmp_path, TABLES, cluster__links=[link], cluster__crossing_cost=costs)
+    instance = InstanceMaker(trace).instance(0)
+    assert instance.links.ids == ("up",)
+    assert instance.crossing_cost.ravel().tolist() == [0.5, 0.25]
+    with pytest.raises(InvalidInput, match="cluster.links"):
+        made(tmp_path / "bad", TABLES, cluster__links=[{**link, "nodes": ["n77"]}])
+
+
 def test_a_trace_without_cluster_makes_no_instances(tmp_path: Path) -> None:
     document = job()
     del document["cluster"]

@@ -13,18 +13,21 @@ from optim.rules import broken
 from optim.rules.placement import Placement
 
 SAME = 1e-7
+WIDE = 1000
+"""From this seed on with a fourth node, leaving ones, slots, single pairs, prices and so on."""
 
 
 def small(seed: int) -> Instance:
-    """Up to six tasks on up to three nodes."""
+    """Up to six tasks on up to three nodes, or five on four."""
     rng = np.random.default_rng(seed)
-    count = int(rng.integers(2, 4))
+    wide = seed >= WIDE and rng.random() < 0.5
+    count = 4 if wide else int(rng.integers(2, 4))
     resources = ["cpu", "slot", "net"][: int(rng.integers(1, 4))]
     nodes = [_node(rng, f"n{i}", resources) for i in range(count)]
     if rng.random() < 0.5:
         nodes = [{**nodes[0], "id": node["id"], "rack": node["rack"]} for node in nodes]
     sizes = rng.integers(1, 4, size=int(rng.integers(1, 4)))
-    while sizes.sum() > 6:
+    while sizes.sum() > (5 if wide else 6):
         sizes = sizes[:-1]
     operators = [
         {"id": f"o{k}", "group": {"tasks": int(n), "load": _loads(rng, resources, int(n))}}
@@ -60,6 +63,8 @@ def small(seed: int) -> Instance:
             if rng.random() < 0.7
         }
     _add_rules(rng, document, names, count)
+    if seed >= WIDE:
+        _add_more(rng, document, names)
     return Instance.from_dict(document)
 
 
@@ -131,18 +136,48 @@ def _add_rules(rng: Any, document: dict[str, Any], names: list[str], count: int)
         document.setdefault("limits", {})["max_utilisation"] = {"cpu": 0.9, "links": 0.8}
 
 
+def _add_more(rng: Any, document: dict[str, Any], names: list[str]) -> None:
+    """Leaving nodes, slots that count tasks, too much background, prices, single pairs."""
+    for node in document["nodes"]:
+        if rng.random() < 0.1:
+            node["leaving"] = True
+        if rng.random() < 0.2:
+            node["slots"] = int(rng.integers(1, 3))
+        if rng.random() < 0.1:
+            node["max_inflow"] = int(rng.integers(0, 3))
+        if rng.random() < 0.05:
+            node["background"] = {"cpu": 25.0}
+    if rng.random() < 0.3:
+        document["limits"] = {**document.get("limits", {}), "max_tasks_per_slot": 2}
+    for task in document["tasks"]:
+        if rng.random() < 0.2:
+            task["migration_cost"] = float(rng.integers(0, 4))
+        if rng.random() < 0.1:
+            task["load"] = {"cpu": float(rng.integers(0, 6))}
+    if rng.random() < 0.3 and len(names) > 1:
+        u, v = rng.choice(len(names), size=2, replace=False).tolist()
+        document["traffic"] = [[names[u], names[v], float(rng.integers(1, 6))]]
+
+
 def best_of(instance: Instance) -> tuple[float, float] | None:
     """Greatest rate (``inf`` where nothing is ever full) and, at that, least traffic; by trying."""
     binding, best = without_measured(instance), None
+    to_leave = instance.nodes.leaving.any()
     for nodes in itertools.product(range(instance.num_nodes), repeat=instance.num_tasks):
         at = np.array(nodes, dtype=np.int32)
-        if broken(Placement(binding, at)):
-            continue
+        if to_leave and (instance.nodes.leaving[at] & instance.has_open_node).any():
+            continue  # methods of the family empty these nodes
         found = Placement(instance, at)
         rate = float(min(found.node_rates.min(), found.link_rates.min(initial=np.inf)))
+        if best is not None and rate < best[0] * (1 - SAME):
+            continue
         traffic = instance.total_traffic - found.gain
+        if best is not None and rate <= best[0] * (1 + SAME) and traffic >= best[1]:
+            continue
+        if broken(Placement(binding, at)):
+            continue
         if best is None or rate > best[0] * (1 + SAME):
             best = rate, traffic
-        elif rate >= best[0] * (1 - SAME):
+        else:
             best = max(rate, best[0]), min(best[1], traffic)
     return best
