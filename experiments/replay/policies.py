@@ -1,4 +1,4 @@
-"""Policies: what plans a period. Any method, `static`, `potc`, `storm-trigger`, `rate-trigger`.
+"""Policies: what plans a period. Any method, `static`, `potc`, and triggers that ask a method.
 
 Others register policies of theirs in the entry point group ``streamplace.policies``.
 """
@@ -273,6 +273,34 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
         remedy = ", ".join(method.solvers) or f"none: {name} uses no solver"
         raise InvalidInput(Problem("--policy", text, "names a solver it cannot use", remedy))
     return ByMethod(name, solve, method.read_options(theirs))
+
+
+def method_behind(
+    name: str,
+    options: Iterable[Option],
+    given: Mapping[str, Any],
+    seed: int,
+    time_limit: float | None,
+) -> tuple[ByMethod, dict[str, Any]]:
+    """Return the method that a trigger plans with, and the trigger's own options.
+
+    Parameters
+    ----------
+    name, options
+        Of the trigger; one of them is ``method``. What else is given goes to that.
+
+    Raises
+    ------
+    InvalidInput
+        It is no method, or takes no such option.
+    """
+    own = {option.name: given[option.name] for option in options}
+    rest = [f"{key}={value}" for key, value in given.items() if key not in own]
+    method = own.pop("method")
+    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
+    if not isinstance(planner, ByMethod):
+        raise InvalidInput(Problem(f"--policy {name}:method", method, "is no method", "take one"))
+    return planner, own
 
 
 def _own_policy(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, read_policy
+from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, method_behind
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 from optim.referee.evaluate import evaluate_indices
@@ -115,13 +115,7 @@ def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None
     InvalidInput
         An unknown option or method, or a value that does not do.
     """
-    own = {option.name: options[option.name] for option in OPTIONS}
-    rest = [f"{key}={value}" for key, value in options.items() if key not in own]
-    method = own.pop("method")
-    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
-    if not isinstance(planner, ByMethod):
-        reason, remedy = "is no method", "take one that keeps the budget"
-        raise InvalidInput(Problem("--policy rate-trigger:method", method, reason, remedy))
+    planner, own = method_behind("rate-trigger", OPTIONS, options, seed, time_limit)
     return RateTrigger(planner, **own)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.replay.deployment import Deployment, collocated_traffic
-from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, read_policy
+from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, method_behind
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import node_loads
 from optim.options import Option
@@ -154,14 +154,7 @@ def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None
     InvalidInput
         An unknown option or method, or a value that does not do.
     """
-    own = {option.name: options[option.name] for option in OPTIONS}
-    rest = [f"{key}={value}" for key, value in options.items() if key not in own]
-    method = own.pop("method")
-    planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
-    if not isinstance(planner, ByMethod):
-        raise InvalidInput(
-            Problem("--policy storm-trigger:method", method, "is no method", "take storm-online")
-        )
+    planner, own = method_behind("storm-trigger", OPTIONS, options, seed, time_limit)
     return StormTrigger(planner, **own)
 
 
