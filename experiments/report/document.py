@@ -39,7 +39,7 @@ class Column:
     kind
         What it holds: ``count``; ``share`` (1 = 100 %, one decimal), ``gap`` (1 = 100 %, two
         decimals), ``points`` (absolute, of a load distance), ``number``, ``duration`` (s),
-        ``chance`` (a p value), ``text``, or ``name`` (of a contestant, shown in the typewriter face).
+        ``chance`` (a p value), ``text``, or ``name`` (of a contestant, in the typewriter face).
     help
         What it means, in one sentence.
     detail
