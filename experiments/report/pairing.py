@@ -124,9 +124,12 @@ def _pair(first: str, second: str, runs: Mapping[str, Runs], more: bool) -> Pair
     one, other = runs[first], runs[second]
     both = one.keys() & other.keys()
     by_case, units = units_of(both)
-    scores, gains, lacking = [], [], [0, 0, 0]
+    scores: list[int] = []
+    gains: list[float] = []
+    lacking = [0, 0, 0]
     for keys in units.values():
-        score, gained = 0, []
+        score = 0
+        gained: list[float] = []
         for key in keys:
             a, b = one[key], other[key]
             if a is None or b is None:
@@ -141,7 +144,8 @@ def _pair(first: str, second: str, runs: Mapping[str, Runs], more: bool) -> Pair
         gains += [math.fsum(gained) / len(gained)] if gained else []
     better, worse = (sum(sign * score > 0 for score in scores) for sign in (1, -1))
     return Pair(
-        first, second, len(both), *lacking, len(one.keys() ^ other.keys()), by_case,
+        first, second, len(both), lacking[0], lacking[1], lacking[2],
+        len(one.keys() ^ other.keys()), by_case,
         better, len(scores) - better - worse, worse,
         *interval(gains), sign_p(better, worse), wilcoxon_p(gains),
     )  # fmt: skip

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HOPS = (1.0, 2.0, 4.0, 8.0, 16.0)
 NEAR = 0.25
 TUPLES, WARM_UP = 2_000, 400
-SCHEDULERS = (
+SCHEDULERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("default", "storm-even", {}),
     ("offline", "storm-offline", {"alpha": ALPHA}),
     ("online", "storm-online", {"alpha": ALPHA}),
