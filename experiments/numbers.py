@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-Kind = Literal["count", "number", "share", "gap", "points", "duration"]
+Kind = Literal["count", "number", "share", "gap", "points", "duration", "chance"]
 
 UNKNOWN = "–"
 
 _NO_GAP = 1e-6
 _NO_POINTS = 1e-3
+_LEAST_CHANCE = 0.001
 _LONGEST = 15
 _SCALES = ((1e-4, 1e-6, "µs"), (1.0, 1e-3, "ms"), (600.0, 1.0, "s"), (math.inf, 60.0, "min"))
 _EIGHTHS = "▏▎▍▌▋▊▉█"
@@ -39,6 +40,8 @@ def in_column(value: float, kind: Kind) -> tuple[str, str]:
         return _decimals(value if abs(value) > _NO_POINTS else 0.0, 2), ""
     if kind == "duration":
         return _duration(value)
+    if kind == "chance":
+        return (f"{value:.3f}" if value >= _LEAST_CHANCE else f"<{_LEAST_CHANCE}"), ""
     return number(value), ""
 
 

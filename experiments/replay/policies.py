@@ -1,4 +1,4 @@
-"""Policies: what plans a period. Any method, `static`, `potc`, `storm-trigger`, `rate-trigger`.
+"""Policies: what plans a period. Any method, `static`, `potc`, and triggers that ask a method.
 
 Others register policies of theirs in the entry point group ``streamplace.policies``.
 """
@@ -275,28 +275,32 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
     return ByMethod(name, solve, method.read_options(theirs))
 
 
-def read_trigger(
+def method_behind(
     name: str,
-    own: Iterable[Option],
-    options: Mapping[str, Any],
+    options: Iterable[Option],
+    given: Mapping[str, Any],
     seed: int,
     time_limit: float | None,
-    instead: str,
 ) -> tuple[ByMethod, dict[str, Any]]:
-    """Part the options of a policy that plans by a method: its planner, and the policy's own.
+    """Return the method that a trigger plans with, and the trigger's own options.
+
+    Parameters
+    ----------
+    name, options
+        Of the trigger; one of them is ``method``. What else is given goes to that.
 
     Raises
     ------
     InvalidInput
-        An unknown option or method, or a value that does not do.
+        It is no method, or takes no such option.
     """
-    ours = {option.name: options[option.name] for option in own}
-    rest = [f"{key}={value}" for key, value in options.items() if key not in ours]
-    method = ours.pop("method")
+    own = {option.name: given[option.name] for option in options}
+    rest = [f"{key}={value}" for key, value in given.items() if key not in own]
+    method = own.pop("method")
     planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
     if not isinstance(planner, ByMethod):
-        raise InvalidInput(Problem(f"--policy {name}:method", method, "is no method", instead))
-    return planner, ours
+        raise InvalidInput(Problem(f"--policy {name}:method", method, "is no method", "take one"))
+    return planner, own
 
 
 def _own_policy(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, read_trigger
+from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, method_behind
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 from optim.referee.evaluate import evaluate_indices
@@ -108,10 +108,14 @@ def sustained(instance: Instance, deployment: Deployment) -> float:
 
 
 def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None) -> RateTrigger:
-    """Make the policy; options that are not its own go to the method."""
-    planner, own = read_trigger(
-        "rate-trigger", OPTIONS, options, seed, time_limit, "take throughput-search"
-    )
+    """Make the policy; options that are not its own go to the method.
+
+    Raises
+    ------
+    InvalidInput
+        An unknown option or method, or a value that does not do.
+    """
+    planner, own = method_behind("rate-trigger", OPTIONS, options, seed, time_limit)
     return RateTrigger(planner, **own)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.replay.deployment import Deployment, collocated_traffic
-from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, read_trigger
+from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, method_behind
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import node_loads
 from optim.options import Option
@@ -147,10 +147,14 @@ def _highest_utilisation(instance: Instance, loads: Any) -> float:
 
 
 def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None) -> StormTrigger:
-    """Make the policy; options that are not its own go to the method."""
-    planner, own = read_trigger(
-        "storm-trigger", OPTIONS, options, seed, time_limit, "take storm-online"
-    )
+    """Make the policy; options that are not its own go to the scheduler.
+
+    Raises
+    ------
+    InvalidInput
+        An unknown option or method, or a value that does not do.
+    """
+    planner, own = method_behind("storm-trigger", OPTIONS, options, seed, time_limit)
     return StormTrigger(planner, **own)
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.report.chance import chance_section
 from experiments.report.comparison import gap_section, outcome_section
 from experiments.report.curves import figure_section
 from experiments.report.document import Report, Section
@@ -50,6 +51,8 @@ def make_report(findings: Findings) -> Report:
     sections: list[Section] = [metric_section(findings, item) for item in findings.metrics]
     if findings.own_gaps:
         sections.append(gap_section(findings))
+    if chance := chance_section(findings):
+        sections.append(chance)
     figures = figure_section(findings)
     if figures.figures:
         sections.append(figures)

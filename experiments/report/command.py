@@ -17,6 +17,7 @@ EXAMPLES = """\
 examples:
   streamplace report build/demo
   streamplace report build/demo -o report.html
+  streamplace report build/demo --figures paper --latex
 
 Writes one self-contained page, the same as Markdown beside it, and a folder of CSV files, one a
 table; prints the opening tables. The runs are graded first: when they contradict each other (a
@@ -33,6 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         help="the page, ending in .html (default: report.html in DIR)",
+    )
+    parser.add_argument(
+        "--figures", metavar="OUT", help="folder for the figures as SVG and PDF files"
+    )
+    parser.add_argument(
+        "--latex",
+        action="store_true",
+        help="tables for LaTeX too: in OUT, without it beside the CSV files",
     )
     parser.add_argument(
         "--master", default="local[*]", metavar="URL", help="Spark master (default: %(default)s)"
@@ -52,18 +61,30 @@ def run(args: argparse.Namespace) -> int:
     from experiments.cli.console import answer_console
     from experiments.report.build import check_folder
     from experiments.report.terminal import print_report
-    from experiments.report.writing import check_output, write_report
+    from experiments.report.writing import (
+        check_output,
+        figures_folder,
+        write_drawings,
+        write_latex,
+        write_report,
+    )
     from optim.exit_codes import ExitCode
 
     folder = check_folder(args.folder)
     output = check_output(args.output or folder / "report.html")
+    figures = figures_folder(args.figures) if args.figures else None
     logger.info("reading %s", folder)
     report = report_of(folder, args.master)
     paths = write_report(report, output)
+    if figures:
+        write_drawings(report, figures)
+        paths.append(figures)
+    if args.latex:
+        write_latex(report, figures or paths[2])
     console = answer_console()
     print_report(report, console)
     console.print()
-    for path, what in zip(paths, ("report", "Markdown", "tables"), strict=True):
+    for path, what in zip(paths, ("report", "Markdown", "tables", "figures"), strict=False):
         console.print(f"{what:<9} {path}", soft_wrap=True)
     return int(ExitCode.OK)
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 import zlib
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from experiments import numbers
+
+if TYPE_CHECKING:
+    from experiments.report.svg import Drawing
 
 Kind = Literal["text", "name"] | numbers.Kind
 Value = str | int | float | None
@@ -36,7 +39,7 @@ class Column:
     kind
         What it holds: ``count``; ``share`` (1 = 100 %, one decimal), ``gap`` (1 = 100 %, two
         decimals), ``points`` (absolute, of a load distance), ``number``, ``duration`` (s),
-        ``text``, or ``name`` (of a contestant, shown in the typewriter face).
+        ``chance`` (a p value), ``text``, or ``name`` (of a contestant, in the typewriter face).
     help
         What it means, in one sentence.
     detail
@@ -134,11 +137,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing, as the text of an SVG element, with the table that holds its numbers."""
+    """A drawing with the table that holds its numbers."""
 
     key: str
     title: str
-    svg: str
+    drawing: Drawing
     table: Table
     caption: str = ""
 

@@ -50,6 +50,8 @@ class MetricFindings:
         For the performance profiles, and over how many cases they run.
     sizes, buckets
         Gap by number of tasks; whether sizes are put together between powers of two.
+    runs
+        Every run on a case that may have a plan.
     """
 
     name: str
@@ -64,6 +66,7 @@ class MetricFindings:
     num_proved: int
     sizes: Rows
     buckets: bool
+    runs: Rows
 
     @property
     def order(self) -> list[str]:
@@ -203,6 +206,7 @@ def _metric(
         num_proved=profiled["proved"],
         sizes=ask(spark, queries.BY_SIZE, metric=name, buckets=buckets),
         buckets=buckets,
+        runs=ask(spark, queries.METRIC_RUNS, metric=name),
     )
 
 

@@ -1,11 +1,11 @@
-"""The drawings of the report; each takes plain numbers and returns the text of an SVG element."""
+"""The drawings of the report; each takes plain numbers and returns a `Drawing`."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from experiments.report.svg import canvas, legend, to_svg
+from experiments.report.svg import INK, canvas, drawn, legend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from experiments.report.profile import Profile
-    from experiments.report.svg import Style
+    from experiments.report.svg import Drawing, Style
 
     Line = Sequence[tuple[float, float | None]]
 
@@ -26,7 +26,7 @@ _WIDE = 5.0
 
 def spread_plot(
     key: str, values: Mapping[str, Sequence[float]], style: Mapping[str, Style], label: str
-) -> str:
+) -> Drawing:
     """Draw one row of dots a contestant, a dot a case, and their mean as a bar.
 
     Parameters
@@ -59,7 +59,7 @@ def spread_plot(
             axes.plot(
                 [mean, mean],
                 [number - 0.34, number + 0.34],
-                color="#010101",
+                color=INK,
                 linewidth=2.2,
                 solid_capstyle="butt",
                 clip_on=False,
@@ -69,12 +69,42 @@ def spread_plot(
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel(label)
-        return to_svg(figure, key, f"{label}: one dot a case, for each method")
+        return drawn(figure, key, f"{label}: one dot a case, for each method")
+
+
+def interval_plot(
+    key: str,
+    values: Mapping[str, tuple[float, float, float]],
+    style: Mapping[str, Style],
+    label: str,
+) -> Drawing:
+    """Draw a mean with its interval, one row a contestant, beside a line at 0.
+
+    Parameters
+    ----------
+    key, style, label
+        As in `spread_plot`.
+    values
+        By contestant, from the top down: mean, low, high.
+    """
+    names = list(values)
+    with canvas(height=1.0 + 0.34 * len(names)) as (figure, axes):
+        axes.axvline(0.0, color=INK, linewidth=1.0)
+        for number, name in enumerate(names):
+            mean, low, high = values[name]
+            axes.plot([low, high], [number, number], color=style[name].color, linewidth=3)
+            axes.plot([mean], [number], color=style[name].color, marker="o", markersize=8)
+        axes.set_yticks(range(len(names)), [style[name].label for name in names])
+        axes.set_ylim(len(names) - 0.4, -0.6)
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel(label)
+        return drawn(figure, key, f"{label}: mean and 95 % interval, for each method")
 
 
 def profile_plot(
     key: str, profiles: Sequence[Profile], style: Mapping[str, Style], label: str, start: float
-) -> str:
+) -> Drawing:
     """Draw performance profiles as steps.
 
     Parameters
@@ -112,7 +142,7 @@ def profile_plot(
         axes.set_xlabel(label)
         axes.set_ylabel("share of cases (%)")
         legend(figure, axes)
-        return to_svg(figure, key, f"Performance profile: share of cases by {label}")
+        return drawn(figure, key, f"Performance profile: share of cases by {label}")
 
 
 def line_plot(
@@ -123,7 +153,7 @@ def line_plot(
     *,
     steps: bool = False,
     logarithmic: bool = False,
-) -> str:
+) -> Drawing:
     """Draw gaps as lines: by time (as steps) or by size.
 
     The upward axis is linear up to 1 and logarithmic beyond, so that both a closed gap and a wide
@@ -163,7 +193,7 @@ def line_plot(
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])
         legend(figure, axes)
-        return to_svg(figure, key, f"{labels[1]} by {labels[0]}, one line a method")
+        return drawn(figure, key, f"{labels[1]} by {labels[0]}, one line a method")
 
 
 def is_wide(values: Sequence[float]) -> bool:

@@ -160,6 +160,14 @@ ORDER BY contestant
 """
 """Per contestant: a metric averaged over the cases where it has a plan."""
 
+METRIC_RUNS = """
+SELECT contestant, problem, seed, run_key, verdict, has_plan, value, collocation_factor,
+  tolerance(metric, value, value, sizes) AS noise
+FROM evaluated WHERE metric = :metric AND NOT none_exists AND verdict <> 'not applicable'
+ORDER BY contestant, problem, seed, run_key
+"""
+"""Every run on a case that may have a plan, for comparisons in pairs."""
+
 METRIC_BEST = f"""
 WITH best AS (
   SELECT problem, max(best_known) AS value, max(optimum) AS optimum, max(best_bound) AS bound,

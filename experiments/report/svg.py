@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
 from experiments.report.formats import shortened
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# what is drawn → the CSS variable it becomes; the values only need to be unlike each other
-_INK, _GRID = "#010101", "#020202"
+# what is drawn → the CSS variable it becomes; the values only need to be unlike each other, and no
+# greys, which PDF writes as one number
+INK, _GRID = "#010102", "#020203"
 _SERIES = tuple(f"#0303{number:02x}" for number in range(1, 10))
-_VARIABLES = {_INK: "--ink", _GRID: "--grid"} | {
+_VARIABLES = {INK: "--ink", _GRID: "--grid"} | {
     color: f"--series-{number}" for number, color in enumerate(_SERIES)
 }
 
@@ -36,8 +38,8 @@ _STYLE: dict[str, Any] = {
     "text.parse_math": False,
     "font.family": "DejaVu Sans",
     "font.size": 10.0,
-    "axes.edgecolor": _INK,
-    "axes.labelcolor": _INK,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
     "axes.linewidth": 0.8,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -46,9 +48,9 @@ _STYLE: dict[str, Any] = {
     "axes.unicode_minus": True,
     "grid.color": _GRID,
     "grid.linewidth": 0.7,
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "legend.frameon": False,
     "legend.handlelength": 3.2,
     "legend.labelspacing": 0.55,
@@ -127,8 +129,54 @@ def legend_name(text: str) -> str:
     return f"\u200b{name}" if name.startswith("_") else name
 
 
-def to_svg(figure: Figure, key: str, description: str) -> str:
-    """Return the figure as an SVG element, the same bytes for the same figure.
+@dataclass(frozen=True)
+class Drawing:
+    """A finished figure: an element of the page, and files for a paper.
+
+    Attributes
+    ----------
+    svg
+        The text of an SVG element, whose colours are those of the page it stands in.
+    figure
+        What it was made from.
+    """
+
+    svg: str
+    figure: Figure = field(compare=False, repr=False)
+
+    def file(self) -> str:
+        """Return an SVG file with the colours of the light page."""
+        text = self.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        for variable, color in light_colors().items():
+            text = text.replace(f"var({variable})", color)
+        return text
+
+    def pdf(self) -> bytes:
+        """Return the same as PDF, with its text as text."""
+        import matplotlib as mpl
+        from matplotlib.colors import to_rgb
+
+        buffer = io.BytesIO()
+        nothing = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+        # uncompressed, a colour is a text of three numbers: what stands for it is as long
+        with mpl.rc_context({"pdf.fonttype": 42, "pdf.compression": 0}):
+            self.figure.savefig(buffer, format="pdf", metadata=nothing)
+        found, light = buffer.getvalue(), light_colors()
+        for color, variable in _VARIABLES.items():
+            before = " ".join(f"{part:.10f}".rstrip("0") for part in to_rgb(color))
+            after = " ".join(f"{part:.4f}" for part in to_rgb(light[variable]))
+            found = found.replace(before.encode(), after.ljust(len(before)).encode())
+        return found
+
+
+def light_colors() -> dict[str, str]:
+    """Return the page's colours in light: by CSS variable."""
+    style = files("experiments.report").joinpath("report.css").read_text("utf-8")
+    return dict(re.findall(r"(--[a-z0-9-]+): (#[0-9a-f]{6})", style[: style.index("@media")]))
+
+
+def drawn(figure: Figure, key: str, description: str) -> Drawing:
+    """Return the figure with its SVG element, the same bytes for the same figure.
 
     Parameters
     ----------
@@ -156,7 +204,7 @@ def to_svg(figure: Figure, key: str, description: str) -> str:
     inside = re.sub(r"<[^>]*>", lambda tag: _rewritten(tag.group(), key), inside)
     inside = re.sub(r"\n\s*", "\n", inside)
     label = f'role="img" aria-label="{escape(description)}"'
-    return f"<svg {view.group() if view else ''} {label}>{inside.strip()}\n"
+    return Drawing(f"<svg {view.group() if view else ''} {label}>{inside.strip()}\n", figure)
 
 
 _NOISE = (

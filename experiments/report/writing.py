@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from experiments.report.document import MOST_ROWS
 from experiments.report.formats import printable, show, unit
 from experiments.report.html import to_html
+from experiments.report.latex import to_latex
 from experiments.spreadsheet import to_cell
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
@@ -85,6 +86,37 @@ def write_report(report: Report, output: Path) -> list[Path]:
     write_atomic(output.with_suffix(".md"), markdown)
     write_atomic(output, page)
     return [output, output.with_suffix(".md"), folder]
+
+
+def figures_folder(text: str) -> Path:
+    """Return the folder of figure files, before any work is done for it.
+
+    Raises
+    ------
+    InvalidInput
+        It cannot be made.
+    """
+    path = Path(text)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = f"cannot be made: {error.strerror}"
+        raise InvalidInput(Problem("--figures", str(path), reason, "choose another")) from None
+    return path
+
+
+def write_drawings(report: Report, folder: Path) -> None:
+    """Write every figure as SVG and as PDF, each whole or not at all."""
+    for section in report.sections:
+        for figure in section.figures:
+            write_atomic(folder / f"{figure.key}.svg", figure.drawing.file())
+            write_atomic(folder / f"{figure.key}.pdf", figure.drawing.pdf())
+
+
+def write_latex(report: Report, folder: Path) -> None:
+    """Write every table for LaTeX, each whole or not at all."""
+    for table in report.tables:
+        write_atomic(folder / f"{table.key}.tex", to_latex(table))
 
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~&$])")

@@ -30,7 +30,7 @@ POLICIES = {
     4: (f"albic:{PROOF}", "cola"),
 }
 PERIODS = {
-    (1, ""): 24,
+    (1, ""): 12,
     (2, "albic"): 365,
     (2, "albic:max_part_load=50"): 75,
     (2, ""): 120,

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from optim.exit_codes import ExitCode
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     import argparse
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from experiments.papers.claims.judging import Judgement
+
+JOURNAL = "tables-made.txt"
+"""In the output: tables that a run of many has made; gone once it has made all."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tables",
         action="store_true",
         help="make the tables behind the claims again: NAME is PAPER, PAPER/TABLE or all; "
-        "--reduced makes smaller ones in DIR, those that are there already excepted",
+        "--reduced makes smaller ones in DIR; an interrupted run of many is gone on with",
     )
     then = group.add_mutually_exclusive_group()
     then.add_argument(
@@ -79,14 +83,31 @@ def run_tables(args: argparse.Namespace) -> int:
     from experiments.papers.claims.tables import PAPERS, has_table
 
     root: Path = args.output if args.reduced else PAPERS
-    for paper, name, one in making.makings(args.name or "all"):
-        if args.reduced and has_table(paper, name, root):
-            sys.stderr.write(f"{paper}/{name}: kept, {root} has it\n")
+    wanted = making.makings(args.name or "all")
+    # the papers' folders have every table already: what a run of many has made stands in a file
+    journal = args.output / JOURNAL if len(wanted) > 1 and not args.reduced else None
+    made = _names(journal)
+    for paper, name, one in wanted:
+        table = f"{paper}/{name}"
+        if (args.reduced and has_table(paper, name, root)) or table in made:
+            where = journal or root
+            sys.stderr.write(f"{table}: kept, {where} has it\n")
             continue
         began = time.monotonic()
         path = making.make_table(paper, name, one, args.reduced, root)
         sys.stderr.write(f"{path} ({time.monotonic() - began:.0f} s)\n")
+        if journal:
+            made.add(table)
+            journal.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(journal, "\n".join(sorted(made)) + "\n")
+    if journal:
+        journal.unlink(missing_ok=True)
     return int(ExitCode.OK)
+
+
+def _names(journal: Path | None) -> set[str]:
+    known = journal is not None and journal.is_file()
+    return set(journal.read_text(encoding="utf-8").split()) if journal and known else set()
 
 
 def _tell(papers: Sequence[str], found: Sequence[Judgement]) -> None:

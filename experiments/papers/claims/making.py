@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,7 @@ def makings(name: str) -> list[tuple[str, str, Making]]:
 
 def make_table(paper: str, name: str, making: Making, reduced: bool, root: Path = PAPERS) -> Path:
     """Make a table, store it, and return its path."""
+    began = time.monotonic()
     frame = making.make(reduced)
     return store_table(
         paper,
@@ -74,6 +76,7 @@ def make_table(paper: str, name: str, making: Making, reduced: bool, root: Path 
         left_out=int(frame.attrs.get("left_out", 0)),
         left_out_why=str(frame.attrs.get("left_out_why", "")),
         reduced=reduced,
+        seconds=round(time.monotonic() - began, 1),
         root=root,
     )
 

@@ -41,6 +41,8 @@ class About:
         Whether the run was smaller than the paper's.
     said
         Sentences that were computed with the table and cannot be from its columns alone.
+    seconds
+        That it took; ``None`` where earlier versions made it.
     """
 
     command: str
@@ -53,6 +55,7 @@ class About:
     machine: str
     reduced: bool = False
     said: tuple[str, ...] = ()
+    seconds: float | None = None
 
 
 def store_table(
@@ -66,6 +69,7 @@ def store_table(
     left_out_why: str = "",
     reduced: bool = False,
     said: tuple[str, ...] = (),
+    seconds: float | None = None,
     root: Path = PAPERS,
 ) -> Path:
     """Write a table and its record into the paper's folder, and return its path.
@@ -76,7 +80,7 @@ def store_table(
         The paper's folder, as ``task_allocation``; the table, as ``graphs``.
     frame
         Rows with plain columns; the index is not kept.
-    command, seeds, left_out, left_out_why, reduced, said
+    command, seeds, left_out, left_out_why, reduced, said, seconds
         As in `About`.
     root
         Folder of the papers' folders.
@@ -89,7 +93,7 @@ def store_table(
     versions |= {p: v for p in PACKAGES if (v := package_version(p))}
     machine = f"{platform.machine()}, {len(os.sched_getaffinity(0))} cores"
     date = datetime.now(UTC).date().isoformat()
-    made = (versions, date, machine, reduced, said)
+    made = (versions, date, machine, reduced, said, seconds)
     about = About(command, seeds, len(frame), left_out, left_out_why, *made)
     path = folder / f"{name}.csv"
     write_atomic(path, to_csv(frame))

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from experiments.papers.claims import Judged, read_claims
 from experiments.papers.storm import judging as j
+from experiments.papers.storm import judging_latency as waiting
 
 JUDGES = {
     "STORM-A1": Judged(j.both_better, "clusters"),
+    "STORM-A2": Judged(waiting.online_is_quicker, "latency"),
     "STORM-A3": Judged(j.always_better, "clusters", "sizes"),
     "STORM-A4": Judged(j.offline_is_worse, "clusters"),
     "STORM-A6": Judged(j.avoids_bottlenecks, "clusters", "limits"),
@@ -26,6 +28,7 @@ JUDGES = {
     "STORM-O4": Judged(j.keeps_capacity, "limits"),
     "STORM-O5": Judged(j.quick_greedy, "sizes"),
     "STORM-O6": Judged(j.avoids_imbalance, "clusters"),
+    "STORM-L1": Judged(waiting.fewer_is_quicker, "latency"),
 }
 
 CLAIMS = read_claims(Path(__file__).with_name("claims.toml"), JUDGES)

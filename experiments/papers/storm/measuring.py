@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.papers.claims.making import Making
-from experiments.papers.storm import clusters, rules
+from experiments.papers.storm import clusters, latency, rules
 
 TABLES = {
     "rules": Making(rules.rules, "0-199", "0-49"),
@@ -14,5 +14,6 @@ TABLES = {
     "limits": Making(clusters.limits, "0-29 a line", "0-9 a line"),
     "alphas": Making(clusters.alphas, "0-29", "0-9"),
     "betas": Making(clusters.betas, "0-29", "0-9"),
+    "latency": Making(latency.latency, "0-29; 4 stages, 2 executors each", "0-2"),
     "sizes": Making(clusters.sizes, "0-29 a size", "0-4 a size"),
 }

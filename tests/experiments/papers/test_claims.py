@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -205,3 +206,30 @@ def test_a_claim_that_is_broken_on_purpose_is_found(
     told = {line.split(":")[0] for line in capsys.readouterr().err.splitlines()}
     assert told
     assert told <= names
+
+
+def test_an_interrupted_run_of_many_tables_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from experiments.cli.main import main
+    from experiments.papers.claims import making
+
+    made: list[str] = []
+
+    def make(paper: str, name: str, one: object, reduced: bool, root: Path) -> Path:
+        if name == "c" and made.count("b") == 1 and "stop" not in made:
+            made.append("stop")
+            raise KeyboardInterrupt
+        made.append(name)
+        return root / name
+
+    monkeypatch.setattr(making, "makings", lambda _: [("p", name, None) for name in "abc"])
+    monkeypatch.setattr(making, "make_table", make)
+    command = ["paper", "--tables", "all", "-o", str(tmp_path)]
+    with contextlib.suppress(KeyboardInterrupt):
+        main(command)
+    assert (tmp_path / "tables-made.txt").read_text().split() == ["p/a", "p/b"]
+    assert main(command) == 0
+    assert made == ["a", "b", "stop", "c"]
+    assert "p/a: kept" in capsys.readouterr().err
+    assert not (tmp_path / "tables-made.txt").exists()  # the next run makes all of them again

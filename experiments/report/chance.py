@@ -1,0 +1,188 @@
+"""How sure the figures are: intervals over seeds and cases, and methods in pairs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING
+
+from experiments.report.curves import MOST_LINES, NUMBERS, competing, contestant_styles
+from experiments.report.document import Column, Figure, Section, Table, row
+from experiments.report.formats import first_line
+from experiments.report.pairing import LEAST_CASES, holm, interval, pairs_of, runs_of, units_of
+from experiments.report.plots import interval_plot
+from experiments.report.words import VERDICTS, WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from experiments.report.document import Kind, Value
+    from experiments.report.findings import Findings, MetricFindings
+    from experiments.report.pairing import Pair, Runs
+
+TEXT = (
+    "A pair is two runs on the same case with the same seed. Means are over units: cases, each "
+    f"with the mean of its seeds; where fewer than {LEAST_CASES} cases carry the statement, every "
+    "run counts by itself, and it is one about these cases only. Intervals are 95 % ones, by "
+    "bootstrap. A run without a plan is never dropped: it loses against one with a plan, stands "
+    "in the counts, and is named below."
+)
+
+_PAIRS_CAPTION = (
+    "What the first method is better by (more is better for it, whatever the sense of the figure), "
+    "mean over the units where both have plans. Better, equal, worse: units on which the first is "
+    "so more often than not; a plan is better than none. Sign: exact two-sided test on these "
+    "counts. Wilcoxon: signed-rank test on the differences, without those of 0. Holm: the sign "
+    "test's p adjusted for all pairs of the table."
+)
+
+
+def chance_section(findings: Findings) -> Section | None:
+    """Return intervals, pairs and who had no plan, of every metric; None without anything random.
+
+    A single run of every method on a single case has no spread to tell of.
+    """
+    tables: list[Table] = []
+    figures: list[Figure] = []
+    folded: list[Table] = []
+    for metric in findings.metrics:
+        words = WORDS[metric.name]
+        runs = runs_of(metric.runs, words.value)
+        if max((len(found) for found in runs.values()), default=0) < 2:
+            continue
+        order = [name for name in metric.order if name in runs]
+        tables.append(_interval_table(metric, runs, order))
+        rivals = competing(findings, metric)
+        pairs = pairs_of(runs, rivals, metric.sense == "max")
+        if pairs:
+            tables.append(_pair_table(f"{words.slug}-pairs", metric, pairs))
+            figures += [_pair_figure(findings, metric, pairs)]
+    if not tables:
+        return None
+    lost = _without_plan(findings)
+    folded += [lost] if lost.rows else []
+    return Section("chance", "How sure that is", TEXT, tuple(tables), tuple(figures), tuple(folded))
+
+
+def _interval_table(metric: MetricFindings, runs: dict[str, Runs], order: list[str]) -> Table:
+    words = WORDS[metric.name]
+    columns = (
+        Column("method", "Method", "name"),
+        Column("runs", "Runs", "count", "on cases not proven infeasible"),
+        Column("plans", "Plans", "count", "runs with a feasible plan"),
+        Column("cases", "Cases", "count"),
+        Column("mean", f"{words.heading}, mean", words.kind),
+        Column("low", "from", words.kind, "lower end of the 95 % interval"),
+        Column("high", "to", words.kind, "upper end of the 95 % interval"),
+        Column("seed_deviation", "Deviation over seeds", words.kind, "mean over the cases"),
+    )
+    rows = []
+    for name in order:
+        known = {key: plan[0] for key, plan in runs[name].items() if plan is not None}
+        _, units = units_of(known)
+        means = [math.fsum(known[key] for key in keys) / len(keys) for keys in units.values()]
+        by_case: dict[str, list[float]] = {}
+        for (case, _), value in sorted(known.items()):
+            by_case.setdefault(case, []).append(value)
+        spread = [statistics.stdev(found) for found in by_case.values() if len(found) > 1]
+        told: Value = statistics.fmean(spread) if spread else None
+        rows.append(row(name, len(runs[name]), len(known), len(by_case), *interval(means), told))
+    return Table(
+        f"{words.slug}-intervals", f"{words.heading} with intervals", columns, tuple(rows),
+        "Over the runs with a plan. The deviation over seeds is the standard deviation within a "
+        "case, blank where every case has one seed.",
+    )  # fmt: skip
+
+
+def _pair_table(key: str, metric: MetricFindings, pairs: Sequence[Pair]) -> Table:
+    words = WORDS[metric.name]
+    kind: Kind = words.kind
+    columns = (
+        Column("first", "First", "name"),
+        Column("second", "Second", "name"),
+        Column("pairs", "Pairs", "count", "runs of both on one case with one seed"),
+        Column("only_first", "Only first", "count", "pairs where only the first has a plan"),
+        Column("only_second", "Only second", "count", "pairs where only the second has a plan"),
+        Column("neither", "Neither", "count", "pairs where neither has a plan"),
+        Column("better", "Better", "count", "units on which the first is better"),
+        Column("equal", "Equal", "count"),
+        Column("worse", "Worse", "count"),
+        Column("advantage", "By, mean", kind),
+        Column("low", "from", kind, "lower end of the 95 % interval"),
+        Column("high", "to", kind, "upper end of the 95 % interval"),
+        Column("sign", "Sign, p", "chance"),
+        Column("wilcoxon", "Wilcoxon, p", "chance"),
+        Column("holm", "Holm, p", "chance"),
+    )
+    adjusted = holm([pair.sign for pair in pairs])
+    rows = [
+        row(
+            pair.first, pair.second, pair.pairs, pair.only_first, pair.only_second, pair.neither,
+            pair.better, pair.equal, pair.worse, pair.advantage, pair.low, pair.high,
+            pair.sign, pair.wilcoxon, p,
+        )
+        for pair, p in zip(pairs, adjusted, strict=True)
+    ]  # fmt: skip
+    parts = [_PAIRS_CAPTION]
+    unit = "cases" if all(pair.by_case for pair in pairs) else "runs"
+    if any(pair.by_case for pair in pairs) and unit == "runs":
+        unit = f"cases where a pair has {LEAST_CASES}, else runs"
+    parts.append(f"Units are {unit}.")
+    if kind == "share":
+        parts.append("Differences of shares are percentage points.")
+    if lone := max(pair.unmatched for pair in pairs):
+        parts.append(f"Without a partner stayed up to {lone} runs of a pair of methods.")
+    title = f"{words.heading}: methods in pairs"
+    return Table(key, title, columns, tuple(rows), " ".join(parts), lead=2)
+
+
+def _pair_figure(findings: Findings, metric: MetricFindings, pairs: Sequence[Pair]) -> Figure:
+    """Return what the best ranked method is ahead of each other by."""
+    words = WORDS[metric.name]
+    best = pairs[0].first
+    mine = [pair for pair in pairs if pair.first == best]
+    factor = 100.0 if words.kind == "share" else 1.0
+    values = {
+        pair.second: (factor * pair.advantage, factor * low, factor * high)
+        for pair in mine[: 2 * MOST_LINES]
+        if pair.advantage is not None
+        for low, high in [(pair.low, pair.high)]
+        if low is not None and high is not None
+    }
+    key = f"{words.slug}-ahead"
+    unit = "percentage points" if words.kind == "share" else "points"
+    label = f"{words.heading.lower()}: {best} better by ({unit})"
+    table = _pair_table(key, metric, mine)
+    return Figure(
+        key,
+        f"{words.heading}: {best} against each other method",
+        interval_plot(key, values, contestant_styles(findings), label),
+        Table(key, NUMBERS, table.columns, table.rows, table.caption, lead=2),
+        "Mean paired difference with its 95 % interval, on cases and seeds where both have plans; "
+        "an interval that holds 0 shows no difference.",
+    )
+
+
+def _without_plan(findings: Findings) -> Table:
+    """Return every run that had no plan on a case that may have one."""
+    columns = (
+        Column("method", "Method", "name"),
+        Column("case", "Case"),
+        Column("seed", "Seed", "number"),
+        Column("outcome", "Outcome"),
+    )
+    errors = {item["run_key"]: first_line(item["error"]) for item in findings.failed}
+    found = findings.metrics[0].runs
+    rows = [
+        row(
+            item["contestant"],
+            findings.labels.case(item["problem"]).name,
+            item["seed"],
+            " ".join(filter(None, (VERDICTS[item["verdict"]], errors.get(item["run_key"])))),
+        )
+        for item in found
+        if not item["has_plan"]
+    ]
+    return Table(
+        "without-plan", "Runs without a plan, which lost in their pairs", columns, tuple(rows)
+    )
