@@ -92,13 +92,19 @@ def _nodes(
 ) -> list[dict[str, Any]]:
     removed = operation.brokers if operation.mode == "remove-broker" else frozenset()
     rest = _background(cluster, asked, operation, resources)
+    now = _loads(cluster, resources)
+    repairs = operation.mode in ("rebalance", "leaders")  # others need not mend what they found
     nodes: list[dict[str, Any]] = []
     for number, broker in cluster.brokers.items():
         entry: dict[str, Any] = {"id": str(number)}
         if broker.rack or cluster.racks is not None:
             entry["rack"] = broker.rack or f"of {number}"
         if broker.alive:
-            entry["capacity"] = {r: broker.capacity[r] for r in resources if r in broker.capacity}
+            most = {r: broker.capacity[r] for r in resources if r in broker.capacity}
+            over = [] if repairs else [r for r in most if now[number][r] > most[r]]
+            if over:
+                ledger.warn(f"broker {number} is over its capacity of {', '.join(over)} already")
+            entry["capacity"] = most | {r: now[number][r] for r in over}
         background = {r: load for r, load in rest[number].items() if load > 0}
         if background and broker.alive:
             entry["background"] = background
@@ -131,10 +137,7 @@ def _background(
 
     Where leadership alone is decided, every replica follows, and leading is what comes on top.
     """
-    rest = {
-        number: {r: broker.rest.get(r, 0.0) for r in resources}
-        for number, broker in cluster.brokers.items()
-    }
+    rest = _unexplained(cluster, resources)
     leadership = operation.mode in LEADERSHIP
     touched = {a.partition.name for a in asked}
     for partition in cluster.partitions:
@@ -146,6 +149,23 @@ def _background(
             for r in resources:
                 rest[broker][r] += partition.load(r, leads)
     return rest
+
+
+def _loads(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, float]]:
+    """Load of each broker now."""
+    loads = _unexplained(cluster, resources)
+    for partition in cluster.partitions:
+        for broker in partition.replicas:
+            for r in resources:
+                loads[broker][r] += partition.load(r, broker == partition.leader)
+    return loads
+
+
+def _unexplained(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, float]]:
+    return {
+        number: {r: broker.rest.get(r, 0.0) for r in resources}
+        for number, broker in cluster.brokers.items()
+    }
 
 
 def _task(
