@@ -39,7 +39,10 @@ def document_of(
     InvalidInput
         The operation does not fit the cluster, touches nothing, or a resource is not told.
     """
-    asked = operation.asked(cluster, ledger)
+    asked = [
+        a._replace(replicas=sorted(a.replicas, key=lambda replica: not replica.leads))
+        for a in operation.asked(cluster, ledger)
+    ]
     resources = _resources(cluster, operation, balance)
     if not asked:
         raise InvalidInput(
@@ -54,6 +57,7 @@ def document_of(
         raise InvalidInput(Problem("topics.txt", len(asked), reason, "take --option topics=…"))
     _tell(cluster, asked, operation, ledger)
     leadership = operation.mode in LEADERSHIP
+    driven = [r for r in resources if r not in ("disk", COUNT, LEADERS)]
     return {
         "format": INSTANCE_FORMAT,
         "name": cluster.name,
@@ -61,6 +65,7 @@ def document_of(
         | {"state": cluster.units.get("disk", "bytes")},
         "labels": {"system": "kafka", "mode": operation.mode},
         "resources": resources,
+        **({"rate_driven": driven} if driven else {}),
         "nodes": nodes,
         "operators": [{"id": topic} for topic in sorted({a.partition.topic for a in asked})],
         "tasks": [
@@ -225,7 +230,7 @@ def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
 
 
 def _is_fixed(replicas: Sequence[Replica]) -> bool:
-    return all(r.allowed is not None and len(r.allowed) == 1 for r in replicas)
+    return all(r.allowed == (r.broker,) for r in replicas)
 
 
 def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:

@@ -125,8 +125,30 @@ class Operation:
         found = [(p, rule(self, cluster, p)) for p in online if _is_online(cluster, p)]
         kept = [p.name for p, a in found if a is None and p.leader in self.brokers]
         if kept and self.mode == "demote":
-            ledger.warn(f"not demoted, no other living replica is in sync: {some(kept)}")
-        return [asked for _, asked in found if asked is not None]
+            ledger.warn(f"not demoted, no other living replica can be elected: {some(kept)}")
+        return self._that_fit(cluster, [asked for _, asked in found if asked is not None], ledger)
+
+    def _that_fit(self, cluster: Cluster, asked: list[Asked], ledger: Ledger) -> list[Asked]:
+        """Leave out partitions with more replicas than brokers to be on.
+
+        Raises
+        ------
+        InvalidInput
+            A broker that is to be emptied could not be.
+        """
+        every = set(cluster.alive) - (self.brokers if self.mode == "remove-broker" else set())
+        fit, rest = [], []
+        for a in asked:
+            places = {b for r in a.replicas for b in (every if r.allowed is None else r.allowed)}
+            (fit if len(places) >= len(a.replicas) else rest).append(a)
+        names = [a.partition.name for a in rest]
+        if names and self.mode == "remove-broker":
+            reason = f"cannot be emptied: more replicas than other living brokers: {some(names)}"
+            remedy = "lower the replication factor first, or add brokers"
+            raise InvalidInput(Problem("--option brokers", sorted(self.brokers), reason, remedy))
+        if names:
+            ledger.warn(f"more replicas than living brokers; not planned: {some(names)}")
+        return fit
 
 
 def racks_suffice(cluster: Cluster, replicas: int) -> bool:
@@ -235,7 +257,7 @@ def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
 def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
     """Replicas above the factor are given up: dead ones, doubles of a rack, lagging, the last.
 
-    The leader's is never given up, and nothing moves.
+    The leader's is never given up, and nothing moves but what is on dead brokers.
     """
     wanted = operation.factor or 0
     less = len(partition.replicas) - wanted
@@ -250,7 +272,12 @@ def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Asked
             return broker in cluster.alive, not doubled, broker in partition.isr
 
         kept.remove(min((b for b in reversed(kept) if b != partition.leader), key=worth))
-    replicas = [Replica(b, b == partition.leader, (b,)) for b in kept]
+    if not set(kept) <= cluster.alive.keys() and operation.mode == "trim":
+        return None  # Kafka takes no list with a dead broker, and nothing is to move
+    alive = tuple(cluster.alive)
+    replicas = [
+        Replica(b, b == partition.leader, (b,) if b in cluster.alive else alive) for b in kept
+    ]
     return Asked(_with_followers(partition, -less), replicas, len(kept))
 
 
@@ -264,8 +291,15 @@ def _with_followers(partition: Partition, more: int) -> Partition:
 
 
 def _lead(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
-    """Leadership alone: on any living broker in sync."""
-    heirs = [b for b in partition.isr if b in cluster.alive and b in partition.replicas]
+    """Leadership alone: on any living broker in sync.
+
+    A list that holds a dead broker cannot be given to Kafka in another order: of such a partition
+    only the first can be elected.
+    """
+    listed = partition.replicas
+    heirs = [b for b in partition.isr if b in cluster.alive and b in listed]
+    if not set(listed) <= cluster.alive.keys():
+        heirs = [b for b in heirs if b == listed[0]]
     leader = partition.leader
     assert leader is not None  # the others are offline
     places = tuple(sorted({*heirs, leader}))
@@ -283,7 +317,10 @@ def _demote(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
     heirs = tuple(b for b in replica.allowed or () if b not in operation.brokers)
     # a named broker that is first but does not lead would do so after the next election
     first = partition.leader if partition.leader in operation.brokers else partition.replicas[0]
-    return asked._replace(replicas=[Replica(first, True, heirs)]) if heirs else None
+    barred = first != partition.leader and not set(partition.replicas) <= cluster.alive.keys()
+    if barred or not heirs:
+        return None
+    return asked._replace(replicas=[Replica(first, True, heirs)])
 
 
 _RULES: dict[str, Callable[[Operation, Cluster, Partition], Asked | None]] = dict(
