@@ -67,13 +67,17 @@ class Partition:
 
 @dataclass
 class Cluster:
-    """Brokers by number, partitions, the resources that the source tells, and their units."""
+    """Brokers by number, partitions, the resources that the source tells, and their units.
+
+    `emptied` are brokers that are to hold nothing.
+    """
 
     name: str
     brokers: dict[int, Broker]
     partitions: list[Partition]
     resources: tuple[str, ...]
     units: Mapping[str, str]
+    emptied: frozenset[int] = frozenset()
 
     @cached_property
     def alive(self) -> dict[int, None]:
@@ -82,8 +86,8 @@ class Cluster:
 
     @cached_property
     def racks(self) -> set[str] | None:
-        """Racks of the living brokers; ``None`` where one has none."""
-        found = [self.brokers[number].rack for number in self.alive]
+        """Racks of the living brokers that stay; ``None`` where one has none."""
+        found = [self.brokers[number].rack for number in self.alive if number not in self.emptied]
         return None if None in found else {rack for rack in found if rack is not None}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.replicas import DEAD, FACTOR, LEADER, REPLICAS, ROLE
@@ -39,6 +40,8 @@ def document_of(
     InvalidInput
         The operation does not fit the cluster, touches nothing, or a resource is not told.
     """
+    if operation.mode == "remove-broker":
+        cluster = replace(cluster, emptied=operation.brokers)
     asked = [
         a._replace(replicas=sorted(a.replicas, key=lambda replica: not replica.leads))
         for a in operation.asked(cluster, ledger)
@@ -95,14 +98,14 @@ def _nodes(
     resources: list[str],
     ledger: Ledger,
 ) -> list[dict[str, Any]]:
-    removed = operation.brokers if operation.mode == "remove-broker" else frozenset()
     rest = _background(cluster, asked, operation, resources)
     now = _loads(cluster, resources)
     repairs = operation.mode in ("rebalance", "leaders")  # others need not mend what they found
+    racked = cluster.racks is not None
     nodes: list[dict[str, Any]] = []
     for number, broker in cluster.brokers.items():
         entry: dict[str, Any] = {"id": str(number)}
-        if broker.rack or cluster.racks is not None:
+        if broker.rack or racked:
             entry["rack"] = broker.rack or f"of {number}"
         if broker.alive:
             most = {r: broker.capacity[r] for r in resources if r in broker.capacity}
@@ -113,14 +116,14 @@ def _nodes(
         background = {r: load for r, load in rest[number].items() if load > 0}
         if background and broker.alive:
             entry["background"] = background
-        if not broker.alive or number in removed:
+        if not broker.alive or number in cluster.emptied:
             entry["leaving"] = True
             ledger.warn(f"broker {number} is {'to be emptied' if broker.alive else 'dead'}")
         labels = {"host": broker.host, DEAD: "" if broker.alive else "true"}
         entry["labels"] = {key: value for key, value in labels.items() if value}
         nodes.append(entry)
     if any(r.broker is None for a in asked for r in a.replicas):
-        nodes.append({"id": NEW, "leaving": True, **({"rack": NEW} if cluster.racks else {})})
+        nodes.append({"id": NEW, "leaving": True, **({"rack": NEW} if racked else {})})
         ledger.reading(f"replicas to be made stand on a node {NEW!r} that is no broker")
     if cluster.resources:
         unbounded = [

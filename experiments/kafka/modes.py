@@ -136,7 +136,7 @@ class Operation:
         InvalidInput
             A broker that is to be emptied could not be.
         """
-        every = set(cluster.alive) - (self.brokers if self.mode == "remove-broker" else set())
+        every = set(cluster.alive) - cluster.emptied
         fit, rest = [], []
         for a in asked:
             places = {b for r in a.replicas for b in (every if r.allowed is None else r.allowed)}
@@ -168,6 +168,25 @@ def _most_in_a_rack(cluster: Cluster, brokers: Iterable[int]) -> int:
     return max(Counter(cluster.brokers[broker].rack for broker in brokers).values(), default=1)
 
 
+def _apart(
+    cluster: Cluster, partition: Partition, targets: Iterable[int], replicas: int
+) -> list[int]:
+    """Return the targets; where living replicas share a rack, one in each rack without any.
+
+    So that what shares a rack already does not do so more.
+    """
+    stays = [b for b in _living(cluster, partition) if b not in cluster.emptied]
+    found = sorted(set(targets))
+    if not racks_suffice(cluster, replicas) or _most_in_a_rack(cluster, stays) < 2:
+        return found
+    held = {cluster.brokers[broker].rack for broker in stays}
+    by_rack: dict[str | None, list[int]] = {}
+    for broker in found:
+        by_rack.setdefault(cluster.brokers[broker].rack, []).append(broker)
+    free = (brokers for rack, brokers in by_rack.items() if rack not in held)
+    return [brokers[partition.number % len(brokers)] for brokers in free]
+
+
 def _rebalance(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
     """Every replica, anywhere; those on dead brokers must go."""
     alive = tuple(cluster.alive)
@@ -182,8 +201,9 @@ def _rebalance(operation: Operation, cluster: Cluster, partition: Partition) -> 
 
 def _add(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
     """Every replica, onto a new broker or not at all."""
-    new, stays = tuple(sorted(operation.brokers)), _living(cluster, partition)
-    alive = tuple(cluster.alive)
+    stays, count = _living(cluster, partition), len(partition.replicas)
+    new = _apart(cluster, partition, operation.brokers, count)
+    alive = tuple(_apart(cluster, partition, cluster.alive, count))
     replicas = [
         Replica(
             b,
@@ -203,7 +223,9 @@ def _moved(
         return None
     stays = tuple(b for b in partition.replicas if b not in gone)
     most = _most_in_a_rack(cluster, stays) if stays else 1
-    free = tuple(sorted({*targets, *stays}))
+    if most > 1:
+        targets = _apart(cluster, partition, targets, len(partition.replicas))
+    free = tuple(sorted(set(targets) - set(stays)))
     replicas = [
         Replica(b, b == partition.leader, free if b in gone else stays) for b in partition.replicas
     ]
@@ -246,7 +268,8 @@ def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
         return _trim(operation, cluster, partition)
     grown = _with_followers(partition, more)
     gone = [b for b in partition.replicas if b not in cluster.alive]
-    stays, alive = tuple(_living(cluster, partition)), tuple(cluster.alive)
+    stays = tuple(_living(cluster, partition))
+    alive = tuple(b for b in _apart(cluster, partition, cluster.alive, wanted) if b not in stays)
     replicas = [
         Replica(b, b == partition.leader, alive if b in gone else stays) for b in partition.replicas
     ]

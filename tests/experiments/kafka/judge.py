@@ -87,7 +87,8 @@ class Cluster:
 
     def rack_suffice(self, count: int) -> bool:
         """Whether so many replicas fit the living brokers' racks, all of which are told."""
-        racks = {self.racks[b] for b in self.alive}
+        removed = self.brokers if self.mode == "remove-broker" else []
+        racks = {self.racks[b] for b in self.alive - set(removed)}
         return None not in racks and count <= len(racks)
 
     def doubles(self, brokers: list[int]) -> int:
@@ -184,7 +185,8 @@ def _rules(cluster: Cluster, key: tuple[str, int], new: list[int]) -> list[str]:
         wrong.append("not demoted")
     if cluster.rack_suffice(len(new)) and mode not in ("trim", "leaders", "demote"):
         most = 0 if mode in ("rebalance", "rack-repair") else cluster.doubles(old)
-        if cluster.doubles(new) > most:
+        judged = [b for b in new if b in cluster.alive] if mode == "rack-repair" else new
+        if cluster.doubles(judged) > most:
             wrong.append("racks")
     return wrong
 
