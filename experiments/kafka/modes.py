@@ -137,7 +137,8 @@ class Operation:
             A broker that is to be emptied could not be.
         """
         every = set(cluster.alive) - cluster.emptied
-        fit, rest = [], []
+        fit: list[Asked] = []
+        rest: list[Asked] = []
         for a in asked:
             places = {b for r in a.replicas for b in (every if r.allowed is None else r.allowed)}
             (fit if len(places) >= len(a.replicas) else rest).append(a)

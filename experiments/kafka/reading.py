@@ -100,9 +100,11 @@ def _take_partition(
         return
     replicas, isr = (_brokers(fields.get(key)) for key in ("Replicas", "Isr"))
     if not replicas or isr is None:
-        key = "Isr" if replicas else "Replicas"
-        value = fields.get(key, "")[:60] or None
-        reason = f"is no list of brokers: {key} of {name}" if value else f"{key} is missing: {name}"
+        what = "Isr" if replicas else "Replicas"
+        value = fields.get(what, "")[:60] or None
+        reason = (
+            f"is no list of brokers: {what} of {name}" if value else f"{what} is missing: {name}"
+        )
         ledger.problem(where, value, reason, _SAVE)
         return
     if len(set(replicas)) < len(replicas):
