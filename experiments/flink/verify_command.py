@@ -1,4 +1,4 @@
-"""``streamplace verify flink``: whether a running cluster is as a plan has it."""
+"""``streamplace verify``: whether a running cluster is as a plan has it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ EXAMPLES = """\
 examples:
   streamplace verify flink http://localhost:8081 sheet.json
   streamplace verify flink http://localhost:8081 plan.json --instance cluster.json
+  streamplace verify kafka plan.json --describe topics.txt
 
 Counted are subtasks of each vertex on each task manager: that is what Flink can be held to. Which
-index runs where is its own choice. exit codes: 0 all as planned, 1 not, 2 it cannot be told.
+index runs where is its own choice. Of Kafka's partitions replicas, sync and leaders are compared.
+exit codes: 0 all as planned, 1 not, 2 it cannot be told.
 
-docs/flink.md says more."""
+docs/flink.md and docs/kafka.md say more."""
 
 _FAR = 0.05
 """Difference of the measured share from the predicted one that is worth a word."""
@@ -29,9 +31,12 @@ _FAR = 0.05
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("system", choices=("flink",), help="the kind of cluster")
-    parser.add_argument("url", metavar="URL", help="the job manager's REST address")
-    parser.add_argument("plan", metavar="PLAN", help="a sheet that `export flink` wrote, or a plan")
+    parser.add_argument("system", choices=("flink", "kafka"), help="the kind of cluster")
+    parser.add_argument("url", metavar="URL", nargs="?", help="flink: the job manager's address")
+    parser.add_argument("plan", metavar="PLAN", help="what `export` wrote, or a plan")
+    parser.add_argument(
+        "--describe", metavar="FILE", help="kafka: what kafka-topics.sh --describe prints now"
+    )
     parser.add_argument("--instance", metavar="FILE", help="the plan's: joins vertices by id")
     parser.add_argument("--job", metavar="NAME", default="", help="name or id, if several run")
     parser.add_argument(
@@ -57,6 +62,12 @@ def run(args: argparse.Namespace) -> int:
     InvalidInput
         The cluster cannot be read, or the plan is of another job.
     """
+    if args.system == "kafka":
+        from experiments.kafka import verifying
+
+        _need("--describe", args.describe, "save what kafka-topics.sh --describe prints")
+        return verifying.run(args.plan, args.describe, args.json)
+    _need("URL", args.url, "the job manager's REST address")
     from experiments.cli.inputs import load_instance
     from experiments.flink.inputs import read_plan
     from experiments.flink.live import read_live, wait_until_running
@@ -76,6 +87,13 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(_text(verdict))
     return 0 if verdict.holds else 1
+
+
+def _need(path: str, value: str | None, remedy: str) -> None:
+    from optim.errors import InvalidInput, Problem
+
+    if value is None:
+        raise InvalidInput(Problem(path, None, "is missing", remedy))
 
 
 def _text(verdict: Verdict) -> str:

@@ -38,6 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan file for that instance")
     parser.add_argument("-o", "--output", metavar="FILE", help="standard output if left out")
     add_option(parser, "an option of the format")
+    parser.add_argument(
+        "--batches",
+        metavar="N",
+        nargs="?",
+        const="0",
+        help="kafka: numbered parts beside FILE, as few as are gentle, or N; --option batches=N",
+    )
     add_json(parser)
 
 
@@ -65,7 +72,8 @@ def run(args: argparse.Namespace) -> int:
     one_document(args.json, args.output)
     instance = load_instance(args.instance)
     plan = None if args.plan is None else Plan.load(args.plan)
-    done = export_plan(args.format, instance, plan, args.option)
+    short = [] if args.batches is None else [("batches", args.batches)]
+    done = export_plan(args.format, instance, plan, [*args.option, *short])
     if not args.output:
         sys.stdout.write(done.texts[""])
         written = []

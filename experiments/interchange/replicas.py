@@ -1,22 +1,31 @@
-"""Replica lists of Kafka's partitions: read, changed by a move, and where a leader may go.
+"""Replica lists of Kafka's partitions: out of labels, under a placement, and back.
 
-Only the leader's replica moves, so that a list changes in one place: the broker that is left gives
-way to the one that is gone to, and no other replica may be there.
+Tasks of a partition carry its present list, its leader, and their role: *leader* and *follower* are
+a replica each, *leadership* moves among the brokers of the list. A task without a role stands for
+the replica on the broker where it is.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.interchange.foreign import as_whole, is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from experiments.interchange.ledger import Ledger
 
-REPLICAS = "replicas"
-"""Task label: the brokers of all replicas, in Kafka's order."""
+REPLICAS, LEADER, ROLE, FACTOR = "replicas", "leader", "role", "factor"
+"""Task labels: brokers of all replicas in Kafka's order, the present leader, the task's role, and
+how many replicas the partition is to have."""
+LEADS, LEADERSHIP = "leader", "leadership"
+"""Roles that say who leads."""
+DEAD = "dead"
+"""Node label: not empty for a broker that does not live."""
+
+Key = tuple[str, int]
 
 
 def broker_number(value: Any) -> int | None:
@@ -38,45 +47,128 @@ def labelled_brokers(label: str) -> list[int] | None:
     return [int(word) for word in words] if all(map(is_whole, words)) else None
 
 
-def replaced(name: str, replicas: list[int], source: int, target: int, ledger: Ledger) -> list[int]:
-    """Return the list after the leader's replica went from `source` to `target`.
+class Lists(NamedTuple):
+    """Replicas in Kafka's order, and who is to lead; ``None`` where no task says it."""
 
-    A broker that does not hold the leader, or one that already holds a replica, is a problem.
+    replicas: list[int]
+    leader: int | None
+
+
+@dataclass
+class Listed:
+    """A partition as labels have it.
+
+    Attributes
+    ----------
+    topic, number
+        Which it is.
+    now
+        Its present replicas and leader.
+    factor
+        How many replicas it is to have.
+    tasks, roles
+        Its tasks by index, and the role of each; empty for none.
     """
-    if source not in replicas:
-        reason = f"is not among its replicas {replicas}"
-        ledger.problem(name, source, reason, "import the current state again")
-    elif target in replicas and target != source:
-        reason = f"already holds another replica of it ({replicas})"
-        ledger.problem(name, target, reason, "leave that broker out of the task's `allowed`")
-    return [target if broker == source else broker for broker in replicas]
 
+    topic: str
+    number: int
+    now: Lists
+    factor: int | None = None
+    tasks: list[int] = field(default_factory=list)
+    roles: list[str] = field(default_factory=list)
 
-class Sites(NamedTuple):
-    """The brokers: rack of each (``None`` where not told), and those that do not leave."""
+    @property
+    def name(self) -> str:
+        """Topic and number, as Kafka writes it."""
+        return f"{self.topic}-{self.number}"
 
-    racks: dict[int, str | None]
-    staying: list[int]
-    rack_aware: bool
+    def under(self, home: Sequence[int], broker: Sequence[int]) -> Lists:
+        """Return the lists when tasks that were on the brokers `home` are on `broker`.
 
-    @classmethod
-    def of(cls, nodes: Iterable[dict[str, Any]], rack_aware: bool) -> Sites:
-        """Take the brokers from the nodes of a document."""
-        entries = list(nodes)
-        return cls(
-            {int(entry["id"]): entry.get("rack") for entry in entries},
-            [int(entry["id"]) for entry in entries if not entry.get("leaving")],
-            rack_aware,
-        )
-
-    def allowed(self, replicas: list[int], leader: int) -> list[str] | None:
-        """Return where a leader may go, its own broker among them; ``None`` is anywhere.
-
-        No broker that holds another replica takes it; with `rack_aware` none in their racks.
+        Both are by index of a task. Present order is kept as far as it goes, present leaders are
+        preferred where they go on leading.
         """
-        others = {broker for broker in replicas if broker != leader}
-        if not others and len(self.staying) == len(self.racks):
+        there = [broker[t] for t in self.tasks]
+        by_role = dict(zip(self.roles, there, strict=True))
+        if LEADERSHIP in by_role:
+            leader = by_role[LEADERSHIP]
+            if leader in (home[self.tasks[0]], self.now.replicas[0]):
+                return Lists(list(self.now.replicas), leader)
+            return Lists([leader, *(b for b in self.now.replicas if b != leader)], leader)
+        if "" in by_role:
+            to = {home[t]: b for t, b in zip(self.tasks, there, strict=True)}
+            return Lists([to.get(b, b) for b in self.now.replicas], None)
+        leader_now = by_role.get(LEADS)
+        if leader_now == self.now.leader and sorted(there) == sorted(self.now.replicas):
+            return Lists(list(self.now.replicas), leader_now)
+        return Lists(_ordered(self.now.replicas, there, leader_now), leader_now)
+
+    def home_of(self, home: Sequence[int], after: Sequence[int]) -> dict[int, int] | None:
+        """Return the broker of each task under a new list; ``None`` where no tasks make that."""
+        if list(after) == self.now.replicas:
+            return {t: home[t] for t in self.tasks}
+        if LEADERSHIP in self.roles:
+            same = sorted(after) == sorted(self.now.replicas)
+            return {self.tasks[0]: after[0]} if same else None
+        if "" in self.roles:
+            to = dict(zip(self.now.replicas, after, strict=False))
+            found = {t: to.get(home[t], home[t]) for t in self.tasks}
+            return found if self.under(home, _by_task(found)).replicas == list(after) else None
+        if len(after) != len(self.tasks) or len(set(after)) < len(after):
             return None
-        racks = {self.racks[b] for b in others if self.rack_aware} - {None}
-        free = [b for b in self.staying if b not in others and self.racks[b] not in racks]
-        return [str(b) for b in (free if leader in free else [*free, leader])]
+        found = {t: after[0] for t, r in zip(self.tasks, self.roles, strict=True) if r == LEADS}
+        rest = [b for b in after if b not in found.values()]
+        waiting = [t for t in self.tasks if t not in found]
+        for t in [t for t in waiting if home[t] in rest]:
+            found[t] = home[t]
+            rest.remove(home[t])
+        return found | dict(zip((t for t in waiting if t not in found), rest, strict=False))
+
+
+def _by_task(found: Mapping[int, int]) -> list[int]:
+    return [found.get(t, -1) for t in range(max(found) + 1)]
+
+
+def _ordered(now: Sequence[int], there: Sequence[int], leader: int | None) -> list[int]:
+    """The leader first, the others where they are, new ones in the places of those that go."""
+    new = [b for b in there if b not in now]
+    kept = [b if b in there else None for b in now]
+    filled: list[int] = []
+    for b in kept:
+        if b is not None:
+            filled.append(b)
+        elif new:
+            filled.append(new.pop(0))
+    filled += new
+    filled += [b for b in dict.fromkeys(there) for _ in range(there.count(b) - filled.count(b))]
+    return sorted(filled, key=lambda b: b != leader)
+
+
+def listed_partitions(
+    labels: Iterable[Mapping[str, str]], names: Sequence[str], ledger: Ledger
+) -> dict[Key, Listed]:
+    """Group tasks by partition, by their labels; what is missing is a problem by path."""
+    found: dict[Key, Listed] = {}
+    for t, told in enumerate(labels):
+        path, missing = f"tasks[{t}].labels", False
+        for key in ("topic", "partition", REPLICAS):
+            if not told.get(key):
+                missing = True
+                reason = f"is missing ({names[t]}): Kafka takes whole replica lists only"
+                remedy = "import with `streamplace import kafka`, or add the label"
+                ledger.problem(f"{path}.{key}", None, reason, remedy)
+        if missing:
+            continue
+        replicas = labelled_brokers(told[REPLICAS])
+        if replicas is None:
+            reason = f"is no list of brokers ({names[t]})"
+            ledger.problem(f"{path}.{REPLICAS}", told[REPLICAS], reason, "numbers with commas: 1,2")
+        if not is_whole(told["partition"]):
+            ledger.problem(f"{path}.partition", told["partition"], f"is no number ({names[t]})")
+        elif replicas is not None:
+            key = told["topic"], int(told["partition"])
+            numbers = [int(w) if is_whole(w := told.get(k, "")) else None for k in (LEADER, FACTOR)]
+            entry = found.setdefault(key, Listed(*key, Lists(replicas, numbers[0]), numbers[1]))
+            entry.tasks.append(t)
+            entry.roles.append(told.get(ROLE, ""))
+    return found

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.format.tables import APART, TOGETHER
+from optim.format.tables import APART
 from optim.rules.max_inflow import MAX_INFLOW, most_inflow
-from optim.rules.sets import places_of
+from optim.rules.sets import are_broken, crowds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,23 +120,35 @@ class PlaceRules:
             moved = placement[self.migrates(placement)]
             if (np.bincount(moved, minlength=len(self.most_in)) > self.most_in).any():
                 return False
-        return all(self._is_kept(i, placement) for i in range(self.num_sets))
+        most, used = crowds(self.owner, self.places(placement), self.num_sets, len(self.most_in))
+        return not are_broken(self.rule, self.limit, most, used).any()
 
-    def _is_kept(self, i: int, placement: Ints) -> bool:
-        counts = np.bincount(self.place[i, placement[self.tasks_of(i)]])
-        used = int(np.count_nonzero(counts))
-        if self.rule[i] == APART:
-            return int(counts.max(initial=0)) <= self.limit[i]
-        return used <= 1 if self.rule[i] == TOGETHER else used >= self.limit[i]
+    @cached_property
+    def owner(self) -> Ints:
+        """(M,) set of each member."""
+        return np.repeat(np.arange(self.num_sets), np.diff(self.indptr))
+
+    def places(self, placement: Ints) -> Ints:
+        """(M,) place of each member."""
+        return self.place[self.owner, placement[self.members]]
+
+    def surplus(self, placement: Ints) -> Ints:
+        """Members of sets `apart` beyond what their place may hold, the first ones left there."""
+        key = self.owner * len(self.most_in) + self.places(placement)
+        order = np.argsort(key, kind="stable")
+        sorted_key = key[order]
+        rank = np.arange(len(key)) - np.searchsorted(sorted_key, sorted_key)
+        owner = self.owner[order]
+        beyond = (self.rule[owner] == APART) & (rank >= self.limit[owner])
+        return np.unique(self.members[order[beyond]])
 
 
 def place_rules(instance: Instance) -> PlaceRules:
     """Return the place rules of an instance."""
     t, n = instance.num_tasks, instance.num_nodes
     sets, tasks = instance.sets, instance.tasks
-    place = np.zeros((len(sets.ids), n), np.int64)
-    for i in range(len(sets.ids)):
-        place[i] = np.unique(places_of(instance, i), return_inverse=True)[1]
+    kinds = (np.arange(n), np.unique(instance.nodes.rack, return_inverse=True)[1])
+    place = np.stack(kinds).astype(np.int64)[sets.by_rack.astype(np.int64)]
     counts = np.zeros(t, np.int64)
     counts[tasks.copied] = np.diff(tasks.copies_indptr)
     most = most_inflow(instance) if MAX_INFLOW.present(instance) else np.full(n, t)

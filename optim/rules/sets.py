@@ -47,10 +47,41 @@ def _dropped(instance: Instance) -> Instance:
     return replace(instance, sets=empty)
 
 
+def crowds(owner: Ints, place: Ints, num_sets: int, num_places: int) -> tuple[Ints, Ints]:
+    """(S,) most members of each set on one place, and (S,) places that it uses.
+
+    Parameters
+    ----------
+    owner, place
+        (M,) set of each member, and the place that it is on.
+    """
+    keys, counts = np.unique(owner.astype(np.int64) * num_places + place, return_counts=True)
+    most, of = np.zeros(num_sets, dtype=np.int64), keys // max(1, num_places)
+    np.maximum.at(most, of, counts)
+    return most, np.bincount(of, minlength=num_sets)
+
+
+def are_broken(rule: Ints, limit: Ints, most: Ints, used: Ints) -> NDArray[np.bool_]:
+    """(S,) whether a set is broken, by what `crowds` counts."""
+    spread = np.where(rule == TOGETHER, used > 1, used < limit)
+    return np.where(rule == APART, most > limit, spread)
+
+
+def _broken_sets(placement: Placement) -> list[int]:
+    instance, table = placement.instance, placement.instance.sets
+    owner = np.repeat(np.arange(len(table.ids)), np.diff(table.indptr))
+    node = placement.node[table.members]
+    owner, node = owner[node >= 0], node[node >= 0]
+    place = np.where(table.by_rack[owner], instance.nodes.rack[node], node)
+    size = max(instance.num_nodes, len(instance.nodes.rack_ids))
+    most, used = crowds(owner, place, len(table.ids), size)
+    return np.flatnonzero(are_broken(table.rule, table.limit, most, used)).tolist()
+
+
 def _violations(placement: Placement) -> Iterator[Violation]:
     instance, table = placement.instance, placement.instance.sets
-    for i, name in enumerate(table.ids):
-        node = placement.node[table.tasks_of(i)]
+    for i in _broken_sets(placement):
+        name, node = table.ids[i], placement.node[table.tasks_of(i)]
         places, counts = np.unique(places_of(instance, i)[node[node >= 0]], return_counts=True)
         rule, limit = table.rule[i], table.limit[i]
         if rule == APART:
@@ -73,10 +104,10 @@ def _named(instance: Instance, i: int, place: int) -> str:
 def _proofs(instance: Instance) -> Iterator[Violation]:
     """A set of more tasks than all places may hold, or to be spread over more than there are."""
     table = instance.sets
-    for i, name in enumerate(table.ids):
-        size = len(table.tasks_of(i))
-        count = len(np.unique(places_of(instance, i)))
-        rule, limit = table.rule[i], int(table.limit[i])
+    racks, nodes = len(np.unique(instance.nodes.rack)), instance.num_nodes
+    columns = (table.ids, np.diff(table.indptr), table.by_rack, table.rule, table.limit)
+    for name, size, by_rack, rule, limit in zip(*(list(c) for c in columns), strict=True):
+        count = racks if by_rack else nodes
         if rule == APART and size > count * limit:
             yield violation("sets", f"{name} apart: all places", size, count * limit)
         elif rule not in (APART, TOGETHER) and limit > min(size, count):

@@ -1,206 +1,286 @@
-"""Kafka: the reassignment file of ``kafka-reassign-partitions``, and the one that takes it back.
+"""Kafka: the reassignment file of ``kafka-reassign-partitions``, and what goes with it.
 
-Each moved partition stands with its whole replica list, in which only the broker it leaves is
-replaced, in place; ``log_dirs`` is left out, because a list of another length than the replicas'
-is refused by the tool. The list has to be known: it comes in the label ``replicas``.
+`reassignment` writes the file that takes a cluster from one placement to another: only partitions
+whose list changes, each with its whole list. ``log_dirs`` is left out, because a list of another
+length than the replicas' is refused by the tool. What Kafka would refuse is refused here, by name.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from experiments.interchange.declaring import Exporter
-from experiments.interchange.foreign import Page, Text, Whole, is_whole, read_page
+from experiments.interchange.foreign import is_whole
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places
-from experiments.interchange.replicas import (
-    REPLICAS,
-    labelled_brokers,
-    listed_brokers,
-    replaced,
-)
+from experiments.interchange.replicas import DEAD, FACTOR, listed_partitions
+from experiments.kafka.reading import read_assignment
 from optim.format.read import parse_json
+from optim.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from experiments.interchange.replicas import Key, Listed, Lists
     from optim.format.instance import Instance
+    from optim.format.tables import Ints
 
-ROLLBACK = ".rollback.json"
+ROLLBACK, ELECTION = ".rollback.json", ".election.json"
+_AT_A_TIME = 5
+_NAMED = 3
 
 
-class _Partition(NamedTuple):
-    topic: str
-    number: int
-    replicas: list[int]
+class Change(NamedTuple):
+    """A partition whose replicas or leader change: its lists before and after."""
+
+    partition: Listed
+    before: Lists
+    after: Lists
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether its list changes; else an election is enough."""
+        return self.before.replicas != self.after.replicas
+
+    @property
+    def copied_to(self) -> list[int]:
+        """Brokers that copy it."""
+        return [b for b in self.after.replicas if b not in self.before.replicas]
+
+
+def changes(instance: Instance, before: Ints, after: Ints, ledger: Ledger) -> list[Change]:
+    """Return the partitions that change between two placements.
+
+    What Kafka would refuse is a problem: dead and unknown brokers, a broker twice, an empty list,
+    another number of replicas than the partition is to have, tasks that name no partition.
+
+    Parameters
+    ----------
+    before, after
+        (T,) node of each task.
+    """
+    broker_of = _broker_numbers(instance, ledger)
+    dead = {broker_of[n] for n, told in instance.nodes.labels.items() if told.get(DEAD)}
+    ids = instance.tasks.ids
+    moved = np.flatnonzero(before != after).tolist()
+    for t in moved:
+        if before[t] < 0:
+            reason = f"is missing ({ids[t]}): which replica to replace is unknown"
+            ledger.problem(f"tasks[{t}].node", None, reason, "import the current placement")
+    home, old, new = (
+        [broker_of[n] if n >= 0 else -1 for n in nodes.tolist()]
+        for nodes in (instance.tasks.node, before, after)
+    )
+    if not moved and not any(FACTOR in told for told in instance.tasks.labels.values()):
+        return []
+    labels = [instance.tasks.labels.get(t, {}) for t in range(instance.num_tasks)]
+    found = []
+    stays = 0
+    for partition in listed_partitions(labels, ids, ledger).values():
+        at_home = all(home[t] == old[t] for t in partition.tasks)
+        change = Change(
+            partition,
+            partition.now if at_home else partition.under(home, old),
+            partition.under(home, new),
+        )
+        if change.before != change.after:
+            found.append(change)
+            _check(change, set(broker_of), dead, ledger)
+        else:
+            stays += not dead.isdisjoint(change.after.replicas)
+    if stays:
+        ledger.warn(f"{stays:,} partitions go on having replicas on dead brokers")
+    return found
+
+
+def _check(change: Change, brokers: set[int], dead: set[int], ledger: Ledger) -> None:
+    name, replicas, wanted = change.partition.name, change.after.replicas, change.partition.factor
+    if not change.is_listed:
+        return
+    twice = [b for b, count in Counter(replicas).items() if count > 1]
+    if twice:
+        reason = f"already holds another replica of it ({change.before.replicas})"
+        ledger.problem(name, twice[0], reason, "put its replicas into a set `apart`")
+    gone = [b for b in replicas if b in dead]
+    if gone:
+        ledger.problem(name, gone[0], "is dead: Kafka refuses it", "let the plan leave it")
+    if any(b not in brokers for b in change.copied_to) or -1 in replicas:
+        ledger.problem(name, replicas, "names no broker of the instance", "place every replica")
+    if not replicas or (wanted is not None and len(replicas) != wanted):
+        reason = f"has {len(replicas)} replicas, not {wanted}"
+        ledger.problem(name, replicas, reason, f"as the label {FACTOR} has it")
+
+
+def reassignment(lists: Iterable[tuple[Listed, Sequence[int]]]) -> str:
+    """Return the text of a reassignment: partitions with their whole replica lists."""
+    entries = [
+        {"topic": p.topic, "partition": p.number, "replicas": list(replicas)}
+        for p, replicas in lists
+    ]
+    return json.dumps({"version": 1, "partitions": entries}, ensure_ascii=False) + "\n"
 
 
 def write(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
-    """Return the reassignment and the rollback file, in Kafka's JSON.
+    """Return the reassignment, its rollback, the elections and numbered parts, in Kafka's JSON.
 
     Raises
     ------
     InvalidInput
-        A replica list is missing, or a broker would hold two replicas of a partition, by name.
+        Kafka would refuse it, by name.
     """
-    broker_of = _broker_numbers(instance, ledger)
+    found = changes(instance, instance.tasks.node, places.node, ledger)
     ledger.check()
-    moved, kept = [], []
-    for t in np.flatnonzero(places.node != instance.tasks.node).tolist():
-        name, now = instance.tasks.ids[t], int(instance.tasks.node[t])
-        if now < 0:
-            reason = f"is missing ({name}): which replica to replace is unknown"
-            ledger.problem(f"tasks[{t}].node", None, reason, "import the current placement")
-        partition = _partition(instance, t, ledger)
-        if partition is None or now < 0:
-            continue
-        source, target = broker_of[now], broker_of[places.node[t]]
-        replicas = replaced(name, partition.replicas, source, target, ledger)
-        moved.append(partition._replace(replicas=replicas))
-        kept.append(partition)
-    ledger.check()
+    moved = [change for change in found if change.is_listed]
     if not moved:
         ledger.warn("no partition moves: the file is empty of them")
-    return {"": _json(moved), ROLLBACK: _json(kept)}
+    _tell_throttle(instance, moved, options["throttle"], ledger)
+    texts = {
+        "": reassignment((c.partition, c.after.replicas) for c in moved),
+        ROLLBACK: reassignment((c.partition, c.before.replicas) for c in moved),
+    }
+    led = [c.partition for c in found if c.after.leader != c.before.leader]
+    if led:
+        entries = [{"topic": p.topic, "partition": p.number} for p in led]
+        texts[ELECTION] = json.dumps({"partitions": entries}, ensure_ascii=False) + "\n"
+        count = f"{len(led):,} partition{'s change' if len(led) > 1 else ' changes'} the leader"
+        ledger.reading(
+            f"{count}: kafka-leader-election.sh --election-type preferred --path-to-json-file "
+            f"with the file that ends in {ELECTION}, once the copies are there"
+        )
+    if options["batches"] is not None and moved:
+        parts = batches(moved, options["batches"])
+        for i, part in enumerate(parts, 1):
+            texts[f".{i}.json"] = reassignment((c.partition, c.after.replicas) for c in part)
+        ledger.reading(f"{len(parts)} numbered parts: one after the other, --verify between them")
+    return texts
+
+
+def _tell_throttle(
+    instance: Instance, moved: Sequence[Change], rate: float, ledger: Ledger
+) -> None:
+    """Say what is copied, where most of it goes, and how long that takes under a throttle."""
+    onto: dict[int, float] = {}
+    for change in moved:
+        size = float(instance.tasks.migration_cost[change.partition.tasks[0]])
+        for broker in change.copied_to:
+            onto[broker] = onto.get(broker, 0.0) + size
+    unit = instance.units.get("state")
+    if not onto:
+        if moved:
+            ledger.reading("nothing is copied: no throttle is needed")
+        return
+    if unit is None or not instance.tasks.state.any():
+        count = sum(len(change.copied_to) for change in moved)
+        ledger.reading(f"{count:,} replicas are copied, their sizes are unknown")
+        return
+    most = max(onto, key=lambda b: (onto[b], -b))
+    scale = {"MB": 1e6, "KB": 1e3}.get(unit, 1.0)
+    ledger.reading(
+        f"{sum(onto.values()):,.0f} {unit} are copied, {onto[most]:,.0f} of them onto broker "
+        f"{most}: {onto[most] * scale / rate:,.0f} s at least with --throttle {rate:.0f}"
+    )
+
+
+def batches(moved: Sequence[Change], parts: int) -> list[list[Change]]:
+    """Cut a reassignment into parts that are executed one after the other.
+
+    Copies onto a broker are dealt out over the parts; changes of order alone, which copy nothing,
+    come last.
+
+    Parameters
+    ----------
+    parts
+        How many; 0 for as few as let no broker copy more than 5 partitions at a time.
+    """
+    nth: Counter[int] = Counter()
+    order = []
+    for i, change in enumerate(moved):
+        for broker in change.copied_to:
+            nth[broker] += 1
+        turn = max((nth[broker] for broker in change.copied_to), default=len(moved))
+        order.append((not change.copied_to, turn, i))
+    if not parts:
+        parts = -(-max(nth.values(), default=1) // _AT_A_TIME)
+    parts = min(parts, len(moved))
+    chosen = [moved[i] for *_, i in sorted(order)]
+    return [chosen[k * len(chosen) // parts : (k + 1) * len(chosen) // parts] for k in range(parts)]
 
 
 def _broker_numbers(instance: Instance, ledger: Ledger) -> list[int]:
-    """Return the broker of each node; one that two nodes name is a problem."""
+    """Return the broker of each node, -1 where it is none; one that two name is a problem."""
     found: list[int] = []
-    for node in range(instance.num_nodes):
-        number = _broker_number(instance, node, ledger)
-        if number >= 0 and number in found:
-            ledger.problem(f"nodes[{node}].id", number, "is the broker of two nodes")
-        found.append(number)
+    for node, name in enumerate(instance.nodes.ids):
+        text = instance.nodes.labels.get(node, {}).get("broker", name)
+        path = f"nodes[{node}].id"
+        if not is_whole(text):
+            if not instance.nodes.leaving[node]:
+                remedy = "name it in the label broker"
+                ledger.problem(path, text, "is no broker number", remedy)
+            found.append(-1)
+            continue
+        if int(text) in found:
+            ledger.problem(path, int(text), "is the broker of two nodes")
+        found.append(int(text))
     return found
 
 
-def _broker_number(instance: Instance, node: int, ledger: Ledger) -> int:
-    name = instance.nodes.ids[node]
-    text = instance.nodes.labels.get(node, {}).get("broker", name)
-    if not is_whole(text):
-        ledger.problem(
-            f"nodes[{node}].id", text, "is no broker number", "name it in the label broker"
-        )
-        return -1
-    return int(text)
-
-
-def _partition(instance: Instance, task: int, ledger: Ledger) -> _Partition | None:
-    labels = instance.tasks.labels.get(task, {})
-    name = instance.tasks.ids[task]
-    path = f"tasks[{task}].labels"
-    missing = [key for key in ("topic", "partition", REPLICAS) if not labels.get(key)]
-    for key in missing:
-        ledger.problem(
-            f"{path}.{key}",
-            None,
-            f"is missing ({name}): Kafka takes whole replica lists only",
-            "import with `streamplace import cruise-control`, or add the label",
-        )
-    if missing:
-        return None
-    replicas = labelled_brokers(labels[REPLICAS])
-    if replicas is None:
-        reason = f"is no list of brokers ({name})"
-        ledger.problem(f"{path}.{REPLICAS}", labels[REPLICAS], reason, "numbers with commas: 1,2")
-    if not is_whole(labels["partition"]):
-        ledger.problem(f"{path}.partition", labels["partition"], f"is no number ({name})")
-        return None
-    return (
-        None
-        if replicas is None
-        else _Partition(labels["topic"], int(labels["partition"]), replicas)
-    )
-
-
-def _json(partitions: list[_Partition]) -> str:
-    entries = [
-        {"topic": p.topic, "partition": p.number, "replicas": p.replicas} for p in partitions
-    ]
-    return json.dumps({"version": 1, "partitions": entries}, ensure_ascii=False) + "\n"
-
-
-class _Reassigned(Page):
-    topic: Text
-    partition: Whole
-    replicas: Any = None
-
-
-class _Reassignment(Page):
-    partitions: list[_Reassigned]
-
-
 def read_back(text: str, instance: Instance) -> Places:
-    """Return where partitions are after a reassignment; those it does not name stay.
+    """Return where replicas are after a reassignment; partitions it does not name stay.
 
     Raises
     ------
     InvalidInput
-        Not a reassignment, of partitions or brokers the instance does not have, or with other
-        changes than `write` makes.
+        Not a reassignment, of partitions or brokers the instance does not have, or with another
+        number of replicas than there are tasks.
     """
     ledger = Ledger()
     broker_of = _broker_numbers(instance, ledger)
-    nodes = {broker: n for n, broker in enumerate(broker_of)}
-    tasks = {
-        (labels.get("topic"), labels.get("partition")): t
-        for t, labels in instance.tasks.labels.items()
-    }
+    nodes = {broker: n for n, broker in enumerate(broker_of) if broker >= 0}
+    labels = (instance.tasks.labels.get(t, {}) for t in range(instance.num_tasks))
+    listed = listed_partitions(labels, instance.tasks.ids, ledger)
+    home = [broker_of[n] for n in instance.tasks.node.tolist()]
     where = instance.tasks.node.copy()
-    seen: set[int] = set()
-    page: _Reassignment | None = read_page(
-        _Reassignment, parse_json(text.encode()), "reassignment", ledger
-    )
-    for i, entry in enumerate(page.partitions if page else ()):
-        key, path = (entry.topic, str(entry.partition)), f"reassignment.partitions[{i}]"
-        task = tasks.get(key)
-        if task is None or task in seen:
-            reason = "is no partition of the instance" if task is None else "stands twice"
-            ledger.problem(path, "-".join(key), reason)
+    told: dict[Key, list[int]] = read_assignment(parse_json(text.encode()), "reassignment", ledger)
+    ledger.check()
+    for i, (key, replicas) in enumerate(told.items()):
+        path, partition = f"reassignment.partitions[{i}]", listed.get(key)
+        if partition is None:
+            ledger.problem(path, f"{key[0]}-{key[1]}", "is no partition of the instance")
             continue
-        seen.add(task)
-        partition = _partition(instance, task, ledger)
-        path = f"{path}.{REPLICAS}"
-        listed = entry.replicas
-        target = partition and _target(listed, path, partition, broker_of, int(where[task]), ledger)
-        if target is not None:
-            where[task] = nodes[target]
+        if not set(replicas) <= {*nodes, *partition.now.replicas}:
+            ledger.problem(f"{path}.replicas", replicas, "names brokers the instance lacks")
+            continue
+        found = partition.home_of(home, replicas)
+        if found is None or not set(found.values()) <= nodes.keys():
+            reason = f"differs from {partition.now.replicas} by more than its tasks can move"
+            remedy = "import the state that the file was written for"
+            ledger.problem(f"{path}.replicas", replicas, reason, remedy)
+            continue
+        for task, broker in found.items():
+            where[task] = nodes[broker]
     ledger.check()
     return Places(where)
 
 
-def _target(
-    value: Any, path: str, partition: _Partition, broker_of: list[int], now: int, ledger: Ledger
-) -> int | None:
-    """Return the broker that the leader's replica goes to; ``None`` where the list stays."""
-    old, new = partition.replicas, listed_brokers(value)
-    if new is None or not set(new) <= {*broker_of, *old}:
-        reason = "is no list of brokers" if new is None else "names brokers the instance lacks"
-        ledger.problem(path, value, reason)
-        return None
-    if new == old:
-        return None
-    changed = [i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b]
-    one = len(new) == len(old) == len(set(new)) and len(changed) == 1
-    if not one or now < 0 or old[changed[0]] != broker_of[now]:
-        reason = f"differs from {old} in more than the broker that the leader leaves"
-        ledger.problem(path, value, reason, "import the state that the file was written for")
-        return None
-    return new[changed[0]]
-
-
 EXPORTER = Exporter(
     name="kafka",
-    summary="kafka-reassign-partitions JSON, and beside it the file that takes it back",
-    options=(),
+    summary="kafka-reassign-partitions JSON, the file that takes it back, leaders to elect, parts",
+    options=(
+        Option(
+            "batches", "int", None, "numbered parts beside the file; 0 for as few as let no broker "
+            f"copy more than {_AT_A_TIME} partitions at a time", minimum=0, maximum=100_000,
+        ),
+        Option("throttle", "float", 50e6, "bytes/s that the advice reckons with", minimum=1.0),
+    ),
     write=write,
     read_back=read_back,
     next_step="kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file "
-    "{0} --execute (--throttle limits its speed); the same with {1} takes it back",
-)
+    "{0} --execute --throttle BYTES; --verify in place of --execute says when it is done; "
+    "the same with {1} takes it back",
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Cruise Control: brokers as nodes, partitions as tasks; what moves is the leader's replica."""
+"""Cruise Control: replicas on brokers, from its loads of brokers and partitions."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from experiments.interchange.importers.cruise_control_reading import (
     RESOURCES,
     Broker,
     Partition,
-    add_led_load,
     read_assignment,
     read_brokers,
     read_capacities,
     read_partitions,
 )
-from experiments.interchange.replicas import REPLICAS, Sites, labelled_brokers, replaced
+from experiments.interchange.importers.kafka import OPERATION, operation_of
 from experiments.interchange.sources import (
     JSON_ENDINGS,
     Document,
@@ -24,30 +23,28 @@ from experiments.interchange.sources import (
     read_documents,
 )
 from experiments.interchange.web import WebClient, is_url
-from experiments.interchange.weighing import weigh
-from optim.format.document import INSTANCE_FORMAT
+from experiments.kafka import cluster as kafka
+from experiments.kafka.document import document_of
+from experiments.kafka.folder import some
+from experiments.kafka.following import follow
 from optim.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from experiments.interchange.ledger import Ledger
 
 _PREFIX = "kafkacruisecontrol"
 _TASK_HEADER = "User-Task-ID"
-_NAMED = 3
-MOST_ALLOWED = 40_000_000
-"""Entries of all lists of allowed brokers together."""
 
 OPTIONS = (
-    Option("rack_aware", "bool", False, "keep a leader out of the racks that hold another replica"),
+    *OPERATION,
     Option(
-        "balance", "str", "cpu", "the resource that is balanced, listed first", choices=RESOURCES
+        "balance", "str", "cpu", "the resource that is balanced, listed first",
+        choices=(*RESOURCES, kafka.REPLICAS, kafka.LEADERS),
     ),
     Option(
         "wait", "float", 120.0, "seconds to wait for a response that is still computed", minimum=0.0
     ),
-)
+)  # fmt: skip
 
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
@@ -58,6 +55,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     InvalidInput
         A needed document or field is missing, by path.
     """
+    operation = operation_of(request.options)
     documents = documents_of(request.sources, lambda: _download(request))
     brokers: dict[int, Broker] = {}
     partitions: dict[tuple[str, int], Partition] = {}
@@ -92,8 +90,8 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         ledger.problem("SOURCE", None, what, "save /partition_load")
     _check_references(brokers, partitions, ledger)
     ledger.check()
-    add_led_load(brokers, partitions)
-    return _document(brokers, partitions, request.options, ledger)
+    cluster = _cluster(brokers, partitions, ledger)
+    return document_of(cluster, operation, request.options["balance"], ledger)
 
 
 def _download(request: Request) -> list[Document]:
@@ -124,9 +122,8 @@ def _led(
     led = {key: p for key, p in partitions.items() if p.leader is not None}
     lost = sorted(partitions.keys() - led.keys())
     if lost:
-        names = ", ".join(f"{topic}-{number}" for topic, number in lost[:_NAMED])
-        more = f", … ({len(lost):,} in all)" if len(lost) > _NAMED else ""
-        ledger.warn(f"left out for want of a leader, their load stays where it is: {names}{more}")
+        names = some([f"{topic}-{number}" for topic, number in lost])
+        ledger.warn(f"left out for want of a leader, their load stays where it is: {names}")
     return led
 
 
@@ -148,110 +145,64 @@ def _check_references(
             )
 
 
-def _document(
-    brokers: dict[int, Broker],
-    partitions: dict[tuple[str, int], Partition],
-    options: Any,
-    ledger: Ledger,
-) -> dict[str, Any]:
-    first = options["balance"]
-    resources = [first, *(r for r in RESOURCES if r != first)]
-    nodes = [_node(b, ledger) for b in brokers.values()]
-    weigh(nodes, first, ledger)
-    sites = Sites.of(nodes, options["rack_aware"])
-    tasks, entries = [], 0
-    for partition in partitions.values():
-        leader = partition.leader
-        assert leader is not None  # the others are left out
-        allowed = sites.allowed(partition.replicas, leader)
-        entries += len(allowed or ())
-        if entries > MOST_ALLOWED:
-            reason = f"partitions × brokers give more than {MOST_ALLOWED} allowed places"
-            ledger.problem("records", len(partitions), reason, "import fewer topics at a time")
-            ledger.check()
-        tasks.append(_task(partition, allowed, resources))
-    topics = sorted({partition.topic for partition in partitions.values()})
-    ledger.reading("only the leader's replica moves, with its whole load and disk space")
-    ledger.reading(
-        "background of a broker is its load without the partitions it leads: followers, the rest"
+def _cluster(
+    brokers: dict[int, Broker], partitions: dict[tuple[str, int], Partition], ledger: Ledger
+) -> kafka.Cluster:
+    """Return the cluster; what no replica explains of a broker's load is the rest of it."""
+    cluster = kafka.Cluster(
+        name="cruise-control",
+        brokers={number: _broker(broker) for number, broker in brokers.items()},
+        partitions=[_partition(partition, brokers) for partition in partitions.values()],
+        resources=RESOURCES,
+        units={"cpu": "percent", "network_in": "KB/s", "network_out": "KB/s", "disk": "MB"},
     )
-    return {
-        "format": INSTANCE_FORMAT,
-        "name": "cruise-control",
-        "units": {"cpu": "percent", "network_in": "KB/s", "network_out": "KB/s", "disk": "MB"}
-        | {"state": "MB"},
-        "labels": {"system": "kafka"},
-        "resources": resources,
-        "nodes": nodes,
-        "operators": [{"id": topic} for topic in topics],
-        "tasks": tasks,
+    explained = {number: dict.fromkeys(RESOURCES, 0.0) for number in brokers}
+    for partition in cluster.partitions:
+        for number in partition.replicas:
+            for resource in RESOURCES:
+                explained[number][resource] += partition.load(resource, number == partition.leader)
+    for number, broker in brokers.items():
+        told = explained[number]
+        rest = {r: max(0.0, broker.load[r] - told[r]) for r in RESOURCES}
+        cluster.brokers[number].rest = rest
+        short = [r for r in RESOURCES if told[r] > broker.load[r] * 1.05 + 1.0]
+        if short and not broker.dead:
+            ledger.warn(
+                f"broker {number}: its replicas have more {short[0]} than it: saved at two times?"
+            )
+    ledger.reading("background of a broker is its load without that of its replicas")
+    return cluster
+
+
+def _broker(broker: Broker) -> kafka.Broker:
+    capacity = {r: c for r, c in broker.capacity.items() if c is not None}
+    return kafka.Broker(broker.id, broker.rack, not broker.dead, capacity, host=broker.host)
+
+
+def _partition(partition: Partition, brokers: dict[int, Broker]) -> kafka.Partition:
+    load = partition.load
+    into, out = load["network_in"], load["network_out"]
+    follows = {
+        "cpu": kafka.follower_cpu(load["cpu"], into, out),
+        "network_in": into,
+        "network_out": 0.0,
+        "disk": load["disk"],
     }
-
-
-def _task(partition: Partition, allowed: list[str] | None, resources: list[str]) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "id": partition.name,
-        "operator": partition.topic,
-        "node": str(partition.leader),
-        "load": {r: partition.load[r] for r in resources},
-        "state": partition.load["disk"],
-        "labels": {
-            "topic": partition.topic,
-            "partition": str(partition.number),
-            REPLICAS: ",".join(map(str, partition.replicas)),
-        },
-    }
-    if allowed:
-        entry["allowed"] = allowed
-    return entry
-
-
-def _node(broker: Broker, ledger: Ledger) -> dict[str, Any]:
-    led = broker.led
-    background = {r: max(0.0, broker.load[r] - led.get(r, 0.0)) for r in RESOURCES}
-    entry: dict[str, Any] = {
-        "id": str(broker.id),
-        "capacity": {r: c for r, c in broker.capacity.items() if c is not None},
-        "background": {r: load for r, load in background.items() if load > 0},
-        "labels": {"host": broker.host} if broker.host else {},
-    }
-    if broker.rack:
-        entry["rack"] = broker.rack
-    if broker.dead:
-        entry["leaving"] = True
-        ledger.warn(f"broker {broker.id} is dead: it is leaving")
-    short = [r for r in RESOURCES if led.get(r, 0.0) > broker.load[r] * 1.05 + 1.0]
-    if short:
-        ledger.warn(
-            f"broker {broker.id} leads more {short[0]} than its own load: saved at two times?"
-        )
-    unbounded = [r for r in RESOURCES if broker.capacity.get(r) is None]
-    if unbounded:
-        ledger.warn(f"no capacity of {', '.join(unbounded)} is told: unbounded on some brokers")
-    return entry
-
-
-def follow(
-    document: dict[str, Any], moves: Mapping[str, str], options: Mapping[str, Any], ledger: Ledger
-) -> None:
-    """Move partitions in the document: node, replica list, and where they may go from there."""
-    sites = Sites.of(document["nodes"], options["rack_aware"])
-    for entry in document["tasks"]:
-        if entry["id"] not in moves:
-            continue
-        source, target = int(entry["node"]), int(moves[entry["id"]])
-        listed = labelled_brokers(entry["labels"][REPLICAS]) or []
-        replicas = replaced(entry["id"], listed, source, target, ledger)
-        entry["labels"][REPLICAS] = ",".join(map(str, replicas))
-        entry["node"] = str(target)
-        entry.pop("allowed", None)
-        if allowed := sites.allowed(replicas, target):
-            entry["allowed"] = allowed
+    return kafka.Partition(
+        partition.topic,
+        partition.number,
+        partition.replicas,
+        partition.leader,
+        [b for b in partition.replicas if not brokers[b].dead],
+        leading=load,
+        following=follows,
+        size=load["disk"],
+    )
 
 
 IMPORTER = Importer(
     name="cruise-control",
-    summary="Kafka partitions on brokers, with cpu, network and disk; the leader's replica moves",
+    summary="Kafka's replicas on brokers, with cpu, network and disk, from Cruise Control",
     sources="the address, or as files the JSON of load and partition_load; also a capacity file "
     "and the current assignment as kafka-reassign-partitions prints it",
     options=OPTIONS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator
@@ -38,7 +38,7 @@ _MOST_REPLICAS = 1000
 
 @dataclass
 class Broker:
-    """A broker: load and capacity by resource; `led` is the load of the partitions it leads."""
+    """A broker: load and capacity by resource."""
 
     id: int
     host: str
@@ -46,7 +46,6 @@ class Broker:
     dead: bool
     load: dict[str, float]
     capacity: dict[str, float | None]
-    led: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -231,15 +230,6 @@ def read_partitions(
             },
             path=path,
         )
-
-
-def add_led_load(brokers: dict[int, Broker], partitions: dict[tuple[str, int], Partition]) -> None:
-    """Add the partitions' loads up by leader."""
-    for partition in partitions.values():
-        broker = brokers.get(partition.leader) if partition.leader is not None else None
-        if broker is not None:
-            for resource, load in partition.load.items():
-                broker.led[resource] = broker.led.get(resource, 0.0) + load
 
 
 def read_capacities(value: Any, path: str, ledger: Ledger, brokers: dict[int, Broker]) -> None:

@@ -11,6 +11,7 @@ from formulations.rebalancing.balance.forms import build_moves
 from formulations.rebalancing.search.arrays import fixed_part, state_of
 from formulations.rebalancing.search.goals import bisect_goals
 from formulations.rebalancing.search.watch import Watch
+from optim.format.tables import APART
 from optim.solvers.inprocess import solve_small_milp
 
 if TYPE_CHECKING:
@@ -231,20 +232,42 @@ def warm_up() -> None:
 def start_at_home(problem: BalanceProblem, seed: int = 0) -> Ints:
     """Return home with the key groups that may not stay on their least loaded allowed node.
 
-    Where that breaks capacities or least loads, these are mended as far as budgets go.
+    Where that breaks place rules, capacities or least loads, these are mended as far as budgets go.
     """
-    placement = problem.home.copy()
+    movers = np.flatnonzero(problem.must_move)
+    placement = _put_elsewhere(problem, problem.home, movers)
+    surplus = problem.rules.surplus(placement)
+    if len(surplus):
+        mended = _put_elsewhere(problem, problem.home, np.union1d(movers, surplus))
+        placement = mended if problem.is_feasible(mended) else placement
+    if problem.is_within_capacities(placement) and problem.rules.are_kept(placement):
+        return placement
+    return relieved(problem, placement, seed)
+
+
+def _put_elsewhere(problem: BalanceProblem, placement: Ints, movers: Ints) -> Ints:
+    """Return a placement with each mover on its least loaded other node that no set bars."""
+    placement, rules = placement.copy(), problem.rules
     load = problem.base_load - problem.share
-    for task in np.flatnonzero(problem.must_move).tolist():
-        nodes = np.flatnonzero(problem.may_be_rows(np.array([task]))[0])
+    by_task = np.argsort(rules.members, kind="stable")
+    starts = np.searchsorted(rules.members[by_task], np.arange(problem.num_tasks + 1))
+    for task in movers.tolist():
+        free = problem.may_be_rows(np.array([task]))[0]
+        free[placement[task]] = False
+        nodes = np.flatnonzero(free)
+        for s in rules.owner[by_task[starts[task] : starts[task + 1]]].tolist():
+            there = rules.tasks_of(s)
+            if rules.rule[s] == APART:
+                held = np.bincount(rules.place[s, placement[there[there != task]]])
+                place = rules.place[s, nodes]
+                full = np.append(held, 0)[np.minimum(place, len(held))] >= rules.limit[s]
+                nodes = nodes if full.all() else nodes[~full]
         if len(nodes):
             target = int(nodes[np.argmin(load[nodes])])
             load[placement[task]] -= problem.load[task]
             load[target] += problem.load[task]
             placement[task] = target
-    if problem.is_within_capacities(placement) and problem.rules.are_kept(placement):
-        return placement
-    return relieved(problem, placement, seed)
+    return placement
 
 
 def relieved(problem: BalanceProblem, placement: Ints, seed: int) -> Ints:

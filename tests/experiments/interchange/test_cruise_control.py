@@ -19,47 +19,36 @@ def load(saved: Callable[..., str], documents: dict[str, Any], *options: Any) ->
     return import_instance("cruise-control", [saved(documents)], options).instance
 
 
-def test_partitions_and_brokers(saved: Callable[..., str]) -> None:
+def test_replicas_and_brokers(saved: Callable[..., str]) -> None:
     instance = load(saved, systems.cruise_control())
     assert instance.resources == ("cpu", "network_in", "network_out", "disk")
-    assert instance.tasks.ids == ("orders-0", "orders-1", "orders-2", "clicks-0")
+    ids = ("orders-0#1", "orders-0#2", "orders-1#1", "orders-1#2", "orders-2#1", "orders-2#2")
+    assert instance.tasks.ids == (*ids, "clicks-0#1")
+    # a follower has the disk and what comes in: 0.3·100 / (0.6·100 + 0.1·200) of the CPU
     assert instance.tasks.load[0].tolist() == [20.0, 100.0, 200.0, 1000.0]
-    assert instance.tasks.migration_cost.tolist() == [1000.0] * 4
+    assert instance.tasks.load[1].tolist() == [7.5, 100.0, 0.0, 1000.0]
+    assert instance.tasks.migration_cost.tolist() == [1000.0] * 7
     assert instance.has_current
     assert instance.nodes.rack_ids == ("r1", "r2")
-    # broker 1 leads 50 of its 60 % CPU and all its disk; the others only follow
-    assert instance.nodes.background[:, 0].tolist() == [10.0, 5.0, 5.0]
-    assert instance.nodes.background[:, 3].tolist() == [0.0, 3000.0, 1000.0]
-    assert instance.nodes.background[:, 1].tolist() == [0.0, 300.0, 100.0]
+    # broker 1 leads 50 of its 60 % CPU and all its disk; follower 2 has 13.1 of 5 %
+    assert instance.nodes.background[:, 0].tolist() == [10.0, 0.0, 1.25]
+    assert instance.nodes.background[:, 3].tolist() == [0.0, 1000.0, 0.0]
     # strings; -1 is the default; log directories add up
     assert instance.nodes.capacity[:, 3].tolist() == [9000.0, 9000.0, 3000.0]
     assert instance.nodes.capacity[:, 0].tolist() == [100.0, 100.0, 100.0]
-
-
-def test_brokers_with_another_replica_are_kept_out(saved: Callable[..., str]) -> None:
-    instance = load(saved, systems.cruise_control())
-    ids = instance.nodes.ids
-    where = {
-        name: [ids[n] for n in range(3) if instance.allowed_mask(t)[n]]
-        for t, name in enumerate(instance.tasks.ids)
+    assert instance.tasks.labels[1] == {
+        "topic": "orders",
+        "partition": "0",
+        "replicas": "1,2",
+        "leader": "1",
+        "role": "follower",
+        "factor": "2",
     }
-    assert where == {
-        "orders-0": ["1", "3"],
-        "orders-1": ["1", "3"],
-        "orders-2": ["1", "2"],
-        "clicks-0": ["1", "2", "3"],
-    }
-    assert instance.tasks.labels[0] == {"topic": "orders", "partition": "0", "replicas": "1,2"}
-
-
-def test_racks_can_be_kept_apart(saved: Callable[..., str]) -> None:
-    documents = systems.cruise_control()
-    documents["partition_load"]["records"][2]["leader"] = 2
-    instance = load(saved, documents, ("rack_aware", "true"))
-    third = instance.allowed_mask(2)  # a replica on broker 3, rack r2: both of r1 are free
-    assert third.tolist() == [True, True, False]
-    first = instance.allowed_mask(0)  # broker 2 of rack r1 follows: broker 1 may only stay
-    assert first.tolist() == [True, False, True]
+    # brokers that hold the partition are free to go to; its replicas are on distinct racks
+    copies = {t: instance.nodes.ids[next(iter(n))] for t, n in instance.copy_nodes.items()}
+    assert copies == {0: "2", 1: "1", 2: "2", 3: "1", 4: "3", 5: "1"}
+    assert instance.sets.ids == ("orders-0", "orders-1", "orders-2")
+    assert instance.sets.by_rack.all()
 
 
 def test_the_balanced_resource_is_chosen(saved: Callable[..., str]) -> None:
@@ -68,18 +57,11 @@ def test_the_balanced_resource_is_chosen(saved: Callable[..., str]) -> None:
     assert instance.tasks.load[0, 0] == 1000.0
 
 
-def test_dead_brokers_are_leaving(saved: Callable[..., str]) -> None:
+def test_dead_brokers_are_left_and_partitions_without_a_leader_left_out(
+    saved: Callable[..., str],
+) -> None:
     documents = systems.cruise_control()
-    documents["load"]["brokers"][0]["BrokerState"] = "DEAD"
-    documents["partition_load"]["records"][3]["leader"] = -1
-    documents["partition_load"]["records"][3]["followers"] = [2]
-    made = import_instance("cruise-control", [saved(documents)])
-    assert made.instance.nodes.leaving.tolist() == [True, False, False]
-    assert made.instance.tasks.node.tolist() == [0, 0, 0]
-
-
-def test_partitions_without_a_leader_are_left_out(saved: Callable[..., str]) -> None:
-    documents = systems.cruise_control()
+    documents["load"]["brokers"][1]["BrokerState"] = "DEAD"
     lost = documents["partition_load"]["records"][3]
     lost |= {"leader": -1, "followers": [2, 9]}  # 9 is gone, and the load response lacks it
     documents["current"] = {
@@ -87,15 +69,16 @@ def test_partitions_without_a_leader_are_left_out(saved: Callable[..., str]) -> 
     }
     made = import_instance("cruise-control", [saved(documents)])
     instance = made.instance
-    assert instance.tasks.ids == ("orders-0", "orders-1", "orders-2")
+    assert instance.nodes.leaving.tolist() == [False, True, False]
     assert instance.operators.ids == ("orders",)
     told = "left out for want of a leader, their load stays where it is: clicks-0"
     assert told in made.ledger.warnings
     # broker 1 leads 45 of its 60 % CPU: what the lost partition costs is background
-    assert instance.nodes.background[:, 0].tolist() == [15.0, 5.0, 5.0]
-    result = solve(instance, "balance-milp")
+    assert instance.nodes.background[0, 0] == 15.0
+    result = solve(instance, "balance-search")
     assert result.plan is not None
-    assert json.loads(export_plan("kafka", instance, result.plan).texts[""])["partitions"]
+    for entry in json.loads(export_plan("kafka", instance, result.plan).texts[""])["partitions"]:
+        assert sorted(entry["replicas"]) == [1, 3]
     for record in documents["partition_load"]["records"]:
         record["leader"] = -1
     with pytest.raises(InvalidInput, match="with a partition that has a leader"):

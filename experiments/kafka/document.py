@@ -1,0 +1,259 @@
+"""The document of an instance: a task a replica, a set a partition, the rest as background."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from experiments.interchange.replicas import DEAD, FACTOR, LEADER, REPLICAS, ROLE
+from experiments.interchange.weighing import weigh
+from experiments.kafka.cluster import LEADERS, Cluster
+from experiments.kafka.cluster import REPLICAS as COUNT
+from experiments.kafka.folder import some
+from experiments.kafka.modes import LEADERSHIP, Asked, Operation, Replica, racks_suffice
+from optim.errors import InvalidInput, Problem
+from optim.format.document import INSTANCE_FORMAT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from experiments.interchange.ledger import Ledger
+
+NEW = "new"
+"""The node on which replicas stand that are still to be made; it leaves, and all go off it."""
+MOST_ALLOWED = 40_000_000
+"""Entries of all lists of allowed brokers together."""
+
+
+def document_of(
+    cluster: Cluster, operation: Operation, balance: str | None, ledger: Ledger
+) -> dict[str, Any]:
+    """Return the document of what an operation may do to a cluster.
+
+    Parameters
+    ----------
+    balance
+        The balanced resource; ``None`` for the first that is known and that the operation changes.
+
+    Raises
+    ------
+    InvalidInput
+        The operation does not fit the cluster, touches nothing, or a resource is not told.
+    """
+    if operation.mode == "remove-broker":
+        cluster = replace(cluster, emptied=operation.brokers)
+    asked = [
+        a._replace(replicas=sorted(a.replicas, key=lambda replica: not replica.leads))
+        for a in operation.asked(cluster, ledger)
+    ]
+    resources = _resources(cluster, operation, balance)
+    if not asked:
+        raise InvalidInput(
+            Problem(
+                "--option mode", operation.mode, "changes no partition", "nothing is to be done"
+            )
+        )
+    nodes = _nodes(cluster, asked, operation, resources, ledger)
+    weigh(nodes, resources[0], ledger)
+    if sum(len(r.allowed or ()) for a in asked for r in a.replicas) > MOST_ALLOWED:
+        reason = f"partitions × brokers give more than {MOST_ALLOWED} allowed places"
+        raise InvalidInput(Problem("topics.txt", len(asked), reason, "take --option topics=…"))
+    _tell(cluster, asked, operation, ledger)
+    leadership = operation.mode in LEADERSHIP
+    driven = [r for r in resources if r not in ("disk", COUNT, LEADERS)]
+    return {
+        "format": INSTANCE_FORMAT,
+        "name": cluster.name,
+        "units": {r: u for r, u in cluster.units.items() if r in resources}
+        | {"state": cluster.units.get("disk", "bytes")},
+        "labels": {"system": "kafka", "mode": operation.mode},
+        "resources": resources,
+        **({"rate_driven": driven} if driven else {}),
+        "nodes": nodes,
+        "operators": [{"id": topic} for topic in sorted({a.partition.topic for a in asked})],
+        "tasks": [
+            _task(cluster, a, i, resources, leadership)
+            for a in asked
+            for i in range(len(a.replicas))
+        ],
+        "sets": [] if leadership else _sets(cluster, asked),
+    }
+
+
+def _resources(cluster: Cluster, operation: Operation, balance: str | None) -> list[str]:
+    """Return the resources, the balanced one first."""
+    wanted = ("nw_out", "network_out", LEADERS) if operation.mode in LEADERSHIP else ("disk", COUNT)
+    known = [*cluster.resources, COUNT, LEADERS]
+    first = balance or next(name for name in wanted if name in known)
+    if first not in known:
+        reason = "is not known of this cluster"
+        raise InvalidInput(Problem("--option balance", first, reason, f"one of {', '.join(known)}"))
+    return [first, *(name for name in cluster.resources if name != first)]
+
+
+def _nodes(
+    cluster: Cluster,
+    asked: Sequence[Asked],
+    operation: Operation,
+    resources: list[str],
+    ledger: Ledger,
+) -> list[dict[str, Any]]:
+    rest = _background(cluster, asked, operation, resources)
+    now = _loads(cluster, resources)
+    repairs = operation.mode in ("rebalance", "leaders")  # others need not mend what they found
+    racked = cluster.racks is not None
+    nodes: list[dict[str, Any]] = []
+    for number, broker in cluster.brokers.items():
+        entry: dict[str, Any] = {"id": str(number)}
+        if broker.rack or racked:
+            entry["rack"] = broker.rack or f"of {number}"
+        if broker.alive:
+            most = {r: broker.capacity[r] for r in resources if r in broker.capacity}
+            over = [] if repairs else [r for r in most if now[number][r] > most[r]]
+            if over:
+                ledger.warn(f"broker {number} is over its capacity of {', '.join(over)} already")
+            entry["capacity"] = most | {r: now[number][r] for r in over}
+        background = {r: load for r, load in rest[number].items() if load > 0}
+        if background and broker.alive:
+            entry["background"] = background
+        if not broker.alive or number in cluster.emptied:
+            entry["leaving"] = True
+            ledger.warn(f"broker {number} is {'to be emptied' if broker.alive else 'dead'}")
+        labels = {"host": broker.host, DEAD: "" if broker.alive else "true"}
+        entry["labels"] = {key: value for key, value in labels.items() if value}
+        nodes.append(entry)
+    if any(r.broker is None for a in asked for r in a.replicas):
+        nodes.append({"id": NEW, "leaving": True, **({"rack": NEW} if racked else {})})
+        ledger.reading(f"replicas to be made stand on a node {NEW!r} that is no broker")
+    if cluster.resources:
+        unbounded = [
+            r
+            for r in resources
+            if r in cluster.resources
+            and any(b.alive and r not in b.capacity for b in cluster.brokers.values())
+        ]
+        if unbounded:
+            told = ", ".join(unbounded)
+            ledger.warn(f"no capacity of {told} is told: unbounded on some brokers")
+    return nodes
+
+
+def _background(
+    cluster: Cluster, asked: Sequence[Asked], operation: Operation, resources: list[str]
+) -> dict[int, dict[str, float]]:
+    """Load of each broker by what is no task: what no partition explains, partitions left alone.
+
+    Where leadership alone is decided, every replica follows, and leading is what comes on top.
+    """
+    rest = _unexplained(cluster, resources)
+    leadership = operation.mode in LEADERSHIP
+    touched = {a.partition.name for a in asked}
+    for partition in cluster.partitions:
+        is_task = partition.name in touched
+        if is_task and not leadership:
+            continue
+        for broker in partition.replicas:
+            leads = broker == partition.leader and not is_task
+            for r in resources:
+                rest[broker][r] += partition.load(r, leads)
+    return rest
+
+
+def _loads(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, float]]:
+    """Load of each broker now."""
+    loads = _unexplained(cluster, resources)
+    for partition in cluster.partitions:
+        for broker in partition.replicas:
+            for r in resources:
+                loads[broker][r] += partition.load(r, broker == partition.leader)
+    return loads
+
+
+def _unexplained(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, float]]:
+    return {
+        number: {r: broker.rest.get(r, 0.0) for r in resources}
+        for number, broker in cluster.brokers.items()
+    }
+
+
+def _task(
+    cluster: Cluster, asked: Asked, i: int, resources: list[str], leadership: bool
+) -> dict[str, Any]:
+    partition, replica = asked.partition, asked.replicas[i]
+    load = {r: partition.load(r, replica.leads) for r in resources}
+    role = "leader" if replica.leads else "follower"
+    copies = [b for b in partition.replicas if b in cluster.alive and b != replica.broker]
+    if leadership:
+        load = {r: max(0.0, load[r] - partition.load(r, False)) for r in resources}
+        role, copies = "leadership", [b for b in replica.allowed or () if b != replica.broker]
+    entry: dict[str, Any] = {
+        "id": partition.name if leadership else f"{partition.name}#{i + 1}",
+        "operator": partition.topic,
+        "node": NEW if replica.broker is None else str(replica.broker),
+        "load": load,
+        "labels": {
+            "topic": partition.topic,
+            "partition": str(partition.number),
+            REPLICAS: ",".join(map(str, partition.replicas)),
+            LEADER: str(partition.leader),
+            ROLE: role,
+            FACTOR: str(len(partition.replicas if leadership else asked.replicas)),
+        },
+    }
+    if partition.size is not None:
+        entry["state"] = partition.size
+    if copies:
+        entry["copies"] = [str(b) for b in copies]
+    if replica.allowed is not None:
+        entry["allowed"] = [str(b) for b in replica.allowed]
+    return entry
+
+
+def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+    """A set a partition: its replicas on distinct racks where these suffice, else brokers."""
+    found = []
+    for a in asked:
+        if len(a.replicas) < 2 or _is_fixed(a.replicas):
+            continue
+        name = a.partition.name
+        entry = {
+            "id": name,
+            "tasks": [f"{name}#{i + 1}" for i in range(len(a.replicas))],
+            "rule": "apart",
+            "over": "node",
+            "at_most": 1,
+        }
+        if racks_suffice(cluster, len(a.replicas)):
+            if a.at_most > 1:  # distinct racks would not be enough to keep brokers distinct
+                found.append({**entry, "id": f"{name} racks", "over": "rack", "at_most": a.at_most})
+            else:
+                entry["over"] = "rack"
+        found.append(entry)
+    return found
+
+
+def _is_fixed(replicas: Sequence[Replica]) -> bool:
+    return all(r.allowed == (r.broker,) for r in replicas)
+
+
+def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:
+    if operation.mode in LEADERSHIP:
+        ledger.reading("leadership alone moves: nothing is copied, and no plan costs anything")
+        return
+    ledger.reading("a replica is a task; a move to a broker that holds the partition is free")
+    if cluster.racks is None:
+        ledger.reading(
+            "racks are not told of all living brokers: replicas are kept apart by broker"
+        )
+        return
+    short = [a.partition.name for a in asked if not racks_suffice(cluster, len(a.replicas))]
+    if short:
+        ledger.warn(f"more replicas than racks, kept apart by broker alone: {some(short)}")
+    if len(short) < len(asked):
+        ledger.reading("replicas of a partition are kept on distinct racks")
+    doubled = [a.partition.name for a in asked if a.at_most > 1]
+    if doubled and operation.mode != "trim":
+        ledger.warn(
+            f"share a rack already and may go on so: {some(doubled)}; "
+            "--option mode=rack-repair mends that"
+        )
