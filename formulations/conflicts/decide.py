@@ -11,7 +11,9 @@ from scipy.sparse import csr_array, hstack
 
 from formulations.conflicts.aggregate import aggregate
 from formulations.conflicts.model import RuleModel, build, joined
+from optim.moves.room import placing_masks
 from optim.rules import broken
+from optim.rules.capacity import proof_slack
 from optim.rules.placement import Placement
 from optim.solvers.dual_bound import dual_bound
 from optim.solvers.inprocess import solve_lp, solve_small_milp
@@ -101,6 +103,9 @@ class Judge:
                 return self._take(node)
         if self.left() <= 0:
             return Answer(None)
+        forced = forced_across(self.atoms, instance, kept)
+        if forced is not None:
+            return Answer(False, core=forced)
         groups = aggregate(self.atoms, kept)
         if groups is not None:
             core, _ = relaxed(groups, self.left())
@@ -157,6 +162,31 @@ def _mended(instance: Instance, node: Ints) -> Ints | None:
     if len(found) and found.min() < 0:
         return None
     return None if broken(Placement(instance, found)) else found
+
+
+def forced_across(atoms: Atoms, instance: Instance, kept: Ids) -> Ids | None:
+    """Find a link that pinned tasks alone overload: its rule instance and their lists."""
+    held = np.intersect1d(kept, atoms.of("links"))
+    if not len(held):
+        return None
+    links = instance.links
+    kinds, allowed, _ = placing_masks(instance)
+    source, target, rate = instance.flows.directed()
+    for atom in held.tolist():
+        i = int(atoms.index[atom])
+        inside = np.zeros(instance.num_nodes, np.bool_)
+        inside[links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]] = True
+        held_in = ~(allowed & ~inside).any(axis=1)[kinds]
+        held_out = ~(allowed & inside).any(axis=1)[kinds]
+        out, into = held_in[source] & held_out[target], held_out[source] & held_in[target]
+        counts = (out & (links.direction[i] != 2)) | (into & (links.direction[i] != 1))
+        bound = links.capacity[i] * instance.limits.max_link_utilisation
+        most = bound + 2 * proof_slack(np.asarray(bound), np.asarray(instance.total_crossing))
+        if links.background[i] + rate[counts].sum() > most:
+            lists = atoms.list_of[np.concatenate([source[counts], target[counts]])]
+            lists = np.intersect1d(lists, kept)
+            return np.union1d(lists, [atom])
+    return None
 
 
 def excluded(made: RuleModel, seconds: float) -> bool:
