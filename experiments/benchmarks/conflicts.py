@@ -215,12 +215,10 @@ def inflow_and_pinned(b: Base) -> Expected:
     return {b.pin(tasks, ["n1"]), of("max_inflow", ["n1"])}
 
 
-def least_load_of_all(b: Base) -> Expected:
-    """Least loads add up to more than all load."""
-    share = b.load(list(range(len(b.tasks))), "cpu") / len(b.nodes)
-    stay = b.nodes[:-1]
-    b.set_nodes(stay, min_load={"cpu": 1.1 * share})
-    return {of("min_load", stay)}
+def least_load_of_few_tasks(b: Base) -> Expected:
+    """A node is to have more load than as many tasks as it may hold can bring."""
+    b.set_nodes(["n3"], min_load={"cpu": 15.5 * 4}, max_tasks=4)
+    return {of("min_load", ["n3"]), of("max_tasks", ["n3"])}
 
 
 def least_load_and_inflow(b: Base) -> Expected:
@@ -259,7 +257,7 @@ def leaving_pinned_and_small(b: Base) -> Expected:
     (task,) = b.some(1)
     b.document["tasks"][task].pop("node")
     b.document["tasks"][task]["load"]["memory"] = 9.0 * b.each
-    b.set_nodes([b.nodes[-1]], capacity={"memory": 30.0 * b.each})
+    b.set_nodes(["n2", b.nodes[-1]], capacity={"memory": 30.0 * b.each})
     return {
         b.pin([task], ["n1", b.nodes[-1]]), of("capacity", ["n1"]), of("leaving", [b.nodes[-1]])
     }  # fmt: skip
@@ -280,7 +278,7 @@ def link_and_pinned(b: Base) -> Expected:
 PLANTS: tuple[Callable[[Base], Expected], ...] = (
     memory_in_all, memory_of_a_rack, tasks_on_two_nodes, apart_on_too_few, apart_and_pinned,
     together_is_too_large, together_and_apart, together_and_pinned_apart, spread_and_pinned,
-    moves_and_pinned, cost_and_pinned, inflow_and_pinned, least_load_of_all, least_load_and_inflow,
+    moves_and_pinned, cost_and_pinned, inflow_and_pinned, least_load_of_few_tasks, least_load_and_inflow,
     slots_and_tasks_a_slot, distance_and_pinned, moves_off_a_full_node, leaving_pinned_and_small,
     link_and_pinned,
 )  # fmt: skip

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from optim.format.altered import Change
     from optim.format.instance import Instance
+    from optim.referee.result import Result
 
 _HELP = {
     "add-node": ("like=NODE [count=N]", "nodes like one that there is"),
@@ -105,3 +106,32 @@ def the_case(args: argparse.Namespace, instance: Instance) -> Instance:
 def words(case: Sequence[Change]) -> str:
     """Name a case."""
     return ", ".join(map(str, case)) or "as it is"
+
+
+def print_cases(
+    found: Sequence[tuple[Sequence[Change], Instance, Result]], *, as_json: bool
+) -> None:
+    """Print what came out of several cases: one JSON document, or a table with a line each."""
+    if as_json:
+        from experiments.cli.json_text import print_json
+
+        print_json([{"case": words(case), **result.to_dict()} for case, _, result in found])
+        return
+    from experiments.cli.console import answer_console, plain_table
+    from experiments.cli.tables import figure
+    from experiments.numbers import number
+    from optim.figures.catalogue import BY_NAME
+
+    heads = ["case", "method", "ended", "objective", "bound", "moves", "highest utilisation"]
+    table = plain_table(heads, right=heads[3:])
+    for case, instance, result in found:
+        told, seen = result.objective, result.evaluation
+        value = "–" if told is None else figure(instance, BY_NAME[told.name].unit, told.value)
+        label = "" if told is None else f"{BY_NAME[told.name].label} "
+        table.add_row(
+            words(case), result.method, str(result.termination),
+            f"{label}{value}" if result.plan else "no plan", number(result.bound),
+            f"{len(result.moves):,}" if result.plan else "–",
+            figure(instance, "share", seen and seen.max_utilisation),
+        )  # fmt: skip
+    answer_console().print(table)

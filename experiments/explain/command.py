@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.cli.arguments import add_ignore, add_instance, add_json, seconds
+from experiments.cli.what_if import add_what_if, cases_of, words
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -35,46 +36,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--full", action="store_true", help="every move and every rule that binds")
     add_ignore(parser)
+    add_what_if(parser)
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain an instance, or a plan for it."""
+    """Explain an instance, or a plan for it; in each case that is asked for."""
     from experiments.cli.inputs import load_instance
     from experiments.cli.json_text import print_json
-    from experiments.explain.why import why_infeasible
+    from optim.format.altered import altered
     from optim.rules import without_limits
 
-    instance = without_limits(load_instance(args.instance), args.ignore)
-    found = None
-    if args.plan is None:
-        found = why_infeasible(instance, args.time_limit)
-    if found is None or found.feasible is not False:
-        found = _of_plan(args, instance, found)
+    given = load_instance(args.instance)
+    found, documents = [], []
+    for case in cases_of(args) or [[]]:
+        instance = without_limits(altered(given, case), args.ignore)
+        found.append(_explained(args, given, instance))
+        if args.json:
+            documents.append({**found[-1].to_dict(instance), "case": words(case)})
+        else:
+            _print(instance, found[-1], words(case) if case else "", full=args.full)
     if args.json:
-        print_json(found.to_dict(instance))
-    else:
-        from experiments.cli.console import answer_console
-        from experiments.explain.text import print_explanation
+        print_json(documents if len(documents) > 1 else documents[0])
+    return int(max(_exit_code(one) for one in found))
 
-        print_explanation(answer_console(), instance, found, full=args.full)
-    return int(_exit_code(found))
+
+def _print(instance: Instance, found: Explanation, case: str, *, full: bool) -> None:
+    from experiments.cli.console import answer_console
+    from experiments.explain.text import print_explanation
+
+    console = answer_console()
+    if case:
+        console.print(f"\nwhat if {case}", style="bold")
+    print_explanation(console, instance, found, full=full)
+
+
+def _explained(args: argparse.Namespace, given: Instance, instance: Instance) -> Explanation:
+    from experiments.explain.why import why_infeasible
+
+    found = why_infeasible(instance, args.time_limit) if args.plan is None else None
+    if found is not None and found.feasible is False:
+        return found
+    return _of_plan(args, given, instance, found)
 
 
 def _of_plan(
-    args: argparse.Namespace, instance: Instance, before: Explanation | None
+    args: argparse.Namespace, given: Instance, instance: Instance, before: Explanation | None
 ) -> Explanation:
     """Explain the plan that is given, or the one that is solved for."""
     from experiments.explain.why import Explanation, why_plan
     from optim import Plan, solve
+    from optim.format.altered import carried
+    from optim.referee.evaluate import check_belongs
 
     if args.plan is not None:
-        return why_plan(instance, Plan.load(args.plan), args.objective)
+        plan = Plan.load(args.plan)
+        check_belongs(given, plan)
+        node = carried(given, instance, plan.node_indices(given))
+        return why_plan(instance, plan.method, node, args.objective)
     result = solve(instance, args.method, objective=args.objective, time_limit=args.time_limit)
     if result.plan is None:
         return before or Explanation(None)
     name = args.objective or (result.objective.name if result.objective else None)
-    found = why_plan(instance, result.plan, name)
+    found = why_plan(instance, result.method, result.plan.node_indices(instance), name)
     return replace(found, bound=result.bound, bound_of=result.bound_of, gap=result.gap)
 
 

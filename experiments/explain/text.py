@@ -11,7 +11,6 @@ from experiments.cli.tables import figure, gap_text, size_line, unit_of
 from experiments.numbers import number, percent, plural
 
 if TYPE_CHECKING:
-
     from rich.console import Console
 
     from experiments.explain.why import Explanation

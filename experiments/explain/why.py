@@ -16,13 +16,14 @@ from formulations.conflicts.remedies import remedies
 from formulations.conflicts.telling import told
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.moves.worth import worth_of_moves
+from optim.referee.evaluate import evaluate_indices
 
 if TYPE_CHECKING:
     from formulations.conflicts.remedies import Remedy
     from formulations.conflicts.telling import Clash
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
-    from optim.format.plan import Plan
+    from optim.format.tables import Ints
     from optim.moves.worth import Worth
     from optim.referee.evaluation import Evaluation
 
@@ -131,14 +132,21 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
     )
 
 
-def why_plan(instance: Instance, plan: Plan, objective: str | None = None) -> Explanation:
-    """Say what each move of a plan is worth and what binds."""
-    from optim.referee.evaluate import evaluate
+def why_plan(
+    instance: Instance, method: str, node: Ints, objective: str | None = None
+) -> Explanation:
+    """Say what each move of a plan is worth and what binds.
 
+    Parameters
+    ----------
+    method
+        What made the plan; moves are judged by what it optimises, unless an `objective` is named.
+    node
+        (T,) node indices.
+    """
     began = time.perf_counter()
-    evaluation = evaluate(instance, plan)
-    figure = objective_of(plan, objective, evaluation)
-    node = plan.node_indices(instance)
+    evaluation = evaluate_indices(instance, node)
+    figure = objective_of(method, objective, evaluation)
     complete = bool(len(node) and node.min() >= 0)
     moves = worth_of_moves(instance, node, figure) if complete and figure.value else []
     moves.sort(key=lambda m: -np.inf if m.worth is None else -m.worth)
@@ -152,13 +160,13 @@ def why_plan(instance: Instance, plan: Plan, objective: str | None = None) -> Ex
     )
 
 
-def objective_of(plan: Plan, asked: str | None, evaluation: Evaluation) -> Figure:
-    """Return what a plan is judged by: as asked, what its method optimises, or the load distance."""
+def objective_of(method: str, asked: str | None, evaluation: Evaluation) -> Figure:
+    """Return what moves are judged by: as asked, or what the method of the plan optimises."""
     from optim.methods.registry import get_method, method_names
 
     if asked is not None:
         return find_objective(asked)
-    if plan.method in method_names():
-        return OBJECTIVES[get_method(plan.method).objective]
+    if method in method_names():
+        return OBJECTIVES[get_method(method).objective]
     name = "imc_gain" if evaluation.total_traffic else "load_distance"
     return OBJECTIVES[name]

@@ -11,9 +11,8 @@ from scipy.sparse import csr_array, hstack
 
 from formulations.conflicts.aggregate import aggregate
 from formulations.conflicts.model import RuleModel, build, joined
-from optim.moves.room import placing_masks
+from formulations.conflicts.quick import forced_across, no_place_together
 from optim.rules import broken
-from optim.rules.capacity import proof_slack
 from optim.rules.placement import Placement
 from optim.solvers.dual_bound import dual_bound
 from optim.solvers.inprocess import solve_lp, solve_small_milp
@@ -35,7 +34,9 @@ _MOST_EXCESS = 1e9
 """No excess is larger; a bound that is finite lets duals prove with rounding."""
 _WITNESSES = 6
 _GROUP_SECONDS = 2.0
-_WHOLE_CELLS = 80_000
+_COUNTED = ("sets", "allowed", "leaving")
+"""Rules that clash by themselves where sets are in it, and are soon searched."""
+_WHOLE_CELLS = 20_000
 """Tasks × nodes up to which the whole model is searched."""
 
 
@@ -103,14 +104,20 @@ class Judge:
                 return self._take(node)
         if self.left() <= 0:
             return Answer(None)
-        forced = forced_across(self.atoms, instance, kept)
-        if forced is not None:
-            return Answer(False, core=forced)
+        core = forced_across(self.atoms, instance, kept)
+        core = no_place_together(self.atoms, instance, kept) if core is None else core
+        if core is not None:
+            return Answer(False, core=core)
         groups = aggregate(self.atoms, kept)
         if groups is not None:
             core, _ = relaxed(groups, self.left())
             if core is not None:
                 return Answer(False, core=core)
+        counted = np.intersect1d(kept, np.concatenate([self.atoms.of(name) for name in _COUNTED]))
+        if len(instance.sets.ids) and len(counted) < len(kept):
+            groups_of_sets = aggregate(self.atoms, counted)
+            if groups_of_sets is not None and excluded(groups_of_sets, _GROUP_SECONDS):
+                return Answer(False, core=counted)
         nowhere = np.full(instance.num_tasks, -1, np.int32)
         for node in (*known[:1], nowhere):
             found = _mended(instance, node)
@@ -162,31 +169,6 @@ def _mended(instance: Instance, node: Ints) -> Ints | None:
     if len(found) and found.min() < 0:
         return None
     return None if broken(Placement(instance, found)) else found
-
-
-def forced_across(atoms: Atoms, instance: Instance, kept: Ids) -> Ids | None:
-    """Find a link that pinned tasks alone overload: its rule instance and their lists."""
-    held = np.intersect1d(kept, atoms.of("links"))
-    if not len(held):
-        return None
-    links = instance.links
-    kinds, allowed, _ = placing_masks(instance)
-    source, target, rate = instance.flows.directed()
-    for atom in held.tolist():
-        i = int(atoms.index[atom])
-        inside = np.zeros(instance.num_nodes, np.bool_)
-        inside[links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]] = True
-        held_in = ~(allowed & ~inside).any(axis=1)[kinds]
-        held_out = ~(allowed & inside).any(axis=1)[kinds]
-        out, into = held_in[source] & held_out[target], held_out[source] & held_in[target]
-        counts = (out & (links.direction[i] != 2)) | (into & (links.direction[i] != 1))
-        bound = links.capacity[i] * instance.limits.max_link_utilisation
-        most = bound + 2 * proof_slack(np.asarray(bound), np.asarray(instance.total_crossing))
-        if links.background[i] + rate[counts].sum() > most:
-            lists = atoms.list_of[np.concatenate([source[counts], target[counts]])]
-            lists = np.intersect1d(lists, kept)
-            return np.union1d(lists, [atom])
-    return None
 
 
 def excluded(made: RuleModel, seconds: float) -> bool:
@@ -246,9 +228,19 @@ def elastic(made: RuleModel) -> dict[str, Any]:
 
 
 def _named(made: RuleModel, program: dict[str, Any], duals: Floats) -> Ids:
-    """Return the rule instances on which a proof by duals leans."""
+    """Return the rule instances on which a proof by duals leans.
+
+    Of several that close a column one is enough: that which closes most.
+    """
     rows, ids, _ = joined(made.owners)
     columns, shut_by, _ = joined(made.shut)
     active = np.abs(duals) > _ACTIVE
     rest = -(program["matrix"].T @ np.where(active, duals, 0.0))
-    return np.unique(np.concatenate([ids[active[rows]], shut_by[rest[columns] < -_ACTIVE]]))
+    wanted = rest[columns] < -_ACTIVE
+    columns, shut_by = columns[wanted], shut_by[wanted]
+    if len(columns):
+        often = np.bincount(shut_by)[shut_by]
+        order = np.lexsort((shut_by, -often, columns))
+        first = np.append(True, np.diff(columns[order]) > 0)
+        shut_by = shut_by[order[first]]
+    return np.unique(np.concatenate([ids[active[rows]], shut_by]))

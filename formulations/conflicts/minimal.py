@@ -52,8 +52,9 @@ def minimal(judge: Judge, core: Ids) -> Ids | None:
     if answer.feasible is not False:
         return None
     assert answer.core is not None
+    searched = len(answer.core) == len(core)  # a proof that names nothing
     core = answer.core
-    for parts in _PARTS:
+    for parts in _PARTS if searched else _PARTS[:1]:
         core = _without_parts(judge, core, parts)
     needed: dict[int, Ints] = {}
     while True:

@@ -92,7 +92,7 @@ def judge(
         evaluation,
         began=began,
         stands=stands,
-        moves=_moves(instance, node),
+        moves=moves_of(instance, node),
         most_of_gain=_most_of_gain(relaxed, objective, node),
         warm_start=_warm_start(start, objective, outcome),
         repaired=repaired,
@@ -274,7 +274,8 @@ def _alternatives(
         yield Held("staying", np.asarray(instance.tasks.node))
 
 
-def _moves(instance: Instance, node: Ints | None) -> tuple[Move, ...]:
+def moves_of(instance: Instance, node: Ints | None) -> tuple[Move, ...]:
+    """List the tasks that leave their current node, and what each costs."""
     if node is None:
         return ()
     tasks, nodes = instance.tasks, instance.nodes

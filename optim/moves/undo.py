@@ -24,15 +24,27 @@ if TYPE_CHECKING:
 _TRIALS = 4_000
 """Undoings tried at most: work that repeats, where seconds do not."""
 _CHUNK = 2_000_000
+_LOOKED_AT = 8
 
 
 class Point(NamedTuple):
-    """A plan with some of the moves: their number and cost, the objective, (T,) nodes."""
+    """A plan with some of the moves.
+
+    Attributes
+    ----------
+    moves, cost, value
+        Their number and cost, and the objective.
+    node
+        (T,) nodes.
+    keeps
+        Whether it keeps every rule.
+    """
 
     moves: int
     cost: float
     value: float
     node: Ints
+    keeps: bool
 
 
 def values_undone(instance: Instance, node: Ints, tasks: Tasks, objective: Figure) -> Floats:
@@ -158,10 +170,12 @@ def _ranks(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> list
 def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point]:
     """Return plans with ever fewer of the moves: that one undone each time which costs least.
 
+    Of the few that cost least, one without which every rule is kept comes first.
+
     Returns
     -------
     list of Point
-        From all moves to none; each plan is complete, whether it keeps all rules is not looked at.
+        From all moves to none; each plan is complete.
     """
     sign = -1.0 if objective.sense == "max" else 1.0
     current = np.array(node, np.int32)
@@ -170,12 +184,20 @@ def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point
     left = moved_tasks(instance, current)
     while len(left):
         values = sign * values_undone(instance, current, left, objective)
-        least = np.flatnonzero(values <= np.nanmin(values) + _rounding(instance, objective))
-        k = int(least[np.argmax(price[left[least]])]) if len(least) else 0
-        current = current.copy()
-        current[left[k]] = instance.tasks.node[left[k]]
-        left = np.delete(left, k)
-        found.append(_point(instance, current, objective))
+        scale = max(float(np.nanmax(np.abs(values), initial=0.0)), 1e-300)
+        order = np.lexsort((-price[left], np.round(values / scale, 9)))
+        made = None
+        for k in order[:_LOOKED_AT].tolist():
+            trial = current.copy()
+            trial[left[k]] = instance.tasks.node[left[k]]
+            point = _point(instance, trial, objective)
+            if made is None or point.keeps:
+                made = (k, point)
+            if point.keeps:
+                break
+        assert made is not None
+        current, left = made[1].node, np.delete(left, made[0])
+        found.append(made[1])
     return found
 
 
@@ -184,14 +206,15 @@ def _point(instance: Instance, node: Ints, objective: Figure) -> Point:
     assert objective.value is not None
     value = objective.value(placement)
     cost = float(instance.tasks.migration_cost[placement.migrated].sum())
-    return Point(len(placement.moved), cost, np.nan if value is None else float(value), node)
+    told = np.nan if value is None else float(value)
+    return Point(len(placement.moved), cost, told, node, not broken(placement))
 
 
 def enough_for(points: Sequence[Point], objective: Figure, share: float) -> int | None:
-    """Return the fewest moves of these plans that bring a share of what all bring."""
+    """Return the fewest moves of the plans that keep all rules and bring a share of all gain."""
     sign = -1.0 if objective.sense == "max" else 1.0
     gain = sign * (points[-1].value - points[0].value)
     if not gain > 0:
         return None
-    good = [p.moves for p in points if sign * (points[-1].value - p.value) >= share * gain]
-    return min(good)
+    enough = [p for p in points if sign * (points[-1].value - p.value) >= share * gain]
+    return min((p.moves for p in enough if p.keeps), default=None)
