@@ -53,6 +53,7 @@ def aggregate(atoms: Atoms, kept: Ids) -> RuleModel | None:
     writer.budgets()
     writer.sets()
     writer.slots()
+    writer.made.deal = writer.deal
     return writer.made
 
 
@@ -220,6 +221,20 @@ class _Writer:
             slack = 1e-9 * float(sums[-1])
             ends = (bound - slack, np.inf) if lower else (-np.inf, bound + slack)
             self.model.add_rows("curve", *ends, rows, columns, factor, len(at))
+
+    def deal(self, x: Floats) -> NDArray[np.int32]:
+        """Give each node as many tasks of each group as a point says, whichever they are."""
+        node = np.full(self.instance.num_tasks, -1, np.int32)
+        home, n = self.instance.tasks.node, self.instance.num_nodes
+        for k, (g, h) in enumerate(zip(self.pair_group, self.pair_node, strict=True)):
+            here = np.flatnonzero(self.stays & (self.group == g) & (home == h))
+            node[here[: round(float(x[self.stay[0][k]]))]] = h
+        for g in range(self.num_groups):
+            rest = np.flatnonzero((self.group == g) & (node < 0))
+            counts = np.maximum(np.round(x[self.come[0][g]]), 0).astype(np.int64)
+            places = np.repeat(np.arange(n), counts)[: len(rest)]
+            node[rest[: len(places)]] = places
+        return node
 
     def on_nodes(
         self, name: str, q: int, at: Ids, lower: Any, upper: Any, ids: Ids, factor: Any = 1.0

@@ -116,15 +116,20 @@ class Judge:
         counted = np.intersect1d(kept, np.concatenate([self.atoms.of(name) for name in _COUNTED]))
         if len(instance.sets.ids) and len(counted) < len(kept):
             groups_of_sets = aggregate(self.atoms, counted)
-            if groups_of_sets is not None and excluded(groups_of_sets, _GROUP_SECONDS):
+            if groups_of_sets is not None and searched(groups_of_sets, _GROUP_SECONDS)[0]:
                 return Answer(False, core=counted)
         nowhere = np.full(instance.num_tasks, -1, np.int32)
         for node in (*known[:1], nowhere):
             found = _mended(instance, node)
             if found is not None:
                 return self._take(found)
-        if groups is not None and excluded(groups, min(_GROUP_SECONDS, self.left())):
-            return Answer(False, core=kept)
+        if groups is not None:
+            ruled_out, point = searched(groups, min(_GROUP_SECONDS, self.left()))
+            if ruled_out:
+                return Answer(False, core=kept)
+            found = None if point is None else _mended(instance, groups.place(point))
+            if found is not None:
+                return self._take(found)
         if instance.num_tasks * instance.num_nodes > _WHOLE_CELLS:
             return Answer(None)
         return self._by_whole_model(build(self.atoms, kept), kept)
@@ -171,12 +176,12 @@ def _mended(instance: Instance, node: Ints) -> Ints | None:
     return None if broken(Placement(instance, found)) else found
 
 
-def excluded(made: RuleModel, seconds: float) -> bool:
-    """Whether no point with whole numbers keeps all rows, by two searches."""
+def searched(made: RuleModel, seconds: float) -> tuple[bool, Floats | None]:
+    """Return whether no point with whole numbers keeps all rows, and else one that does."""
     if seconds <= 0:
-        return False
+        return False, None
     answer = solve_small_milp(made.model, time_limit=seconds)
-    return answer.termination is LinearTermination.INFEASIBLE
+    return answer.termination is LinearTermination.INFEASIBLE, answer.x
 
 
 def relaxed(made: RuleModel, seconds: float) -> tuple[Ids | None, Floats | None]:
@@ -202,10 +207,13 @@ def relaxed(made: RuleModel, seconds: float) -> tuple[Ids | None, Floats | None]
 def elastic(made: RuleModel) -> dict[str, Any]:
     """Return the relaxation in which rows of rules may be exceeded, to minimise by how much.
 
-    An excess is counted in mean coefficients of its row, which is about in tasks.
+    An excess is counted in mean coefficients of its row, which is about in tasks; so is what finds
+    no place at all.
     """
     arrays = made.model.freeze()
-    rows = np.unique(joined(made.owners)[0])
+    placing = [b for b in made.model.row_blocks if b.name in ("assign", "all")]
+    placed = [np.arange(block.start, block.stop) for block in placing]
+    rows = np.unique(np.concatenate([joined(made.owners)[0], *placed]))
     matrix = csr_array(arrays.matrix)
     count = np.maximum(np.diff(matrix.indptr), 1)
     mean = np.asarray(abs(matrix).sum(axis=1)).ravel() / count

@@ -38,7 +38,7 @@ def conflicts(judge: Judge) -> tuple[bool | None, list[Ids]]:
             verdict = answer.feasible
         if answer.feasible is not False or answer.core is None:
             break
-        core = minimal(judge, answer.core)
+        core = minimal(judge, answer.core, searched=len(answer.core) == len(rest))
         if core is None:
             break
         found.append(core)
@@ -46,13 +46,19 @@ def conflicts(judge: Judge) -> tuple[bool | None, list[Ids]]:
     return verdict, found
 
 
-def minimal(judge: Judge, core: Ids) -> Ids | None:
-    """Return a minimal part of rule instances that clash; ``None`` where time was up first."""
+def minimal(judge: Judge, core: Ids, *, searched: bool = True) -> Ids | None:
+    """Return a minimal part of rule instances that clash; ``None`` where time was up first.
+
+    Parameters
+    ----------
+    searched
+        Whether the proof names no part of what was asked: then halves and quarters are left out
+        first.
+    """
     answer = judge.ask(core)
     if answer.feasible is not False:
         return None
     assert answer.core is not None
-    searched = len(answer.core) == len(core)  # a proof that names nothing
     core = answer.core
     for parts in _PARTS if searched else _PARTS[:1]:
         core = _without_parts(judge, core, parts)

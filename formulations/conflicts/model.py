@@ -28,6 +28,8 @@ from optim.rules.capacity import proof_slack
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from formulations.conflicts.atoms import Atoms
@@ -57,12 +59,15 @@ class RuleModel:
         come from several, without each of which it falls.
     shut
         Columns that are 0, of each the rule instance that says so, and whether it counts tasks.
+    deal
+        Reads (T,) nodes off a point, where columns are of groups of tasks.
     """
 
     instance: Instance
     model: LinearModel
     owners: list[tuple[Ids, Ids, Floats]] = field(default_factory=list)
     shut: list[tuple[Ids, Ids, Floats]] = field(default_factory=list)
+    deal: Callable[[Floats], NDArray[np.int32]] | None = None
 
     def own(self, block: RowBlock, ids: Any, factor: Any = 1.0) -> None:
         """Note whose the rows of a block are: of one rule instance, or of one each."""
@@ -77,6 +82,8 @@ class RuleModel:
 
     def place(self, x: Floats) -> NDArray[np.int32]:
         """Read (T,) nodes off a point; where it splits a task, the node with most of it."""
+        if self.deal is not None:
+            return self.deal(x)
         shape = self.instance.num_tasks, self.instance.num_nodes
         return np.asarray(x[: shape[0] * shape[1]].reshape(shape).argmax(axis=1), np.int32)
 
