@@ -33,7 +33,7 @@ SECONDS = 60.0
 
 
 class Base:
-    """An instance with twelve rules that its current placement keeps; plants change its document."""
+    """An instance with twelve rules that its current placement keeps, as a document."""
 
     def __init__(self, seed: int, nodes: int, tasks: int) -> None:
         self.rng = np.random.default_rng(seed)

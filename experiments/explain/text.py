@@ -59,7 +59,7 @@ def _print_conflicts(console: Console, instance: Instance, found: Explanation) -
 
 
 def clash_line(instance: Instance, rule: Clash) -> str:
-    """Write a rule of a conflict: ``capacity on rack r2.memory: 412 GB needed, 384 GB available``."""
+    """Write a rule of a conflict: ``capacity on rack r2.memory: 412 GB needed, 384 …``."""
     unit = _unit(instance, rule)
     if rule.rule == "allowed":
         more = "" if rule.needed is None else f": {number(rule.needed)} would have to go elsewhere"

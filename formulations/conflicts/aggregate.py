@@ -1,6 +1,6 @@
-"""The rules on groups of like tasks: a small model that any placement keeps to, and so a quick proof.
+"""The rules on groups of like tasks: a small model that any placement keeps to: a quick proof.
 
-Tasks that may go to the same nodes and stand in the same sets are one group. Of each group the model
+Tasks that may go to the same nodes and stand in the same sets are one group. Of each the model
 knows how much of every measure (number, load of each resource, cost of moving) is on each node, and
 of tasks with a current node how much of it stays:
 
@@ -43,7 +43,7 @@ _TANGENTS = 8
 
 
 def aggregate(atoms: Atoms, kept: Ids) -> RuleModel | None:
-    """Write the rows of some rule instances on groups of tasks; ``None`` where these are too many."""
+    """Write rows of rule instances on groups of tasks; ``None`` where these are too many."""
     instance = atoms.keep(kept.tolist())
     writer = _Writer(atoms, kept, instance)
     if writer.num_groups * instance.num_nodes * len(writer.weights) > _MOST_COLUMNS:
@@ -120,7 +120,7 @@ class _Writer:
         )
 
     def _misfits(self, allowed: NDArray[np.bool_]) -> tuple[Ids, list[tuple[Ids, Ids]]]:
-        """Return (T,) pattern of the nodes that each task alone exceeds, and of each what owns it."""
+        """Return (T,) pattern of the nodes that each task alone exceeds, and whose that is."""
         instance, nodes = self.instance, self.instance.nodes
         owner = np.full((instance.num_tasks, instance.num_nodes), -1, np.int64)
         for r in self.used:
@@ -304,7 +304,7 @@ class _Writer:
             self.made.own(block, ids)
 
     def sets(self) -> None:
-        """Sets, by the shared rows on groups: those that are to be together are of one task each."""
+        """Sets, by the shared rows; tasks that are to be together are groups of one."""
         ids, _ = self.held("sets")
         if not len(ids):
             return

@@ -1,7 +1,7 @@
 """The rules of an instance one by one, so that each can be dropped by itself.
 
-A *rule instance* is what one entry of the file demands: the capacity of a resource on one node, the
-list of allowed nodes of an operator's tasks, one set, one budget. `Atoms` numbers them; `Atoms.keep`
+A *rule instance* is what one entry of the file demands: the capacity of a resource on a node, the
+list of allowed nodes of an operator's tasks, one set, one budget. `Atoms` numbers them, `keep`
 returns the instance in which only some of them hold, which the referee judges like any other.
 """
 

@@ -51,8 +51,8 @@ class Answer:
     node
         (T,) a placement that the referee finds to keep them.
     core
-        Rule instances that clash already, where they do; not less than what was asked where a search
-        proved it.
+        Rule instances that clash already, where they do; all that was asked where a search proved
+        it.
     """
 
     feasible: bool | None

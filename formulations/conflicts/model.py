@@ -258,7 +258,7 @@ class _Writer:
             most = float(instance.limits.max_tasks_per_slot)
             self.made.own(shared("tasks a slot", -np.inf, ones, -most), each, np.repeat(size, n))
         for r in range(instance.num_resources):
-            own, node = self.held("slot_capacity", r)
+            own, _ = self.held("slot_capacity", r)
             if len(own) == n:
                 bound = instance.nodes.slot_capacity[:, r]
                 bound = bound + proof_slack(bound, instance.totals[r])

@@ -1,4 +1,4 @@
-"""Conflicts that need no model: links that pinned tasks overload, sets that fit no node together."""
+"""Conflicts that need no model: links that pinned tasks overload, sets that fit no node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `conflicts` claims of random small instances with every rule, held against all placements."""
+"""What `conflicts` claims of random small instances, held against all placements."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def small(seed: int) -> Instance | None:
 
 
 def check(seed: int) -> str | None:
-    """Hold one instance against brute force; return what was claimed, ``None`` where none is made."""
+    """Hold one instance against brute force; return what was claimed."""
     instance = small(seed)
     if instance is None:
         return None
@@ -53,9 +53,8 @@ def check(seed: int) -> str | None:
     return f"{verdict} {bool(found)}"
 
 
-@pytest.mark.parametrize("first", [0, 40])
-def test_conflicts_agree_with_brute_force(first: int) -> None:
-    claims = [claim for seed in range(first, first + 40) if (claim := check(seed))]
+def test_conflicts_agree_with_brute_force() -> None:
+    claims = [claim for seed in range(36) if (claim := check(seed))]
     assert "False True" in claims
     assert "True False" in claims
 
