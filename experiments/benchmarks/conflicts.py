@@ -1,7 +1,7 @@
 """Planted conflicts: whether `explain` names exactly the rules that clash, each one needed.
 
 Run: ``python -m experiments.benchmarks.conflicts [COUNT [NODES TASKS]]``; 200 of 60 × 1,200 by
-default. Each instance sets twelve rules, all kept by its current placement, and then one conflict of
+default. Each instance sets twelve rules, all kept by its current placement; then a conflict of
 one to three rules is planted by one of `PLANTS`. Named right means: one conflict, of these rule
 instances and no others, and of each a placement that keeps the rest.
 """
@@ -278,9 +278,9 @@ def link_and_pinned(b: Base) -> Expected:
 PLANTS: tuple[Callable[[Base], Expected], ...] = (
     memory_in_all, memory_of_a_rack, tasks_on_two_nodes, apart_on_too_few, apart_and_pinned,
     together_is_too_large, together_and_apart, together_and_pinned_apart, spread_and_pinned,
-    moves_and_pinned, cost_and_pinned, inflow_and_pinned, least_load_of_few_tasks, least_load_and_inflow,
-    slots_and_tasks_a_slot, distance_and_pinned, moves_off_a_full_node, leaving_pinned_and_small,
-    link_and_pinned,
+    moves_and_pinned, cost_and_pinned, inflow_and_pinned, least_load_of_few_tasks,
+    least_load_and_inflow, slots_and_tasks_a_slot, distance_and_pinned, moves_off_a_full_node,
+    leaving_pinned_and_small, link_and_pinned,
 )  # fmt: skip
 
 
