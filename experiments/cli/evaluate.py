@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.cli.arguments import add_ignore, add_instance, add_json
+from experiments.cli.what_if import add_what_if, cases_of, words
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     import argparse
+
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.referee.evaluation import Evaluation
 
 EXAMPLES = """\
 examples:
@@ -23,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_instance(parser)
     parser.add_argument("plan", metavar="PLAN", help="a plan file")
     add_ignore(parser)
+    add_what_if(parser)
     add_json(parser)
 
 
@@ -35,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
     instance = load_instance(args.instance)
     plan = Plan.load(args.plan)
     evaluation = evaluate(instance, plan, args.ignore)
-    if args.json:
+    columns = [("plan", evaluation), *_cases(args, instance, plan)]
+    if args.json and len(columns) > 1:
+        print_json([{"case": name, **found.to_dict()} for name, found in columns])
+    elif args.json:
         print_json(evaluation.to_dict())
     else:
         from experiments.cli.blocks import (
@@ -52,11 +61,31 @@ def run(args: argparse.Namespace) -> int:
         print_undrained(console, evaluation)
         console.print(size_line(instance), soft_wrap=True)
         console.print()
-        console.print(metric_table(instance, [("plan", evaluation)]))
+        console.print(metric_table(instance, columns))
         print_carries(console, evaluation)
         print_nodes(console, instance, evaluation)
         print_threads(console, instance, plan, evaluation)
         console.print()
         console.print(verdict(evaluation))
         print_violations(console, evaluation.violations)
+        for name, found in columns[1:]:
+            console.print(f"\nwhat if {name}")
+            console.print(verdict(found))
+            print_violations(console, found.violations)
     return int(ExitCode.OK if evaluation.feasible else ExitCode.NO_PLAN)
+
+
+def _cases(
+    args: argparse.Namespace, instance: Instance, plan: Plan
+) -> list[tuple[str, Evaluation]]:
+    """Judge the plan in each case that was asked for; what it puts on a failed node is nowhere."""
+    from optim.format.altered import altered, carried
+    from optim.referee.evaluate import evaluate_indices
+    from optim.rules import without_limits
+
+    found = []
+    for case in cases_of(args):
+        changed = without_limits(altered(instance, case), args.ignore)
+        node = carried(instance, changed, plan.node_indices(instance))
+        found.append((words(case), evaluate_indices(changed, node, plan.slot_indices(instance))))
+    return found

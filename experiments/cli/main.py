@@ -40,6 +40,11 @@ COMMANDS = (
     Command("solve", "experiments.cli.solve", "find a plan for an instance"),
     Command("check", "experiments.cli.check", "validate an instance, or referee a plan for it"),
     Command("evaluate", "experiments.cli.evaluate", "every metric of a plan"),
+    Command(
+        "explain",
+        "experiments.explain.command",
+        "why nothing fits, or what moves are worth and what binds",
+    ),
     Command("diff", "experiments.cli.diff", "moves and metrics between two placements"),
     Command("methods", "experiments.cli.methods", "the methods, what they need and honour"),
     Command("schema", "experiments.cli.schema", "the JSON Schema of the instance format"),

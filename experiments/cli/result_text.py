@@ -129,9 +129,15 @@ def _print_moves(console: Console, instance: Instance, result: Result) -> None:
         return
     cost = figure(instance, "state", sum(move.cost for move in result.moves))
     tasks = plural(instance.num_tasks, "task")
-    console.print(f"{plural(len(result.moves), 'move')} of {tasks}, cost {cost}")
+    console.print(f"{plural(len(result.moves), 'move')} of {tasks}, cost {cost}{_most(result)}")
     print_moves(console, [(m.task, m.source, m.target, m.cost) for m in result.moves])
     console.print()
+
+
+def _most(result: Result) -> str:
+    """Say how many of the moves bring most of the gain, where that is fewer than all."""
+    enough, count = result.most_of_gain or (0, 0)
+    return f"; {enough} of them bring 95 % of the gain" if enough < count else ""
 
 
 def _print_tail(console: Console, result: Result, output: str | None) -> None:

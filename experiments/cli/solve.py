@@ -11,6 +11,7 @@ import signal
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -24,7 +25,15 @@ from experiments.cli.arguments import (
     seconds,
     whole,
 )
+from experiments.cli.fewest import (
+    add_fewest,
+    curve_of,
+    draw_curve,
+    fewest_within,
+    print_curve,
+)
 from experiments.cli.tables import gap_text
+from experiments.cli.what_if import add_what_if, cases_of, the_case
 from experiments.numbers import duration, number
 from experiments.status_line import StatusLine
 from optim.exit_codes import ExitCode
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from experiments.cli.fewest import Curve
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.referee.result import Result
@@ -108,6 +118,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_ignore(parser)
     add_option(parser, "an option of the method (`streamplace methods METHOD`)")
     parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to this file")
+    add_fewest(parser)
+    add_what_if(parser)
     add_json(parser)
 
 
@@ -135,12 +147,25 @@ def _run(args: argparse.Namespace) -> int:
         _check_writable(Path(args.output), args.instance)
     began = time.perf_counter()
     instance = load_instance(args.instance)
+    if len(cases_of(args)) > 1:
+        return _solve_cases(args, instance, options)
+    instance = the_case(args, instance)
     read = time.perf_counter() - began
     result = _solve(args, instance, options)
     result = replace(result, times={"read": read, **result.times})
+    if args.fewest_moves_within is not None:
+        again = partial(_solve, args, options=options)
+        result = fewest_within(instance, result, args.fewest_moves_within, again)
+    curve = curve_of(instance, result, args.curve) if args.curve and result.plan else None
+    if curve is not None and args.plot is not None:
+        _draw(instance, result, curve, args.plot)
     if args.output is not None and result.plan is not None:
         result.plan.save(args.output)
-    if args.json:
+    if args.json and curve is not None:
+        from experiments.cli.json_text import print_json
+
+        print_json({**result.to_dict(), "curve": curve.to_dict()})
+    elif args.json:
         write_stdout(result.to_json())
     else:
         from experiments.cli.console import answer_console
@@ -151,7 +176,33 @@ def _run(args: argparse.Namespace) -> int:
             from experiments.cli.instead import print_instead
 
             print_instead(answer_console(), instance, result)
+        if curve is not None and result.objective is not None:
+            from optim.figures.catalogue import OBJECTIVES
+
+            print_curve(answer_console(), instance, OBJECTIVES[result.objective.name], curve)
     return int(result.exit_code)
+
+
+def _draw(instance: Instance, result: Result, curve: Curve, file: str) -> None:
+    from experiments.cli.tables import unit_of
+    from optim.figures.catalogue import OBJECTIVES
+
+    assert result.objective is not None
+    objective = OBJECTIVES[result.objective.name]
+    draw_curve(curve, objective, unit_of(instance, objective.unit), file)
+
+
+def _solve_cases(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> int:
+    """Solve the instance as it is and in each case, and tell a table."""
+    from experiments.cli.what_if import print_cases
+    from optim.format.altered import altered
+
+    found = []
+    for case in ([], *cases_of(args)):
+        changed = altered(instance, case)
+        found.append((case, changed, _solve(args, changed, options)))
+    print_cases(found, as_json=args.json)
+    return int(max(result.exit_code for _, _, result in found))
 
 
 def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> Result:

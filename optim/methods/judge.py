@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from optim.format.plan import Plan
 from optim.methods.claims import broken_by, check_claim, check_promise, write_result
 from optim.methods.hand import BEFORE, Held
 from optim.moves.room import at_the_edge
+from optim.moves.undo import enough_for, fewer_moves, without_needless
 from optim.referee.evaluate import evaluate_indices, plan_kind
 from optim.referee.result import Level, Move, Termination, WarmStart
 from optim.rules import kept_by
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
     from optim.methods.start import Start
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Result
+
+
+MOST = 0.95
+"""Share of the gain that counts as most of it."""
+_FEW_MOVES, _FEWER_MOVES = 200, 40
+"""Moves up to which it is found out how many bring most of the gain."""
 
 
 def judge(
@@ -63,6 +71,8 @@ def judge(
     objective = OBJECTIVES[outcome.objective or method.objective]
     node, evaluation = _plan_in_hand(relaxed, method, request, outcome, start, objective, repaired)
     stands = _stands(objective, relaxed, node, outcome.slot, evaluation)
+    if stands and not repaired and node is not None and method.kind != "heuristic":
+        node, evaluation = _worth_making(relaxed, method, outcome, objective, node, evaluation)
     unplaced: tuple[str, ...] = ()
     if node is None and outcome.node is not None:
         unplaced = tuple(relaxed.tasks.ids[t] for t in np.flatnonzero(outcome.node < 0))
@@ -82,7 +92,8 @@ def judge(
         evaluation,
         began=began,
         stands=stands,
-        moves=_moves(instance, node),
+        moves=moves_of(instance, node),
+        most_of_gain=_most_of_gain(relaxed, objective, node),
         warm_start=_warm_start(start, objective, outcome),
         repaired=repaired,
         ignored=ignored,
@@ -142,6 +153,53 @@ def _plan_in_hand(
             outcome.levels = tuple(_told(level, found) for level in outcome.levels if _known(level))
             node, evaluation, own = other.astype(np.int32), found, True
     return node, evaluation
+
+
+def _worth_making(
+    instance: Instance,
+    method: Method,
+    outcome: Outcome,
+    objective: Figure,
+    node: Ints,
+    evaluation: Evaluation | None,
+) -> tuple[Ints, Evaluation | None]:
+    """Undo the moves that bring nothing: of a search, whatever they do for its later levels."""
+    exact = method.kind == "exact"
+    if outcome.slot is not None or (exact and not all(map(_known, outcome.levels))):
+        return node, evaluation
+    later = [OBJECTIVES[level.name] for level in outcome.levels] if exact else []
+    fewer = without_needless(objective.binding(instance), node, [objective, *later])
+    if fewer is node:
+        return node, evaluation
+    found = evaluate_indices(instance, fewer)
+    outcome.claimed = None
+    outcome.levels = tuple(
+        _retold(level, found)
+        for level in outcome.levels
+        if _known(level) or level.bound is not None
+    )
+    return fewer, found
+
+
+def _retold(level: Level, evaluation: Evaluation) -> Level:
+    """Tell a level of a plan that keeps it: its bound holds on."""
+    if not _known(level):
+        return level
+    return replace(level, value=evaluation.objective(level.name))
+
+
+def _most_of_gain(
+    instance: Instance, objective: Figure, node: Ints | None
+) -> tuple[int, int] | None:
+    """Return how many of the moves bring most of the gain, and of how many."""
+    if node is None or objective.value is None:
+        return None
+    count = len(moved_tasks(instance, node))
+    fast = objective.name in ("load_distance", "imc_gain")
+    if not 0 < count <= (_FEW_MOVES if fast else _FEWER_MOVES):
+        return None
+    enough = enough_for(fewer_moves(instance, node, objective), objective, MOST)
+    return None if enough is None else (enough, count)
 
 
 def _stands(
@@ -216,7 +274,8 @@ def _alternatives(
         yield Held("staying", np.asarray(instance.tasks.node))
 
 
-def _moves(instance: Instance, node: Ints | None) -> tuple[Move, ...]:
+def moves_of(instance: Instance, node: Ints | None) -> tuple[Move, ...]:
+    """List the tasks that leave their current node, and what each costs."""
     if node is None:
         return ()
     tasks, nodes = instance.tasks, instance.nodes

@@ -107,6 +107,9 @@ class Result:
         The referee's figures; ``None`` without a plan.
     moves
         Tasks that leave their current node.
+    most_of_gain
+        How many of the moves bring 95 % of the gain over staying, and of how many; ``None`` where
+        there is no gain, or there are too many moves to find out.
     warm_start
         ``None`` when there was none.
     repaired, ignored
@@ -141,6 +144,7 @@ class Result:
     objective_levels: tuple[Level, ...] = ()
     evaluation: Evaluation | None = None
     moves: tuple[Move, ...] = ()
+    most_of_gain: tuple[int, int] | None = None
     warm_start: WarmStart | None = None
     repaired: bool = False
     ignored: tuple[str, ...] = ()
@@ -186,6 +190,8 @@ class Result:
             "objective_levels": [level.to_dict() for level in self.objective_levels],
             "evaluation": None if self.evaluation is None else self.evaluation.to_dict(),
             "moves": [move.to_dict() for move in self.moves],
+            "most_of_gain": self.most_of_gain
+            and dict(zip(("moves", "of"), self.most_of_gain, strict=True)),
             "warm_start": None if self.warm_start is None else vars(self.warm_start),
             "repaired": self.repaired,
             "ignored": list(self.ignored),

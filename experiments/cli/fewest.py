@@ -1,0 +1,241 @@
+"""Fewer moves: the fewest within a share of the best objective, and the curve of both."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from experiments.cli.arguments import amount
+from optim.figures.catalogue import OBJECTIVES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.moves.undo import Point
+    from optim.referee.result import Result
+
+_SOLVES = 8
+_ROWS = 25
+
+
+class Curve(NamedTuple):
+    """Checked plans with ever more moves, each better than those before.
+
+    Attributes
+    ----------
+    by
+        ``moves`` or ``cost``: what is spent.
+    points
+        The plans.
+    knee
+        Position of the point after which more brings least.
+    """
+
+    by: str
+    points: list[Point]
+    knee: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        told = [{"moves": p.moves, "cost": p.cost, "value": p.value} for p in self.points]
+        return {"by": self.by, "knee": self.knee, "points": told}
+
+
+def add_fewest(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "--fewest-moves-within", metavar="P%", type=share,
+        help="the fewest moves whose plan is within P %% of the best objective reached",
+    )  # fmt: skip
+    parser.add_argument(
+        "--curve", choices=("moves", "cost"), help="the objective against what is moved"
+    )
+    parser.add_argument("--plot", metavar="FILE", help="draw the curve: .svg, .png or .pdf")
+
+
+def share(text: str) -> float:
+    """Read ``5%`` or ``5`` as 0.05."""
+    value = amount(text.strip().removesuffix("%").strip())
+    if value > 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than 100 %")
+    return value / 100
+
+
+def fewest_within(
+    instance: Instance, result: Result, within: float, again: Callable[[Instance], Result]
+) -> Result:
+    """Return the plan with the fewest moves whose objective is that near to the best one.
+
+    Moves are left out one by one; then the method itself is asked for plans with fewer, where it
+    keeps a budget.
+
+    Parameters
+    ----------
+    within
+        Share of the best objective.
+    again
+        Solves a changed instance as before.
+    """
+    from optim.moves.undo import Point
+
+    if result.plan is None or result.objective is None or result.objective.value is None:
+        return result
+    objective = OBJECTIVES[result.objective.name]
+    best = result.objective.value
+    sign = -1.0 if objective.sense == "max" else 1.0
+    worst = sign * best + within * abs(best) + 1e-9 * abs(best)
+    good = [p for p in checked_points(instance, result, objective) if sign * p.value <= worst]
+    least = min(good, key=lambda p: (p.moves, sign * p.value), default=None)
+    if least is None:
+        return result
+    low, high = 0, least.moves
+    proved = True
+    for _ in range(_SOLVES):
+        if low >= high:
+            break
+        middle = (low + high) // 2
+        found = _with_budget(instance, middle, again)
+        value = None if found is None or found.objective is None else found.objective.value
+        if found is not None and found.feasible and value is not None and sign * value <= worst:
+            assert found.plan is not None
+            node = found.plan.node_indices(instance)
+            cost = float(sum(move.cost for move in found.moves))
+            least = Point(len(found.moves), cost, value, node, True)
+            high = min(middle, least.moves)
+        else:
+            ruled = found is not None and found.bound is not None and found.bound_of == "problem"
+            proved &= found is not None and (
+                str(found.termination) == "infeasible"
+                or (ruled and sign * (found.bound or 0.0) > worst)
+            )
+            low = middle + 1
+    note = f"{least.moves} moves are within {100 * within:g} % of the best objective {best:.6g}"
+    if low >= high and proved:
+        note += "; proved that fewer are not"
+    return with_plan(instance, result, least.node, note)
+
+
+def _with_budget(
+    instance: Instance, moves: int, again: Callable[[Instance], Result]
+) -> Result | None:
+    from optim.errors import StreamplaceError
+
+    limited = replace(instance, limits=replace(instance.limits, max_migrations=moves))
+    try:
+        return again(limited)
+    except StreamplaceError:  # a method that keeps no budget
+        return None
+
+
+def checked_points(instance: Instance, result: Result, objective: Figure) -> list[Point]:
+    """Return the plans with fewer of a result's moves that keep every rule."""
+    from optim.moves.undo import fewer_moves
+    from optim.rules import without_limits
+
+    assert result.plan is not None
+    relaxed = without_limits(instance, result.ignored)
+    node = result.plan.node_indices(instance)
+    points = fewer_moves(relaxed, node, objective)
+    return [p for p in points if p.keeps and p.value == p.value]
+
+
+def with_plan(instance: Instance, result: Result, node: Any, note: str) -> Result:
+    """Return the result with another plan, judged anew."""
+    from optim.format.plan import Plan
+    from optim.methods.judge import moves_of
+    from optim.referee.evaluate import evaluate_indices
+    from optim.referee.result import ObjectiveValue
+    from optim.rules import without_limits
+
+    assert result.objective is not None
+    objective = OBJECTIVES[result.objective.name]
+    found = evaluate_indices(without_limits(instance, result.ignored), node)
+    value = found.objective(objective.name)
+    plan = Plan.from_indices(instance, node, None, result.method, result.versions)
+    return replace(
+        result,
+        plan=plan,
+        evaluation=found,
+        objective=ObjectiveValue(objective.name, value, objective.sense),
+        gap=objective.gap(value, result.bound, objective.reference_of(found)),
+        objective_levels=(),
+        moves=moves_of(instance, node),
+        most_of_gain=None,
+        notes=(*result.notes, note),
+    )
+
+
+def curve_of(instance: Instance, result: Result, by: str) -> Curve:
+    """Return the plans worth their moves, or their cost, and the knee."""
+    assert result.objective is not None
+    objective = OBJECTIVES[result.objective.name]
+    sign = -1.0 if objective.sense == "max" else 1.0
+    points = checked_points(instance, result, objective)
+    points.sort(key=lambda p: (getattr(p, by), sign * p.value))
+    kept: list[Point] = []
+    for point in points:
+        if not kept or sign * point.value < sign * kept[-1].value:
+            kept.append(point)
+    return Curve(by, kept, _knee(kept, by))
+
+
+def _knee(points: Sequence[Point], by: str) -> int | None:
+    """Return the point farthest from the line between the ends."""
+    if len(points) < 3:
+        return None
+    x = np.array([getattr(p, by) for p in points], float)
+    y = np.array([p.value for p in points])
+    if x[-1] == x[0] or y[-1] == y[0]:
+        return None
+    above = (y - y[0]) / (y[-1] - y[0]) - (x - x[0]) / (x[-1] - x[0])
+    return int(above.argmax())
+
+
+def print_curve(console: Console, instance: Instance, objective: Figure, curve: Curve) -> None:
+    """Print the curve as a table, the knee marked."""
+    from experiments.cli.console import plain_table
+    from experiments.cli.tables import figure
+    from experiments.numbers import percent
+
+    console.print()
+    table = plain_table(["moves", "cost", objective.label, "of the gain", ""], right=["moves"])
+    first, last = curve.points[0].value, curve.points[-1].value
+    step = max(1, -(-len(curve.points) // _ROWS))
+    for k, point in enumerate(curve.points):
+        if k % step and k not in (curve.knee, len(curve.points) - 1):
+            continue
+        gained = (point.value - first) / (last - first) if last != first else 1.0
+        table.add_row(
+            f"{point.moves:,}", figure(instance, "state", point.cost),
+            figure(instance, objective.unit, point.value), percent(gained),
+            "← knee" if k == curve.knee else "",
+        )  # fmt: skip
+    console.print(table)
+
+
+def draw_curve(curve: Curve, objective: Figure, unit: str, file: str) -> None:
+    """Draw the curve into a file."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    drawn, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
+    x = [getattr(p, curve.by) for p in curve.points]
+    y = [p.value for p in curve.points]
+    axes.step(x, y, where="post", color="C0")
+    axes.plot(x, y, "o", markersize=3, color="C0")
+    if curve.knee is not None:
+        axes.plot([x[curve.knee]], [y[curve.knee]], "o", color="C3", label="knee")
+        axes.legend()
+    axes.set_xlabel("moves" if curve.by == "moves" else "cost of the moves")
+    axes.set_ylabel(f"{objective.label}{f' [{unit.strip()}]' if unit else ''}")
+    drawn.savefig(file)
+    pyplot.close(drawn)

@@ -1,0 +1,121 @@
+"""Which rules leave a plan no room: what each uses, and what it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.format.tables import APART, SPREAD
+from optim.rules.max_inflow import MAX_INFLOW, most_inflow
+from optim.rules.placement import Placement
+from optim.rules.sets import places_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A rule that leaves no room for one unit, or one task, more.
+
+    Attributes
+    ----------
+    rule, where
+        Which.
+    used, available
+        What the plan uses of what there is; of a least one, what it has and what it needs.
+    slack
+        The room between the two.
+    """
+
+    rule: str
+    where: str
+    used: float
+    available: float
+
+    @property
+    def slack(self) -> float:
+        """Room that is left."""
+        return abs(self.available - self.used)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**vars(self), "slack": self.slack}
+
+
+def binding_rules(instance: Instance, node: Ints) -> Iterator[Bound]:
+    """Yield the rules that bind: not even the least task, or one unit of a count, fits in."""
+    placement = Placement(instance, node)
+    yield from _limits(placement)
+    yield from _nodes(placement)
+    yield from _sets(placement)
+
+
+def _limits(placement: Placement) -> Iterator[Bound]:
+    instance, limits = placement.instance, placement.instance.limits
+    moved = len(placement.migrated)
+    if limits.max_migrations is not None and moved >= limits.max_migrations:
+        yield Bound("max_migrations", "limits", float(moved), float(limits.max_migrations))
+    price = instance.tasks.migration_cost
+    if limits.max_migration_cost is not None:
+        cost = float(price[placement.migrated].sum())
+        least = price[price > 0].min(initial=np.inf)
+        if limits.max_migration_cost - cost < least:
+            yield Bound("max_migration_cost", "limits", cost, limits.max_migration_cost)
+    if limits.max_load_distance is not None and placement.distance is not None:
+        noise = _ROUNDING * float(instance.totals[0])
+        if placement.distance >= 0.99 * limits.max_load_distance - noise:
+            yield Bound("max_load_distance", "limits", placement.distance, limits.max_load_distance)
+
+
+def _nodes(placement: Placement) -> Iterator[Bound]:
+    instance, nodes, ids = (
+        placement.instance,
+        placement.instance.nodes,
+        placement.instance.nodes.ids,
+    )
+    bound = nodes.capacity * instance.limits.max_utilisation
+    loads = instance.tasks.load
+    for r, name in enumerate(instance.resources):
+        least = loads[:, r][loads[:, r] > 0].min(initial=np.inf)
+        noise = _ROUNDING * float(instance.totals[r])
+        full = np.isfinite(bound[:, r]) & (bound[:, r] - placement.loads[:, r] < least - noise)
+        for n in np.flatnonzero(full & placement.used):
+            yield Bound(
+                "capacity", f"{ids[n]}.{name}", float(placement.loads[n, r]), float(bound[n, r])
+            )
+        floor = np.where(instance.open_nodes, nodes.min_load[:, r], 0.0)
+        low = (floor > 0) & (placement.loads[:, r] - floor < least - noise)
+        for n in np.flatnonzero(low):
+            yield Bound(
+                "min_load", f"{ids[n]}.{name}", float(placement.loads[n, r]), float(floor[n])
+            )
+    for n in np.flatnonzero((nodes.max_tasks >= 0) & (placement.counts >= nodes.max_tasks)):
+        yield Bound("max_tasks", ids[n], float(placement.counts[n]), float(nodes.max_tasks[n]))
+    if MAX_INFLOW.present(instance) is not None:
+        most = most_inflow(instance)
+        inflow = np.bincount(placement.node[placement.migrated], minlength=instance.num_nodes)
+        for n in np.flatnonzero((inflow >= most) & (most < instance.num_tasks)):
+            yield Bound("max_inflow", ids[n], float(inflow[n]), float(most[n]))
+    links = instance.links.capacity * instance.limits.max_link_utilisation
+    for i in np.flatnonzero(np.isfinite(links) & (placement.crossing >= 0.99 * links)):
+        yield Bound("links", instance.links.ids[i], float(placement.crossing[i]), float(links[i]))
+
+
+def _sets(placement: Placement) -> Iterator[Bound]:
+    instance, table = placement.instance, placement.instance.sets
+    for i, name in enumerate(table.ids):
+        node = placement.node[table.tasks_of(i)]
+        counts = np.bincount(np.unique(places_of(instance, i)[node], return_inverse=True)[1])
+        most, limit = int(counts.max(initial=0)), float(table.limit[i])
+        if table.rule[i] == APART and most >= limit and len(node) > 1:
+            yield Bound("sets", f"{name} apart", float(most), limit)
+        elif table.rule[i] == SPREAD and len(counts) <= limit:
+            yield Bound("sets", f"{name} spread", float(len(counts)), limit)

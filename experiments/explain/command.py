@@ -1,0 +1,109 @@
+"""``streamplace explain``: why nothing fits, or why these moves and what binds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from experiments.cli.arguments import add_ignore, add_instance, add_json, seconds
+from experiments.cli.what_if import add_what_if, cases_of, words
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from experiments.explain.why import Explanation
+    from optim.format.instance import Instance
+
+EXAMPLES = """\
+examples:
+  streamplace explain cluster.json               no plan: which rules clash, and what would help
+  streamplace explain cluster.json plan.json     what each move is worth, and what binds
+  streamplace explain cluster.json --json | python -m json.tool
+
+exit codes: 0 there is a plan, and it is explained; 2 invalid input; 3 proven infeasible;
+4 not decided in the time given, or the plan breaks a rule"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_instance(parser)
+    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan; solved for if left out")
+    parser.add_argument("--method", metavar="M", help="solve by this method where no plan is given")
+    parser.add_argument("--objective", metavar="NAME", help="what moves are judged by")
+    parser.add_argument(
+        "--time-limit", metavar="S", type=seconds, default=30.0, help="seconds; default 30"
+    )
+    parser.add_argument("--full", action="store_true", help="every move and every rule that binds")
+    add_ignore(parser)
+    add_what_if(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain an instance, or a plan for it; in each case that is asked for."""
+    from experiments.cli.inputs import load_instance
+    from experiments.cli.json_text import print_json
+    from optim.format.altered import altered
+    from optim.rules import without_limits
+
+    given = load_instance(args.instance)
+    found, documents = [], []
+    for case in cases_of(args) or [[]]:
+        instance = without_limits(altered(given, case), args.ignore)
+        found.append(_explained(args, given, instance))
+        if args.json:
+            documents.append({**found[-1].to_dict(instance), "case": words(case)})
+        else:
+            _print(instance, found[-1], words(case) if case else "", full=args.full)
+    if args.json:
+        print_json(documents if len(documents) > 1 else documents[0])
+    return int(max(_exit_code(one) for one in found))
+
+
+def _print(instance: Instance, found: Explanation, case: str, *, full: bool) -> None:
+    from experiments.cli.console import answer_console
+    from experiments.explain.text import print_explanation
+
+    console = answer_console()
+    if case:
+        console.print(f"\nwhat if {case}", style="bold")
+    print_explanation(console, instance, found, full=full)
+
+
+def _explained(args: argparse.Namespace, given: Instance, instance: Instance) -> Explanation:
+    from experiments.explain.why import why_infeasible
+
+    found = why_infeasible(instance, args.time_limit) if args.plan is None else None
+    if found is not None and found.feasible is False:
+        return found
+    return _of_plan(args, given, instance, found)
+
+
+def _of_plan(
+    args: argparse.Namespace, given: Instance, instance: Instance, before: Explanation | None
+) -> Explanation:
+    """Explain the plan that is given, or the one that is solved for."""
+    from experiments.explain.why import Explanation, why_plan
+    from optim import Plan, solve
+    from optim.format.altered import carried
+    from optim.referee.evaluate import check_belongs
+
+    if args.plan is not None:
+        plan = Plan.load(args.plan)
+        check_belongs(given, plan)
+        node = carried(given, instance, plan.node_indices(given))
+        return why_plan(instance, plan.method, node, args.objective)
+    result = solve(instance, args.method, objective=args.objective, time_limit=args.time_limit)
+    if result.plan is None:
+        return before or Explanation(None)
+    name = args.objective or (result.objective.name if result.objective else None)
+    found = why_plan(instance, result.method, result.plan.node_indices(instance), name)
+    return replace(found, bound=result.bound, bound_of=result.bound_of, gap=result.gap)
+
+
+def _exit_code(found: Explanation) -> ExitCode:
+    if found.feasible is False:
+        return ExitCode.INFEASIBLE
+    told = found.evaluation is not None and found.evaluation.feasible
+    return ExitCode.OK if told else ExitCode.NO_PLAN

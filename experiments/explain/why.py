@@ -1,0 +1,172 @@
+"""What is to be told of an instance, and of a plan for it, gathered without a word of layout."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.explain.binding import Bound, binding_rules
+from formulations.conflicts.atoms import atoms_of
+from formulations.conflicts.decide import Judge
+from formulations.conflicts.minimal import conflicts
+from formulations.conflicts.remedies import remedies
+from formulations.conflicts.telling import told
+from optim.figures.catalogue import OBJECTIVES, find_objective
+from optim.moves.worth import worth_of_moves
+from optim.referee.evaluate import evaluate_indices
+
+if TYPE_CHECKING:
+    from formulations.conflicts.remedies import Remedy
+    from formulations.conflicts.telling import Clash
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.moves.worth import Worth
+    from optim.referee.evaluation import Evaluation
+
+_REMEDY_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why there is no plan, or what a plan's moves are worth and what binds it.
+
+    Attributes
+    ----------
+    feasible
+        Whether there is a plan; ``None`` where that was not decided in the time given.
+    conflicts
+        Minimal sets of rules that cannot hold together, no two of which share one.
+    relaxation
+        The smallest change of limits after which there is a plan: one remedy a conflict.
+    remedies
+        What else would help.
+    objective, evaluation
+        What moves are judged by, and the referee's figures of the plan.
+    moves
+        What undoing each move alone would cost.
+    binding
+        Rules that leave no room for more.
+    bound, bound_of, gap
+        What was proved of the objective, where the plan was solved for here.
+    """
+
+    feasible: bool | None
+    conflicts: tuple[tuple[Clash, ...], ...] = ()
+    relaxation: tuple[Remedy, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    objective: Figure | None = None
+    evaluation: Evaluation | None = None
+    moves: tuple[Worth, ...] = ()
+    binding: tuple[Bound, ...] = ()
+    bound: float | None = None
+    bound_of: str | None = None
+    gap: float | None = None
+    seconds: float = 0.0
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self, instance: Instance) -> dict[str, Any]:
+        """Return it as plain data."""
+        tasks, nodes = instance.tasks.ids, instance.nodes.ids
+        found = self.evaluation
+        return {
+            "instance": instance.name,
+            "instance_sha256": instance.sha256,
+            "feasible": self.feasible,
+            "conflicts": [{"rules": [c.to_dict() for c in rules]} for rules in self.conflicts],
+            "relaxation": [r.to_dict() for r in self.relaxation],
+            "remedies": [r.to_dict() for r in self.remedies],
+            "plan_feasible": None if found is None else found.feasible,
+            "violations": None if found is None else [v.to_dict() for v in found.violations],
+            "objective": self.objective and self.objective.name,
+            "value": found and self.objective and found.objective(self.objective.name),
+            "bound": self.bound,
+            "bound_of": self.bound_of,
+            "gap": self.gap,
+            "moves": [
+                {
+                    "task": tasks[m.task],
+                    "from": nodes[m.source],
+                    "to": nodes[m.target],
+                    "worth": m.worth,
+                    "breaks": list(m.breaks),
+                }
+                for m in self.moves
+            ],
+            "binding": [b.to_dict() for b in self.binding],
+            "saturation": None if found is None else found.saturation,
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+
+def why_infeasible(instance: Instance, seconds: float) -> Explanation:
+    """Find out whether an instance has a plan; where it has none, why and what would help."""
+    began = time.perf_counter()
+    atoms = atoms_of(instance)
+    judge = Judge(atoms, seconds)
+    feasible, cores = conflicts(judge)
+    clashes = [tuple(told(atoms, core)) for core in cores]
+    best: list[Remedy] = []
+    rest: list[Remedy] = []
+    for core, rules in zip(cores, clashes, strict=True):
+        part = _REMEDY_SECONDS / len(cores)
+        found = [r for r, _ in remedies(atoms, core, rules, part, alone=len(cores) == 1)]
+        best += found[:1]
+        rest += found[1:]
+    if len(best) < len(cores):
+        best, rest = [], best + rest
+    notes = []
+    if feasible is False and not cores:
+        notes.append("proved infeasible; which rules clash was not decided in the time given")
+    return Explanation(
+        feasible,
+        tuple(clashes),
+        tuple(best),
+        tuple(rest),
+        seconds=time.perf_counter() - began,
+        notes=tuple(notes),
+    )
+
+
+def why_plan(
+    instance: Instance, method: str, node: Ints, objective: str | None = None
+) -> Explanation:
+    """Say what each move of a plan is worth and what binds.
+
+    Parameters
+    ----------
+    method
+        What made the plan; moves are judged by what it optimises, unless an `objective` is named.
+    node
+        (T,) node indices.
+    """
+    began = time.perf_counter()
+    evaluation = evaluate_indices(instance, node)
+    figure = objective_of(method, objective, evaluation)
+    complete = bool(len(node) and node.min() >= 0)
+    moves = worth_of_moves(instance, node, figure) if complete and figure.value else []
+    moves.sort(key=lambda m: -np.inf if m.worth is None else -m.worth)
+    return Explanation(
+        evaluation.feasible or None,
+        objective=figure,
+        evaluation=evaluation,
+        moves=tuple(moves),
+        binding=tuple(binding_rules(instance, node)),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def objective_of(method: str, asked: str | None, evaluation: Evaluation) -> Figure:
+    """Return what moves are judged by: as asked, or what the method of the plan optimises."""
+    from optim.methods.registry import get_method, method_names
+
+    if asked is not None:
+        return find_objective(asked)
+    if method in method_names():
+        return OBJECTIVES[get_method(method).objective]
+    name = "imc_gain" if evaluation.total_traffic else "load_distance"
+    return OBJECTIVES[name]

@@ -1,0 +1,1 @@
+"""Why no plan exists: rule instances that clash, proved and minimal, and what would help."""

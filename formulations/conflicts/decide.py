@@ -1,0 +1,254 @@
+"""Whether some rule instances can hold together: a placement, a proof, or neither in time."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array, hstack
+
+from formulations.conflicts.aggregate import aggregate
+from formulations.conflicts.model import RuleModel, build, joined
+from formulations.conflicts.quick import forced_across, no_place_together
+from optim.rules import broken
+from optim.rules.placement import Placement
+from optim.solvers.dual_bound import dual_bound
+from optim.solvers.inprocess import solve_lp, solve_small_milp
+from optim.solvers.interface import LinearTermination
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.conflicts.atoms import Atoms
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats, Ints
+
+    Ids = NDArray[np.int64]
+
+_PROVED = 1e-6
+"""Of a row's mean coefficient: an excess that the duals prove and that is no rounding."""
+_ACTIVE = 1e-9
+_MOST_EXCESS = 1e9
+"""No excess is larger; a bound that is finite lets duals prove with rounding."""
+_WITNESSES = 6
+_GROUP_SECONDS = 2.0
+_COUNTED = ("sets", "allowed", "leaving")
+"""Rules that clash by themselves where sets are in it, and are soon searched."""
+_WHOLE_CELLS = 20_000
+"""Tasks × nodes up to which the whole model is searched."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What is known of some rule instances.
+
+    Attributes
+    ----------
+    feasible
+        ``None`` where the time was up first.
+    node
+        (T,) a placement that the referee finds to keep them.
+    core
+        Rule instances that clash already, where they do; all that was asked where a search proved
+        it.
+    """
+
+    feasible: bool | None
+    node: Ints | None = None
+    core: Ids | None = None
+
+
+@dataclass(eq=False)
+class Judge:
+    """Answers for subsets of the rule instances of one instance, and remembers.
+
+    Attributes
+    ----------
+    atoms
+        The rule instances.
+    seconds
+        For all answers together.
+    """
+
+    atoms: Atoms
+    seconds: float
+    started: float = field(default_factory=time.perf_counter)
+    calls: int = 0
+    _known: dict[bytes, Answer] = field(default_factory=dict)
+    _witnesses: list[Ints] = field(default_factory=list)
+
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self.seconds - (time.perf_counter() - self.started)
+
+    def ask(self, kept: Ids) -> Answer:
+        """Decide whether rule instances can hold together."""
+        kept = np.unique(kept)
+        key = kept.tobytes()
+        if key not in self._known:
+            self.calls += 1
+            answer = self._decide(kept)
+            if answer.feasible is None:
+                return answer
+            self._known[key] = answer
+        return self._known[key]
+
+    def _decide(self, kept: Ids) -> Answer:
+        instance = self.atoms.keep(kept.tolist())
+        home = instance.tasks.node
+        known = [*self._witnesses, *([home] if instance.has_current else [])]
+        for node in known:
+            if not broken(Placement(instance, node)):
+                return self._take(node)
+        if self.left() <= 0:
+            return Answer(None)
+        core = forced_across(self.atoms, instance, kept)
+        core = no_place_together(self.atoms, instance, kept) if core is None else core
+        if core is not None:
+            return Answer(False, core=core)
+        groups = aggregate(self.atoms, kept)
+        if groups is not None:
+            core, _ = relaxed(groups, self.left())
+            if core is not None:
+                return Answer(False, core=core)
+        counted = np.intersect1d(kept, np.concatenate([self.atoms.of(name) for name in _COUNTED]))
+        if len(instance.sets.ids) and len(counted) < len(kept):
+            groups_of_sets = aggregate(self.atoms, counted)
+            if groups_of_sets is not None and searched(groups_of_sets, _GROUP_SECONDS)[0]:
+                return Answer(False, core=counted)
+        nowhere = np.full(instance.num_tasks, -1, np.int32)
+        for node in (*known[:1], nowhere):
+            found = _mended(instance, node)
+            if found is not None:
+                return self._take(found)
+        if groups is not None:
+            ruled_out, point = searched(groups, min(_GROUP_SECONDS, self.left()))
+            if ruled_out:
+                return Answer(False, core=kept)
+            found = None if point is None else _mended(instance, groups.place(point))
+            if found is not None:
+                return self._take(found)
+        if instance.num_tasks * instance.num_nodes > _WHOLE_CELLS:
+            return Answer(None)
+        return self._by_whole_model(build(self.atoms, kept), kept)
+
+    def _by_whole_model(self, made: RuleModel, kept: Ids) -> Answer:
+        core, point = relaxed(made, self.left())
+        if core is not None:
+            return Answer(False, core=core)
+        if point is not None:
+            found = _mended(made.instance, made.place(point))
+            if found is not None:
+                return self._take(found)
+        if self.left() <= 0:
+            return Answer(None)
+        answer = solve_small_milp(made.model, time_limit=self.left())
+        if answer.termination is LinearTermination.INFEASIBLE:
+            return Answer(False, core=kept)
+        if answer.x is not None:
+            found = made.place(answer.x)
+            if not broken(Placement(made.instance, found)):
+                return self._take(found)
+        return Answer(None)
+
+    def keeps(self, kept: Ids, node: Ints) -> bool:
+        """Whether a placement keeps rule instances; one that does is remembered."""
+        kept = np.unique(kept)
+        if broken(Placement(self.atoms.keep(kept.tolist()), node)):
+            return False
+        self._known[kept.tobytes()] = self._take(node)
+        return True
+
+    def _take(self, node: Ints) -> Answer:
+        self._witnesses.insert(0, node)
+        del self._witnesses[_WITNESSES:]
+        return Answer(True, node)
+
+
+def _mended(instance: Instance, node: Ints) -> Ints | None:
+    from optim.moves.repair import repair
+
+    found = repair(instance, node).node
+    if len(found) and found.min() < 0:
+        return None
+    return None if broken(Placement(instance, found)) else found
+
+
+def searched(made: RuleModel, seconds: float) -> tuple[bool, Floats | None]:
+    """Return whether no point with whole numbers keeps all rows, and else one that does."""
+    if seconds <= 0:
+        return False, None
+    answer = solve_small_milp(made.model, time_limit=seconds)
+    return answer.termination is LinearTermination.INFEASIBLE, answer.x
+
+
+def relaxed(made: RuleModel, seconds: float) -> tuple[Ids | None, Floats | None]:
+    """Solve the linear relaxation with an excess for each row of a rule.
+
+    Returns
+    -------
+    tuple
+        Rule instances that clash, where the duals prove that all excess cannot be 0; else a point
+        without excess. Both ``None`` where neither came out.
+    """
+    program = elastic(made)
+    answer = solve_lp(**program, time_limit=max(seconds, 0.1))
+    if answer.termination is not LinearTermination.OPTIMAL:
+        return None, None
+    assert answer.x is not None
+    assert answer.row_duals is not None
+    if dual_bound(**program, row_duals=answer.row_duals) <= _PROVED:
+        return None, answer.x
+    return _named(made, program, answer.row_duals), None
+
+
+def elastic(made: RuleModel) -> dict[str, Any]:
+    """Return the relaxation in which rows of rules may be exceeded, to minimise by how much.
+
+    An excess is counted in mean coefficients of its row, which is about in tasks; so is what finds
+    no place at all.
+    """
+    arrays = made.model.freeze()
+    placing = [b for b in made.model.row_blocks if b.name in ("assign", "all")]
+    placed = [np.arange(block.start, block.stop) for block in placing]
+    rows = np.unique(np.concatenate([joined(made.owners)[0], *placed]))
+    matrix = csr_array(arrays.matrix)
+    count = np.maximum(np.diff(matrix.indptr), 1)
+    mean = np.asarray(abs(matrix).sum(axis=1)).ravel() / count
+    unit = np.where(mean > 0, mean, 1.0)
+    parts, number = [matrix], matrix.shape[1]
+    for sign, bound in ((-1.0, arrays.row_upper), (1.0, arrays.row_lower)):
+        some = rows[np.isfinite(bound[rows])]
+        entries = (sign * unit[some], (some, np.arange(len(some))))
+        parts.append(csr_array(entries, shape=(matrix.shape[0], len(some))))
+    whole = csr_array(hstack(parts, format="csr"))
+    more = whole.shape[1] - number
+    return {
+        "cost": np.concatenate([np.zeros(number), np.ones(more)]),
+        "matrix": whole,
+        "row_lower": arrays.row_lower,
+        "row_upper": arrays.row_upper,
+        "lower": np.concatenate([arrays.lower, np.zeros(more)]),
+        "upper": np.concatenate([arrays.upper, np.full(more, _MOST_EXCESS)]),
+    }
+
+
+def _named(made: RuleModel, program: dict[str, Any], duals: Floats) -> Ids:
+    """Return the rule instances on which a proof by duals leans.
+
+    Of several that close a column one is enough: that which closes most.
+    """
+    rows, ids, _ = joined(made.owners)
+    columns, shut_by, _ = joined(made.shut)
+    active = np.abs(duals) > _ACTIVE
+    rest = -(program["matrix"].T @ np.where(active, duals, 0.0))
+    wanted = rest[columns] < -_ACTIVE
+    columns, shut_by = columns[wanted], shut_by[wanted]
+    if len(columns):
+        often = np.bincount(shut_by)[shut_by]
+        order = np.lexsort((shut_by, -often, columns))
+        first = np.append(True, np.diff(columns[order]) > 0)
+        shut_by = shut_by[order[first]]
+    return np.unique(np.concatenate([ids[active[rows]], shut_by]))

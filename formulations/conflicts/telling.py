@@ -1,0 +1,174 @@
+"""Conflicts in words and figures: rule instances of one sort together, where, needed, available."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.conflicts.relax import least_raise
+from optim.format.tables import APART, TOGETHER
+from optim.rules.max_inflow import most_inflow
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.conflicts.atoms import Atoms
+    from optim.format.instance import Instance
+
+    Ids = NDArray[np.int64]
+
+_NAMED = 3
+_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Rule instances of one sort in a conflict.
+
+    Attributes
+    ----------
+    rule, where, resource
+        What they are; the resource where they are of one.
+    needed, available
+        Least that the other rules of the conflict ask of these, and what they give, in the units of
+        the file; `needed` is ``None`` where it was not found in time.
+    ids
+        The nodes, links, sets, topologies or tasks they are of.
+    """
+
+    rule: str
+    where: str
+    resource: str | None
+    needed: float | None
+    available: float
+    ids: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {**vars(self), "ids": list(self.ids)}
+
+
+def told(atoms: Atoms, core: Ids, seconds: float = _SECONDS) -> list[Clash]:
+    """Tell a conflict, one entry a sort of rule."""
+    found = []
+    for kind in np.unique(atoms.kind[core]).tolist():
+        some = core[atoms.kind[core] == kind]
+        by = least_raise(atoms, core, dict.fromkeys(some.tolist(), 1.0), seconds)
+        missing = None if by is None else sum(by.values())
+        found.append(_clash(atoms, some, missing))
+    return found
+
+
+def _clash(atoms: Atoms, some: Ids, missing: float | None) -> Clash:
+    instance = atoms.instance
+    rule, r = atoms.kinds[atoms.kind[some[0]]]
+    index = atoms.index[some]
+    resource = None if r < 0 else instance.resources[r]
+    where, ids = _where(atoms, rule, resource, index)
+    available = _available(instance, rule, r, index)
+    if rule in ("min_load", "workers"):
+        needed = available
+        return Clash(rule, where, resource, needed, needed - (missing or 0.0), ids)
+    if rule == "sets":
+        return _set(instance, some, index, missing, where, ids)
+    return Clash(
+        rule, where, resource, None if missing is None else available + missing, available, ids
+    )
+
+
+def _set(
+    instance: Instance,
+    some: Ids,
+    index: Ids,
+    missing: float | None,
+    where: str,
+    ids: tuple[str, ...],
+) -> Clash:
+    """Apart: members and how many of them find a place; spread: places; together: places used."""
+    i, table = int(index[0]), instance.sets
+    size, limit = float(len(table.tasks_of(i))), float(table.limit[i])
+    if len(index) > 1:
+        return Clash("sets", where, None, float(len(index)), float(len(index)) - 1, ids)
+    if table.rule[i] == APART:
+        return Clash("sets", where, None, size, size - (missing or 0.0), ids)
+    if table.rule[i] == TOGETHER:
+        return Clash("sets", where, None, 2.0, 1.0, ids)
+    return Clash("sets", where, None, limit, limit - (missing or 0.0), ids)
+
+
+def _available(instance: Instance, rule: str, r: int, index: Ids) -> float:
+    nodes, limits = instance.nodes, instance.limits
+    if rule == "capacity":
+        return float((nodes.capacity[index, r] * limits.max_utilisation[r]).sum())
+    if rule in ("min_load", "slot_capacity"):
+        return float(getattr(nodes, rule)[index, r].sum())
+    if rule == "max_inflow":
+        return float(most_inflow(instance)[index].sum())
+    if rule in ("max_tasks", "slots"):
+        return float(getattr(nodes, rule)[index].sum())
+    if rule == "links":
+        return float((instance.links.capacity[index] * limits.max_link_utilisation).sum())
+    if rule == "workers":
+        return float(instance.topologies.workers[index].sum())
+    return float(getattr(limits, rule, None) or 0.0)
+
+
+def _where(
+    atoms: Atoms, rule: str, resource: str | None, index: Ids
+) -> tuple[str, tuple[str, ...]]:
+    """Name the place of rule instances, and list what they are of."""
+    instance = atoms.instance
+    if rule == "allowed":
+        return _lists(atoms, index)
+    if rule == "sets":
+        ids = tuple(instance.sets.ids[i] for i in index)
+        return _listed(ids, "sets"), ids
+    if rule == "links":
+        ids = tuple(instance.links.ids[i] for i in index)
+        return _listed(ids, "links"), ids
+    if rule == "workers":
+        ids = tuple(instance.topologies.ids[i] for i in index)
+        return _listed(ids, "topologies"), ids
+    if rule == "leaving":
+        ids = tuple(instance.nodes.ids[n] for n in np.flatnonzero(instance.nodes.leaving))
+        return _listed(ids, "nodes"), ids
+    if rule not in ("capacity", "min_load", "max_tasks", "max_inflow", "slots", "slot_capacity"):
+        return "limits", ()
+    ids = tuple(instance.nodes.ids[n] for n in index)
+    place = places(instance, index)
+    return place if resource is None else f"{place}.{resource}", ids
+
+
+def places(instance: Instance, index: Ids) -> str:
+    """Name some nodes: all, a rack, or by their ids."""
+    if len(index) == 1:
+        return instance.nodes.ids[index[0]]
+    if len(index) == instance.num_nodes:
+        return "all nodes"
+    racks = np.unique(instance.nodes.rack[index])
+    if (racks >= 0).all() and np.isin(instance.nodes.rack, racks).sum() == len(index):
+        names = [instance.nodes.rack_ids[k] for k in racks]
+        return (
+            f"rack {names[0]}"
+            if len(names) == 1
+            else _listed([f"rack {k}" for k in names], "racks")
+        )
+    return _listed([instance.nodes.ids[n] for n in index], "nodes")
+
+
+def _lists(atoms: Atoms, index: Ids) -> tuple[str, tuple[str, ...]]:
+    instance = atoms.instance
+    tasks = np.concatenate([atoms.lists[i] for i in index])
+    ids = tuple(instance.tasks.ids[t] for t in tasks)
+    nodes = np.zeros(instance.num_nodes, np.bool_)
+    for i in index:
+        nodes |= instance.allowed_mask(int(atoms.lists[i][0]))
+    return f"{_listed(ids, 'tasks')} on {places(instance, np.flatnonzero(nodes))}", ids
+
+
+def _listed(names: Any, noun: str) -> str:
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    return f"{', '.join(names[:_NAMED])}, … ({len(names)} {noun})"

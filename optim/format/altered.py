@@ -1,0 +1,211 @@
+"""What if: an instance with a node more or less, more load, more input, another budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of an instance.
+
+    Attributes
+    ----------
+    name
+        As the option of the command line: ``add-node``, ``drop-node``, ``fail-node``,
+        ``scale-load``, ``scale-rate``, ``budget``.
+    what
+        A node or an operator; empty where the change is of the whole.
+    amount
+        Number of nodes, factor, or number of moves.
+    """
+
+    name: str
+    what: str = ""
+    amount: float = 1.0
+
+    def __str__(self) -> str:
+        value = f"{self.amount:g}"
+        if self.name == "add-node":
+            more = "" if self.amount == 1 else f" count={value}"
+            return f"{self.name} like={self.what}{more}"
+        if self.name == "scale-load":
+            return f"{self.name} {self.what}={value}"
+        return f"{self.name} {self.what or value}"
+
+
+def altered(instance: Instance, changes: Iterable[Change]) -> Instance:
+    """Return the instance with changes made, one after the other.
+
+    A node like another takes its place in links of racks and in lists of allowed nodes, too. A
+    dropped node has to be emptied: it leaves, and no task may be there. A failed one is gone, its
+    tasks are nowhere, and bringing them up elsewhere is no migration. Loads grow in the resources
+    that are driven by the input (`Instance.rate_driven`).
+
+    Raises
+    ------
+    InvalidInput
+        A node or operator that does not exist, or nothing is left.
+    """
+    for change in changes:
+        document = instance.to_dict()
+        _CHANGES[change.name](instance, document, change)
+        instance = Instance.from_dict(document)
+    return instance
+
+
+def _known(instance: Instance, change: Change, ids: Iterable[str]) -> str:
+    names = list(ids)
+    if change.what not in names:
+        import difflib
+
+        close = difflib.get_close_matches(change.what, names, 1) or names[:3]
+        raise InvalidInput(
+            Problem(
+                f"--{change.name}",
+                change.what,
+                f"is not in {instance.name!r}",
+                f"such as {', '.join(close)}",
+            )
+        )
+    return change.what
+
+
+def _add_node(instance: Instance, document: Document, change: Change) -> None:
+    like = _known(instance, change, instance.nodes.ids)
+    given = next(node for node in document["nodes"] if node["id"] == like)
+    taken = set(instance.nodes.ids)
+    added: list[str] = []
+    for number in range(1, len(taken) + int(change.amount) + 1):
+        if len(added) < int(change.amount) and f"{like}-new{number}" not in taken:
+            added.append(f"{like}-new{number}")
+    own = {key: value for key, value in given.items() if key not in ("background", "leaving")}
+    document["nodes"] += [{**own, "id": name} for name in added]
+    for link in list(document.get("links", [])):
+        if link["nodes"] == [like]:
+            document["links"] += [
+                {**link, "id": f"{link['id']} of {name}", "nodes": [name], "background": 0.0}
+                for name in added
+            ]
+        elif like in link["nodes"]:
+            link["nodes"] = [*link["nodes"], *added]
+    for places in _lists(document):
+        if like in places:
+            places += added
+
+
+def _lists(document: Document) -> Iterable[list[str]]:
+    """Yield every list of allowed nodes."""
+    for task in document.get("tasks", []):
+        if task.get("allowed"):
+            yield task["allowed"]
+    for operator in document.get("operators", []):
+        group = operator.get("group") or {}
+        if group.get("allowed"):
+            yield group["allowed"]
+
+
+def _drop_node(instance: Instance, document: Document, change: Change) -> None:
+    gone = _known(instance, change, instance.nodes.ids)
+    rest = [name for name in instance.nodes.ids if name != gone]
+    if not rest:
+        raise InvalidInput(Problem("--drop-node", gone, "is the only node"))
+    for node in document["nodes"]:
+        if node["id"] == gone:
+            node["leaving"] = True
+    for task in document.get("tasks", []):
+        task["allowed"] = _without(task.get("allowed") or rest, gone, task["id"], change)
+    for operator in document.get("operators", []):
+        group = operator.get("group")
+        if group:
+            group["allowed"] = _without(group.get("allowed") or rest, gone, operator["id"], change)
+
+
+def _without(places: list[str], gone: str, where: str, change: Change) -> list[str]:
+    left = [name for name in places if name != gone]
+    if not left:
+        reason = f"is the only node that {where} may use"
+        raise InvalidInput(Problem(f"--{change.name}", gone, reason, "allow it another node"))
+    return left
+
+
+def _fail_node(instance: Instance, document: Document, change: Change) -> None:
+    gone = _known(instance, change, instance.nodes.ids)
+    document["nodes"] = [node for node in document["nodes"] if node["id"] != gone]
+    for link in document.get("links", []):
+        link["nodes"] = [name for name in link["nodes"] if name != gone]
+    document["links"] = [link for link in document.get("links", []) if link["nodes"]]
+    for task in document.get("tasks", []):
+        if task.get("node") == gone:
+            task.pop("node")
+            task.pop("slot", None)
+        if "copies" in task:
+            task["copies"] = [name for name in task["copies"] if name != gone]
+        if task.get("allowed"):
+            task["allowed"] = _without(task["allowed"], gone, task["id"], change)
+    for operator in document.get("operators", []):
+        group = operator.get("group")
+        if group and group.get("allowed"):
+            group["allowed"] = _without(group["allowed"], gone, operator["id"], change)
+
+
+def _scale_load(instance: Instance, document: Document, change: Change) -> None:
+    name = _known(instance, change, instance.operators.ids)
+    driven = [instance.resources[r] for r in instance.rate_driven]
+    for operator in document["operators"]:
+        if operator["id"] == name and operator.get("group"):
+            _times(operator["group"].get("load", {}), driven, change.amount)
+    number = instance.operators.ids.index(name)
+    members = {instance.tasks.ids[t] for t in instance.tasks_of(number)}
+    for task in document.get("tasks", []):
+        if task["id"] in members:
+            _times(task.get("load", {}), driven, change.amount)
+
+
+def _scale_rate(instance: Instance, document: Document, change: Change) -> None:
+    driven, factor = [instance.resources[r] for r in instance.rate_driven], change.amount
+    for operator in document.get("operators", []):
+        _times((operator.get("group") or {}).get("load", {}), driven, factor)
+    for task in document.get("tasks", []):
+        _times(task.get("load", {}), driven, factor)
+    for stream in document.get("streams", []):
+        _times(stream, ["rate"], factor)
+    document["traffic"] = [[u, v, rate * factor] for u, v, rate in document.get("traffic", [])]
+    _times(document, ["input_rate"], factor)
+
+
+def _times(values: Document, names: Iterable[str], factor: float) -> None:
+    for name in names:
+        if values.get(name) is not None:
+            values[name] = values[name] * factor
+
+
+def _budget(instance: Instance, document: Document, change: Change) -> None:
+    document["limits"] = {**document.get("limits", {}), "max_migrations": int(change.amount)}
+
+
+_CHANGES: dict[str, Callable[[Instance, Document, Change], None]] = {
+    "add-node": _add_node,
+    "drop-node": _drop_node,
+    "fail-node": _fail_node,
+    "scale-load": _scale_load,
+    "scale-rate": _scale_rate,
+    "budget": _budget,
+}
+
+
+def carried(before: Instance, after: Instance, node: Any) -> Any:
+    """Return (T,) nodes of a placement in an altered instance; -1 where its node is gone."""
+    places = np.array([after.nodes.index.get(name, -1) for name in before.nodes.ids], np.int32)
+    return np.where(node >= 0, places[node], -1).astype(np.int32)

@@ -1,0 +1,220 @@
+"""Undoing moves of a plan: what it would be worth after each, the needless ones, the best few."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from optim.figures.measures import moved_tasks
+from optim.rules import broken
+from optim.rules.placement import Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats, Ints
+
+    Tasks = NDArray[np.int64]
+
+_TRIALS = 4_000
+"""Undoings tried at most: work that repeats, where seconds do not."""
+_CHUNK = 2_000_000
+_LOOKED_AT = 8
+
+
+class Point(NamedTuple):
+    """A plan with some of the moves.
+
+    Attributes
+    ----------
+    moves, cost, value
+        Their number and cost, and the objective.
+    node
+        (T,) nodes.
+    keeps
+        Whether it keeps every rule.
+    """
+
+    moves: int
+    cost: float
+    value: float
+    node: Ints
+    keeps: bool
+
+
+def values_undone(instance: Instance, node: Ints, tasks: Tasks, objective: Figure) -> Floats:
+    """(M,) the objective after each of some moves is undone alone; ``nan`` where it has none.
+
+    Load distance and collocated traffic by what changes, up to rounding; others by the referee.
+    """
+    if objective.name == "load_distance" and not instance.crossing_cost[:, 0].any():
+        return _distances(instance, node, tasks)
+    if objective.name == "imc_gain" and instance.total_traffic > 0:
+        return _gains(instance, node, tasks)
+    assert objective.value is not None
+    found, trial = np.full(len(tasks), np.nan), np.array(node, np.int32)
+    for k, task in enumerate(tasks.tolist()):
+        trial[task] = instance.tasks.node[task]
+        value = objective.value(Placement(instance, trial.copy()))
+        trial[task] = node[task]
+        found[k] = np.nan if value is None else value
+    return found
+
+
+def _distances(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
+    stay = instance.open_nodes
+    if not stay.any():
+        return np.full(len(tasks), np.nan)
+    loads = Placement(instance, node).loads[:, 0]
+    share = instance.nodes.weight * (loads.sum() / instance.nodes.weight[stay].sum())
+    load, home, at = instance.tasks.load[tasks, 0], instance.tasks.node[tasks], node[tasks]
+    found = np.empty(len(tasks))
+    step = max(1, _CHUNK // len(loads))
+    for start in range(0, len(tasks), step):
+        part = slice(start, start + step)
+        off = np.tile(loads - share, (len(load[part]), 1))
+        rows = np.arange(len(off))
+        off[rows, home[part]] += load[part]
+        off[rows, at[part]] -= load[part]
+        found[part] = np.where(stay, np.abs(off), off).max(axis=1)
+    return found
+
+
+def _gains(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
+    rows = instance.adjacency[tasks]
+    other = node[rows.indices]
+    count = np.diff(rows.indptr)
+    owner = np.repeat(np.arange(len(tasks)), count)
+    home, at = instance.tasks.node[tasks], node[tasks]
+    change = rows.data * ((other == home[owner]).astype(float) - (other == at[owner]))
+    now = Placement(instance, node).gain
+    return np.asarray(now + np.bincount(owner, change, len(tasks)))
+
+
+def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> Ints:
+    """Undo every move without which the plan is as good by all objectives, and keeps all it kept.
+
+    Parameters
+    ----------
+    instance
+        With the limits that bind.
+    node
+        A plan of all tasks.
+    objectives
+        The first one and those that must not get worse with it. Nor do more tasks stay on leaving
+        nodes.
+
+    Returns
+    -------
+    numpy.ndarray
+        The plan itself where every move brings something. What is left are moves each of which,
+        undone alone, costs something.
+    """
+    moved = moved_tasks(instance, node)
+    if not len(moved) or any(figure.value is None for figure in objectives):
+        return node
+    best, trials = np.array(node, np.int32), 0
+    kept = len(broken(Placement(instance, best)))
+    before = _ranks(instance, best, objectives)
+    for _ in range(len(moved)):
+        moved = moved_tasks(instance, best)
+        moved = moved[
+            ~(instance.nodes.leaving[instance.tasks.node[moved]] & instance.has_open_node[moved])
+        ]
+        values = values_undone(instance, best, moved, objectives[0])
+        sign = -1.0 if objectives[0].sense == "max" else 1.0
+        noise = 1e-9 * max(abs(before[0]), 1e-300) + _rounding(instance, objectives[0])
+        # the dearest first: where two would do, that one is kept which costs less
+        order = np.argsort(-instance.tasks.migration_cost[moved], kind="stable")
+        changed = False
+        for k in order[(sign * values <= before[0] + noise)[order]].tolist():
+            task = int(moved[k])
+            trials += 1
+            if trials > _TRIALS:
+                return best
+            trial = best.copy()
+            trial[task] = instance.tasks.node[task]
+            after = _ranks(instance, trial, objectives)
+            if any(a > b for a, b in zip(after, before, strict=True)):
+                continue
+            if len(broken(Placement(instance, trial))) > kept:
+                continue
+            best, before, changed = trial, after, True
+        if not changed:
+            return best
+    return best
+
+
+def _rounding(instance: Instance, objective: Figure) -> float:
+    total = instance.total_traffic if objective.unit == "rate" else float(instance.totals[0])
+    return 1e-12 * total if objective.unit in ("rate", "resource") else 1e-12
+
+
+def _ranks(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> list[float]:
+    """What is to be as small as it was, rounded so that the order of adding is no difference."""
+    placement = Placement(instance, node)
+    found = []
+    for figure in objectives:
+        assert figure.value is not None
+        value = figure.value(placement)
+        signed = np.nan if value is None else (-value if figure.sense == "max" else value)
+        found.append(float(f"{signed:.9e}"))
+    return found
+
+
+def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point]:
+    """Return plans with ever fewer of the moves: that one undone each time which costs least.
+
+    Of the few that cost least, one without which every rule is kept comes first.
+
+    Returns
+    -------
+    list of Point
+        From all moves to none; each plan is complete.
+    """
+    sign = -1.0 if objective.sense == "max" else 1.0
+    current = np.array(node, np.int32)
+    price = instance.tasks.migration_cost
+    found = [_point(instance, current, objective)]
+    left = moved_tasks(instance, current)
+    while len(left):
+        values = sign * values_undone(instance, current, left, objective)
+        scale = max(float(np.nanmax(np.abs(values), initial=0.0)), 1e-300)
+        order = np.lexsort((-price[left], np.round(values / scale, 9)))
+        made = None
+        for k in order[:_LOOKED_AT].tolist():
+            trial = current.copy()
+            trial[left[k]] = instance.tasks.node[left[k]]
+            point = _point(instance, trial, objective)
+            if made is None or point.keeps:
+                made = (k, point)
+            if point.keeps:
+                break
+        assert made is not None
+        current, left = made[1].node, np.delete(left, made[0])
+        found.append(made[1])
+    return found
+
+
+def _point(instance: Instance, node: Ints, objective: Figure) -> Point:
+    placement = Placement(instance, node)
+    assert objective.value is not None
+    value = objective.value(placement)
+    cost = float(instance.tasks.migration_cost[placement.migrated].sum())
+    told = np.nan if value is None else float(value)
+    return Point(len(placement.moved), cost, told, node, not broken(placement))
+
+
+def enough_for(points: Sequence[Point], objective: Figure, share: float) -> int | None:
+    """Return the fewest moves of the plans that keep all rules and bring a share of all gain."""
+    sign = -1.0 if objective.sense == "max" else 1.0
+    gain = sign * (points[-1].value - points[0].value)
+    if not gain > 0:
+        return None
+    enough = [p for p in points if sign * (points[-1].value - p.value) >= share * gain]
+    return min((p.moves for p in enough if p.keeps), default=None)

@@ -1,0 +1,56 @@
+"""What single moves of a plan are worth: what undoing each of them alone would cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from optim.figures.measures import moved_tasks
+from optim.rules import broken
+from optim.rules.placement import Placement
+
+if TYPE_CHECKING:
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+
+
+class Worth(NamedTuple):
+    """A move and what it brings.
+
+    Attributes
+    ----------
+    task, source, target
+        Indices.
+    worth
+        By how much the objective is worse without this one move; below 0 where it is better
+        without. ``None`` where the objective has no value.
+    breaks
+        The rules that the plan breaks without it.
+    """
+
+    task: int
+    source: int
+    target: int
+    worth: float | None
+    breaks: tuple[str, ...]
+
+
+def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Worth]:
+    """Undo each move alone, and have the referee's figures say what that costs."""
+    assert objective.value is not None
+    sign = -1.0 if objective.sense == "max" else 1.0
+    judged = objective.binding(instance)
+    before = objective.value(Placement(instance, node))
+    found, trial = [], np.array(node, dtype=np.int32)
+    for task in moved_tasks(instance, node).tolist():
+        home = int(instance.tasks.node[task])
+        trial[task] = home
+        placement = Placement(judged, trial.copy())
+        after = objective.value(placement)
+        rules = tuple(dict.fromkeys(violation.rule for violation in broken(placement)))
+        trial[task] = node[task]
+        worth = None if after is None or before is None else sign * float(after - before)
+        found.append(Worth(task, home, int(node[task]), worth, rules))
+    return found

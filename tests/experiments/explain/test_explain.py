@@ -1,0 +1,114 @@
+"""``explain`` and what if, on the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from experiments.benchmarks.conflicts import PLANTS, named, planted
+from experiments.cli.main import main
+from optim import Instance, Plan, evaluate
+from optim.figures.catalogue import OBJECTIVES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, Any]:
+    code = main([*map(str, arguments), "-q", "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def job(repository: Path) -> Path:
+    return repository / "examples" / "flink-drain.json"
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4, 6, 9, 11, 16, 18])
+def test_planted_conflicts_are_named_exactly(seed: int) -> None:
+    instance, expected = planted(seed, 20, 100)
+    assert named(instance) == (False, [expected]), PLANTS[seed].__name__
+
+
+def test_a_clash_of_two_rules_has_figures_and_a_checked_remedy(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = told(capsys, "explain", job, "--drop-node", "tm5", "--budget", "2")
+    assert code == 3
+    assert found["feasible"] is False
+    (conflict,) = found["conflicts"]
+    rules = {rule["rule"]: rule for rule in conflict["rules"]}
+    assert set(rules) == {"allowed", "max_migrations"}
+    assert (rules["max_migrations"]["needed"], rules["max_migrations"]["available"]) == (3, 2)
+    (change,) = found["relaxation"]
+    assert (change["rule"], change["by"], change["to"]) == ("max_migrations", 1, 3)
+    code, _ = told(capsys, "explain", job, "--drop-node", "tm5", "--budget", "3")
+    assert code == 0
+
+
+def test_the_worth_of_a_move_is_the_difference_that_the_referee_finds(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["solve", str(job), "-o", str(tmp_path / "plan.json"), "-q"])
+    capsys.readouterr()
+    code, found = told(capsys, "explain", job, tmp_path / "plan.json")
+    instance, plan = Instance.load(job), Plan.load(tmp_path / "plan.json")
+    assert code == 0
+    assert len(found["moves"]) == found["binding"][0]["used"] == 6
+    objective = OBJECTIVES[found["objective"]]
+    before = evaluate(instance, plan).objective(objective.name)
+    for move in found["moves"]:
+        undone = {**plan.assignment, move["task"]: move["from"]}
+        after = evaluate(instance, Plan(instance.name, undone))
+        assert move["worth"] == after.objective(objective.name) - before
+        assert move["breaks"] == list(dict.fromkeys(v.rule for v in after.violations))
+
+
+def test_cases_are_judged_side_by_side(
+    job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["solve", str(job), "-o", str(tmp_path / "plan.json"), "-q"])
+    capsys.readouterr()
+    more = ("--fail-node", "tm3", "--or", "--scale-rate", "2", "--add-node", "like=tm1", "count=2")
+    _, found = told(capsys, "evaluate", job, tmp_path / "plan.json", *more)
+    assert [case["case"] for case in found] == [
+        "plan", "fail-node tm3", "scale-rate 2, add-node like=tm1 count=2"
+    ]  # fmt: skip
+    assert {v["rule"] for v in found[1]["violations"]} >= {"placed"}
+    assert found[2]["total_traffic"] == 2 * found[0]["total_traffic"]
+    assert len(found[2]["utilisation"]) == len(found[0]["utilisation"]) + 2
+
+
+@pytest.mark.parametrize(
+    "more", [("--add-node", "tm1"), ("--scale-rate", "0"), ("--scale-load", "Window")]
+)
+def test_a_change_that_says_too_little_is_refused(job: Path, more: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["solve", str(job), *more])
+
+
+def test_an_unknown_node_is_named_with_its_like(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["solve", str(job), "--fail-node", "tm9"]) == 2
+    assert "such as tm" in capsys.readouterr().err
+
+
+def test_fewest_moves_stay_within_the_share_and_the_curve_is_checked(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = repository / "examples" / "capsys-q1.json"
+    options = ("--method", "imc-search", "--curve", "moves", "--plot", tmp_path / "curve.svg")
+    _, whole = told(capsys, "solve", query, *options)
+    _, few = told(capsys, "solve", query, "--method", "imc-search", "--fewest-moves-within", "60%")
+    assert len(few["moves"]) < len(whole["moves"])
+    assert few["objective"]["value"] >= 0.4 * whole["objective"]["value"]
+    assert few["evaluation"]["feasible"]
+    points = whole["curve"]["points"]
+    assert points[-1]["value"] == whole["objective"]["value"]
+    values = [point["value"] for point in points]
+    assert values == sorted(values)
+    assert whole["most_of_gain"]["of"] == len(whole["moves"])
+    assert (tmp_path / "curve.svg").read_text().startswith("<?xml")

@@ -1,0 +1,73 @@
+"""Undoing moves: values by what changes, and no move without gain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.generators import generate
+from optim import Instance
+from optim.figures.catalogue import OBJECTIVES
+from optim.moves.undo import enough_for, fewer_moves, values_undone, without_needless
+from optim.rules import broken
+from optim.rules.placement import Placement
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Instance:
+    return generate("cluster", seed=3, nodes=6, key_groups=5, varies=40, one_to_one=50)
+
+
+def shuffled(instance: Instance, seed: int) -> np.ndarray:
+    """Return the current placement with some tasks elsewhere."""
+    draw = np.random.default_rng(seed)
+    node = instance.tasks.node.copy()
+    some = draw.choice(instance.num_tasks, 12, replace=False)
+    node[some] = draw.integers(0, instance.num_nodes, 12)
+    return node
+
+
+@pytest.mark.parametrize("name", ["load_distance", "imc_gain", "max_utilisation"])
+@pytest.mark.parametrize("seed", range(5))
+def test_values_are_those_of_the_referee(cluster: Instance, name: str, seed: int) -> None:
+    node, objective = shuffled(cluster, seed), OBJECTIVES[name]
+    moved = np.flatnonzero(node != cluster.tasks.node)
+    found = values_undone(cluster, node, moved, objective)
+    assert objective.value is not None
+    for task, value in zip(moved, found, strict=True):
+        undone = node.copy()
+        undone[task] = cluster.tasks.node[task]
+        true = objective.value(Placement(cluster, undone))
+        assert value == pytest.approx(np.nan if true is None else true, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", ["load_distance", "imc_gain"])
+@pytest.mark.parametrize("seed", range(5))
+def test_every_move_that_is_left_brings_something(cluster: Instance, name: str, seed: int) -> None:
+    node, objective = shuffled(cluster, seed), OBJECTIVES[name]
+    assert objective.value is not None
+    sign = -1.0 if objective.sense == "max" else 1.0
+    fewer = without_needless(cluster, node, [objective])
+    before = sign * objective.value(Placement(cluster, node))
+    after = sign * objective.value(Placement(cluster, fewer))
+    assert after <= before + 1e-9 * abs(before)
+    moved = np.flatnonzero(fewer != cluster.tasks.node)
+    assert set(moved) <= set(np.flatnonzero(node != cluster.tasks.node))
+    assert (sign * values_undone(cluster, fewer, moved, objective) > after).all()
+    assert len(broken(Placement(cluster, fewer))) <= len(broken(Placement(cluster, node)))
+
+
+def test_ever_fewer_moves_end_in_none_and_most_of_the_gain_needs_no_more(
+    cluster: Instance,
+) -> None:
+    node, objective = shuffled(cluster, 1), OBJECTIVES["imc_gain"]
+    points = fewer_moves(cluster, node, objective)
+    assert [p.moves for p in points] == list(range(points[0].moves, -1, -1))
+    assert np.array_equal(points[-1].node, cluster.tasks.node)
+    enough = enough_for(points, objective, 0.95)
+    gain = points[0].value - points[-1].value
+    if gain > 0:
+        assert enough is not None
+        assert points[points[0].moves - enough].value >= points[-1].value + 0.95 * gain
+    else:
+        assert enough is None
