@@ -34,6 +34,7 @@ COMMANDS = (
     Command("check", "experiments.cli.check", "validate an instance, or referee a plan for it"),
     Command("evaluate", "experiments.cli.evaluate", "every metric of a plan"),
     Command("diff", "experiments.cli.diff", "moves and metrics between two placements"),
+    Command("steps", "experiments.cli.steps", "an order of a plan's moves that breaks no rule"),
     Command("methods", "experiments.cli.methods", "the methods, what they need and honour"),
     Command("schema", "experiments.cli.schema", "the JSON Schema of the instance format"),
     Command("versions", "experiments.cli.versions", "streamplace, Python, solvers, libraries"),
