@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from optim import Instance, InvalidInput, Plan
-from optim.referee.evaluate import evaluate_indices
-from optim.rules import without_limits
+from optim.rules import broken, without_limits
+from optim.rules.placement import Placement
 from optim.stepping.steps import Steps, steps
 from tests.fuzz.generate import generate
 
@@ -34,9 +34,9 @@ def cases(count: int, first: int = 0) -> Any:
         except InvalidInput:
             continue
         nodes, tasks = instance.num_nodes, instance.num_tasks
-        if not 1 < nodes or not 1 < tasks <= 7:
+        if nodes < 2 or not 1 < tasks <= 7:
             continue
-        tries = [[draw.randrange(nodes) for _ in range(tasks)] for _ in range(60)]
+        tries = [[draw.randrange(nodes) for _ in range(tasks)] for _ in range(24)]
         if seed % 4:  # ends that break little, so that more binds between them
             relaxed = without_limits(instance, ENDS)
             tries.sort(key=lambda node: len(_broken(relaxed, np.array(node, dtype=np.int32))))
@@ -49,7 +49,7 @@ def cases(count: int, first: int = 0) -> Any:
 
 
 def worse_than_the_ends(instance: Instance, goal: np.ndarray) -> Any:
-    """Return the definition of docs/steps.md over again: what a placement breaks beyond the ends."""
+    """Return the definition of docs/steps.md over again: what is broken beyond the ends."""
     relaxed = without_limits(instance, ENDS)
     ends = [_broken(relaxed, node) for node in (instance.tasks.node, goal)]
 
@@ -58,16 +58,17 @@ def worse_than_the_ends(instance: Instance, goal: np.ndarray) -> Any:
         found = _broken(relaxed, np.array(node, dtype=np.int32))
         return tuple(
             key
-            for key, amount in found.items()
+            for key, (amount, scale) in found.items()
             if "together" not in key
-            and not any(key in e and amount <= e[key] * (1 + 1e-6) + 1e-6 for e in ends)
+            and not any(key in e and amount <= e[key][0] + 1e-6 * scale for e in ends)
         )
 
     return judge
 
 
-def _broken(instance: Instance, node: np.ndarray) -> dict[str, float]:
-    return {f"{v.rule} {v.where}": v.amount for v in evaluate_indices(instance, node).violations}
+def _broken(instance: Instance, node: np.ndarray) -> dict[str, tuple[float, float]]:
+    found = broken(Placement(instance, node))
+    return {f"{v.rule} {v.where}": (v.amount, max(v.needed, v.available)) for v in found}
 
 
 def every_subset_holds(instance: Instance, found: Steps) -> int:
