@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
     from optim.stepping.room import Room
 
-SEARCHED = 20_000
-"""Sets of moves made that the search for an order looks at."""
-JUDGED = 2_000
+LOOKED = 200_000
+"""Moves that the search for an order looks at."""
+JUDGED = 5_000
 """The same where the referee has to judge each of them."""
+SEARCHED = 60
+"""Moves of which all orders are searched at most, beside those that can be made first."""
 PARKED = 400
 """Places tried for tasks that are parked, at one time that nothing else can move."""
 
@@ -144,6 +146,10 @@ class _Search:
         seen: set[frozenset[Move]] = set()
         path: list[Move] = []
         rest = list(self._rest)
+        if len(rest) > SEARCHED:
+            self.gave_up = True
+            return None
+        left = JUDGED if self.room.judged else LOOKED
         stack = [iter(list(rest))]
         while rest:
             move = next(stack[-1], None)
@@ -155,14 +161,15 @@ class _Search:
                 self.room.make(back.back())
                 rest.append(back)
                 continue
+            left -= 1
+            if left < 0:
+                self.gave_up = True
+                return None
             if not self.room.fits(move):
                 continue
             after = frozenset(rest) - {move}
             if after in seen:
                 continue
-            if len(seen) >= (JUDGED if self.room.judged else SEARCHED):
-                self.gave_up = True
-                return None
             seen.add(after)
             self.room.make(move)
             path.append(move)
