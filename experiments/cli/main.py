@@ -45,6 +45,7 @@ COMMANDS = (
     Command("export", "experiments.interchange.export_command", "a plan as a system's own files"),
     Command("flink", "experiments.flink.command", "submit a Flink job so that it runs as planned"),
     Command("verify", "experiments.flink.verify_command", "whether a cluster runs as planned"),
+    Command("run-steps", "experiments.stepping.command", "make an order of moves, batch by batch"),
     Command("sweep", "experiments.sweep.command", "run a matrix of runs on Spark"),
     Command("report", "experiments.report.command", "gaps, times and profiles of a sweep"),
     Command("trace", "experiments.traces.command", "recorded events to instances, on Spark"),
