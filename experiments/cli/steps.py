@@ -60,6 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the way back to the present placement after the first K batches",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the steps as JSON, for run-steps")
+    parser.add_argument(
+        "--files",
+        metavar="SYSTEM",
+        help="with -o: also the files of each batch for storm, kafka, flink, in FILE.run",
+    )
     add_json(parser)
 
 
@@ -68,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
     from experiments.cli.console import answer_console
     from experiments.cli.inputs import load_instance
     from experiments.cli.json_text import print_json
-    from experiments.stepping.document import steps_text
+    from experiments.stepping.document import load_steps, steps_text
+    from experiments.stepping.files import write_batches
     from optim import Plan
     from optim.stepping.steps import steps
     from optim.util.files import write_atomic
@@ -86,6 +92,9 @@ def run(args: argparse.Namespace) -> int:
         found = found.rollback(args.rollback)
     if args.output is not None and found.found:
         write_atomic(Path(args.output), steps_text(found))
+        if args.files is not None:
+            folder = Path(f"{args.output}.run")
+            write_batches(folder, args.files, instance, load_steps(args.output, instance))
     if args.json:
         print_json(found.to_dict())
     else:

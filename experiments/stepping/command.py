@@ -59,29 +59,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the batches' files, and carry them out."""
     from experiments.cli.inputs import load_instance
-    from experiments.stepping.document import load_steps, placements
-    from experiments.stepping.files import SYSTEMS, batch_files
+    from experiments.stepping.document import load_steps
+    from experiments.stepping.files import write_batches
     from experiments.stepping.journal import Journal
     from experiments.stepping.running import carry_out
-    from optim.errors import InvalidInput, Problem
-    from optim.util.files import write_atomic
 
     instance = load_instance(args.instance)
     document = load_steps(args.steps, instance)
-    system = "kafka" if args.executor == "kafka" else args.files
-    if system not in SYSTEMS:
-        raise InvalidInput(Problem("--files", system, "is unknown", f"one of {', '.join(SYSTEMS)}"))
     executor = _executor(args, instance)
-    states = placements(instance, document)
+    system = "kafka" if args.executor == "kafka" else args.files
     folder = Path(args.folder or f"{args.steps}.run")
     told = hashlib.sha256(Path(args.steps).read_bytes() + system.encode())
     journal = Journal(folder, told.hexdigest())
-    paths = []
-    for number, texts in enumerate(batch_files(system, instance, document, states), 1):
-        path = folder / f"batch-{number:04}.json"
-        for ending, text in texts.items():
-            write_atomic(path if not ending else path.with_name(path.stem + ending), text)
-        paths.append(path.resolve())
+    paths = write_batches(folder, system, instance, document)
     carry_out(executor, paths, journal, lambda text: None if args.quiet else _say(text))
     return int(ExitCode.OK)
 

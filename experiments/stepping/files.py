@@ -10,9 +10,14 @@ from experiments.interchange.declaring import EXPORTERS
 from experiments.interchange.exporters.kafka import ROLLBACK
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places
+from experiments.stepping.document import placements
+from optim.errors import InvalidInput, Problem
 from optim.options import read_options
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from experiments.stepping.document import StepsDocument
     from optim.format.instance import Instance
     from optim.format.tables import Ints
@@ -43,6 +48,27 @@ def batch_files(
     return [
         {"": reassignment(instance, before, after)} for before, after in itertools.pairwise(states)
     ]
+
+
+def write_batches(
+    folder: Path, system: str, instance: Instance, document: StepsDocument
+) -> list[Path]:
+    """Write the files of each batch into a folder; return the main one of each.
+
+    Raises
+    ------
+    InvalidInput
+        The system is unknown, or cannot take these moves.
+    """
+    if system not in SYSTEMS:
+        raise InvalidInput(Problem("--files", system, "is unknown", f"one of {', '.join(SYSTEMS)}"))
+    folder.mkdir(parents=True, exist_ok=True)
+    states, paths = placements(instance, document), []
+    for number, texts in enumerate(batch_files(system, instance, document, states), 1):
+        paths.append((folder / f"batch-{number:04}.json").resolve())
+        for ending, text in texts.items():
+            write_atomic(paths[-1] if not ending else paths[-1].with_suffix(ending), text)
+    return paths
 
 
 def _moves(batch: list[Any]) -> str:

@@ -196,3 +196,28 @@ def test_commands_and_their_journal(cluster: Cluster, capfd: pytest.CaptureFixtu
     other["batches"][0][0]["from"] = "2"
     cluster.dump("steps.json", other)
     assert cluster.call(*words, *run) == ExitCode.USAGE  # the journal is of other steps
+
+
+def test_no_order_says_why(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads((cluster.folder / "kafka.json").read_text())
+    document["nodes"][2]["capacity"]["disk"] = 10
+    cluster.dump("tight.json", document)
+    words = ("steps", "tight.json", "plan.json")
+    assert cluster.call(*words, "--no-parking", "--json") == ExitCode.INFEASIBLE
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["found"], answer["batches"]) == (False, [])
+    assert answer["proven_no_order_without_parking"]
+    first = answer["blocked"][0]
+    assert (first["rule"], first["where"], first["needed"], first["available"]) == (
+        "capacity", "3.disk", 12.0, 10.0
+    )  # fmt: skip
+    assert [move["task"] for move in first["waits_for"]] == ["c-0"]
+    assert cluster.call(*words) == ExitCode.NO_PLAN  # broker 4 may hold none of them
+    assert "a-0 1 → 3: capacity at 3.disk needs 12, has 10" in capsys.readouterr().out
+    for task in document["tasks"]:
+        del task["allowed"]
+    cluster.dump("tight.json", document)
+    out = ("--copy-rate", "0.5", "-o", "parked.json", "--files", "moves")
+    assert cluster.call(*words, *out) == ExitCode.OK
+    assert "4 moves in 4 batches, 8.00 s of copying" in capsys.readouterr().out
+    assert len(list((cluster.folder / "parked.json.run").iterdir())) == 4
