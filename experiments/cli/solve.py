@@ -59,7 +59,9 @@ exit codes: 0 a feasible, checked plan; 1 internal error or refused plan; 2 usag
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    parser.add_argument("--method", metavar="M", help="see `streamplace methods`; else chosen")
+    parser.add_argument(
+        "--method", metavar="M", help="see `streamplace methods`; else those that suit"
+    )
     parser.add_argument(
         "--objective",
         metavar="NAME",
@@ -72,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--time-limit",
         metavar="S",
         type=seconds,
-        help="seconds for building and solving; no limit if left out",
+        help="seconds for building and solving; no limit if left out, 10 without --method",
     )
     parser.add_argument(
         "--gap",
@@ -144,6 +146,7 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     from optim.figures.catalogue import OBJECTIVES
     from optim.methods.choose import choose_method
     from optim.methods.objective import aim
+    from optim.methods.portfolio import PORTFOLIO
     from optim.methods.registry import get_method
     from optim.util.compilation import listening
 
@@ -173,7 +176,7 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
         with listening(compiling):
             return solve(
                 instance,
-                args.method,
+                PORTFOLIO if args.method is None else args.method,
                 objective=args.objective,
                 solver=args.solver,
                 time_limit=args.time_limit,
