@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from optim.errors import InvalidInput, Problem
+from optim.format.kinds import refuse_other_kind
 from optim.format.read import parse_json, validate
 from optim.util.files import read_bytes
 
@@ -58,7 +59,9 @@ def load_steps(path: str, instance: Instance) -> StepsDocument:
     InvalidInput
         It holds no steps, or those of another instance.
     """
-    document = validate(_ADAPTER, parse_json(read_bytes(path)))
+    value = parse_json(read_bytes(path))
+    refuse_other_kind(value, "streamplace.steps")
+    document = validate(_ADAPTER, value)
     if document.instance_sha256 != instance.sha256:
         reason = f"is another instance's; {instance.name!r} has {instance.sha256}"
         raise InvalidInput(Problem("instance_sha256", document.instance_sha256, reason))
@@ -75,7 +78,8 @@ def placements(instance: Instance, document: StepsDocument) -> list[Ints]:
     InvalidInput
         A move takes a task from where it is not, or names what the instance does not have.
     """
-    tasks, nodes = instance.tasks.index, {None: -1, **instance.nodes.index}
+    tasks = instance.tasks.index
+    nodes: dict[str | None, int] = {None: -1, **instance.nodes.index}
     node = instance.tasks.node.copy()
     problems: list[Problem] = []
     met: set[str] = set()

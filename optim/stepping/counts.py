@@ -26,10 +26,15 @@ class SetCounts:
         self.ids = table.ids
         self._apart = [bool(rule == APART) for rule in table.rule]
         # the last place is nowhere, where the index -1 leads
-        self._places = [[*places_of(instance, i).tolist(), -1] for i in range(len(table.ids))]
+        kinds: dict[bool, list[int]] = {}
+        for i, by_rack in enumerate(table.by_rack.tolist()):
+            if by_rack not in kinds:
+                kinds[by_rack] = [*places_of(instance, i).tolist(), -1]
+        self._places = [kinds[by_rack] for by_rack in table.by_rack.tolist()]
         self.of: dict[int, list[int]] = defaultdict(list)
         self._count: list[Counter[int]] = []
         self._most: list[dict[int, int]] = []
+        self._limit: list[int] = []
         self._least: list[int] = []
         self._busy: set[int] = set()
         for i, place in enumerate(self._places):
@@ -42,8 +47,8 @@ class SetCounts:
                 for node in (between.start, between.goal)
             )
             self._count.append(now)
-            most = {p: max(limit, now[p], goal[p]) for p in (*now, *goal)}
-            self._most.append(defaultdict(lambda limit=limit: limit, most))
+            self._limit.append(limit)
+            self._most.append({p: max(limit, now[p], goal[p]) for p in (*now, *goal)})
             self._least.append(min(limit, len(now), len(goal)))
 
     def blocks(self, move: Move) -> int | None:
@@ -52,7 +57,7 @@ class SetCounts:
             place, count = self._places[i], self._count[i]
             into, out = place[move.target], place[move.source]
             if self._apart[i]:
-                if count[into] >= self._most[i][into]:
+                if count[into] >= self._most[i].get(into, self._limit[i]):
                     return i
             elif i in self._busy or self._distinct_after(i, into, out) < self._least[i]:
                 return i
