@@ -170,6 +170,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.excepthook = _short_excepthook
     open_missing()
     forgive_encoding()
+    if "_ARGCOMPLETE" in os.environ:
+        _complete()
     try:
         with Stdout():
             return _dispatch(arguments, debug)
@@ -189,6 +191,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             where = "" if error.filename is None else f"{error.filename!r}: "
             _say(f"{where}{error.strerror}")
         return int(ExitCode.USAGE)
+
+
+def _complete() -> None:
+    """Answer a shell that asks how the line goes on, and leave."""
+    import argcomplete
+
+    words = os.environ.get("COMP_LINE", "").split()[1:]
+    names = {command.name for command in COMMANDS}
+    chosen = next((word for word in words if word in names), None)
+    argcomplete.autocomplete(build_parser(chosen))
 
 
 def _dispatch(arguments: list[str], debug: bool) -> int:

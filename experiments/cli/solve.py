@@ -59,9 +59,10 @@ exit codes: 0 a feasible, checked plan; 1 internal error or refused plan; 2 usag
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    parser.add_argument(
+    method = parser.add_argument(
         "--method", metavar="M", help="see `streamplace methods`; else those that suit"
     )
+    method.completer = _methods  # type: ignore[attr-defined]
     parser.add_argument(
         "--objective",
         metavar="NAME",
@@ -95,6 +96,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "an option of the method (`streamplace methods METHOD`)")
     parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to this file")
     add_json(parser)
+
+
+def _methods(**asked: Any) -> tuple[str, ...]:
+    """Return the methods' names, for the shell's completion."""
+    from optim.methods.registry import method_names
+
+    return method_names()
 
 
 def run(args: argparse.Namespace) -> int:
