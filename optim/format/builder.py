@@ -193,7 +193,9 @@ def to_frames(instance: Instance, plan: Plan | None = None) -> Mapping[str, pd.D
         "to": [tasks.ids[t] for t in target.tolist()],
         "rate": rate,
     }
-    placed = placed.assign(node=homes)
+    placed = placed.assign(node=pd.Series(homes, dtype=object))
     if plan is not None:
-        placed = placed.assign(planned=[plan.assignment.get(task) for task in tasks.ids])
-    return {"nodes": places.assign(rack=racks), "tasks": placed, "traffic": pd.DataFrame(pairs)}
+        planned = [plan.assignment.get(task) for task in tasks.ids]
+        placed = placed.assign(planned=pd.Series(planned, dtype=object))
+    places = places.assign(rack=pd.Series(racks, dtype=object))
+    return {"nodes": places, "tasks": placed, "traffic": pd.DataFrame(pairs)}
