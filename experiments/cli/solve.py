@@ -141,9 +141,10 @@ def _run(args: argparse.Namespace) -> int:
 
         print_result(answer_console(), instance, result, args.output)
         if args.method is None and args.objective is None:
-            from experiments.cli.instead import print_instead
+            from experiments.cli.instead import print_instead, print_others
 
             print_instead(answer_console(), instance, result)
+            print_others(answer_console(), instance, result)
     return int(result.exit_code)
 
 
