@@ -60,7 +60,7 @@ def worse_than_the_ends(instance: Instance, goal: np.ndarray) -> Any:
             key
             for key, (amount, scale) in found.items()
             if "together" not in key
-            and not any(key in e and amount <= e[key][0] + 1e-6 * scale for e in ends)
+            and not any(key in e and amount <= e[key][0] + 2e-9 * scale for e in ends)
         )
 
     return judge
