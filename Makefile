@@ -18,12 +18,13 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types layers doctests docs-check fuzz torture papers bench lab constraints clean distclean
+.PHONY: help demo test test-all lint types layers doctests docs docs-check fuzz torture papers bench lab constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
 	@echo 'make test         style, types, layers, documentation, and all tests but the slow ones'
 	@echo 'make test-all     the same with the tests that are marked slow'
+	@echo 'make docs         the API reference, from the docstrings, in build/api'
 	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
 	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
 	@echo 'make torture      signals, odd paths, damaged files, full disks, hostile servers (20 minutes)'
@@ -66,7 +67,7 @@ demo: $(VENV)/.installed
 
 # What needs one core each goes side by side before the tests, which use all of them.
 test: $(VENV)/.installed-dev
-	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types doctests lint layers
+	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types doctests lint layers docs
 	$(BIN)/python -m pytest -n $(WORKERS) -m '$(TESTS)' tests $(PYTEST_ARGS)
 
 test-all:
@@ -85,6 +86,12 @@ layers: $(VENV)/.installed-dev
 doctests: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest -q --doctest-modules --doctest-glob='*.md' \
 		streamplace optim formulations heuristics experiments README.md docs
+
+docs: $(VENV)/.installed-dev
+	@mkdir -p build
+	$(BIN)/pdoc -d numpy -o build/api streamplace 2> build/api.log || { cat build/api.log; exit 1; }
+	@for name in $$(sed -n 's/.* as //p' streamplace/__init__.pyi); do \
+	grep -q "id=\"$$name\"" build/api/streamplace.html || { echo "no $$name in the reference"; exit 1; }; done
 
 docs-check: doctests
 	$(BIN)/python -m pytest -q tests/examples/test_documentation.py

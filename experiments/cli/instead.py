@@ -1,15 +1,19 @@
-"""What other objectives would have given, where `solve` chose the sustainable rate by itself."""
+"""What other objectives would have given, where `solve` chose the objective by itself."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from experiments.cli.console import plain_table
 from experiments.cli.tables import figure
+from experiments.numbers import plural
 from optim.errors import StreamplaceError
 from optim.figures.catalogue import BY_NAME
+from optim.methods.solve import solve
+from optim.rules import without_limits
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from optim.referee.result import Result
 
 _SECONDS = 2.0
+_OTHER = {"load_distance": "imc_gain", "imc_gain": "load_distance"}
+_VERBS = {"imc_gain": "keeps inside nodes", "load_distance": "reaches a load distance of"}
 _SHOWN = ("sustainable_rate", "imc_gain", "load_distance")
 
 
@@ -45,10 +51,36 @@ def print_instead(console: Console, instance: Instance, result: Result) -> None:
     console.print(table)
 
 
+def print_others(console: Console, instance: Instance, result: Result) -> None:
+    """Print what collocation, or balance, gives with as many moves, under a budget of moves."""
+    told = result.objective.name if result.objective is not None else ""
+    limits = without_limits(instance, result.ignored).limits
+    budget = limits.max_migrations is not None or limits.max_migration_cost is not None
+    if told not in _OTHER or not budget or not result.feasible or not instance.has_traffic:
+        return
+    figure_, verb = BY_NAME[_OTHER[told]], _VERBS[_OTHER[told]]
+    assert result.evaluation is not None
+    same = replace(limits, max_migrations=len(result.moves))
+    try:
+        other = solve(
+            replace(instance, limits=same),
+            objective=figure_.name,
+            time_limit=_SECONDS,
+            ignore=tuple(name for name in result.ignored if name != "max_migrations"),
+        )
+    except StreamplaceError:  # no method for it: the line is left out
+        return
+    if not other.feasible or other.objective is None:
+        return
+    value = figure(instance, figure_.unit, other.objective.value)
+    mine = figure(instance, figure_.unit, getattr(result.evaluation, figure_.name))
+    moves = plural(len(other.moves), "move")
+    console.print(f"instead  {other.method} {verb} {value} with {moves}; this plan {mine}")
+
+
 def _collocated(instance: Instance) -> Ints | None:
     """Return a placement of much traffic inside, on capacities that hold the load."""
     from heuristics.throughput.starts import eased
-    from optim.methods.solve import solve
 
     roomy = eased(instance)
     try:

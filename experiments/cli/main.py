@@ -46,6 +46,7 @@ COMMANDS = (
         "why nothing fits, or what moves are worth and what binds",
     ),
     Command("diff", "experiments.cli.diff", "moves and metrics between two placements"),
+    Command("steps", "experiments.cli.steps", "an order of a plan's moves that breaks no rule"),
     Command("methods", "experiments.cli.methods", "the methods, what they need and honour"),
     Command("schema", "experiments.cli.schema", "the JSON Schema of the instance format"),
     Command("warm", "experiments.cli.warm", "compile what methods need, ahead of their first use"),
@@ -57,6 +58,7 @@ COMMANDS = (
     Command("export", "experiments.interchange.export_command", "a plan as a system's own files"),
     Command("flink", "experiments.flink.command", "submit a Flink job so that it runs as planned"),
     Command("verify", "experiments.flink.verify_command", "whether a cluster runs as planned"),
+    Command("run-steps", "experiments.stepping.command", "make an order of moves, batch by batch"),
     Command("sweep", "experiments.sweep.command", "run a matrix of runs on Spark"),
     Command("report", "experiments.report.command", "gaps, times and profiles of a sweep"),
     Command("trace", "experiments.traces.command", "recorded events to instances, on Spark"),
@@ -185,6 +187,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_missing()
     forgive_encoding()
     forgive_talk()
+    if "_ARGCOMPLETE" in os.environ:
+        _complete()
     try:
         with Stdout():
             return _dispatch(arguments, debug)
@@ -209,6 +213,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             where = "" if error.filename is None else f"{error.filename!r}: "
             _say(f"{where}{error.strerror}")
         return int(ExitCode.USAGE)
+
+
+def _complete() -> None:
+    """Answer a shell that asks how the line goes on, and leave."""
+    import argcomplete
+
+    words = os.environ.get("COMP_LINE", "").split()[1:]
+    names = {command.name for command in COMMANDS}
+    chosen = next((word for word in words if word in names), None)
+    argcomplete.autocomplete(build_parser(chosen))
 
 
 def _dispatch(arguments: list[str], debug: bool) -> int:

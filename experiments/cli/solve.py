@@ -69,7 +69,10 @@ exit codes: 0 a feasible, checked plan; 1 internal error or refused plan; 2 usag
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
-    parser.add_argument("--method", metavar="M", help="see `streamplace methods`; else chosen")
+    method = parser.add_argument(
+        "--method", metavar="M", help="see `streamplace methods`; else those that suit"
+    )
+    method.completer = _methods  # type: ignore[attr-defined]
     parser.add_argument(
         "--objective",
         metavar="NAME",
@@ -98,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--time-limit",
         metavar="S",
         type=seconds,
-        help="seconds for building and solving; no limit if left out",
+        help="seconds for building and solving; no limit if left out, 10 without --method",
     )
     parser.add_argument(
         "--gap",
@@ -121,6 +124,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_fewest(parser)
     add_what_if(parser)
     add_json(parser)
+
+
+def _methods(**asked: Any) -> tuple[str, ...]:
+    """Return the methods' names, for the shell's completion."""
+    from optim.methods.registry import method_names
+
+    return method_names()
 
 
 def run(args: argparse.Namespace) -> int:
@@ -173,9 +183,10 @@ def _run(args: argparse.Namespace) -> int:
 
         print_result(answer_console(), instance, result, args.output)
         if args.method is None and args.objective is None and args.target_rate is None:
-            from experiments.cli.instead import print_instead
+            from experiments.cli.instead import print_instead, print_others
 
             print_instead(answer_console(), instance, result)
+            print_others(answer_console(), instance, result)
         if curve is not None and result.objective is not None:
             from optim.figures.catalogue import OBJECTIVES
 
@@ -212,6 +223,7 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     from optim.figures.catalogue import OBJECTIVES
     from optim.methods.choose import choose_method
     from optim.methods.objective import aim
+    from optim.methods.portfolio import PORTFOLIO
     from optim.methods.registry import get_method
     from optim.methods.solve import goal_of
     from optim.util.compilation import listening
@@ -243,7 +255,7 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
         with listening(compiling):
             return solve(
                 instance,
-                args.method,
+                PORTFOLIO if args.method is None else args.method,
                 objective=args.objective,
                 solver=args.solver,
                 time_limit=args.time_limit,

@@ -99,8 +99,10 @@ class Instance:
         """
         from optim.format.build import build
         from optim.format.document import INSTANCE_ADAPTER
+        from optim.format.kinds import refuse_other_kind
         from optim.format.read import validate
 
+        refuse_other_kind(value, "streamplace.instance")
         with collection_paused():
             return cls(**build(validate(INSTANCE_ADAPTER, value)))
 
@@ -167,6 +169,11 @@ class Instance:
             f"<Instance {self.name!r}: {self.num_tasks} tasks in {self.num_operators} operators, "
             f"{self.num_nodes} nodes>"
         )
+
+    def _repr_html_(self) -> str:
+        from optim.format.html import instance_html
+
+        return instance_html(self)
 
     # -- sizes -----------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from optim.errors import InvalidInput, Problem
 from optim.format.document import Amount, Count, Identifier, SmallCount, Text
+from optim.format.kinds import refuse_other_kind
 from optim.format.read import parse_json, validate
 from optim.format.tables import NO_INDEX
 from optim.util.files import read_bytes, write_atomic
@@ -203,6 +204,11 @@ class Plan:
         }
         return {key: value for key, value in parts.items() if value is not None}
 
+    def _repr_html_(self) -> str:
+        from optim.format.html import plan_html
+
+        return plan_html(self)
+
     @cached_property
     def sha256(self) -> str:
         """Hash of the plan's content in compact JSON with sorted keys."""
@@ -228,6 +234,7 @@ class Plan:
         InvalidInput
             Not a plan, or its hash shows that it was changed after it was made.
         """
+        refuse_other_kind(value, "streamplace.plan")
         document = validate(PLAN_ADAPTER, value)
         plan = cls(
             instance_name=document.instance,

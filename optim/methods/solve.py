@@ -16,6 +16,7 @@ from optim.figures.rate import carrying
 from optim.methods.choose import choices, takes_long
 from optim.methods.judge import judge
 from optim.methods.objective import aim
+from optim.methods.portfolio import PORTFOLIO, run_portfolio
 from optim.methods.registry import Method, Request, get_method
 from optim.methods.run import finish, run_method
 from optim.methods.start import resolve_start
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.plan import Plan
+    from optim.methods.choose import Choice
     from optim.util.progress import Progress
 
 
@@ -62,6 +64,7 @@ def solve(
         What to place.
     method
         A registered name; by default chosen by what the instance holds, and told in the notes.
+        ``portfolio``: several that suit, in the time limit or 10 s; see `optim.methods.portfolio`.
     objective
         What to optimise (`optim.figures.catalogue.OBJECTIVES`); by default what the method does.
     solver
@@ -106,7 +109,12 @@ def solve(
         instance, objective, solver, time_limit, gap, seed, threads, warm_start, dropped,
         target_rate, progress,
     )  # fmt: skip
-    if method is not None:
+    if method == PORTFOLIO:
+        plain = solver is None and warm_start is None and not options and not repair
+        found = _solve_by_portfolio(asked) if plain else None
+        if found is not None:
+            return found
+    elif method is not None:
         return _solve_by(get_method(method), asked, options, repair=repair)
     return _solve_by_choice(asked, options, repair=repair)
 
@@ -145,6 +153,23 @@ class _Asked(NamedTuple):
         """Return what is solved: without limits, and as much room as the rate to carry leaves."""
         relaxed = without_limits(self.instance, dropped)
         return relaxed if self.target_rate is None else carrying(relaxed, self.target_rate)
+
+
+def _solve_by_portfolio(asked: _Asked) -> Result | None:
+    """Solve by several methods; ``None`` where there is no plan or nothing to choose from."""
+
+    def solve_one(choice: Choice, **changes: Any) -> Result:
+        notes = [f"method {choice.name}: {choice.why}"]
+        now = asked._replace(**changes)
+        return _solve_by(get_method(choice.name), now, {}, repair=False, notes=notes)
+
+    return run_portfolio(
+        asked.relaxed(asked.dropped),
+        solve_one,
+        objective=asked.objective,
+        seconds=asked.time_limit,
+        progress=asked.progress,
+    )
 
 
 def _solve_by_choice(asked: _Asked, options: Mapping[str, Any], *, repair: bool) -> Result:

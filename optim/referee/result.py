@@ -171,6 +171,11 @@ class Result:
             return ExitCode.INFEASIBLE
         return ExitCode.NO_PLAN
 
+    def _repr_html_(self) -> str:
+        from optim.format.html import result_html
+
+        return result_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as the document ``streamplace.result/1``; unknown numbers are null."""
         document = {

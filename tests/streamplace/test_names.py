@@ -15,9 +15,10 @@ import optim.methods.registry
 import streamplace
 
 PUBLIC = {
-    "Evaluation", "Instance", "InvalidInput", "Method", "Option", "Outcome", "Plan",
-    "RefereeRefused", "Request", "Result", "SolverError", "StreamplaceError", "Termination",
-    "UnsuitableMethod", "Violation", "all_methods", "evaluate", "get_method", "solve",
+    "Evaluation", "Instance", "InstanceBuilder", "InvalidInput", "Method", "Option", "Outcome", "Plan",
+    "RefereeRefused", "Request", "Result", "SolverError", "Steps", "StreamplaceError",
+    "Termination", "UnsuitableMethod", "Violation", "all_methods", "evaluate", "get_method",
+    "solve", "steps", "to_frames",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,7 @@ def test_help_names_every_command_and_exit_code(streamplace: Run) -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     for command in cli.COMMANDS:
-        assert f"\n    {command.name} " in done.stdout
+        assert re.search(rf"\n    {command.name}\s", done.stdout)
     for code in ExitCode:
         assert f"\n  {int(code):>3}  " in done.stdout
 
@@ -255,3 +256,12 @@ def test_internal_errors_are_short_unless_debugged(debug: bool, tmp_path: Path) 
     assert "ZeroDivisionError: by design" in done.stderr
     assert ("Traceback" in done.stderr) is debug
     assert ("Please report" in done.stderr) is not debug
+
+
+def test_the_shell_completes_commands_and_methods(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for line, found in (("streamplace ste", "steps"), ("streamplace solve x --method flu", "flux")):
+        asked = {"COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE": "1"}
+        environment = {**os.environ, **asked, "_ARGCOMPLETE_STDOUT_FILENAME": str(out)}
+        subprocess.run([COMMAND], env=environment, check=False)
+        assert found in out.read_text()

@@ -1,0 +1,1 @@
+"""Carrying out an order of moves, batch by batch."""

@@ -1,0 +1,107 @@
+"""``streamplace run-steps``: carry out an order of moves, batch by batch."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.cli.arguments import add_instance, count, seconds
+from optim.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import argparse
+
+    from experiments.stepping.running import Executor
+    from optim.format.instance import Instance
+
+EXAMPLES = """\
+examples:
+  streamplace run-steps command cluster.json steps.json --run 'move-tasks {file}'
+  streamplace run-steps kafka kafka.json steps.json --bootstrap-server broker:9092
+
+A run that was stopped, or killed, goes on where it stood when it is started again: --folder holds
+the journal and the file of each batch. A failed batch stops it.
+
+exit codes: 0 all batches are made; 2 invalid input; 4 a batch failed"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "executor", metavar="EXECUTOR", choices=("command", "kafka"), help="command or kafka"
+    )
+    add_instance(parser)
+    parser.add_argument("steps", metavar="STEPS", help="a file of `streamplace steps -o`")
+    parser.add_argument("--folder", metavar="DIR", help="journal and batches (STEPS.run)")
+    command = parser.add_argument_group("command")
+    command.add_argument(
+        "--run",
+        metavar="TEMPLATE",
+        dest="template",
+        help="command a batch; {file} and {batch} stand for its file and its number. "
+        "A batch that was under way when a run was killed is run again",
+    )
+    command.add_argument(
+        "--files", metavar="SYSTEM", default="moves", help="moves (default), storm, flink or kafka"
+    )
+    kafka = parser.add_argument_group("kafka")
+    kafka.add_argument("--bootstrap-server", metavar="HOST:PORT", help="given to Kafka's tool")
+    kafka.add_argument("--command-config", metavar="FILE", help="given to Kafka's tool")
+    kafka.add_argument("--throttle", metavar="B", type=count, help="bytes a second")
+    kafka.add_argument("--poll", metavar="S", type=seconds, default=5.0, help="seconds (5)")
+    kafka.add_argument(
+        "--patience", metavar="S", type=seconds, default=float("inf"), help="seconds a batch"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the batches' files, and carry them out."""
+    from experiments.cli.inputs import load_instance
+    from experiments.stepping.document import load_steps
+    from experiments.stepping.files import write_batches
+    from experiments.stepping.journal import Journal
+    from experiments.stepping.running import carry_out
+
+    instance = load_instance(args.instance)
+    document = load_steps(args.steps, instance)
+    executor = _executor(args, instance)
+    system = "kafka" if args.executor == "kafka" else args.files
+    folder = Path(args.folder or f"{args.steps}.run")
+    told = hashlib.sha256(Path(args.steps).read_bytes() + system.encode())
+    journal = Journal(folder, told.hexdigest())
+    paths = write_batches(folder, system, instance, document)
+    carry_out(executor, paths, journal, lambda text: None if args.quiet else _say(text))
+    return int(ExitCode.OK)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _executor(args: argparse.Namespace, instance: Instance) -> Executor:
+    from experiments.interchange.replicas import REPLICAS, labelled_brokers
+    from experiments.stepping.kafka import Kafka
+    from experiments.stepping.running import Command
+    from optim.errors import InvalidInput, Problem
+
+    if args.executor == "command":
+        if not args.template:
+            reason = "is missing"
+            raise InvalidInput(Problem("--run", None, reason, "--run 'move-tasks {file}'"))
+        return Command.of(args.template)
+    if not args.bootstrap_server:
+        raise InvalidInput(Problem("--bootstrap-server", None, "is missing", "HOST:PORT"))
+    connect = ["--bootstrap-server", args.bootstrap_server]
+    if args.command_config:
+        connect += ["--command-config", args.command_config]
+    factors = {
+        (labels["topic"], int(labels["partition"])): len(labelled_brokers(labels[REPLICAS]) or ())
+        for labels in instance.tasks.labels.values()
+        if {"topic", "partition", REPLICAS} <= labels.keys() and labels["partition"].isdecimal()
+    }
+    return Kafka(
+        tuple(connect), factors, args.poll, args.patience, args.throttle,
+        say=lambda text: None if args.quiet else _say(text),
+    )  # fmt: skip

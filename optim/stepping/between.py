@@ -1,0 +1,83 @@
+"""What a placement between the present one and a plan must keep: the definition, by the referee.
+
+Budgets of moves are the plan's, so nothing in between is held against them, and tasks that are to
+be together are parted while the first of them has moved and the last has not. All other rules bind
+at every moment. Where the present placement, or the plan, breaks one of these at some place by some
+amount, it may be broken there by as much on the way, and never by more. What a state may be does
+thus not depend on how it was reached: an order of moves is feasible backwards, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.format.tables import TOGETHER
+from optim.rules import broken, without_limits
+from optim.rules.base import TOLERANCE
+from optim.rules.placement import Placement
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.rules.violation import Violation
+
+FINAL_ONLY = ("max_migrations", "max_migration_cost", "max_inflow")
+"""Rules that only the plan must keep, beside sets that are to be ``together``."""
+
+
+class Between:
+    """Judges placements on the way from one to another.
+
+    Parameters
+    ----------
+    instance
+        Its rules and its tasks.
+    start, goal
+        (T,) node indices; -1 for tasks that are nowhere yet.
+
+    Attributes
+    ----------
+    instance
+        Without the rules that only the plan must keep.
+    start, goal
+        As given.
+    """
+
+    def __init__(self, instance: Instance, start: Ints, goal: Ints) -> None:
+        self.instance = _without_together(without_limits(instance, FINAL_ONLY))
+        self.start, self.goal = start, goal
+        self._allowed: dict[tuple[str, str], float] = {}
+        for node in (start, goal):
+            for v in broken(Placement(self.instance, node)):
+                key = (v.rule, v.where)
+                self._allowed[key] = max(v.amount, self._allowed.get(key, 0.0))
+
+    def worse(self, node: Ints) -> list[Violation]:
+        """Return what a placement breaks and neither end does, or breaks more than both."""
+        return [v for v in broken(Placement(self.instance, node)) if self._exceeds(v)]
+
+    def _exceeds(self, v: Violation) -> bool:
+        allowed = self._allowed.get((v.rule, v.where))
+        return allowed is None or v.amount > allowed + TOLERANCE * max(v.needed, v.available)
+
+
+def _without_together(instance: Instance) -> Instance:
+    table = instance.sets
+    kept = np.flatnonzero(table.rule != TOGETHER)
+    if len(kept) == len(table.ids):
+        return instance
+    members = [table.tasks_of(i) for i in kept.tolist()]
+    sets = replace(
+        table,
+        ids=tuple(table.ids[i] for i in kept.tolist()),
+        rule=table.rule[kept],
+        by_rack=table.by_rack[kept],
+        limit=table.limit[kept],
+        indptr=np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int32),
+        members=np.concatenate([np.zeros(0, np.int32), *members]),
+        by_operator=table.by_operator[kept],
+    )
+    return replace(instance, sets=sets)

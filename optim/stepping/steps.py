@@ -1,0 +1,183 @@
+"""`steps`: batches of moves from the present placement to a plan, checked by the referee."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.errors import InvalidInput, Problem, RefereeRefused
+from optim.referee.evaluate import check_belongs
+from optim.stepping.between import Between
+from optim.stepping.move import Blocked, Move
+from optim.stepping.order import find_order
+from optim.stepping.room import Room
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.format.tables import Ints
+
+STEPS_FORMAT = "streamplace.steps/1"
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """An order of moves, in batches.
+
+    Attributes
+    ----------
+    instance, plan
+        From the present placement of the one to the other.
+    batches
+        Moves that run together, one batch after another; none where there is no order.
+    seconds
+        How long each batch takes to copy its state; ``None`` where no rate was given.
+    parked
+        Tasks that are on a third node for a while.
+    blocked
+        Where there is no order: the moves that cannot be made, and what they wait for.
+    proven
+        Whether it is proven that without parking there is no order.
+    """
+
+    instance: Instance
+    plan: Plan
+    batches: tuple[tuple[Move, ...], ...]
+    seconds: tuple[float | None, ...]
+    parked: tuple[int, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
+    proven: bool = False
+
+    @property
+    def found(self) -> bool:
+        """Whether there is an order."""
+        return not self.blocked
+
+    @property
+    def num_moves(self) -> int:
+        """Moves in all batches; each task that is parked makes one more."""
+        return sum(map(len, self.batches))
+
+    def rollback(self, done: int) -> Steps:
+        """Return the way back to the present placement after the first batches.
+
+        Every placement on it was met on the way there.
+
+        Parameters
+        ----------
+        done
+            Number of batches that were made.
+        """
+        if not 0 <= done <= len(self.batches):
+            reason = f"is not between 0 and the {len(self.batches)} batches"
+            raise InvalidInput(Problem("--rollback", done, reason))
+        back = [tuple(move.back() for move in reversed(b)) for b in self.batches[:done][::-1]]
+        return replace(self, batches=tuple(back), seconds=self.seconds[:done][::-1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        instance = self.instance
+        return {
+            "format": STEPS_FORMAT,
+            "instance": instance.name,
+            "instance_sha256": instance.sha256,
+            "plan_sha256": self.plan.sha256,
+            "found": self.found,
+            "batches": [[move.to_dict(instance) for move in batch] for batch in self.batches],
+            "seconds": list(self.seconds),
+            "parked": [instance.tasks.ids[t] for t in self.parked],
+            "proven_no_order_without_parking": self.proven,
+            "blocked": [blocked.to_dict(instance) for blocked in self.blocked],
+        }
+
+
+def steps(
+    instance: Instance,
+    plan: Plan,
+    *,
+    transient: bool = False,
+    copy_rate: float | None = None,
+    per_node: int = 1,
+    parking: bool = True,
+) -> Steps:
+    """Order the moves of a plan so that no placement on the way breaks a rule.
+
+    Parameters
+    ----------
+    instance, plan
+        With a present placement, and for it.
+    transient
+        A moving task needs its place on both of its nodes until its batch has ended.
+    copy_rate
+        State a second that each node can send, and that each can receive; for the durations.
+    per_node
+        Moves that a node takes part in at a time.
+    parking
+        Whether tasks may be on a third node for a while where there is no other way.
+
+    Raises
+    ------
+    InvalidInput
+        The plan is for another instance, does not place every task, or makes threads.
+    RefereeRefused
+        The referee does not accept a placement on the way: an error of this program.
+    """
+    start, goal = instance.tasks.node, _goal(instance, plan)
+    between = Between(instance, start, goal)
+    changed = np.flatnonzero(start != goal).tolist()
+    moves = [Move(t, int(start[t]), int(goal[t])) for t in changed]
+    order = find_order(lambda: Room(between, per_node, transient), moves, parking=parking)
+    _check(between, start, order.batches)
+    return Steps(
+        instance,
+        plan,
+        tuple(map(tuple, order.batches)),
+        tuple(_seconds(instance, batch, copy_rate) for batch in order.batches),
+        tuple(order.parked),
+        tuple(order.blocked),
+        order.proven,
+    )
+
+
+def _goal(instance: Instance, plan: Plan) -> Ints:
+    check_belongs(instance, plan)
+    if plan.threads is not None:
+        reason = "makes threads on machines of its own: nothing moves"
+        raise InvalidInput(Problem("PLAN", plan.instance_name, reason))
+    goal = plan.node_indices(instance)
+    lost = np.flatnonzero(goal < 0)[:20].tolist()
+    if lost:
+        names = (instance.tasks.ids[t] for t in lost)
+        reason, remedy = "is not placed by the plan", "use a plan that places every task"
+        raise InvalidInput([Problem(f"assignment.{n}", None, reason, remedy) for n in names])
+    return goal
+
+
+def _check(between: Between, start: Ints, batches: list[list[Move]]) -> None:
+    """Have the referee judge the placement after each batch."""
+    node = start.copy()
+    for number, batch in enumerate(batches, 1):
+        for move in batch:
+            node[move.task] = move.target
+        worse = between.worse(node)
+        if worse:
+            raise RefereeRefused(f"after batch {number} of {len(batches)}: {worse[0]}")
+    if batches and (node != between.goal).any():
+        raise RefereeRefused("the batches do not end at the plan")
+
+
+def _seconds(instance: Instance, batch: list[Move], rate: float | None) -> float | None:
+    """Return how long the node that copies most takes; a switch to a copy takes no time."""
+    if rate is None:
+        return None
+    out, into = np.zeros(instance.num_nodes), np.zeros(instance.num_nodes)
+    cost, copies = instance.tasks.migration_cost, instance.copy_nodes
+    for move in batch:
+        state = instance.tasks.state[move.task]
+        state = cost[move.task] if np.isnan(state) else state
+        if move.source >= 0 and move.target not in copies.get(move.task, ()):
+            out[move.source] += state
+            into[move.target] += state
+    return float(max(out.max(initial=0.0), into.max(initial=0.0)) / rate)
