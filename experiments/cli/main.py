@@ -35,6 +35,7 @@ COMMANDS = (
     Command("evaluate", "experiments.cli.evaluate", "every metric of a plan"),
     Command("diff", "experiments.cli.diff", "moves and metrics between two placements"),
     Command("methods", "experiments.cli.methods", "the methods, what they need and honour"),
+    Command("certify", "experiments.cli.certify", "check a proof of a bound, without a solver"),
     Command("schema", "experiments.cli.schema", "the JSON Schema of the instance format"),
     Command("versions", "experiments.cli.versions", "streamplace, Python, solvers, libraries"),
     Command("generate", "experiments.generators.command", "make an instance of a stated kind"),

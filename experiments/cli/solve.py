@@ -43,6 +43,9 @@ LONG_HINT = (
     "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
 )
 
+MOST_SECONDS, MOST_CASES = 60.0, 20_000
+"""What ``--certificate`` takes at most, or twice the time of the solve."""
+
 EXAMPLES = """\
 examples:
   streamplace solve cluster.json                     the method is chosen, and said why
@@ -92,6 +95,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_ignore(parser)
     add_option(parser, "an option of the method (`streamplace methods METHOD`)")
     parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to this file")
+    parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="prove the bound for `streamplace certify`, and write the proof to this file",
+    )
     add_json(parser)
 
 
@@ -114,8 +122,9 @@ def _run(args: argparse.Namespace) -> int:
     from experiments.cli.streams import write_stdout
 
     options = _options(args)
-    if args.output is not None:
-        _check_writable(Path(args.output), args.instance)
+    for flag, path in (("--output", args.output), ("--certificate", args.certificate)):
+        if path is not None:
+            _check_writable(flag, Path(path), args.instance)
     began = time.perf_counter()
     instance = load_instance(args.instance)
     read = time.perf_counter() - began
@@ -123,6 +132,8 @@ def _run(args: argparse.Namespace) -> int:
     result = replace(result, times={"read": read, **result.times})
     if args.output is not None and result.plan is not None:
         result.plan.save(args.output)
+    if args.certificate is not None:
+        result = _certified(args, instance, result)
     if args.json:
         write_stdout(result.to_json())
     else:
@@ -135,6 +146,24 @@ def _run(args: argparse.Namespace) -> int:
 
             print_instead(answer_console(), instance, result)
     return int(result.exit_code)
+
+
+def _certified(args: argparse.Namespace, instance: Instance, result: Result) -> Result:
+    """Prove the result's bound, and write the proof; what cannot be proved is noted."""
+    import json
+
+    from experiments.cli.inputs import STDIN
+    from optim.certificates.grade import certified
+    from optim.util.files import read_bytes, write_atomic
+
+    named = args.instance != STDIN
+    text = read_bytes(args.instance) if named else instance.to_json().encode()
+    limit = max(MOST_SECONDS, 2 * result.times.get("total", 0.0))
+    began = time.perf_counter()
+    result, document = certified(result, text, nodes=MOST_CASES, seconds=limit)
+    if document is not None:
+        write_atomic(args.certificate, json.dumps(document) + "\n")
+    return replace(result, times={**result.times, "certify": time.perf_counter() - began})
 
 
 def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> Result:
@@ -222,7 +251,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
-def _check_writable(path: Path, instance: str) -> None:
+def _check_writable(flag: str, path: Path, instance: str) -> None:
     """Refuse an output that could not be written before any time is spent on solving.
 
     Raises
@@ -247,7 +276,7 @@ def _check_writable(path: Path, instance: str) -> None:
     elif not os.access(folder, os.W_OK):
         reason = f"cannot be written: no permission in {str(folder)!r}"
     if reason:
-        raise InvalidInput(Problem("--output", str(path), reason, "choose another place"))
+        raise InvalidInput(Problem(flag, str(path), reason, "choose another place"))
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
