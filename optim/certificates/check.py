@@ -130,7 +130,7 @@ class Instance:
         self.dropped = dropped
         try:
             self._read(document)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             raise Unreadable(f"malformed instance: {type(error).__name__} {error}") from None
 
     def _read(self, document: Doc) -> None:
@@ -547,36 +547,41 @@ def counted(x: Instance, objective: str, bound: F, proof: Doc) -> bool:
 
 
 def moved(x: Instance, bound: F, part: F, price: F) -> bool:
-    """Whether a load distance below the bound takes more moves than there may be.
+    """Whether a load distance below the bound takes more moves than there may be."""
+    told = 0 <= part <= 1 and None not in x.home and not any(x.copies) and x.mean is not None
+    if not told or "max_migrations" not in x.limits:
+        raise Refused("counting needs max_migrations, a place of every task, and 0 ≤ out ≤ 1")
+    least = least_moves(x, bound, part, price)
+    return least is None or least > x.limits["max_migrations"]
+
+
+def least_moves(x: Instance, bound: F, part: F, price: F) -> F | None:
+    """Return a number of moves below which nothing has that load distance; ``None``: nothing has.
 
     A node that loses o tasks and takes m gains between the least m less the greatest o and the
     greatest m less the least o; that has to lead into its window.
     """
-    homes = [home for home in x.home if home is not None]
-    if not 0 <= part <= 1 or len(homes) < len(x.home) or any(x.copies) or x.mean is None:
-        raise Refused("counting needs a place of every task, no copies, and 0 ≤ out ≤ 1")
-    free, most = [t for t, may in enumerate(x.may) if may - {homes[t]}], x.limits["max_migrations"]
+    most, homes = whole(x.limits["max_migrations"]), x.home
+    free = [t for t, may in enumerate(x.may) if may - {homes[t]}]
 
     def sums(tasks: list[int], sign: int) -> list[F]:
-        loads = sorted(sign * x.load[t][0] for t in tasks)[: whole(most)]
+        loads = sorted(sign * x.load[t][0] for t in tasks)[:most]
         return [sign * sum(loads[:count], ZERO) for count in range(len(loads) + 1)]
 
     total, small, large = ZERO, sums(free, 1), sums(free, -1)
     for n in range(len(x.node)):
-        here = [t for t in range(len(homes)) if homes[t] == n]
-        light, heavy = (sums([t for t in here if t in set(free)], sign) for sign in (1, -1))
-        off = sum((x.load[t][0] for t in here), x.base[n][0]) - x.weight[n] * x.mean
-        best: F | None = None
+        light, heavy = (sums([t for t in free if homes[t] == n], sign) for sign in (1, -1))
+        now = sum((x.load[t][0] for t in range(len(homes)) if homes[t] == n), x.base[n][0])
+        off, costs = now - x.weight[n] * x.mean, []
         for o, m in ((o, m) for o in range(len(light)) for m in range(len(small))):
             high, low = min(bound - off, large[m] - light[o]), small[m] - heavy[o]
             low = low if x.leaving[n] else max(low, -bound - off)
             if low <= high:
-                cost = part * o + (1 - part) * m - max(price * high, price * low)
-                best = cost if best is None else min(best, cost)
-        if best is None:
-            return True
-        total += best
-    return total > most
+                costs.append(part * o + (1 - part) * m - max(price * high, price * low))
+        if not costs:
+            return None
+        total += min(costs)
+    return total
 
 
 # ---- 6. the whole -------------------------------------------------------------------------------

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.certificates import check
+from optim.certificates.sums import counting, number, rounded
 from optim.certificates.tree import GaveUp, Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+ZERO = Fraction(0)
+_GRACE = 10.0
+_SHARES = (Fraction(1, 10**6), Fraction(1, 1000), Fraction(1, 100), Fraction(1, 20), Fraction(1, 4))
 #: Above the value of the plan that sums of doubles and duals are rounded to.
 _NEAR = Fraction(1, 10**9)
-_DIGITS = 12
 
 
 class Written(NamedTuple):
@@ -62,7 +66,7 @@ def certify(
     instance = check.Instance(document, frozenset(ignored))
     if objective not in check.SENSES:
         raise check.Refused(f"no certificate is known for {objective}")
-    value = Fraction(0)
+    value = ZERO
     if assignment is not None:
         value = check.value_of(instance, {"assignment": dict(assignment)}, objective)
     deadline = began + seconds
@@ -90,39 +94,51 @@ def certify(
 
 def _attempts(
     instance: check.Instance, objective: str, value: Fraction, nodes: int, deadline: float
-) -> Any:
+) -> Iterator[tuple[Fraction, dict[str, Any]]]:
     """Yield (bound, proof), the best bound first."""
-    patterns = check.Patterns(instance, objective, value)
-    model = patterns.model()
-    kind = "threshold" if model.threshold else "patterns"
-    near = value if model.threshold else _rounded(value, _NEAR * abs(value), objective)
+    if objective == "load_distance" and value > 0 and instance.mean is None:
+        raise check.Refused("load distance needs staying nodes, and no crossing costs")
+    sums = counting(instance, objective, value)
+    if sums is not None and sums[0] == value:
+        yield sums
     try:
-        yield near, {"kind": kind, "steps": Tree(model, near, nodes, deadline).run()}
-    except GaveUp:
-        if model.threshold:
-            return
-    try:
-        step, proved = Tree(model, near, nodes, deadline + 10).root()
-    except GaveUp:
+        yield from _patterns(instance, objective, value, nodes, deadline)
+    except check.Refused:  # too many patterns
+        if sums is None:
+            raise
+    if sums is not None:
+        yield sums
+
+
+def _patterns(
+    instance: check.Instance, objective: str, value: Fraction, nodes: int, deadline: float
+) -> Iterator[tuple[Fraction, dict[str, Any]]]:
+    if objective in check.THRESHOLDS:
+        for bound in _weaker(objective, value):
+            model = check.Patterns(instance, objective, bound).model()
+            with suppress(GaveUp):
+                yield (
+                    bound,
+                    {
+                        "kind": "threshold",
+                        "steps": Tree(model, bound, nodes, deadline).run(),
+                    },
+                )
         return
-    bound = model.offset + model.unit * proved
-    yield _rounded(bound, Fraction(0), objective), {"kind": kind, "steps": [step]}
+    model = check.Patterns(instance, objective, value).model()
+    near = rounded(value, _NEAR * abs(value), objective)
+    with suppress(GaveUp):
+        yield near, {"kind": "patterns", "steps": Tree(model, near, nodes, deadline).run()}
+    with suppress(GaveUp):
+        step, proved = Tree(model, near, nodes, deadline + _GRACE).root()
+        bound = model.offset + model.unit * proved
+        yield rounded(bound, ZERO, objective), {"kind": "patterns", "steps": [step]}
 
 
-def _rounded(value: Fraction, more: Fraction, objective: str) -> Fraction:
-    """Return a short decimal no better than a bound and `more` weaker than it."""
-    worse = value + more if check.SENSES[objective] == "max" else value - more
-    if not worse:
-        return worse
-    digits = _DIGITS - len(str(int(abs(worse)))) if abs(worse) >= 1 else _DIGITS
-    unit = Fraction(1, 10 ** max(0, digits))
-    steps = worse / unit
-    whole = -(-steps.numerator // steps.denominator)
-    if check.SENSES[objective] == "min":
-        whole = steps.numerator // steps.denominator
-    return whole * unit
-
-
-def number(value: Fraction) -> int | str:
-    """Write an exact number: an integer, or a text p/q."""
-    return int(value) if value.denominator == 1 else f"{value.numerator}/{value.denominator}"
+def _weaker(objective: str, value: Fraction) -> Iterator[Fraction]:
+    """Yield bounds to try, the value of the plan first."""
+    yield value
+    if objective != "feasible" and value:
+        for share in _SHARES:
+            more = value * (1 + share) if check.SENSES[objective] == "max" else value * (1 - share)
+            yield rounded(more, ZERO, objective)

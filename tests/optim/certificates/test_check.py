@@ -2,111 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import subprocess
 import sys
-from fractions import Fraction
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
 import pytest
 
 from experiments.cli.main import main
 from optim.certificates import check
-from optim.certificates.write import certify
-from tests.fuzz.brute import Space
-from tests.fuzz.generate import generate
-from tests.fuzz.newer import PROBES
-from tests.fuzz.reading import Reading
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.fuzz.certificates import examine
 
 CHECKER = Path(check.__file__)
 
 
-def solved(seed: int) -> Iterator[tuple[bytes, str, float, dict[str, str], float]]:
-    """Yield instance, objective, optimum over all placements, a best one, and what rounding is."""
-    document = generate(seed, frozenset(PROBES), 0.0)
-    space = Space(Reading(document))
-    rate = space.figures.by_name["sustainable_rate"]
-    for objective, sense in check.SENSES.items():
-        among, values = space.loose, space.figures.by_name.get(objective)
-        if values is None or not among.any() or (values is rate and not np.isfinite(rate).all()):
-            continue
-        if values is rate and not (space.reading.dropped or _unmeasured(space)):
-            continue
-        at = int(np.where(among, values if sense == "min" else -values, np.inf).argmin())
-        plan = space.example(np.arange(len(among)) == at)
-        noise = max(space.reading.total_traffic, float(space.reading.totals[0]), 1.0) * 1e-9
-        yield json.dumps(document).encode(), objective, float(values[at]), plan, noise
-
-
-def _unmeasured(space: Space) -> bool:
-    """Whether what the rate measures binds nothing: the best placement then keeps all limits."""
-    room = space.reading.room[:, space.reading.rate_driven]
-    return not np.isfinite(room).any() and not space.reading.links
-
-
-def tampered(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
-    """Yield (path, other value) for each number, text and list of a certificate."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from tampered(inner, (*path, key))
-    elif isinstance(value, list):
-        for i, inner in enumerate(value):
-            yield from tampered(inner, (*path, i))
-            yield path, value[:i] + value[i + 1 :]
-            yield path, value[: i + 1] + value[i:]
-    elif isinstance(value, int):
-        yield from ((path, other) for other in {-value, value + 1, value - 1, 2 * value, 0, 10**30})
-    elif isinstance(value, str):
-        yield from ((path, other) for other in (value[1:], value[:-1] + "1", "max", "0"))
-
-
-def accepted(text: bytes, certificate: Any) -> bool:
-    document, sha256 = check.parse(text)
-    try:
-        check.check(document, sha256, certificate)
-    except (check.Refused, check.Unreadable):
-        return False
-    return True
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_no_bound_is_beyond_the_best_of_all_placements(seed: int) -> None:
-    for text, objective, best, plan, noise in solved(seed):
-        try:
-            bound = float(certify(text, objective, plan, nodes=100, seconds=5).bound)
-        except (check.Refused, check.Unreadable):
-            continue
-        beyond = best - bound if check.SENSES[objective] == "max" else bound - best
-        assert beyond <= noise, (seed, objective)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_what_was_tampered_with_is_refused_or_true(seed: int) -> None:
-    tried = 0
-    for text, objective, best, plan, noise in solved(seed):
-        try:
-            written = certify(text, objective, plan, nodes=50, seconds=5).document
-        except (check.Refused, check.Unreadable):
-            continue
-        for path, other in tampered(written):
-            changed = copy.deepcopy(written)
-            place = changed
-            for key in path[:-1]:
-                place = place[key]
-            place[path[-1]] = other
-            tried += 1
-            if changed != written and accepted(text, changed):
-                bound = float(Fraction(changed["bound"]))
-                assert path[0] in ("bound", "proof", "assumes"), path
-                beyond = best - bound if check.SENSES[objective] == "max" else bound - best
-                assert beyond <= noise, (path, other)
-    assert tried > 100
+@pytest.mark.parametrize("seed", range(6))
+def test_no_bound_is_beyond_the_best_of_all_placements_and_tampering_is_seen(seed: int) -> None:
+    found: Counter[str] = Counter()
+    assert list(examine(seed, 6, found)) == []
 
 
 def certificate_of(folder: Path, instance: Path) -> tuple[Path, dict[str, Any]]:
