@@ -33,7 +33,7 @@ SENSES = dict(
 )
 FIELDS = {  # all that may stand in each part of a file
     "": "format name origin units labels resources nodes links rate_driven crossing_cost sets "
-    "topologies operators tasks streams traffic limits",
+    "topologies operators tasks streams traffic limits input_rate",
     "nodes": "id capacity min_load background weight slots slot_capacity rack leaving max_tasks "
     "max_inflow labels",
     "links": "id nodes capacity background direction",
@@ -144,6 +144,7 @@ class Instance:
         limits = known(document.get("limits", {}), "limits")
         self.limits = {k: v for k, v in limits.items() if v is not None and k not in self.dropped}
         self._nodes(tables["nodes"])
+        self._rates(tables["operators"], tables["streams"], document.get("input_rate"))
         self._tasks(tables["operators"], tables["tasks"])
         self._traffic(document.get("traffic", []), tables["streams"])
         cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
@@ -183,6 +184,15 @@ class Instance:
         self.leaving = [x.get("leaving", False) is True for x in nodes]
         self.weight = [number(x.get("weight", 1)) for x in nodes]
 
+    def _rates(self, operators: list[Doc], streams: list[Doc], rate: Any) -> None:
+        """Tuples a second that reach each operator, where `input_rate` gives them."""
+        self.tuples: dict[str, F] = {}
+        for x in operators * len(operators) if rate is not None else ():
+            into = [s for s in streams if s["to"] == x["id"]]
+            if all(s["from"] in self.tuples and s.get("selectivity") is not None for s in into):
+                sums = [self.tuples[s["from"]] * number(s["selectivity"]) for s in into]
+                self.tuples[x["id"]] = sum(sums, ZERO) if sums else number(rate)
+
     def _tasks(self, operators: list[Doc], listed: list[Doc]) -> None:
         own = {x["id"]: {k: v for k, v in x.items() if v is not None} for x in listed}
         tasks: dict[str, Doc] = {}
@@ -190,6 +200,9 @@ class Instance:
             name, group = operator["id"], known(operator.get("group") or {"tasks": 0}, "group")
             size = whole(group["tasks"])
             even = {r: number(v) / size for r, v in (group.get("load") or {}).items() if size}
+            if operator.get("cpu_per_tuple") is not None and name in self.tuples and size:
+                derived = number(operator["cpu_per_tuple"]) * self.tuples[name] / size
+                even.setdefault(self.resources[0], derived)
             for i in range(size):
                 told = own.get(f"{name}/{i}", {})
                 task = {"operator": name, "allowed": group.get("allowed"), **told}
@@ -225,11 +238,15 @@ class Instance:
         told = {(self.member[u], self.member[v]) for u, v in self.traffic}
         for x in streams:
             left, right = self.members[x["from"]], self.members[x["to"]]
-            if x.get("rate") is None or (x["from"], x["to"]) in told:
+            rate, derived = x.get("rate"), x.get("tuple_bytes") is not None
+            if rate is None and derived and x["from"] in self.tuples:
+                selected = 1 if x.get("selectivity") is None else number(x["selectivity"])
+                rate = self.tuples[x["from"]] * selected * number(x["tuple_bytes"])
+            if rate is None or (x["from"], x["to"]) in told:
                 continue
             for i, j, share in spread_of(x.get("pattern", "full"), len(left), len(right)):
                 pair = left[i], right[j]
-                self.traffic[pair] = self.traffic.get(pair, ZERO) + number(x["rate"]) * share
+                self.traffic[pair] = self.traffic.get(pair, ZERO) + number(rate) * share
 
 
 def spread_of(pattern: str, a: int, b: int) -> list[tuple[int, int, F]]:
