@@ -43,9 +43,6 @@ LONG_HINT = (
     "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
 )
 
-MOST_SECONDS, MOST_CASES = 60.0, 20_000
-"""What ``--certificate`` takes at most, or twice the time of the solve."""
-
 EXAMPLES = """\
 examples:
   streamplace solve cluster.json                     the method is chosen, and said why
@@ -100,6 +97,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="prove the bound for `streamplace certify`, and write the proof to this file",
     )
+    parser.add_argument(
+        "--cross-check", action="store_true", help="solve again with a second solver, and compare"
+    )
     add_json(parser)
 
 
@@ -118,6 +118,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Read, choose, solve, have it checked, tell, and write the plan."""
+    from experiments.cli.grading import certified, cross_checked
     from experiments.cli.inputs import load_instance
     from experiments.cli.streams import write_stdout
 
@@ -132,8 +133,10 @@ def _run(args: argparse.Namespace) -> int:
     result = replace(result, times={"read": read, **result.times})
     if args.output is not None and result.plan is not None:
         result.plan.save(args.output)
+    if args.cross_check:
+        result = cross_checked(args, instance, result, options)
     if args.certificate is not None:
-        result = _certified(args, instance, result)
+        result = certified(args, instance, result)
     if args.json:
         write_stdout(result.to_json())
     else:
@@ -146,24 +149,6 @@ def _run(args: argparse.Namespace) -> int:
 
             print_instead(answer_console(), instance, result)
     return int(result.exit_code)
-
-
-def _certified(args: argparse.Namespace, instance: Instance, result: Result) -> Result:
-    """Prove the result's bound, and write the proof; what cannot be proved is noted."""
-    import json
-
-    from experiments.cli.inputs import STDIN
-    from optim.certificates.grade import certified
-    from optim.util.files import read_bytes, write_atomic
-
-    named = args.instance != STDIN
-    text = read_bytes(args.instance) if named else instance.to_json().encode()
-    limit = max(MOST_SECONDS, 2 * result.times.get("total", 0.0))
-    began = time.perf_counter()
-    result, document = certified(result, text, nodes=MOST_CASES, seconds=limit)
-    if document is not None:
-        write_atomic(args.certificate, json.dumps(document) + "\n")
-    return replace(result, times={**result.times, "certify": time.perf_counter() - began})
 
 
 def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> Result:

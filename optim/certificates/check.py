@@ -426,11 +426,12 @@ class Patterns:
 
     def model(self) -> Model:
         """Build rows and columns: every class of tasks placed, every node holds one pattern."""
-        x, places, columns = self.instance, list(self.places.values()), []  # type: ignore[var-annotated]
+        x, places = self.instance, list(self.places.values())
+        columns: list[Column] = []
         rows, prices = [("=", size) for size in (*self.sizes, *map(len, places))], []
-        for price, most in self.budgets:
-            scale, most = common(price), most + SLACK * max(most, sum(price, ZERO))
-            prices.append((len(rows), [int(price[t] * scale) for t in self.first]))
+        for costs, most in self.budgets:
+            scale, most = common(costs), most + SLACK * max(most, sum(costs, ZERO))
+            prices.append((len(rows), [int(costs[t] * scale) for t in self.first]))
             rows.append(("<", floor(most * scale)))
         shares = [c[0] for c in x.capacity] if self.objective == "used_capacity" else []
         if None in shares or (self.objective == "used_capacity" and not sum(shares)):
@@ -446,8 +447,8 @@ class Patterns:
                 for row, price in prices:
                     away = (c * price[g] for g, c in held if self.pays(self.first[g], place[0]))
                     entries.append((row, sum(away)))
-                most = min([len(place), *(self.sizes[g] // c for g, c in held)])
-                columns.append(Column(k, counts, gain, tuple(entries), most))
+                often = min([len(place), *(self.sizes[g] // c for g, c in held)])
+                columns.append(Column(k, counts, gain, tuple(entries), often))
             if len(columns) > MOST_COLUMNS:
                 raise Refused(f"more than {MOST_COLUMNS:,} patterns")
         offset, unit = ZERO, F(1, self.rate_scale)

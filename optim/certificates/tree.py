@@ -23,7 +23,7 @@ _DIVISORS = (1, 2, 6, 60, 1000, 10**6, 10**9)
 _TIGHT = {"dual_feasibility_tolerance": 1e-10, "primal_feasibility_tolerance": 1e-10}
 _SAME = 1e-6
 _MANY = 20_000
-"""Columns from which only two divisors are tried."""
+"""Columns from which only one divisor is tried."""
 
 Cuts = tuple[tuple[dict[str, Any], frozenset[int], str, int], ...]
 
@@ -40,7 +40,7 @@ class Tree:
     model, bound
         What the checker builds of the instance, and what to prove.
     nodes, deadline
-        Most cases that are looked at; `time.perf_counter` at which to give up.
+        Most cases that are looked at; `time.process_time` at which to give up.
     """
 
     def __init__(self, model: Model, bound: Fraction, nodes: int, deadline: float) -> None:
@@ -71,7 +71,7 @@ class Tree:
         while stack:
             columns, cuts = stack.pop()
             self.left -= 1
-            if self.left < 0 or time.perf_counter() > self.deadline:
+            if self.left < 0 or time.process_time() > self.deadline:
                 raise GaveUp
             columns, branch = self._case(columns, cuts)
             if branch is None:
@@ -160,7 +160,7 @@ class Tree:
 
     def _solved(self, cost: Any, matrix: Any, right: Any, equal: Any) -> Any:
         rest = ~equal
-        answer = linprog(
+        answer: Any = linprog(  # type: ignore[call-overload]
             cost,
             A_eq=matrix[np.flatnonzero(equal)] if equal.any() else None,
             b_eq=right[equal] if equal.any() else None,
@@ -168,7 +168,7 @@ class Tree:
             b_ub=right[rest] if rest.any() else None,
             bounds=(0, None),
             method="highs",
-            options={**_TIGHT, "time_limit": max(0.1, self.deadline - time.perf_counter())},
+            options={**_TIGHT, "time_limit": max(0.1, self.deadline - time.process_time())},
         )
         if answer.status == 2:
             return None
@@ -186,7 +186,7 @@ class Tree:
         tasks, nodes = len(self.model.tasks), len(self.model.nodes)
         plain, every = tuple((h, s, r) for _, h, s, r in cuts), columns.tolist()
         best: Any = None
-        for over in _DIVISORS if len(every) < _MANY else (1, 10**6):
+        for over in _DIVISORS if len(every) < _MANY else (1000,):
             whole = [round(float(v) * over) for v in y]
             whole[tasks : tasks + nodes] = [0] * nodes
             self.proof.work = 0

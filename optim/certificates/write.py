@@ -53,7 +53,7 @@ def certify(
     ignored
         Limits that do not count.
     nodes, seconds
-        Limits of the branch and bound.
+        Limits of the branch and bound; seconds of the processor.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def certify(
     value = ZERO
     if assignment is not None:
         value = check.value_of(instance, {"assignment": dict(assignment)}, objective)
-    deadline = began + seconds
+    deadline = time.process_time() + seconds
 
     def made(bound: Fraction, proof: dict[str, Any]) -> dict[str, Any] | None:
         certificate = {
