@@ -590,7 +590,7 @@ def least_moves(x: Instance, bound: F, part: F, price: F) -> F | None:
     for n in range(len(x.node)):
         light, heavy = (sums([t for t in free if homes[t] == n], sign) for sign in (1, -1))
         now = sum((x.load[t][0] for t in range(len(homes)) if homes[t] == n), x.base[n][0])
-        off, costs = now - x.weight[n] * x.mean, []
+        off, costs = now - x.weight[n] * x.mean, list[F]()
         for o, m in ((o, m) for o in range(len(light)) for m in range(len(small))):
             high, low = min(bound - off, large[m] - light[o]), small[m] - heavy[o]
             low = low if x.leaving[n] else max(low, -bound - off)
@@ -670,6 +670,8 @@ def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None)
     if any(not x.startswith("without ") for x in assumes):
         raise Refused("an assumption is not known to this checker")
     bound, sense = number(certificate["bound"], None, text=True), SENSES[objective]
+    if objective == "feasible" and bound:
+        raise Refused("feasible is 0 where there is no placement; nothing else is proved")
     read = Instance(instance, frozenset(x.removeprefix("without ") for x in assumes))
     prove(read, objective, bound, certificate["proof"])
     told = f"{objective} is {'at most' if sense == 'max' else 'at least'} {float(bound):.15g}"

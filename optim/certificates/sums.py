@@ -45,7 +45,8 @@ def _rate(instance: check.Instance, value: Fraction) -> tuple[Fraction, dict[str
 
 def _distance(instance: check.Instance, value: Fraction) -> tuple[Fraction, dict[str, Any]]:
     """Halve the distance between 0 and the plan's; doubles find the multipliers."""
-    low, proof = ZERO, {"kind": "counting"}
+    low = ZERO
+    proof: dict[str, Any] = {"kind": "counting"}
     placed = all(home is not None for home in instance.home) and not any(instance.copies)
     if not placed or "max_migrations" not in instance.limits or instance.mean is None:
         return low, proof
@@ -64,21 +65,24 @@ def _distance(instance: check.Instance, value: Fraction) -> tuple[Fraction, dict
 
 
 def _in_doubles(instance: check.Instance) -> Any:
-    rough = copy.copy(instance)
-    rough.load = [[float(load[0])] for load in instance.load]  # type: ignore[misc]
+    rough: Any = copy.copy(instance)
+    rough.load = [[float(load[0])] for load in instance.load]
     rough.base = [[float(base[0])] for base in instance.base]
-    rough.weight, rough.mean = [float(w) for w in instance.weight], float(instance.mean)  # type: ignore
+    rough.weight, rough.mean = [float(w) for w in instance.weight], float(instance.mean or 0)
     return rough
 
 
-def _multipliers(rough: Any, bound: Fraction) -> tuple[Fraction, Fraction] | None:
+def _multipliers(rough: Any, bound: Any) -> tuple[Fraction, Fraction] | None:
     """Look for multipliers that refute a distance; the sum is concave in the price of load."""
     free = [load[0] for load in rough.load if load[0] > 0]
     most = 2.0 / (sum(free) / len(free)) if free else 1.0
     budget = float(rough.limits["max_migrations"])
 
-    def lacking(part: Fraction, price: float) -> float:
-        total = check.least_moves(rough, float(bound), float(part), price)
+    bound = float(bound)
+
+    def lacking(part: Any, price: Any) -> float:
+        rounded_part: Any = float(part)
+        total = check.least_moves(rough, bound, rounded_part, price)
         return -1.0 if total is None else budget - float(total)
 
     for part in _PARTS:
