@@ -79,7 +79,7 @@ def certify(
         }  # fmt: skip
         try:
             check.check(document, sha256, json.loads(json.dumps(certificate)))
-        except check.Refused:
+        except (check.Refused, check.Unreadable):
             return None
         return certificate
 
