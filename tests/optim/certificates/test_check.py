@@ -103,3 +103,9 @@ def test_an_instance_with_a_field_that_is_not_known_is_not_judged(
     document, _ = check.parse(changed.read_bytes())
     with pytest.raises(check.Unreadable, match="nodes has a field"):
         check.Instance(document)
+
+
+def test_a_second_solver_is_asked(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    instance = str(repository / "examples" / "capsys-q5.json")
+    assert main(["solve", "-q", instance, "--cross-check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bound_by"] == "two solvers"
