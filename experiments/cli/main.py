@@ -48,6 +48,7 @@ COMMANDS = (
     Command("diff", "experiments.cli.diff", "moves and metrics between two placements"),
     Command("steps", "experiments.cli.steps", "an order of a plan's moves that breaks no rule"),
     Command("methods", "experiments.cli.methods", "the methods, what they need and honour"),
+    Command("certify", "experiments.cli.certify", "check a proof of a bound, without a solver"),
     Command("schema", "experiments.cli.schema", "the JSON Schema of the instance format"),
     Command("warm", "experiments.cli.warm", "compile what methods need, ahead of their first use"),
     Command("versions", "experiments.cli.versions", "streamplace, Python, solvers, libraries"),

@@ -80,7 +80,7 @@ def print_result(
 
 def _status(instance: Instance, result: Result) -> Text:
     word, style = _WORDS[result.termination]
-    text = Text.assemble((word, style))
+    text = Text.assemble((_by_whom(result, word), style))
     if result.plan is None:
         text.append(": no plan")
     if result.objective is None:
@@ -92,12 +92,28 @@ def _status(instance: Instance, result: Result) -> Text:
     bound = figure(instance, objective.unit, result.bound)
     of = " (of the restricted problem)" if result.bound_of == "restricted" else ""
     if result.bound is not None:
-        text.append(f"  proven bound {bound}{of}")
+        proved = "certified " if result.bound_by == "certificate" else ""
+        text.append(f"  {proved}bound {bound}{of}")
     if result.gap is not None:
         text.append(f"  gap {gap_text(objective, result.gap)}")
     elif result.plan is not None:
         text.append("  no bound proven")
+    if result.certified_bound is not None and result.bound_by != "certificate":
+        told = figure(instance, objective.unit, result.certified_bound)
+        text.append(f"  certified bound {told}")
+        if result.certified_gap is not None:
+            text.append(f"  gap {gap_text(objective, result.certified_gap)}")
     return text
+
+
+def _by_whom(result: Result, word: str) -> str:
+    """Say whose word an optimum is: proved is what has been certified."""
+    if result.termination is not Termination.OPTIMAL:
+        return word
+    if result.bound_by == "certificate":
+        return f"proved {word}"
+    second = " and a second solver" if result.bound_by == "two solvers" else ""
+    return f"{word} according to {result.solver or result.method}{second}"
 
 
 def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]:

@@ -123,6 +123,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to this file")
     add_fewest(parser)
     add_what_if(parser)
+    parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="prove the bound for `streamplace certify`, and write the proof to this file",
+    )
+    parser.add_argument(
+        "--cross-check", action="store_true", help="solve again with a second solver, and compare"
+    )
     add_json(parser)
 
 
@@ -148,13 +156,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Read, choose, solve, have it checked, tell, and write the plan."""
+    from experiments.cli.grading import certified, cross_checked
     from experiments.cli.inputs import load_instance
     from experiments.cli.streams import write_stdout
 
     options = _options(args)
     _aim(args)
-    if args.output is not None:
-        _check_writable(Path(args.output), args.instance)
+    for flag, path in (("--output", args.output), ("--certificate", args.certificate)):
+        if path is not None:
+            _check_writable(flag, Path(path), args.instance)
     began = time.perf_counter()
     instance = load_instance(args.instance)
     if len(cases_of(args)) > 1:
@@ -171,6 +181,10 @@ def _run(args: argparse.Namespace) -> int:
         _draw(instance, result, curve, args.plot)
     if args.output is not None and result.plan is not None:
         result.plan.save(args.output)
+    if args.cross_check:
+        result = cross_checked(args, instance, result, options)
+    if args.certificate is not None:
+        result = certified(args, instance, result)
     if args.json and curve is not None:
         from experiments.cli.json_text import print_json
 
@@ -323,7 +337,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
-def _check_writable(path: Path, instance: str) -> None:
+def _check_writable(flag: str, path: Path, instance: str) -> None:
     """Refuse an output that could not be written before any time is spent on solving.
 
     Raises
@@ -348,7 +362,7 @@ def _check_writable(path: Path, instance: str) -> None:
     elif not os.access(folder, os.W_OK):
         reason = f"cannot be written: no permission in {str(folder)!r}"
     if reason:
-        raise InvalidInput(Problem("--output", str(path), reason, "choose another place"))
+        raise InvalidInput(Problem(flag, str(path), reason, "choose another place"))
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)

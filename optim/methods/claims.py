@@ -219,6 +219,7 @@ def write_result(
         objective=ObjectiveValue(objective.name, value, objective.sense),
         bound=outcome.bound,
         bound_of=_bound_of(outcome),
+        bound_by=None if outcome.bound is None else "one solver",
         assumes=outcome.assumes if outcome.bound is not None else (),
         gap=gap,
         evaluation=evaluation,

@@ -99,6 +99,10 @@ class Result:
         Value, proven bound (of the ``problem``, or of a ``restricted`` one), and their distance:
         relative, or in percent of the mean load for load distance; ``None`` where unknown, or where
         the plan breaks a limit, so that its value says nothing.
+    bound_by
+        What the bound rests on: a checked ``certificate``, ``two solvers`` or ``one solver``.
+    certified_bound, certified_gap
+        The bound that a certificate proves, maybe a weaker one, and the value's gap to it.
     assumes
         What the bound assumes beyond the file; empty for one of the problem.
     objective_levels
@@ -141,6 +145,9 @@ class Result:
     bound_of: str | None = None
     assumes: tuple[str, ...] = ()
     gap: float | None = None
+    bound_by: str | None = None
+    certified_bound: float | None = None
+    certified_gap: float | None = None
     objective_levels: tuple[Level, ...] = ()
     evaluation: Evaluation | None = None
     moves: tuple[Move, ...] = ()
@@ -192,6 +199,9 @@ class Result:
             "bound_of": self.bound_of,
             "assumes": list(self.assumes),
             "gap": self.gap,
+            "bound_by": self.bound_by,
+            "certified_bound": self.certified_bound,
+            "certified_gap": self.certified_gap,
             "objective_levels": [level.to_dict() for level in self.objective_levels],
             "evaluation": None if self.evaluation is None else self.evaluation.to_dict(),
             "moves": [move.to_dict() for move in self.moves],

@@ -207,7 +207,7 @@ def test_links_and_crossing_costs_of_the_cluster(tmp_path: Path) -> None:
     instance = InstanceMaker(trace).instance(0)
     assert instance.links.ids == ("up",)
     assert instance.crossing_cost.ravel().tolist() == [0.5, 0.25]
-    with pytest.raises(InvalidInput, match="cluster.links"):
+    with pytest.raises(InvalidInput, match=r"cluster\.links"):
         made(tmp_path / "bad", TABLES, cluster__links=[{**link, "nodes": ["n77"]}])
 
 

@@ -1,0 +1,33 @@
+"""``streamplace certify``: check a certificate without a solver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+EXAMPLES = """\
+examples:
+  streamplace solve cluster.json -o plan.json --certificate proof.json
+  streamplace certify cluster.json proof.json
+  streamplace certify cluster.json plan.json proof.json
+
+exit codes: 0 the bound holds; 1 it does not follow, and why; 2 a file cannot be read
+
+The checker is one file that needs nothing installed (optim/certificates/check.py):
+  python -I check.py INSTANCE CERTIFICATE [PLAN]"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("instance", metavar="INSTANCE", help=".json or .json.gz file")
+    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan to hold the bound against")
+    parser.add_argument("certificate", metavar="CERTIFICATE", help=".json or .json.gz file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check a certificate."""
+    from optim.certificates.check import main
+
+    return main([x for x in (args.instance, args.certificate, args.plan) if x is not None])

@@ -1,0 +1,1 @@
+"""Certificates of bounds: a checker that stands alone, and what writes them."""

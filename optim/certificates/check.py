@@ -1,0 +1,706 @@
+"""Check a certificate of a bound in exact arithmetic: no solver, nothing to install, one file.
+
+    python -I check.py INSTANCE CERTIFICATE [PLAN]
+
+ends with 0 (the bound holds), 1 (it does not follow; the reason is told) or 2 (a file cannot be
+read). Numbers of the files are taken as the decimals that stand there. Why each step is valid is
+told in docs/proofs/certificates.md, whose sections the parts below follow. A rule of the format
+that is not read here is left out: fewer rules allow more placements, so that a bound stays one.
+"""
+# ruff: noqa: B905
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import sys
+import zlib
+from fractions import Fraction as F
+from math import floor, gcd, lcm
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FORMAT = "streamplace.certificate/1"
+SLACK = F(2, 10**9)  # twice what the format grants every limit, of the larger side
+MOST_BYTES, MOST_STEPS, MOST_COLUMNS, MOST_WORK = 1 << 30, 4_000_000, 400_000, 120_000_000
+OF_TRAFFIC, OF_NODES = ("imc_gain", "internode_traffic"), ("nodes_used", "used_capacity")
+THRESHOLDS = ("sustainable_rate", "load_distance", "feasible")
+SENSES = dict(
+    zip((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), ["max", "min", "min", "min", "max", "min", "max"])
+)
+FIELDS = {  # all that may stand in each part of a file
+    "": "format name origin units labels resources nodes links rate_driven crossing_cost sets "
+    "topologies operators tasks streams traffic limits input_rate",
+    "nodes": "id capacity min_load background weight slots slot_capacity rack leaving max_tasks "
+    "max_inflow labels",
+    "links": "id nodes capacity background direction",
+    "sets": "id tasks operator rule over at_most at_least",
+    "operators": "id topology role group cpu_per_tuple service_rate model labels",
+    "group": "tasks load state allowed",
+    "tasks": "id operator load state migration_cost node slot allowed copies labels",
+    "streams": "from to rate selectivity tuple_bytes pattern",
+    "limits": "max_migrations max_migration_cost max_load_distance max_tasks_per_slot max_inflow "
+    "max_utilisation",
+    "topologies": "id workers",
+    "certificate": "format instance_sha256 objective sense bound assumes proof",
+}
+Doc = dict[str, Any]
+ZERO = F(0)
+
+
+class Unreadable(Exception):
+    """A file cannot be read as what it should be: exit 2."""
+
+
+class Refused(Exception):
+    """The bound does not follow from what the certificate says: exit 1."""
+
+
+# ---- 1. files and numbers -----------------------------------------------------------------------
+
+
+def no_twins(pairs: list[tuple[str, Any]]) -> Doc:
+    """Make an object; a key that stands twice is refused."""
+    if len(made := dict(pairs)) != len(pairs):
+        raise Unreadable("a key stands twice in one object")
+    return made
+
+
+def decimal(text: str) -> F:
+    """Read a decimal exactly; NaN, infinities and absurd exponents are refused."""
+    exponent = re.search(r"[eE]([+-]?\d+)$", text)
+    if "N" in text or "I" in text or len(text) > 1000 or (exponent and abs(int(exponent[1])) > 400):
+        raise Unreadable(f"{text[:30]} is no number of a sensible size")
+    return F(text)
+
+
+def parse(data: bytes) -> tuple[Doc, str]:
+    """Read a JSON object, packed or not; return it with the sha256 of its unpacked bytes."""
+    if data[:2] == b"\x1f\x8b":
+        with gzip.open(io.BytesIO(data)) as packed:
+            data = packed.read(MOST_BYTES + 1)
+    hooks: Doc = {"parse_float": decimal, "parse_constant": decimal, "object_pairs_hook": no_twins}
+    found = json.loads(data.decode("utf-8-sig"), **hooks)
+    if len(data) > MOST_BYTES or not isinstance(found, dict):
+        raise Unreadable("no JSON object of at most 1 GiB")
+    return found, hashlib.sha256(data).hexdigest()
+
+
+def number(value: Any, least: F | int | None = 0, *, text: bool = False) -> F:
+    """Read a number of at least so much; texts p/q where they may stand."""
+    if (
+        text
+        and isinstance(value, str)
+        and re.fullmatch(r"-?\d{1,2000}(/0*[1-9]\d{0,2000})?", value)
+    ):
+        value = F(value)
+    if isinstance(value, bool) or not isinstance(value, (int, F)):
+        raise Unreadable(f"{str(value)[:30]!r} is no number")
+    if least is not None and value < least:
+        raise Unreadable(f"a number is below {least}")
+    return F(value)
+
+
+def whole(value: Any, least: int | None = 0) -> int:
+    """Read a whole number."""
+    if number(value, least).denominator != 1:
+        raise Unreadable("a number is not whole")
+    return int(value)
+
+
+def known(entry: Any, name: str) -> Doc:
+    """Refuse a field that is not known here: it might change what is asked."""
+    if not isinstance(entry, dict) or entry.keys() - set(FIELDS[name].split()):
+        raise Unreadable(f"{name or 'the instance'} has a field that this checker does not know")
+    return entry
+
+
+# ---- 2. the instance ----------------------------------------------------------------------------
+
+
+class Instance:
+    """What the file says, exactly; limits that are `dropped` are not read."""
+
+    def __init__(self, document: Doc, dropped: frozenset[str] = frozenset()) -> None:
+        if known(document, "").get("format") != "streamplace.instance/1":
+            raise Unreadable("the instance's format is not streamplace.instance/1")
+        self.dropped = dropped
+        try:
+            self._read(document)
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+            raise Unreadable(f"malformed instance: {type(error).__name__} {error}") from None
+
+    def _read(self, document: Doc) -> None:
+        parts = {name: document.get(name, []) for name in FIELDS if name + "s" not in FIELDS}
+        tables = {name: [known(x, name) for x in parts[name]] for name in (
+            "nodes", "links", "sets", "operators", "tasks", "streams", "topologies")}  # fmt: skip
+        for name, table in tables.items():
+            if name != "streams" and len({x["id"] for x in table}) < len(table):
+                raise Unreadable(f"an id of {name} stands twice")
+        self.resources: list[str] = document.get("resources", ["cpu"])
+        limits = known(document.get("limits", {}), "limits")
+        self.limits = {k: v for k, v in limits.items() if v is not None and k not in self.dropped}
+        self._nodes(tables["nodes"])
+        self._rates(tables["operators"], tables["streams"], document.get("input_rate"))
+        self._tasks(tables["operators"], tables["tasks"])
+        self._traffic(document.get("traffic", []), tables["streams"])
+        cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
+        crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
+        driven = document.get("rate_driven") or self.resources[:1]
+        self.crosses, self.driven = any(crossing), [r in driven for r in self.resources]
+        self.total_traffic = sum(self.traffic.values(), ZERO)
+        #: the most that loads can add up to, by resource: what tolerances are relative to
+        self.totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
+                       for r, c in enumerate(crossing)]  # fmt: skip
+        share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
+        self.mean = self.totals[0] / share if share and not self.crosses else None
+        self.links, self.link_total = [], self.total_traffic
+        for x in tables["links"]:  # those of several nodes bind nothing here
+            inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
+            way, base = x.get("direction", "both"), number(x.get("background", 0))
+            self.link_total += base
+            if len(inside) == 1 and "links" not in self.dropped:
+                self.links.append((min(inside), way, room * self.shares.get("links", F(1)), base))
+
+    def _amounts(self, entry: Doc, key: str, missing: Any) -> list[Any]:
+        found = entry.get(key) or {}
+        if found.keys() - set(self.resources):
+            raise Unreadable(f"{key} names an unknown resource")
+        return [number(found[r]) if r in found else missing for r in self.resources]
+
+    def _nodes(self, nodes: list[Doc]) -> None:
+        self.node = {x["id"]: n for n, x in enumerate(nodes)}
+        self.shares = {k: number(v) for k, v in (self.limits.get("max_utilisation") or {}).items()}
+        shares, bare = (
+            [self.shares.get(r, F(1)) for r in self.resources],
+            "capacity" in self.dropped,
+        )
+        self.base = [self._amounts(x, "background", ZERO) for x in nodes]
+        self.capacity = [self._amounts({} if bare else x, "capacity", None) for x in nodes]
+        self.room = [[c if c is None else c * s for c, s in zip(x, shares)] for x in self.capacity]
+        self.leaving = [x.get("leaving", False) is True for x in nodes]
+        self.weight = [number(x.get("weight", 1)) for x in nodes]
+
+    def _rates(self, operators: list[Doc], streams: list[Doc], rate: Any) -> None:
+        """Tuples a second that reach each operator, where `input_rate` gives them."""
+        self.tuples: dict[str, F] = {}
+        for x in operators * len(operators) if rate is not None else ():
+            into = [s for s in streams if s["to"] == x["id"]]
+            if all(s["from"] in self.tuples and s.get("selectivity") is not None for s in into):
+                sums = [self.tuples[s["from"]] * number(s["selectivity"]) for s in into]
+                self.tuples[x["id"]] = sum(sums, ZERO) if sums else number(rate)
+
+    def _tasks(self, operators: list[Doc], listed: list[Doc]) -> None:
+        own = {x["id"]: {k: v for k, v in x.items() if v is not None} for x in listed}
+        tasks: dict[str, Doc] = {}
+        for operator in operators:
+            name, group = operator["id"], known(operator.get("group") or {"tasks": 0}, "group")
+            size = whole(group["tasks"])
+            even = {r: number(v) / size for r, v in (group.get("load") or {}).items() if size}
+            if operator.get("cpu_per_tuple") is not None and name in self.tuples and size:
+                derived = number(operator["cpu_per_tuple"]) * self.tuples[name] / size
+                even.setdefault(self.resources[0], derived)
+            for i in range(size):
+                told = own.get(f"{name}/{i}", {})
+                task = {"operator": name, "allowed": group.get("allowed"), **told}
+                task["load"] = {**even, **told.get("load", {})}
+                if group.get("state") is not None:
+                    task.setdefault("state", number(group["state"]) / size)
+                tasks[f"{name}/{i}"] = task
+        tasks |= {name: entry for name, entry in own.items() if name not in tasks}
+        every, staying = list(tasks.values()), {n for n, x in enumerate(self.leaving) if not x}
+        self.task = {name: t for t, name in enumerate(tasks)}
+        self.members: dict[Any, list[int]] = {x["id"]: [] for x in operators}
+        self.member = [x.get("operator") for x in every]
+        for t, name in enumerate(self.member):
+            self.members.setdefault(name, []).append(t)
+        self.load = [self._amounts(x, "load", ZERO) for x in every]
+        self.home = [self.node[x["node"]] if x.get("node") else None for x in every]
+        self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in every]
+        self.copies = [{self.node[n] for n in x.get("copies") or []} for x in every]
+        self.may: list[set[int]] = []
+        for x, home in zip(every, self.home):
+            free = "allowed" in self.dropped or not x.get("allowed")
+            may = {self.node[n] for n in (self.node if free else x["allowed"])}
+            held = "leaving" in self.dropped or (home is not None and self.leaving[home])
+            self.may.append(may if held or not may & staying else may & staying)
+
+    def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
+        self.traffic: dict[tuple[int, int], F] = {}
+        for source, target, rate in pairs:
+            u, v = self.task[source], self.task[target]
+            if u == v or (u, v) in self.traffic:
+                raise Unreadable("a pair of traffic stands twice, or is of one task")
+            self.traffic[u, v] = number(rate)
+        told = {(self.member[u], self.member[v]) for u, v in self.traffic}
+        for x in streams:
+            left, right = self.members[x["from"]], self.members[x["to"]]
+            rate, derived = x.get("rate"), x.get("tuple_bytes") is not None
+            if rate is None and derived and x["from"] in self.tuples:
+                selected = 1 if x.get("selectivity") is None else number(x["selectivity"])
+                rate = self.tuples[x["from"]] * selected * number(x["tuple_bytes"])
+            if rate is None or (x["from"], x["to"]) in told:
+                continue
+            for i, j, share in spread_of(x.get("pattern", "full"), len(left), len(right)):
+                pair = left[i], right[j]
+                self.traffic[pair] = self.traffic.get(pair, ZERO) + number(rate) * share
+
+
+def spread_of(pattern: str, a: int, b: int) -> list[tuple[int, int, F]]:
+    """Return (sender, receiver, share of the rate) of a stream between a and b tasks."""
+    each = F(1, max(1, a))
+    if pattern == "full":
+        return [(i, j, each / b) for i in range(a) for j in range(b)]
+    if pattern in ("one_to_one", "merge") and (a == b or pattern == "merge"):
+        return [(i, i % b, each) for i in range(a)]
+    if pattern != "rescale":
+        raise Unreadable(f"pattern {str(pattern)[:30]!r} between {a} and {b} tasks")
+    if a >= b:
+        return [(i, j, each) for j in range(b) for i in range(j * a // b, (j + 1) * a // b)]
+    blocks = [range(-(-i * b // a), -(-(i + 1) * b // a)) for i in range(a)]
+    return [(i, j, each / len(block)) for i, block in enumerate(blocks) for j in block]
+
+
+# ---- 3. the model of node patterns --------------------------------------------------------------
+
+
+class Column(NamedTuple):
+    """What a node of a class may hold: tasks of each class, gain, entries in rows, how often."""
+
+    node_class: int
+    counts: tuple[int, ...]
+    gain: int
+    entries: tuple[tuple[int, int], ...]
+    most: int
+
+
+class Model(NamedTuple):
+    """max gain·z, rows (sense, right side), 0 ≤ z ≤ most whole; value = offset + unit·gain·z.
+
+    With `threshold` a column stands only where its node is better than the bound, and the proof is
+    that nothing covers the tasks. `tasks` and `nodes` are the members of the classes.
+    """
+
+    columns: list[Column]
+    rows: list[tuple[str, int]]
+    offset: F
+    unit: F
+    threshold: bool
+    tasks: list[list[int]]
+    nodes: list[list[int]]
+
+
+def common(numbers: Any) -> int:
+    """Return the least common denominator."""
+    return lcm(1, *{x.denominator for x in numbers})
+
+
+class Patterns:
+    """Lists what each class of nodes may hold, for one objective and bound."""
+
+    def __init__(self, instance: Instance, objective: str, bound: F) -> None:
+        x = self.instance = instance
+        self.objective, self.bound, self.steps = objective, bound, 0
+        self.rated = objective == "sustainable_rate"
+        prices = {"max_migrations": [F(1)] * len(x.load), "max_migration_cost": x.cost}
+        self.budgets = [
+            (prices[name], number(x.limits[name])) for name in prices if name in x.limits
+        ]
+        self._alike()
+        self.scale = [common(load[r] for load in x.load) for r in range(len(x.resources))]
+        self.loads = [[int(a * s) for a, s in zip(x.load[t], self.scale)] for t in self.first]
+        self.limits = [self._limits(n) for n in range(len(x.node))]
+        self.places: dict[Any, list[int]] = {}
+        for n in range(len(x.node)):  # nodes are alike where all that is read here of them is
+            lines = sorted(link[1:] for link in x.links if link[0] == n)
+            open_to = [(n in x.may[t], self.pays(t, n)) for t in self.first]
+            used = x.capacity[n][0] if objective == "used_capacity" else None
+            self.places.setdefault((*self.limits[n], *lines, *open_to, used), []).append(n)
+
+    def _alike(self) -> None:
+        """Classes of tasks that can be exchanged without changing anything that is read here."""
+        x, near = self.instance, [{} for _ in self.instance.load]  # type: ignore[var-annotated]
+        flow = [[ZERO, ZERO] for _ in x.load]
+        for (u, v), rate in x.traffic.items():
+            flow[u][0] += rate
+            flow[v][1] += rate
+            for a, b in ((u, v), (v, u)) if rate else ():
+                near[a][b] = near[a].get(b, ZERO) + rate
+        found: dict[Any, list[list[int]]] = {}
+        for t, load in enumerate(x.load):
+            own = (x.home[t], x.cost[t], frozenset(x.copies[t])) if self.budgets else ()
+            groups = found.setdefault((*load, frozenset(x.may[t]), *flow[t], own), [])
+            for group in groups:
+                a = group[0]
+                same = (near[t].get(b if b != t else a) == rate for b, rate in near[a].items())
+                if len(near[a]) == len(near[t]) and all(same):
+                    group.append(t)
+                    break
+            else:
+                groups.append([t])
+        self.groups = sorted(group for groups in found.values() for group in groups)
+        if len(self.groups) > 300:
+            raise Refused(f"{len(self.groups)} classes of tasks are too many for patterns")
+        self.first, self.sizes = [g[0] for g in self.groups], [len(g) for g in self.groups]
+        scale = self.rate_scale = common(x.traffic.values())
+        self.flow = [[int(f * scale) for f in flow[t]] for t in self.first]
+        # any two tasks of two classes have the same traffic: that of the first ones
+        self.rates = [[int(near[a].get(b if a != b else g[-1], ZERO) * scale) for b in self.first]
+                      for a, g in zip(self.first, self.groups)]  # fmt: skip
+
+    def pays(self, t: int, n: int) -> bool:
+        """Whether task t on node n has migrated, and that counts."""
+        x = self.instance
+        return bool(self.budgets) and x.home[t] not in (None, n) and n not in x.copies[t]
+
+    def _limits(self, n: int) -> tuple[tuple[int, F, int], ...]:
+        """Limits on what tasks on node n use: (resource, most or least, kind).
+
+        Kinds: 1 at most, 2 less than (of a node in use), -1 at least, -2 more than.
+        """
+        x, found = self.instance, []
+        for r, (room, base) in enumerate(zip(x.room[n], x.base[n])):
+            if room is not None and not (self.rated and x.driven[r]):
+                found.append((r, room + SLACK * max(room, x.totals[r]) - base, 1))
+            elif room is not None and self.bound > 0:
+                found.append((r, max(ZERO, room - base) / self.bound, 2))
+        away = [(self.bound, 2)] if self.objective == "load_distance" else []
+        if "max_load_distance" in x.limits:
+            most = number(x.limits["max_load_distance"])
+            away.append((most + SLACK * max(most, x.totals[0]), 1))
+        for far, kind in away if x.mean is not None else ():
+            middle = x.weight[n] * x.mean - x.base[n][0]
+            found.append((0, middle + far, kind))
+            found += [] if x.leaving[n] else [(0, middle - far, -kind)]
+        return tuple(found)
+
+    def _fits(self, n: int, loads: list[int], out: int, into: int) -> bool:
+        """Whether lower limits, strict ones and links hold; the others do already."""
+        x = self.instance
+        for r, limit, kind in self.limits[n]:
+            off = F(loads[r], self.scale[r]) - limit
+            strict = kind == 2 and off >= 0 and not (self.rated and not loads[r])
+            if strict or (kind < 0 and (off < 0 or (kind == -2 and not off))):
+                return False
+        for _, way, room, base in (link for link in x.links if link[0] == n):
+            load = F({"out": out, "in": into}.get(way, out + into), self.rate_scale)
+            rated = self.rated and load and load * self.bound >= max(ZERO, room - base)
+            over = not self.rated and base + load > room + SLACK * max(room, x.link_total)
+            if rated or over:
+                return False
+        return True
+
+    def of_node(self, n: int) -> list[tuple[tuple[int, ...], int]]:
+        """List (counts, traffic inside) of all that node n may hold."""
+        x, counts = self.instance, [0] * len(self.first)
+        found: list[tuple[tuple[int, ...], int]] = []
+        caps = [(r, floor(limit * self.scale[r])) for r, limit, kind in self.limits[n] if kind > 0]
+
+        def grow(g: int, loads: list[int], gain: int, out: int, into: int) -> bool:
+            self.steps += 1
+            if self.steps > MOST_STEPS:
+                raise Refused(f"more than {MOST_STEPS:,} steps to list what nodes may hold")
+            if any(loads[r] > cap for r, cap in caps):
+                return False  # nor will it with more
+            while g < len(counts) and n not in x.may[self.first[g]]:
+                g += 1
+            if g == len(counts):
+                if self._fits(n, loads, out - gain, into - gain):
+                    found.append((tuple(counts), gain))
+                return True
+            pull, (a, b) = sum(c * r for c, r in zip(counts[:g], self.rates[g])), self.flow[g]
+            for size in range(self.sizes[g] + 1):
+                counts[g] = size
+                own = [load + size * one for load, one in zip(loads, self.loads[g])]
+                more = gain + size * pull + size * (size - 1) // 2 * self.rates[g][g]
+                if not grow(g + 1, own, more, out + size * a, into + size * b):
+                    break
+            counts[g] = 0
+            return True
+
+        grow(0, [0] * len(x.resources), 0, 0, 0)
+        return found
+
+    def model(self) -> Model:
+        """Build rows and columns: every class of tasks placed, every node holds one pattern."""
+        x, places = self.instance, list(self.places.values())
+        columns: list[Column] = []
+        rows, prices = [("=", size) for size in (*self.sizes, *map(len, places))], []
+        for costs, most in self.budgets:
+            scale, most = common(costs), most + SLACK * max(most, sum(costs, ZERO))
+            prices.append((len(rows), [int(costs[t] * scale) for t in self.first]))
+            rows.append(("<", floor(most * scale)))
+        shares = [c[0] for c in x.capacity] if self.objective == "used_capacity" else []
+        if None in shares or (self.objective == "used_capacity" and not sum(shares)):
+            raise Refused("a node has no capacity of the first resource")
+        scale = common(shares)
+        for k, place in enumerate(places):
+            for counts, gain in self.of_node(place[0]):
+                held = [(g, c) for g, c in enumerate(counts) if c]
+                if self.objective not in OF_TRAFFIC:
+                    gain = -int(shares[place[0]] * scale) if shares else -1
+                    gain = gain if self.objective in OF_NODES and held else 0
+                entries = [*held, (len(self.sizes) + k, 1)]
+                for row, price in prices:
+                    away = (c * price[g] for g, c in held if self.pays(self.first[g], place[0]))
+                    entries.append((row, sum(away)))
+                often = min([len(place), *(self.sizes[g] // c for g, c in held)])
+                columns.append(Column(k, counts, gain, tuple(entries), often))
+            if len(columns) > MOST_COLUMNS:
+                raise Refused(f"more than {MOST_COLUMNS:,} patterns")
+        offset, unit = ZERO, F(1, self.rate_scale)
+        if self.objective == "internode_traffic":
+            offset, unit = x.total_traffic, -unit
+        elif self.objective in OF_NODES:
+            unit = F(-1, scale) / (sum(shares) or 1)
+        threshold = self.objective in THRESHOLDS
+        return Model(columns, rows, offset, unit, threshold, self.groups, places)
+
+
+# ---- 4. proofs over a model ---------------------------------------------------------------------
+
+Cuts = tuple[tuple[frozenset[int], str, int], ...]
+
+
+class Proof:
+    """Walks the steps of a proof over a model; every case must end in multipliers that close it."""
+
+    def __init__(self, model: Model, bound: F) -> None:
+        self.model, self.work = model, 0
+        self.step = gcd(*(c.gain for c in model.columns)) or 1
+        self.goal = (bound - model.offset) / model.unit
+
+    def walk(self, steps: Any) -> None:
+        """Go through the steps in order; a branch is followed by all of its low, then high side."""
+        cases: list[tuple[list[int], Cuts]] = [(list(range(len(self.model.columns))), ())]
+        for number, step in enumerate(steps if isinstance(steps, list) else [None]):
+            if not isinstance(step, dict) or not cases:
+                raise Refused(f"step {number} belongs to no open case")
+            columns, cuts = cases.pop()
+            if "branch" in step:
+                cut, at = self.cut(step["branch"], columns), whole(step.get("at"))
+                cases.append((columns, (*cuts, (cut, ">", at + 1))))
+                cases.append((columns, (*cuts, (cut, "<", at))))
+                continue
+            gains, divisor = "empty" not in step, whole(step.get("over", 1), 1)
+            given = next((step[k] for k in ("empty", "drop", "close") if k in step), None)
+            value, reduced = self.value(given, divisor, columns, cuts, gains=gains)
+            if "drop" in step:  # no placement that is better than the bound uses such a column
+                least = [value + F(min(0, rest), divisor) for rest in reduced]
+                keep = [j for j, v in zip(columns, least) if not self.closed(v, gains=gains)]
+                cases.append((keep, cuts))
+            elif not self.closed(value, gains=gains):
+                raise Refused(f"step {number}: its multipliers leave {float(value):.12g}")
+        if cases:
+            raise Refused(f"{len(cases)} cases are left open")
+
+    def cut(self, branch: Any, columns: list[int]) -> frozenset[int]:
+        """Return the columns of a node class with so many tasks of some classes."""
+        told = branch.get("counts") if isinstance(branch, dict) else None
+        if not isinstance(told, list) or any(not isinstance(x, list) or len(x) != 3 for x in told):
+            raise Unreadable("counts of a branch are [class of tasks, least, most]")
+        wanted = [tuple(map(whole, x)) for x in told]
+        if any(g >= len(self.model.tasks) for g, _, _ in wanted):
+            raise Unreadable("a branch names no class of tasks")
+        self.spend(len(columns))
+        k, every = whole(branch.get("class")), self.model.columns
+        return frozenset(
+            j for j in columns if every[j].node_class == k
+            and all(low <= every[j].counts[g] <= high for g, low, high in wanted)
+        )  # fmt: skip
+
+    def spend(self, work: int) -> None:
+        """Count work."""
+        self.work += work
+        if self.work > MOST_WORK:
+            raise Refused("the work limit is reached")
+
+    def value(
+        self, given: Any, divisor: int, columns: list[int], cuts: Cuts, *, gains: bool
+    ) -> tuple[F, list[int]]:
+        """Return the most that multipliers allow, and each column's reduced gain × divisor."""
+        every, rows = self.model.columns, [*self.model.rows, *(cut[1:] for cut in cuts)]
+        if not isinstance(given, list) or len(given) != len(rows):
+            raise Refused(f"{len(rows)} multipliers are needed, one a row")
+        signed = [whole(y, None) for y in given]
+        if any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows)):
+            raise Refused("a multiplier has the wrong sign")
+        self.spend(sum(len(every[j].entries) + len(cuts) for j in columns))
+        tail = list(zip(signed[len(self.model.rows) :], cuts))
+        reduced, total = [], sum(y * right for y, (_, right) in zip(signed, rows))
+        for j in columns:
+            rest = divisor * every[j].gain if gains else 0
+            rest -= sum(signed[row] * factor for row, factor in every[j].entries)
+            rest -= sum(y for y, cut in tail if j in cut[0])
+            reduced.append(rest)
+            total += max(0, rest) * every[j].most
+        return F(total, divisor), reduced
+
+    def closed(self, value: F, *, gains: bool) -> bool:
+        """Whether gains that add up to at most a value leave nothing better than the bound."""
+        if self.model.threshold or not gains:
+            return value < 0
+        return self.step * floor(value / self.step) <= self.goal
+
+
+# ---- 5. counting --------------------------------------------------------------------------------
+
+
+def counted(x: Instance, objective: str, bound: F, proof: Doc) -> bool:
+    """Whether simple sums prove a bound."""
+    if objective == "imc_gain":
+        return bound >= x.total_traffic
+    if objective == "sustainable_rate":
+        r = whole(proof.get("resource"))
+        if r >= len(x.resources) or not x.driven[r] or any(room[r] is None for room in x.room):
+            raise Refused("not a rate-driven resource with capacities everywhere")
+        rooms = (max(ZERO, room[r] - base[r]) for room, base in zip(x.room, x.base))
+        return bound * sum((load[r] for load in x.load), ZERO) >= sum(rooms, ZERO)
+    if objective == "load_distance" and bound > 0:
+        return moved(x, bound, *(number(proof.get(k), None, text=True) for k in ("out", "gain")))
+    return SENSES[objective] == "min" and bound <= 0
+
+
+def moved(x: Instance, bound: F, part: F, price: F) -> bool:
+    """Whether a load distance below the bound takes more moves than there may be."""
+    told = 0 <= part <= 1 and None not in x.home and not any(x.copies) and x.mean is not None
+    if not told or "max_migrations" not in x.limits:
+        raise Refused("counting needs max_migrations, a place of every task, and 0 ≤ out ≤ 1")
+    least = least_moves(x, bound, part, price)
+    return least is None or least > x.limits["max_migrations"]
+
+
+def least_moves(x: Instance, bound: F, part: F, price: F) -> F | None:
+    """Return a number of moves below which nothing has that load distance; ``None``: nothing has.
+
+    A node that loses o tasks and takes m gains between the least m less the greatest o and the
+    greatest m less the least o; that has to lead into its window.
+    """
+    most, homes = whole(x.limits["max_migrations"]), x.home
+    free = [t for t, may in enumerate(x.may) if may - {homes[t]}]
+
+    def sums(tasks: list[int], sign: int) -> list[F]:
+        loads = sorted(sign * x.load[t][0] for t in tasks)[:most]
+        return [sign * sum(loads[:count], ZERO) for count in range(len(loads) + 1)]
+
+    total, small, large = ZERO, sums(free, 1), sums(free, -1)
+    for n in range(len(x.node)):
+        light, heavy = (sums([t for t in free if homes[t] == n], sign) for sign in (1, -1))
+        now = sum((x.load[t][0] for t in range(len(homes)) if homes[t] == n), x.base[n][0])
+        off, costs = now - x.weight[n] * x.mean, list[F]()
+        for o, m in ((o, m) for o in range(len(light)) for m in range(len(small))):
+            high, low = min(bound - off, large[m] - light[o]), small[m] - heavy[o]
+            low = low if x.leaving[n] else max(low, -bound - off)
+            if low <= high:
+                costs.append(part * o + (1 - part) * m - max(price * high, price * low))
+        if not costs:
+            return None
+        total += min(costs)
+    return total
+
+
+# ---- 6. the whole -------------------------------------------------------------------------------
+
+
+def value_of(x: Instance, plan: Doc, objective: str) -> F:
+    """Return the exact value of a plan (whether it keeps every rule is the referee's to say)."""
+    told, nodes = plan.get("assignment"), range(len(x.node))
+    if not isinstance(told, dict) or told.keys() != x.task.keys():
+        raise Refused("the plan does not place exactly the tasks of the instance")
+    at = [x.node.get(told[name], -1) for name in x.task]
+    if any(n not in may for n, may in zip(at, x.may)):
+        raise Refused("the plan puts a task where it may not be")
+    own, flow = [[ZERO] * len(x.resources) for _ in nodes], [[ZERO, ZERO] for _ in nodes]
+    for n, load in zip(at, x.load):
+        own[n] = [a + b for a, b in zip(own[n], load)]
+    for (u, v), rate in x.traffic.items():
+        flow[at[u]][0] += rate if at[u] != at[v] else 0
+        flow[at[v]][1] += rate if at[u] != at[v] else 0
+    crossing, used = sum((f[0] for f in flow), ZERO), {*at}
+    values = {"imc_gain": x.total_traffic - crossing, "internode_traffic": crossing}
+    values |= {"nodes_used": F(len(used)), "feasible": F(1)}
+    sides = [{"out": flow[n][0], "in": flow[n][1]}.get(w, sum(flow[n])) for n, w, *_ in x.links]
+    lines = [(room - base, side) for side, (*_, room, base) in zip(sides, x.links)]
+    for loads, rooms, bases in zip(own, x.room, x.base):
+        rows = zip(x.driven, rooms, bases, loads)
+        lines += [(c - b, a) for driven, c, b, a in rows if driven and c is not None]
+    if any(load for _, load in lines) and not x.crosses:
+        values["sustainable_rate"] = min(max(ZERO, left) / load for left, load in lines if load)
+    if x.mean is not None:
+        off = [own[n][0] + x.base[n][0] - x.weight[n] * x.mean for n in nodes]
+        values["load_distance"] = max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
+    if all(c[0] for c in x.capacity):
+        every = sum(c[0] for c in x.capacity) or 1
+        values["used_capacity"] = sum((x.capacity[n][0] for n in used), ZERO) / every
+    if objective not in values:
+        raise Refused(f"the plan has no {objective} that this checker can tell")
+    return values[objective]
+
+
+def prove(instance: Instance, objective: str, bound: F, proof: Any) -> None:
+    """Check a proof by its kind."""
+    kind = proof.get("kind") if isinstance(proof, dict) else None
+    if kind == "counting":
+        if not counted(instance, objective, bound, proof):
+            raise Refused("the sums do not prove the bound")
+    elif kind == ("threshold" if objective in THRESHOLDS else "patterns"):
+        if objective == "load_distance" and instance.mean is None:
+            raise Refused("load distance needs staying nodes, and no crossing costs")
+        Proof(Patterns(instance, objective, bound).model(), bound).walk(proof.get("steps"))
+    else:
+        raise Refused(f"a proof of {objective} cannot be of the kind {str(kind)[:30]!r}")
+
+
+def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None) -> str:
+    """Return what is proved in a line; raise `Refused` or `Unreadable`."""
+    if set(FIELDS["certificate"].split()) - known(certificate, "certificate").keys():
+        raise Unreadable(f"the certificate lacks one of {FIELDS['certificate']}")
+    objective, assumes = certificate["objective"], certificate["assumes"]
+    if certificate["format"] != FORMAT or not isinstance(objective, str):
+        raise Unreadable(f"the certificate's format is not {FORMAT}")
+    if not isinstance(assumes, list) or not all(isinstance(x, str) for x in assumes):
+        raise Unreadable("assumes is no list of texts")
+    if certificate["instance_sha256"] != sha256:
+        raise Refused(f"the certificate is of another instance: this one has sha256 {sha256}")
+    if objective not in SENSES or certificate["sense"] != SENSES[objective]:
+        raise Refused("objective and sense are not known to this checker")
+    if any(not x.startswith("without ") for x in assumes):
+        raise Refused("an assumption is not known to this checker")
+    bound, sense = number(certificate["bound"], None, text=True), SENSES[objective]
+    if objective == "feasible" and bound:
+        raise Refused("feasible is 0 where there is no placement; nothing else is proved")
+    read = Instance(instance, frozenset(x.removeprefix("without ") for x in assumes))
+    prove(read, objective, bound, certificate["proof"])
+    told = f"{objective} is {'at most' if sense == 'max' else 'at least'} {float(bound):.15g}"
+    told = ", ".join([f"{told} (exactly {certificate['bound']})", *assumes])
+    if plan is not None:
+        value = value_of(read, plan, objective)
+        if (value > bound) if sense == "max" else (value < bound):
+            raise Refused(f"the plan has {float(value):.15g}, beyond the bound: it breaks a rule")
+        gap = abs(value - bound) / (max(abs(value), abs(bound)) or 1)
+        told += f"; the plan has {float(value):.15g}, a gap of {float(gap):.3g}"
+    return told
+
+
+def main(arguments: list[str]) -> int:
+    """Check the files that are named."""
+    path = ""
+    try:
+        found = [parse(Path(path := name).read_bytes()) for name in arguments]
+        path = "usage: python -I check.py INSTANCE CERTIFICATE [PLAN]"
+        (instance, sha256), (certificate, _), *rest = found
+        print(f"holds: {check(instance, sha256, certificate, *(plan for plan, _ in rest))}")
+    except (Refused, RecursionError, OverflowError) as error:
+        print(f"does not hold: {error}", file=sys.stderr)
+        return 1
+    except (Unreadable, OSError, EOFError, ValueError, TypeError, zlib.error) as error:
+        print(f"cannot be read: {path}: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,74 @@
+"""How well a bound is known: by a checked certificate, by two solvers, or by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from optim.certificates.check import Refused, Unreadable
+from optim.certificates.write import certify
+from optim.figures.catalogue import OBJECTIVES
+from optim.referee.result import Termination
+
+if TYPE_CHECKING:
+    from optim.referee.result import Result
+
+_SAME = 1e-6
+"""Gap of a certified bound from a claimed one up to which the certificate carries the claim."""
+
+
+def certified(
+    result: Result, text: bytes, *, nodes: int, seconds: float
+) -> tuple[Result, dict[str, Any] | None]:
+    """Certify what a result claims, as far as that can be done.
+
+    Parameters
+    ----------
+    result
+        Of `solve`; of one that found the instance infeasible, that is certified.
+    text
+        The instance's file, unpacked.
+    nodes, seconds
+        Limits of the branch and bound.
+
+    Returns
+    -------
+    tuple
+        The result with `certified_bound`, `certified_gap` and `bound_by`, and the certificate.
+    """
+    infeasible = result.termination is Termination.INFEASIBLE
+    plan = None if result.plan is None else dict(result.plan.assignment)
+    if infeasible:
+        objective = "feasible"
+    elif result.objective is not None and plan is not None:
+        objective = result.objective.name
+    else:
+        return _noted(result, "there is no plan that a bound could be of"), None
+    try:
+        written = certify(
+            text, objective, plan, ignored=result.ignored, nodes=nodes, seconds=seconds
+        )
+    except (Refused, Unreadable) as error:
+        return _noted(result, str(error)), None
+    told = f"certificate of {written.size:,} bytes, written and checked in {written.seconds:.2g} s"
+    result = replace(result, notes=(*result.notes, told))
+    if infeasible:
+        return replace(result, bound_by="certificate"), written.document
+    bound, figure = float(written.bound), OBJECTIVES[objective]
+    assert result.evaluation is not None and result.objective is not None
+    reference = figure.reference_of(result.evaluation)
+    apart = figure.gap(result.bound, bound, reference)
+    carried = result.bound is None or (apart is not None and apart <= _SAME)
+    return (
+        replace(
+            result,
+            certified_bound=bound,
+            certified_gap=figure.gap(result.objective.value, bound, reference),
+            bound_by="certificate" if carried else result.bound_by,
+        ),
+        written.document,
+    )
+
+
+def _noted(result: Result, why: str) -> Result:
+    return replace(result, notes=(*result.notes, f"no certificate: {why}"))

@@ -1,0 +1,160 @@
+"""Certificates of random instances held against all placements, and tampered with.
+
+Run as ``python -m tests.fuzz.certificates FIRST LAST [TAMPERINGS]``: seeds, and how many changes
+of each certificate are tried (all if left out). Prints what was counted; ends with 1 after a
+bound that is beyond the optimum, or a changed certificate that was accepted and is false.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from optim.certificates import check
+from optim.certificates.write import certify
+from tests.fuzz.brute import Space
+from tests.fuzz.figures import measure
+from tests.fuzz.generate import generate
+from tests.fuzz.newer import PROBES
+from tests.fuzz.reading import INF, Reading
+from tests.fuzz.rules import LOOSE, kept
+
+
+class Case(NamedTuple):
+    """An instance and the best of all placements under an objective; none where there is none."""
+
+    text: bytes
+    objective: str
+    best: float
+    plan: dict[str, str] | None
+    noise: float
+
+    def beyond(self, bound: Fraction | str | int) -> bool:
+        """Whether a placement is better than a bound."""
+        off = self.best - float(Fraction(bound))
+        return (off if check.SENSES[self.objective] == "max" else -off) > self.noise
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """Yield what can be asked of a random instance."""
+    document = generate(seed, frozenset(PROBES), 0.0)
+    text, space = json.dumps(document).encode(), Space(Reading(document))
+    if not space.complete:
+        return
+    traffic, load = space.reading.total_traffic, float(space.reading.totals[0])
+    noises = {"load_distance": load, "imc_gain": traffic, "internode_traffic": traffic}
+    for objective, sense in check.SENSES.items():
+        among = _unmeasured(space) if objective == "sustainable_rate" else space.loose
+        if objective == "feasible":
+            yield Case(text, objective, float(among.any()), None, 0.5)
+        values = space.figures.by_name.get(objective)
+        if values is None or not among.any():
+            continue
+        worth = np.where(among, values if sense == "max" else -values, -INF)
+        at = int(worth.argmax())
+        if np.isfinite(worth[at]):
+            best, plan = float(values[at]), space.example(np.arange(len(among)) == at)
+            noise = 1e-9 * max(noises.get(objective, 0.0), abs(best))
+            yield Case(text, objective, best, plan, noise)
+
+
+def _unmeasured(space: Space) -> np.ndarray:
+    """(M,) which placements keep the rules, apart from what the rate measures."""
+    free = Reading(space.reading.document)
+    free.room[:, free.rate_driven] = INF
+    free.links = []
+    good = kept(free, space.at, measure(free, space.at), LOOSE).values()
+    return np.asarray(np.logical_and.reduce(list(good)))
+
+
+def tampered(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """Yield (path, other value) for each number, text and list of a certificate."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from tampered(inner, (*path, key))
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            yield from tampered(inner, (*path, i))
+            yield path, value[:i] + value[i + 1 :]
+            yield path, value[: i + 1] + value[i:]
+    elif isinstance(value, int):
+        yield from ((path, other) for other in (-value, value + 1, value - 1, 2 * value, 0, 10**30))
+    elif isinstance(value, str):
+        yield from ((path, other) for other in (value[1:], value[:-1] + "1", "max", "0"))
+
+
+def changed(certificate: dict[str, Any], path: tuple[Any, ...], other: Any) -> dict[str, Any]:
+    """Return a certificate with one value replaced."""
+    made = copy.deepcopy(certificate)
+    place: Any = made
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = other
+    return made
+
+
+def accepted(text: bytes, certificate: Any) -> bool:
+    """Whether the checker takes a certificate."""
+    document, sha256 = check.parse(text)
+    try:
+        check.check(document, sha256, certificate)
+    except (check.Refused, check.Unreadable):
+        return False
+    return True
+
+
+def examine(seed: int, tamperings: int | None, found: Counter[str]) -> Iterator[str]:
+    """Yield what is wrong with the certificates of an instance; count what was seen."""
+    for case in cases(seed):
+        if case.objective == "feasible" and case.best:
+            continue
+        try:
+            written = certify(case.text, case.objective, case.plan, nodes=200, seconds=5)
+        except (check.Refused, check.Unreadable) as error:
+            found[f"none: {type(error).__name__} {str(error)[:30]}"] += 1
+            continue
+        found["certificates"] += 1
+        tight = abs(float(written.bound) - case.best) <= 1e-6 * abs(case.best) + case.noise
+        found[f"{case.objective} {'optimum' if tight else 'weaker'}"] += 1
+        if case.beyond(written.bound):
+            yield f"seed {seed}: {case.objective} {case.best} beyond {written.bound}"
+        changes = list(tampered(written.document))
+        if tamperings is not None:
+            changes = random.Random(seed).sample(changes, min(tamperings, len(changes)))
+        for path, other in changes:
+            certificate = changed(written.document, path, other)
+            if certificate == written.document:
+                continue
+            found["tampered with"] += 1
+            if accepted(case.text, certificate):
+                found["of them accepted, and true"] += 1
+                proved = {**certificate, "objective": case.objective} == certificate
+                if not proved or path[0] == "instance_sha256" or case.beyond(certificate["bound"]):
+                    yield f"seed {seed}: {case.objective} accepted with {path} = {other}"
+
+
+def main(arguments: list[str]) -> int:
+    """Examine a range of seeds."""
+    first, last, *most = map(int, arguments)
+    found: Counter[str] = Counter()
+    wrong = []
+    for seed in range(first, last):
+        for line in examine(seed, most[0] if most else None, found):
+            print(line, flush=True)
+            wrong.append(line)
+    print(f"seeds {first} to {last - 1}: {len(wrong)} wrong")
+    for name, count in sorted(found.items()):
+        print(f"{count:8,} {name}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

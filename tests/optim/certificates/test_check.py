@@ -1,0 +1,111 @@
+"""The checker: what it accepts is true, what was tampered with it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.cli.main import main
+from optim.certificates import check
+from tests.fuzz.certificates import examine
+
+CHECKER = Path(check.__file__)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_bound_is_beyond_the_best_of_all_placements_and_tampering_is_seen(seed: int) -> None:
+    found: Counter[str] = Counter()
+    assert list(examine(seed, 6, found)) == []
+
+
+def certificate_of(folder: Path, instance: Path) -> tuple[Path, dict[str, Any]]:
+    proof = folder / "proof.json"
+    plan = folder / "plan.json"
+    arguments = ["solve", "-q", str(instance), "-o", str(plan), "--certificate", str(proof)]
+    assert main([*arguments, "--json"]) == 0
+    return proof, json.loads(proof.read_text())
+
+
+@pytest.fixture(scope="module")
+def written(
+    tmp_path_factory: pytest.TempPathFactory, repository: Path
+) -> tuple[Path, Path, dict[str, Any]]:
+    instance = repository / "examples" / "capsys-q1.json"
+    return instance, *certificate_of(tmp_path_factory.mktemp("proof"), instance)
+
+
+def test_the_command_certifies_an_example(
+    written: tuple[Path, Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    instance, proof, _ = written
+    plan = proof.with_name("plan.json")
+    assert main(["certify", str(instance), str(plan), str(proof)]) == 0
+    assert "a gap of 0" in capsys.readouterr().out
+
+
+def test_the_checker_runs_alone(written: tuple[Path, Path, dict[str, Any]], tmp_path: Path) -> None:
+    instance, proof, document = written
+    false = tmp_path / "false.json"
+    false.write_text(json.dumps({**document, "bound": "7/5"}))
+    for files, code in (
+        ([instance, proof], 0),
+        ([instance.with_name("capsys-q2.json"), proof], 1),
+        ([instance, false], 1),
+        ([instance, instance], 2),
+        ([instance, tmp_path / "none.json"], 2),
+    ):
+        command = [sys.executable, "-I", str(CHECKER), *map(str, files)]
+        assert subprocess.run(command, capture_output=True, timeout=60).returncode == code
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ('{"bound": 1, "bound": 2, ', 2),
+        ('{"bound": NaN, ', 2),
+        ('{"bound": 1e999999999, ', 2),
+        ('{"bound": true, ', 2),
+        ('{"more": 1, ', 2),
+        ('{"sense": "min", ', 1),
+        ('{"objective": "price", ', 1),
+        ('{"assumes": ["the moon is full"], ', 1),
+        ('{"proof": null, ', 1),
+        ('{"proof": {"kind": "patterns", "steps": []}, ', 1),
+        ('{"proof": {"kind": "patterns", "steps": [{"branch": {"class": 0, "counts": []}}]}, ', 2),
+        ('{"proof": {"kind": "threshold", "steps": [{"close": [0, 0, 0, 0, 0]}]}, ', 1),
+        ('{"proof": {"kind": "patterns", "steps": [{"close": [0], "over": 0}]}, ', 2),
+    ],
+)
+def test_hostile_files_are_refused(
+    written: tuple[Path, Path, dict[str, Any]], tmp_path: Path, change: str, code: int
+) -> None:
+    instance, _, document = written
+    key = change.split('"')[1]
+    rest = {k: v for k, v in document.items() if k != key}
+    file = tmp_path / "hostile.json"
+    file.write_text(change + json.dumps(rest)[1:])
+    assert check.main([str(instance), str(file)]) == code
+
+
+def test_an_instance_with_a_field_that_is_not_known_is_not_judged(
+    written: tuple[Path, Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    instance, proof, _ = written
+    changed = tmp_path / "instance.json"
+    changed.write_text(instance.read_text().replace('"capacity"', '"capability"', 1))
+    assert check.main([str(changed), str(proof)]) == 1  # another instance
+    document, _ = check.parse(changed.read_bytes())
+    with pytest.raises(check.Unreadable, match="nodes has a field"):
+        check.Instance(document)
+
+
+def test_a_second_solver_is_asked(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    instance = str(repository / "examples" / "capsys-q5.json")
+    assert main(["solve", "-q", instance, "--cross-check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["bound_by"] == "two solvers"
