@@ -16,6 +16,7 @@ from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 from optim.stepping.steps import Steps, steps
 from tests.fuzz.generate import generate
+from tests.fuzz.product import known_fields
 
 COUNT = 100
 ENDS = ("max_migrations", "max_migration_cost", "max_inflow")
@@ -23,9 +24,9 @@ ENDS = ("max_migrations", "max_migration_cost", "max_inflow")
 
 def cases(count: int, first: int = 0) -> Any:
     """Yield instances of the fuzzer with a present placement for most tasks, and a random plan."""
-    made = 0
+    made, fields = 0, known_fields()
     for seed in itertools.count(first):
-        document = generate(seed)
+        document = generate(seed, fields)
         draw = random.Random(seed)
         if not document.get("tasks") and not document.get("operators"):
             continue
