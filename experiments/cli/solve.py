@@ -165,6 +165,11 @@ def _run(args: argparse.Namespace) -> int:
     for flag, path in (("--output", args.output), ("--certificate", args.certificate)):
         if path is not None:
             _check_writable(flag, Path(path), args.instance)
+    if args.certificate is not None and cases_of(args):
+        from optim.errors import InvalidInput, Problem
+
+        reason = "proves a bound of the file, which is not what is solved"
+        raise InvalidInput(Problem("--certificate", args.certificate, reason, "leave one out"))
     began = time.perf_counter()
     instance = load_instance(args.instance)
     if len(cases_of(args)) > 1:
