@@ -65,9 +65,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     try:
         compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
     except RuntimeError:  # no folder that may be written
-        if not _own_folder():
+        try:
+            _own_folder()
+            compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
+        except (OSError, RuntimeError):
             return _njit(function)
-        compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
     cache = getattr(compiled, "_cache", None)
     if cache is not None:
         base, stamp = cache._impl.filename_base, _stamp(function.__module__)
@@ -79,7 +81,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     return compiled
 
 
-class _Kept(IndexDataCacheFile):  # type: ignore[misc]
+class _Kept(IndexDataCacheFile):
     """Files of one kernel: damaged ones count as missing, and disks may be full.
 
     Parameters
@@ -110,16 +112,17 @@ class _Kept(IndexDataCacheFile):  # type: ignore[misc]
 
 
 @cache
-def _own_folder() -> bool:
+def _own_folder() -> None:
     """Let numba write where this process alone does; what was shipped is still read."""
-    try:
-        folder = tempfile.mkdtemp(prefix="streamplace-kernels-")
-    except OSError:
-        return False
+    folder = tempfile.mkdtemp(prefix="streamplace-kernels-")
     owner = os.getpid()
-    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(folder, ignore_errors=True))
-    numba.config.CACHE_DIR = folder
-    return True
+
+    def remove() -> None:
+        if os.getpid() == owner:  # and not in a forked process
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]
 
 
 @cache
