@@ -219,8 +219,8 @@ class _Writer:
             columns = np.repeat([self.stay[q][k], self.stay[0][k]], len(at))
             factor = np.concatenate([np.ones(len(at)), -values[at]])
             slack = 1e-9 * float(sums[-1])
-            ends = (bound - slack, np.inf) if lower else (-np.inf, bound + slack)
-            self.model.add_rows("curve", *ends, rows, columns, factor, len(at))
+            low, high = (bound - slack, np.inf) if lower else (-np.inf, bound + slack)
+            self.model.add_rows("curve", low, high, rows, columns, factor, len(at))
 
     def deal(self, x: Floats) -> NDArray[np.int32]:
         """Give each node as many tasks of each group as a point says, whichever they are."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from optim.rules import (
 from optim.rules.max_inflow import most_inflow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -117,17 +117,17 @@ class Atoms:
                 made = rule.dropped(made)
         return made if len(held("leaving")) else LEAVING.dropped(made)
 
-    def _loads(self, held: object) -> Instance:
+    def _loads(self, held: Callable[..., Ids]) -> Instance:
         """Bounds of nodes, links and slots."""
         given, nodes = self.instance, self.instance.nodes
-        columns = {
+        columns: dict[str, Any] = {
             "capacity": np.full_like(nodes.capacity, np.inf),
             "min_load": np.zeros_like(nodes.min_load),
             "slot_capacity": np.full_like(nodes.slot_capacity, np.inf),
         }
         for name, values in columns.items():
             for r in range(given.num_resources):
-                some = held(name, r)  # type: ignore[operator]
+                some = held(name, r)
                 values[some, r] = getattr(nodes, name)[some, r]
         counts = {
             "max_tasks": nodes.max_tasks,
@@ -136,13 +136,13 @@ class Atoms:
         }
         for name, value in counts.items():
             columns[name] = np.full_like(value, -1)
-            some = held(name)  # type: ignore[operator]
+            some = held(name)
             columns[name][some] = value[some]
         workers = np.full_like(given.topologies.workers, -1)
-        some = held("workers")  # type: ignore[operator]
+        some = held("workers")
         workers[some] = given.topologies.workers[some]
         capacity = np.full_like(given.links.capacity, np.inf)
-        some = held("links")  # type: ignore[operator]
+        some = held("links")
         capacity[some] = given.links.capacity[some]
         return replace(
             given,

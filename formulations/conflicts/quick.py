@@ -31,8 +31,8 @@ def forced_across(atoms: Atoms, instance: Instance, kept: Ids) -> Ids | None:
         i = int(atoms.index[atom])
         inside = np.zeros(instance.num_nodes, np.bool_)
         inside[links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]]] = True
-        held_in = ~(allowed & ~inside).any(axis=1)[kinds]
-        held_out = ~(allowed & inside).any(axis=1)[kinds]
+        held_in = ~np.any(allowed & ~inside, axis=1)[kinds]
+        held_out = ~np.any(allowed & inside, axis=1)[kinds]
         out, into = held_in[source] & held_out[target], held_out[source] & held_in[target]
         counts = (out & (links.direction[i] != 2)) | (into & (links.direction[i] != 1))
         bound = links.capacity[i] * instance.limits.max_link_utilisation
@@ -73,4 +73,4 @@ def _rooms(atoms: Atoms, instance: Instance) -> list[tuple[str, int, NDArray[np.
     bound = nodes.capacity * instance.limits.max_utilisation
     room = bound + 2 * proof_slack(bound, instance.totals) - nodes.background
     found = [("capacity", r, room[:, r]) for r in range(instance.num_resources)]
-    return [("max_tasks", -1, nodes.max_tasks + 0.5), *found]
+    return [("max_tasks", -1, nodes.max_tasks.astype(np.float64) + 0.5), *found]
