@@ -15,8 +15,8 @@ import optim.methods.registry
 import streamplace
 
 PUBLIC = {
-    "Evaluation", "Instance", "InstanceBuilder", "InvalidInput", "Method", "Option", "Outcome", "Plan",
-    "RefereeRefused", "Request", "Result", "SolverError", "Steps", "StreamplaceError",
+    "Evaluation", "Instance", "InstanceBuilder", "InvalidInput", "Method", "Option", "Outcome",
+    "Plan", "RefereeRefused", "Request", "Result", "SolverError", "Steps", "StreamplaceError",
     "Termination", "UnsuitableMethod", "Violation", "all_methods", "evaluate", "get_method",
     "solve", "steps", "to_frames",
 }  # fmt: skip
