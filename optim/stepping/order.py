@@ -44,12 +44,15 @@ class Order:
         Moves that are left, with what they wait for; none where all are ordered.
     proven
         Whether it is proven that without parking there is no order.
+    found
+        Whether all moves are ordered.
     """
 
     batches: list[list[Move]] = field(default_factory=list)
     parked: list[int] = field(default_factory=list)
     blocked: list[Blocked] = field(default_factory=list)
     proven: bool = False
+    found: bool = True
 
 
 def find_order(new_room: Callable[[], Room], moves: Sequence[Move], *, parking: bool) -> Order:
@@ -73,15 +76,17 @@ def find_order(new_room: Callable[[], Room], moves: Sequence[Move], *, parking: 
     if sequence is not None:
         return Order(_cut(new_room(), sequence))
     proven = not exact.gave_up
+    stuck, rest = exact.stuck()
+    blocked = [why for move in rest if (why := stuck.why(move, rest)) is not None]
+    if not blocked:  # each could be made first, and all of it ends like this
+        blocked = [why for move in left if (why := room.why(move, left)) is not None]
     if parking:
         while left and _park(room, left, order):
             left = _batches(room, left, order)
         if not left:
             order.proven = proven
             return order
-    stuck, rest = exact.stuck()
-    blocked = [why for move in rest if (why := stuck.why(move, rest)) is not None]
-    return Order(blocked=blocked, proven=proven)
+    return Order(blocked=blocked, proven=proven, found=False)
 
 
 def _batches(room: Room, moves: list[Move], order: Order) -> list[Move]:

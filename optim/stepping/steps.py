@@ -40,6 +40,8 @@ class Steps:
         Where there is no order: the moves that cannot be made, and what they wait for.
     proven
         Whether it is proven that without parking there is no order.
+    found
+        Whether there is an order.
     """
 
     instance: Instance
@@ -49,11 +51,7 @@ class Steps:
     parked: tuple[int, ...] = ()
     blocked: tuple[Blocked, ...] = ()
     proven: bool = False
-
-    @property
-    def found(self) -> bool:
-        """Whether there is an order."""
-        return not self.blocked
+    found: bool = True
 
     @property
     def num_moves(self) -> int:
@@ -138,6 +136,7 @@ def steps(
         tuple(order.parked),
         tuple(order.blocked),
         order.proven,
+        order.found,
     )
 
 

@@ -22,9 +22,9 @@ COUNT = 100
 ENDS = ("max_migrations", "max_migration_cost", "max_inflow")
 
 
-def cases(count: int, first: int = 0) -> Any:
+def cases(count: int, first: int = 0, fields: frozenset[str] | None = None) -> Any:
     """Yield instances of the fuzzer with a present placement for most tasks, and a random plan."""
-    made, fields = 0, known_fields()
+    made, fields = 0, known_fields() if fields is None else fields
     for seed in itertools.count(first):
         document = generate(seed, fields)
         draw = random.Random(seed)
@@ -107,6 +107,14 @@ def some_order(instance: Instance, goal: np.ndarray) -> bool:
         )
 
     return reach(tuple(instance.tasks.node.tolist()))
+
+
+def test_moves_that_fit_and_lead_nowhere_are_no_order() -> None:
+    # every task could move first, and no order goes on from there
+    [(_, instance, plan)] = cases(1, 51_200, frozenset())
+    found = steps(instance, plan, parking=False)
+    assert (found.found, found.proven, found.batches) == (False, True, ())
+    assert {blocked.rule for blocked in found.blocked} == {"workers"}
 
 
 @pytest.mark.parametrize("part", range(4))
