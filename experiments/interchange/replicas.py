@@ -166,9 +166,10 @@ def listed_partitions(
         if not is_whole(told["partition"]):
             ledger.problem(f"{path}.partition", told["partition"], f"is no number ({names[t]})")
         elif replicas is not None:
-            key = told["topic"], int(told["partition"])
+            partition = told["topic"], int(told["partition"])
             numbers = [int(w) if is_whole(w := told.get(k, "")) else None for k in (LEADER, FACTOR)]
-            entry = found.setdefault(key, Listed(*key, Lists(replicas, numbers[0]), numbers[1]))
+            made = Listed(*partition, Lists(replicas, numbers[0]), numbers[1])
+            entry = found.setdefault(partition, made)
             entry.tasks.append(t)
             entry.roles.append(told.get(ROLE, ""))
     return found

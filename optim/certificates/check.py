@@ -372,7 +372,7 @@ class Patterns:
             most = number(x.limits["max_load_distance"])
             away.append((most + SLACK * max(most, x.totals[0]), 1))
         for far, kind in away if x.mean is not None else ():
-            middle = x.weight[n] * x.mean - x.base[n][0]
+            middle = x.weight[n] * (x.mean or ZERO) - x.base[n][0]
             found.append((0, middle + far, kind))
             found += [] if x.leaving[n] else [(0, middle - far, -kind)]
         return tuple(found)
@@ -590,7 +590,7 @@ def least_moves(x: Instance, bound: F, part: F, price: F) -> F | None:
     for n in range(len(x.node)):
         light, heavy = (sums([t for t in free if homes[t] == n], sign) for sign in (1, -1))
         now = sum((x.load[t][0] for t in range(len(homes)) if homes[t] == n), x.base[n][0])
-        off, costs = now - x.weight[n] * x.mean, list[F]()
+        off, costs = now - x.weight[n] * (x.mean or ZERO), list[F]()
         for o, m in ((o, m) for o in range(len(light)) for m in range(len(small))):
             high, low = min(bound - off, large[m] - light[o]), small[m] - heavy[o]
             low = low if x.leaving[n] else max(low, -bound - off)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, SolverError, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES, find_objective
@@ -191,7 +191,8 @@ def _told(
             return run.result
     if best is None:
         return runs[-1].result if stopped and runs else None
-    result, changes = best.result, {}
+    result = best.result
+    changes: dict[str, Any] = {}
     proof = _bound(figure, best, runs)
     if proof is not None:
         changes = {"bound": proof[0], "bound_of": "problem", "assumes": (), "gap": proof[2]}

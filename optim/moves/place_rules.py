@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -101,7 +101,7 @@ class PlaceRules:
         tasks = np.repeat(np.arange(len(self.home)), np.diff(self.copies_indptr))
         return np.sort(tasks * len(self.most_in) + self.copies)
 
-    def pays(self, task: Ints, node: Ints) -> Bools:
+    def pays(self, task: NDArray[Any], node: NDArray[Any]) -> Bools:
         """Whether each of these tasks migrates when it is on that node: not at home, no copy."""
         away: Bools = (self.home[task] >= 0) & (self.home[task] != node)
         if not self.has_copies:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,7 +47,9 @@ def _dropped(instance: Instance) -> Instance:
     return replace(instance, sets=empty)
 
 
-def crowds(owner: Ints, place: Ints, num_sets: int, num_places: int) -> tuple[Ints, Ints]:
+def crowds(
+    owner: NDArray[Any], place: NDArray[Any], num_sets: int, num_places: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(S,) most members of each set on one place, and (S,) places that it uses.
 
     Parameters
@@ -58,10 +60,12 @@ def crowds(owner: Ints, place: Ints, num_sets: int, num_places: int) -> tuple[In
     keys, counts = np.unique(owner.astype(np.int64) * num_places + place, return_counts=True)
     most, of = np.zeros(num_sets, dtype=np.int64), keys // max(1, num_places)
     np.maximum.at(most, of, counts)
-    return most, np.bincount(of, minlength=num_sets)
+    return most, np.bincount(of, minlength=num_sets).astype(np.int64)
 
 
-def are_broken(rule: Ints, limit: Ints, most: Ints, used: Ints) -> NDArray[np.bool_]:
+def are_broken(
+    rule: NDArray[Any], limit: NDArray[Any], most: NDArray[np.int64], used: NDArray[np.int64]
+) -> NDArray[np.bool_]:
     """(S,) whether a set is broken, by what `crowds` counts."""
     spread = np.where(rule == TOGETHER, used > 1, used < limit)
     return np.where(rule == APART, most > limit, spread)

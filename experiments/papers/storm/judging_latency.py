@@ -26,8 +26,8 @@ def online_is_quicker(latency: pd.DataFrame) -> Finding:
     medians = {hop: median_interval(values) for hop, values in saved.groupby("hop")}
     within = [hop for hop, found in medians.items() if LEAST <= found.value <= MOST]
     verdict: Verdict = "in part" if any(m.low > 0 for m in medians.values()) else "different"
-    told = "; ".join(f"{found} % at a hop of {hop:g}" for hop, found in medians.items())
-    reach = ", ".join(f"{hop:g}" for hop in within) or "none"
+    told = "; ".join(f"{found} % at a hop of {float(str(hop)):g}" for hop, found in medians.items())
+    reach = ", ".join(f"{float(str(hop)):g}" for hop in within) or "none"
     return Finding(
         verdict,
         f"median latency of online below the default's, simulated, by the cost of a network hop in "
@@ -43,7 +43,9 @@ def fewer_is_quicker(latency: pd.DataFrame) -> Finding:
     """
     by_traffic = {hop: _ranks(mine, "nodes_traffic") for hop, mine in latency.groupby("hop")}
     least = latency[latency["hop"] == latency["hop"].min()]
-    told = "; ".join(f"{found} at a hop of {hop:g}" for hop, found in by_traffic.items())
+    told = "; ".join(
+        f"{found} at a hop of {float(str(hop)):g}" for hop, found in by_traffic.items()
+    )
     rising = any(found.low > 0 for found in by_traffic.values())
     return Finding(
         "in part" if rising else "different",

@@ -82,8 +82,8 @@ def simulated(
     table = made.traffic
     size = (made.num_tasks, made.num_tasks)
     traffic = csr_array((table.rate, (table.source, table.target)), shape=size)
-    received = np.asarray(traffic.sum(axis=0)).ravel()
-    sent = np.asarray(traffic.sum(axis=1)).ravel()
+    received: NDArray[np.float64] = np.asarray(traffic.sum(axis=0)).ravel()
+    sent: NDArray[np.float64] = np.asarray(traffic.sum(axis=1)).ravel()
     rate = np.where(received > 0, received, sent)
     work = made.tasks.load[:, 0] / made.nodes.capacity[node, 0] / np.maximum(rate, 1e-12)
     unit = float((work * rate).sum() / rate.sum())
