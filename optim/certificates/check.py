@@ -156,7 +156,7 @@ class Instance:
         self.totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
                        for r, c in enumerate(crossing)]  # fmt: skip
         share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
-        self.mean = self.totals[0] / share if share and not self.crosses else None
+        self.mean: Any = self.totals[0] / share if share and not self.crosses else None
         self.links, self.link_total = [], self.total_traffic
         for x in tables["links"]:  # those of several nodes bind nothing here
             inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
