@@ -1,19 +1,14 @@
-"""``streamplace solve``: from an instance to a checked plan.
-
-``timeout``, systemd and Kubernetes stop a program with SIGTERM, a closed terminal with SIGHUP.
-"""
+"""``streamplace solve``: from an instance to a checked plan."""
 
 from __future__ import annotations
 
 import inspect
 import os
-import signal
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from experiments.cli.arguments import (
     add_ignore,
@@ -32,22 +27,18 @@ from experiments.cli.fewest import (
     fewest_within,
     print_curve,
 )
-from experiments.cli.tables import gap_text
+from experiments.cli.progress_line import ProgressLine
+from experiments.cli.stopping import stopped_by_signals
 from experiments.cli.what_if import add_what_if, cases_of, the_case
-from experiments.numbers import duration, number
-from experiments.status_line import StatusLine
 from optim.exit_codes import ExitCode
 from optim.rules import without_limits
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from experiments.cli.fewest import Curve
-    from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.referee.result import Result
-    from optim.util.progress import Progress
 
 LONG_HINT = (
     "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
@@ -143,7 +134,6 @@ def _methods(**asked: Any) -> tuple[str, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """Solve; a signal that ends the program ends the search, and the best plan is told."""
-    from optim.exit_codes import ExitCode
 
     with stopped_by_signals() as received:
         try:
@@ -259,7 +249,8 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
     objective = OBJECTIVES[method.objective]
     unit = unit_of(instance, objective.unit)
-    hint = LONG_HINT if args.time_limit is None and args.gap is None else ""
+    endless = args.method is not None and args.time_limit is None and args.gap is None
+    hint = LONG_HINT if endless else ""
     line = None
     if not args.quiet:
         line = ProgressLine(objective, unit, objective.reference_of(instance), hint=hint)
@@ -368,98 +359,3 @@ def _check_writable(flag: str, path: Path, instance: str) -> None:
         reason = f"cannot be written: no permission in {str(folder)!r}"
     if reason:
         raise InvalidInput(Problem(flag, str(path), reason, "choose another place"))
-
-
-_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
-
-
-class Received:
-    """The signal that came, if one did."""
-
-    def __init__(self) -> None:
-        self.signal: int | None = None
-
-    def exit_code(self, code: int) -> int:
-        """Return the exit code of an interrupted run: 128 and the signal, 130 after Ctrl-C."""
-        if code != ExitCode.INTERRUPTED or self.signal is None:
-            return int(code)
-        return 128 + self.signal
-
-
-@contextmanager
-def stopped_by_signals() -> Iterator[Received]:
-    """Raise `KeyboardInterrupt` on SIGTERM and SIGHUP; signals that are ignored stay so."""
-    received = Received()
-
-    def stop(came: int, frame: Any) -> None:
-        received.signal = came
-        raise KeyboardInterrupt
-
-    before = {}
-    for end in _SIGNALS:
-        if signal.getsignal(end) is signal.SIG_DFL:
-            before[end] = signal.signal(end, stop)
-    try:
-        yield received
-    finally:
-        for end, handler in before.items():
-            signal.signal(end, handler)
-
-
-_FIRST_LINE = 2.0
-_SPARSER = 1.5
-_LONG = 20.0
-
-
-class ProgressLine:
-    """Shows incumbent, bound and gap of a running method; a callback for `optim.solve`.
-
-    On a terminal one line is rewritten; elsewhere lines get sparser as time goes on, so that a
-    log of an hour has some twenty.
-
-    Parameters
-    ----------
-    objective, unit
-        What is being found, and its unit with a space before it, or nothing.
-    reference
-        What its gap is in percent of, where it is (`Figure.gap`).
-    stream
-        Where to write; standard error if not given.
-    hint
-        Said once when a run that has a plan takes long; nothing if empty.
-    """
-
-    def __init__(
-        self,
-        objective: Figure,
-        unit: str = "",
-        reference: float | None = None,
-        stream: TextIO | None = None,
-        hint: str = "",
-    ) -> None:
-        self._objective = objective
-        self._unit = unit
-        self._reference = reference
-        self._line = StatusLine(stream, _FIRST_LINE, lambda seconds: seconds * _SPARSER)
-        self._hint = hint
-
-    def __call__(self, progress: Progress) -> None:
-        """Show a moment of the run, if it is time to."""
-        if not self._line.due(progress.seconds):
-            return
-        if self._hint and progress.seconds >= _LONG and progress.incumbent is not None:
-            self._line.say(self._hint)
-            self._hint = ""
-        self._line.show(self._text(progress), progress.seconds)
-
-    def close(self) -> None:
-        """Take the live line away, so that what follows starts on a clean one."""
-        self._line.close()
-
-    def _text(self, progress: Progress) -> str:
-        gap = self._objective.gap(progress.incumbent, progress.bound, self._reference)
-        return (
-            f"{duration(progress.seconds):>8}  {progress.phase}  {self._objective.name} "
-            f"{number(progress.incumbent)}{self._unit}  bound {number(progress.bound)}  "
-            f"gap {gap_text(self._objective, gap)}"
-        )

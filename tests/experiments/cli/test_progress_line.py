@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from experiments.cli.solve import ProgressLine
+from experiments.cli.progress_line import ProgressLine
 from optim.figures.catalogue import OBJECTIVES
 from optim.util.progress import Progress
 
