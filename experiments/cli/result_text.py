@@ -113,7 +113,8 @@ def _by_whom(result: Result, word: str) -> str:
     if result.bound_by == "certificate":
         return f"proved {word}"
     second = " and a second solver" if result.bound_by == "two solvers" else ""
-    return f"{word} according to {result.solver or result.method}{second}"
+    solver = (result.solver or result.method).partition(" ")[0]
+    return f"{word} according to {solver}{second}"
 
 
 def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]:

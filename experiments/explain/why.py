@@ -15,6 +15,7 @@ from formulations.conflicts.minimal import conflicts
 from formulations.conflicts.remedies import remedies
 from formulations.conflicts.telling import told
 from optim.figures.catalogue import OBJECTIVES, find_objective
+from optim.moves.warm import warm_up
 from optim.moves.worth import worth_of_moves
 from optim.referee.evaluate import evaluate_indices
 
@@ -105,6 +106,7 @@ class Explanation:
 
 def why_infeasible(instance: Instance, seconds: float) -> Explanation:
     """Find out whether an instance has a plan; where it has none, why and what would help."""
+    warm_up()
     began = time.perf_counter()
     atoms = atoms_of(instance)
     judge = Judge(atoms, seconds)
