@@ -156,7 +156,8 @@ def with_plan(instance: Instance, result: Result, node: Any, note: str) -> Resul
 
     assert result.objective is not None
     objective = OBJECTIVES[result.objective.name]
-    found = evaluate_indices(without_limits(instance, result.ignored), node)
+    relaxed = without_limits(instance, result.ignored)
+    found = evaluate_indices(relaxed, node, None, objective.name)
     value = found.objective(objective.name)
     plan = Plan.from_indices(instance, node, None, result.method, result.versions)
     return replace(

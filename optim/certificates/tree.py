@@ -11,16 +11,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, hstack, vstack
 
 from optim.certificates.check import Proof
+from optim.solvers.inprocess import solve_lp
+from optim.solvers.interface import LinearTermination
 
 if TYPE_CHECKING:
     from optim.certificates.check import Model
 
 _DIVISORS = (1, 2, 6, 60, 1000, 10**6, 10**9)
-_TIGHT = {"dual_feasibility_tolerance": 1e-10, "primal_feasibility_tolerance": 1e-10}
+_TOLERANCE = 1e-10
 _SAME = 1e-6
 _MANY = 20_000
 """Columns from which only one divisor is tried."""
@@ -159,24 +160,23 @@ class Tree:
         return solved[0] * factor, solved[1][: len(columns)]
 
     def _solved(self, cost: Any, matrix: Any, right: Any, equal: Any) -> Any:
-        rest = ~equal
-        answer: Any = linprog(  # type: ignore[call-overload]
-            cost,
-            A_eq=matrix[np.flatnonzero(equal)] if equal.any() else None,
-            b_eq=right[equal] if equal.any() else None,
-            A_ub=matrix[np.flatnonzero(rest)] if rest.any() else None,
-            b_ub=right[rest] if rest.any() else None,
-            bounds=(0, None),
-            method="highs",
-            options={**_TIGHT, "time_limit": max(0.1, self.deadline - time.process_time())},
+        size = len(cost)
+        left = max(0.1, self.deadline - time.process_time())
+        answer = solve_lp(
+            np.asarray(cost, float),
+            matrix,
+            np.where(equal, right, -np.inf),
+            right,
+            np.zeros(size),
+            np.full(size, np.inf),
+            left,
+            tolerance=_TOLERANCE,
         )
-        if answer.status == 2:
+        if answer.termination is LinearTermination.INFEASIBLE:
             return None
-        if answer.status != 0:
+        if answer.x is None or answer.row_duals is None:
             raise GaveUp
-        y = np.zeros(len(right))
-        y[equal] = -answer.eqlin.marginals if equal.any() else []
-        y[rest] = np.maximum(0.0, -answer.ineqlin.marginals) if rest.any() else []
+        y = np.where(equal, -answer.row_duals, np.maximum(0.0, -answer.row_duals))
         return y, answer.x
 
     def _rounded(

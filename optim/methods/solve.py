@@ -256,7 +256,8 @@ def _at_target(result: Result, instance: Instance, rate: float) -> Result:
     if result.plan is None or result.plan.threads is not None:
         return replace(result, notes=(*result.notes, note))
     nodes, slots = result.plan.node_indices(instance), result.plan.slot_indices(instance)
-    found = evaluate_indices(instance, nodes, slots)
+    asked = "" if result.objective is None else result.objective.name
+    found = evaluate_indices(instance, nodes, slots, asked)
     return replace(result, evaluation=found, notes=(*result.notes, note))
 
 

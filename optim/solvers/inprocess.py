@@ -100,6 +100,8 @@ def solve_lp(
     lower: NDArray[np.float64],
     upper: NDArray[np.float64],
     time_limit: float | None = None,
+    *,
+    tolerance: float | None = None,
 ) -> LpSolution:
     """Minimise ``cost @ x`` s.t. ``row_lower <= matrix @ x <= row_upper``, ``lower <= x <= upper``.
 
@@ -115,6 +117,8 @@ def solve_lp(
         Variable bounds, ±inf for none.
     time_limit
         Seconds.
+    tolerance
+        Of rows and of reduced costs; HiGHS' own 1e-7 if not given.
     """
     from scipy import optimize
     from scipy.sparse import csr_array, vstack
@@ -128,7 +132,9 @@ def solve_lp(
         "A_eq": rows[equal], "b_eq": row_lower[equal], "bounds": np.column_stack([lower, upper]),
         "method": "highs",
     }  # fmt: skip
-    answer = _ask(optimize.linprog, program, {}, time_limit)
+    names = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
+    options = {} if tolerance is None else dict.fromkeys(names, tolerance)
+    answer = _ask(optimize.linprog, program, options, time_limit)
     termination = STATUS.get(answer.status, LinearTermination.ERROR)
     if answer.x is None or termination is not LinearTermination.OPTIMAL:
         return LpSolution(termination, None, None, None, None, _reason(answer, termination))
