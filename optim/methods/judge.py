@@ -172,6 +172,11 @@ def _worth_making(
     if fewer is node:
         return node, evaluation
     found = evaluate_indices(instance, fewer, None, objective.name)
+    rank = outcome.rank or _by(objective, instance)
+    before = None if evaluation is None else rank(node, evaluation)
+    after = rank(fewer, found)
+    if before is None or after is None or after > before:
+        return node, evaluation  # by the method's own order it is no better
     outcome.claimed = None
     outcome.levels = tuple(
         _retold(level, found)
