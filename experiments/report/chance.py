@@ -23,17 +23,18 @@ if TYPE_CHECKING:
 TEXT = (
     "A pair is two runs on the same case with the same seed. Means are over units: cases, each "
     f"with the mean of its seeds; where fewer than {LEAST_CASES} cases carry the statement, every "
-    "run counts by itself, and it is one about these cases only. Intervals are 95 % ones, by "
-    "bootstrap. A run without a plan is never dropped: it loses against one with a plan, stands "
-    "in the counts, and is named below."
+    "run counts by itself, and it is one about these cases only; seeds that change nothing count "
+    "once. Intervals are 95 % ones, by bootstrap; one without width says that all units are equal, "
+    "not that nothing else can be. A run without a plan is never dropped: it loses against one "
+    "with a plan, stands in the counts, and is named below."
 )
 
 _PAIRS_CAPTION = (
     "What the first method is better by (more is better for it, whatever the sense of the figure), "
     "mean over the units where both have plans. Better, equal, worse: units on which the first is "
-    "so more often than not; a plan is better than none. Sign: exact two-sided test on these "
-    "counts. Wilcoxon: signed-rank test on the differences, without those of 0. Holm: the sign "
-    "test's p adjusted for all pairs of the table."
+    "so more often than not; a plan is better than none. Sign: exact two-sided test on better and "
+    "worse. Wilcoxon: two-sided signed-rank test on the differences, without those of 0, ties with "
+    "their mean rank. Holm: the sign test's p adjusted for all pairs of methods that have one."
 )
 
 
@@ -55,8 +56,9 @@ def chance_section(findings: Findings) -> Section | None:
         rivals = competing(findings, metric)
         pairs = pairs_of(runs, rivals, metric.sense == "max")
         if pairs:
-            tables.append(_pair_table(f"{words.slug}-pairs", metric, pairs))
-            figures += [_pair_figure(findings, metric, pairs)]
+            table = _pair_table(f"{words.slug}-pairs", metric, pairs)
+            tables.append(table)
+            figures += [_pair_figure(findings, metric, pairs, table)]
     if not tables:
         return None
     lost = _without_plan(findings)
@@ -79,8 +81,9 @@ def _interval_table(metric: MetricFindings, runs: dict[str, Runs], order: list[s
     rows = []
     for name in order:
         known = {key: plan[0] for key, plan in runs[name].items() if plan is not None}
-        _, units = units_of(known)
-        means = [math.fsum(known[key] for key in keys) / len(keys) for keys in units.values()]
+        _, units = units_of(runs[name])
+        parts = [[known[key] for key in keys if key in known] for keys in units.values()]
+        means = [math.fsum(part) / len(part) for part in parts if part]
         by_case: dict[str, list[float]] = {}
         for (case, _), value in sorted(known.items()):
             by_case.setdefault(case, []).append(value)
@@ -126,7 +129,7 @@ def _pair_table(key: str, metric: MetricFindings, pairs: Sequence[Pair]) -> Tabl
     parts = [_PAIRS_CAPTION]
     unit = "cases" if all(pair.by_case for pair in pairs) else "runs"
     if any(pair.by_case for pair in pairs) and unit == "runs":
-        unit = f"cases where a pair has {LEAST_CASES}, else runs"
+        unit = f"cases where a pair has {LEAST_CASES} or seeds change nothing, else runs"
     parts.append(f"Units are {unit}.")
     if kind == "share":
         parts.append("Differences of shares are percentage points.")
@@ -136,8 +139,13 @@ def _pair_table(key: str, metric: MetricFindings, pairs: Sequence[Pair]) -> Tabl
     return Table(key, title, columns, tuple(rows), " ".join(parts), lead=2)
 
 
-def _pair_figure(findings: Findings, metric: MetricFindings, pairs: Sequence[Pair]) -> Figure:
-    """Return what the best ranked method is ahead of each other by."""
+def _pair_figure(
+    findings: Findings, metric: MetricFindings, pairs: Sequence[Pair], table: Table
+) -> Figure:
+    """Return what the best ranked method is ahead of each other by; its p are those of the table.
+
+    The best was chosen by the same runs: an adjustment for its pairs alone would be too lenient.
+    """
     words = WORDS[metric.name]
     best = pairs[0].first
     mine = [pair for pair in pairs if pair.first == best]
@@ -152,12 +160,12 @@ def _pair_figure(findings: Findings, metric: MetricFindings, pairs: Sequence[Pai
     key = f"{words.slug}-ahead"
     unit = "percentage points" if words.kind == "share" else "points"
     label = f"{words.heading.lower()}: {best} better by ({unit})"
-    table = _pair_table(key, metric, mine)
+    rows = tuple(line for line in table.rows if line[0].value == best)
     return Figure(
         key,
         f"{words.heading}: {best} against each other method",
         interval_plot(key, values, contestant_styles(findings), label),
-        Table(key, NUMBERS, table.columns, table.rows, table.caption, lead=2),
+        Table(key, NUMBERS, table.columns, rows, table.caption, lead=2),
         "Mean paired difference with its 95 % interval, on cases and seeds where both have plans; "
         "an interval that holds 0 shows no difference.",
     )

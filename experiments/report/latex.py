@@ -21,6 +21,7 @@ _SPECIAL = {
     "≤": r"$\le$", "≥": r"$\ge$", "×": r"$\times$", "÷": r"$\div$", "−": "$-$", "–": "--",
     "†": r"\dag{}", "µ": r"\textmu{}", "“": "``", "”": "''", "\u00a0": "~", "…": r"\dots{}",
     "ρ": r"$\rho$", "τ": r"$\tau$", "→": r"$\to$",
+    "[": "{[}", "*": "{*}",  # at the start of a row they would belong to the line break before it
 }  # fmt: skip
 
 
@@ -31,21 +32,26 @@ def to_latex(table: Table) -> str:
     """
     long = len(table.rows) > MOST_ON_A_PAGE
     columns = "".join("r" if column.numeric else "l" for column in table.columns)
-    caption = rf"\caption{{{escape(' '.join(filter(None, (table.heading + '.', table.caption))))}}}"
+    cut = len(table.rows) > MOST_ROWS
+    more = f"The first {MOST_ROWS} of {len(table.rows)} rows." if cut else ""
+    text = " ".join(filter(None, (table.heading + ".", table.caption, more)))
+    caption = rf"\caption{{{escape(text)}}}"
     label = rf"\label{{tab:{table.key}}}"
     heads = " & ".join(_heading(column, table) for column in table.columns)
     lines = [
         " & ".join(_cell(cell, column) for cell, column in zip(row, table.columns, strict=True))
         for row in table.rows[:MOST_ROWS]
     ]
-    if table.last_is_summary and lines:
+    if table.last_is_summary and lines and not cut:
         lines[-1] = rf"\midrule {lines[-1]}"
     body = [rf"{line} \\" for line in lines]
     top = [r"\toprule", rf"{heads} \\", r"\midrule"]
     bottom = [*body, r"\bottomrule"]
     if long:
         start = [rf"\begin{{longtable}}{{{columns}}}", rf"{caption} {label} \\"]
-        parts = [*start, *top, r"\endhead", *bottom, r"\end{longtable}"]
+        # the caption on the first page only: on each it would be numbered and labelled again
+        heads_of = [*top, r"\endfirsthead", *top, r"\endhead"]
+        parts = [*start, *heads_of, *bottom, r"\end{longtable}"]
     else:
         start = [r"\begin{table}", r"\centering", caption, label]
         start.append(rf"\begin{{tabular}}{{{columns}}}")

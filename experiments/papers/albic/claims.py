@@ -37,7 +37,7 @@ _FIGURES = {
     "F4b": Judged(milp.quickly_near, "fig-2", "fig-3", "fig-4"),
     "F4c": Judged(milp.budgets, "budgets"),
     "F5a": Judged(milp.balanced_sooner, "scale-in"),
-    "F5b": Judged(milp.emptied_as_soon, "scale-in"),
+    "F5b": Judged(milp.emptied_as_soon, "scale-in", "fig-5"),
     "F7a": _of(milp.milp_even, "job-1"),
     "F7b": _of(milp.flux_uneven, "job-1"),
     "F7c": _of(milp.potc_uneven, "job-1"),

@@ -175,7 +175,28 @@ def balanced_sooner(rounds: pd.DataFrame) -> Finding:
     )
 
 
-def emptied_as_soon(rounds: pd.DataFrame) -> Finding:
+def _drained_at_full_size(figure: pd.DataFrame) -> str | None:
+    """Return what emptying first changes in the cases of Figure 5; None where it does not."""
+    mine = figure.set_index(["overloaded nodes", "round"]).filter(like=": load left")
+    mine.columns = mine.columns.str.removesuffix(": load left")
+    left = mine["MILP, integrated"].groupby(level=0).min()
+    empty = mine[mine <= EMPTY].stack().reset_index(level=1)["round"].groupby(level=[0, 1]).min()
+    rounds = empty.unstack().reindex(left.index)
+    both = rounds[["MILP, drained at the end", "scale-in first"]]
+    if (left <= EMPTY).any() or both.isna().to_numpy().any():
+        return None
+    told = "; ".join(
+        f"with {case} overloaded {left[case]:.3g} points stay, and none from round "
+        f"{drained:g} on (scale-in first: {first:g})"
+        for case, (drained, first) in zip(both.index, both.to_numpy(), strict=True)
+    )
+    return (
+        "the load distance goes before emptying; emptying put first once a round's moves suffice "
+        f"for it ends the scale-in, at full size in the cases of Figure 5: {told}"
+    )
+
+
+def emptied_as_soon(rounds: pd.DataFrame, figure: pd.DataFrame) -> Finding:
     """F5b: rounds until the leaving nodes are empty."""
     done = _first_rounds(rounds, "left", EMPTY)
     ratio = median_interval(done[INTEGRATED] / done[FIRST])
@@ -193,6 +214,8 @@ def emptied_as_soon(rounds: pd.DataFrame) -> Finding:
         cause=f"the last key group's load cannot be spread with the moves of a round: drained at "
         f"the end, all but {kept} are emptied"
         if full and kept is not None and kept < full
+        else _drained_at_full_size(figure)
+        if full
         else None,
     )
 

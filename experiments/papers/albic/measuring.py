@@ -219,14 +219,14 @@ TABLES: dict[str, Making] = {
     ),
     "budgets": Making(budgets, "0-29; 20 nodes", "0-1"),
     "scale-in": Making(scale_in, "0-29; 18 nodes, 3 leave, 6 moves a round", "0-1"),
-    "periods": Making(periods, "0-29; 3 periods", "0-1; 6 periods"),
+    "periods": Making(periods, "0-29; 3 periods", "0-1; 3 periods"),
     "overloads": Making(overloads, "0-29; 20 nodes at 75 %", "0-1"),
     "job-1": Making(job(1), "one recording, 12 of 48 periods", "one recording, 12 periods"),
     **{
         f"job-{number}": Making(job(number), "one recording", "one recording, 12 periods")
         for number in (2, 3, 4)
     },
-    "after-cola": Making(after_cola, "one recording, 60 days", "one recording, 12 days"),
+    "after-cola": Making(after_cola, "one recording, 30 days", "one recording, 12 days"),
     "cola-starts": Making(cola_starts, "0-29", "0-2"),
     "scale-outs": Making(scale_outs, "0-29", "0-1"),
     "node-periods": Making(node_periods, "0-29", "0-1"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,9 +11,10 @@ import pytest
 from scipy import stats
 
 from experiments.report.build import make_report
+from experiments.report.document import MOST_ROWS
 from experiments.report.findings import gather
-from experiments.report.latex import to_latex
-from experiments.report.pairing import LEAST_CASES, interval, pairs_of, runs_of
+from experiments.report.latex import escape, to_latex
+from experiments.report.pairing import LEAST_CASES, interval, pairs_of, runs_of, wilcoxon_p
 from tests.experiments.report.synthetic import plan, run
 
 if TYPE_CHECKING:
@@ -47,6 +50,23 @@ def test_few_cases_count_runs_and_many_count_cases() -> None:
     assert _pair(many, {key: value + 1 for key, value in many.items()}, more=False).better == 6
 
 
+def test_seeds_that_change_nothing_are_no_draws() -> None:
+    first = {(case, seed): 2.0 for case in "AB" for seed in range(30)}
+    second = dict.fromkeys(first, 1.0)
+    found = _pair(first, second)
+    assert (found.pairs, found.better, found.by_case, found.sign) == (60, 2, True, 0.5)
+    assert _pair(first, {**second, ("A", 7): 1.5}).better == 60
+
+
+def test_ties_of_figures_are_ties_of_their_differences() -> None:
+    gains = [0.1 * step - 0.1 * (step - 1) for step in range(1, 9)]
+    signs = [-1, 1, 1, 1, 1, -1, 1, 1]
+    found = wilcoxon_p([gain * sign for gain, sign in zip(gains, signs, strict=True)])
+    assert len(set(gains)) > 1
+    assert found == wilcoxon_p(signs) == stats.wilcoxon(signs).pvalue
+    assert wilcoxon_p([0.0, 0.0]) is wilcoxon_p([]) is None
+
+
 def test_a_run_without_a_plan_loses_and_is_counted() -> None:
     first = {("A", seed): 1.0 for seed in range(10)}
     second = {("A", seed): None if seed < 6 else 1.0 for seed in range(10)}
@@ -63,15 +83,18 @@ def test_rounding_is_no_difference() -> None:
     assert _pair({("A", 0): 1.0}, {("A", 0): 1.0 + 1e-12}).equal == 1
 
 
-def test_the_interval_holds_the_mean_as_often_as_it_says() -> None:
+@pytest.mark.parametrize("size", [LEAST_CASES, 30])
+def test_the_interval_holds_the_mean_as_often_as_it_says(size: int) -> None:
     rng = np.random.default_rng(4)
     held = 0
     for _ in range(200):
-        _, low, high = interval(rng.normal(3.0, 1.0, 30).tolist())
+        _, low, high = interval(rng.normal(3.0, 1.0, size).tolist())
         held += bool(low is not None and high is not None and low <= 3.0 <= high)
-    assert 0.88 <= held / 200 <= 0.98
-    values = rng.normal(3.0, 1.0, 30).tolist()
+    assert 0.91 <= held / 200 <= 0.98
+    values = rng.normal(3.0, 1.0, size).tolist()
     assert interval(values) == interval(values[::-1])
+    shares = [1.0] * (size - 1) + [0.0]
+    assert interval(shares)[2] == 1.0
 
 
 def test_of_repeated_runs_the_first_counts() -> None:
@@ -84,12 +107,13 @@ def test_of_repeated_runs_the_first_counts() -> None:
 
 @pytest.fixture(scope="module")
 def report(read: Callable[..., Any]) -> Report:
-    """Return a report of two methods on one case with 30 seeds; one fails on three."""
+    """Return a report of three methods on one case with 30 seeds; one fails on three."""
     rows = []
     for seed in range(30):
         rows.append(plan("Q1", "alpha_1", 50.0 + seed % 7, seed=seed))
         lost = run("Q1", "beta", seed=seed, termination="heuristic", exit_code=4)
         rows.append(lost if seed < 3 else plan("Q1", "beta", 49.0 + seed % 7, seed=seed))
+        rows.append(plan("Q1", "gamma", 30.0 + seed % 5, seed=seed))
     sweep = read(rows)
     return make_report(gather(sweep.spark, sweep.labels))
 
@@ -101,13 +125,17 @@ def _values(table: Table) -> list[list[Any]]:
 def test_the_report_tells_intervals_pairs_and_who_had_no_plan(report: Report) -> None:
     chance = next(section for section in report.sections if section.key == "chance")
     tables = {table.key: table for table in chance.all_tables}
-    pair = _values(tables["collocation-pairs"])[0]
+    pairs = {(line[0], line[1]): line for line in _values(tables["collocation-pairs"])}
+    pair = pairs["alpha_1", "beta"]
     assert pair[:9] == ["alpha_1", "beta", 30, 3, 0, 0, 30, 0, 0]
     assert pair[9:12] == pytest.approx([0.01, 0.01, 0.01])
-    assert pair[12] == pair[14] == stats.binomtest(30, 30).pvalue
+    assert pair[12] == stats.binomtest(30, 30).pvalue
+    assert pair[14] == 3 * pair[12]  # of three pairs, in the numbers of the figure of two as well
+    mine = [line for names, line in pairs.items() if names[0] == "alpha_1"]
+    assert len(mine) == 2 and _values(chance.figures[0].table) == mine
     assert _values(tables["without-plan"]) == [["beta", "Q1", seed, "no plan"] for seed in range(3)]
     means = {line[0]: line[1:4] for line in _values(tables["collocation-intervals"])}
-    assert means == {"alpha_1": [30, 30, 1], "beta": [30, 27, 1]}
+    assert means == {"alpha_1": [30, 30, 1], "beta": [30, 27, 1], "gamma": [30, 30, 1]}
 
 
 def test_tables_for_latex_are_escaped_and_ruled(report: Report) -> None:
@@ -117,6 +145,18 @@ def test_tables_for_latex_are_escaped_and_ruled(report: Report) -> None:
     assert r"\texttt{alpha\_1} & \texttt{beta} & 30 & 3 & 0" in text
     assert "95 \\%" in text or "\\%" in text
     assert text.count("{") == text.count("}")
+    assert escape("[a*]") == "{[}a{*}]"
+
+
+def test_a_long_table_is_numbered_once_and_says_where_it_is_cut(report: Report) -> None:
+    chance = next(section for section in report.sections if section.key == "chance")
+    short = next(t for t in chance.tables if t.key == "collocation-pairs")
+    text = to_latex(replace(short, rows=short.rows[:1] * (MOST_ROWS + 1), last_is_summary=True))
+    caption, _, rest = text.partition(r"\endfirsthead")
+    assert caption.count(r"\caption{") == caption.count(r"\label{") == 1
+    assert not {r"\caption", r"\label"} & set(re.findall(r"\\\w+", rest))
+    assert f"The first {MOST_ROWS} of {MOST_ROWS + 1} rows." in caption
+    assert rest.count(r"\midrule") == 1
 
 
 def test_drawings_are_files_with_real_colours(report: Report) -> None:
