@@ -15,11 +15,12 @@ import gzip
 import hashlib
 import io
 import json
+import operator
 import re
 import sys
 import zlib
 from fractions import Fraction as F
-from math import floor, gcd, lcm
+from math import ceil, floor, gcd, lcm
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,22 +32,27 @@ THRESHOLDS = ("sustainable_rate", "load_distance", "feasible")
 SENSES = dict(
     zip((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), ["max", "min", "min", "min", "max", "min", "max"])
 )
-FIELDS = {  # all that may stand in each part of a file
-    "": "format name origin units labels resources nodes links rate_driven crossing_cost sets "
-    "topologies operators tasks streams traffic limits input_rate",
+FIELDS = {  # all that may stand in each part of a file; the first ones are tables of the instance
     "nodes": "id capacity min_load background weight slots slot_capacity rack leaving max_tasks "
     "max_inflow labels",
     "links": "id nodes capacity background direction",
     "sets": "id tasks operator rule over at_most at_least",
+    "topologies": "id workers",
     "operators": "id topology role group cpu_per_tuple service_rate model labels",
-    "group": "tasks load state allowed",
     "tasks": "id operator load state migration_cost node slot allowed copies labels",
     "streams": "from to rate selectivity tuple_bytes pattern",
+    "group": "tasks load state allowed",
     "limits": "max_migrations max_migration_cost max_load_distance max_tasks_per_slot max_inflow "
     "max_utilisation",
-    "topologies": "id workers",
+    "instance": "format name origin units labels resources nodes links rate_driven crossing_cost "
+    "sets topologies operators tasks streams traffic limits input_rate",
     "certificate": "format instance_sha256 objective sense bound assumes proof",
 }
+TABLES = ("nodes", "links", "sets", "topologies", "operators", "tasks", "streams")
+DROPPED = (  # what may be assumed away: "without allowed"
+    "capacity min_load max_tasks allowed leaving copies sets links slots crossing_cost "
+    + FIELDS["limits"]
+).split()
 Doc = dict[str, Any]
 ZERO = F(0)
 
@@ -89,14 +95,10 @@ def parse(data: bytes) -> tuple[Doc, str]:
     return found, hashlib.sha256(data).hexdigest()
 
 
-def number(value: Any, least: F | int | None = 0, *, text: bool = False) -> F:
+def number(value: Any, least: int | None = 0, *, text: bool = False) -> F:
     """Read a number of at least so much; texts p/q where they may stand."""
-    if (
-        text
-        and isinstance(value, str)
-        and re.fullmatch(r"-?\d{1,2000}(/0*[1-9]\d{0,2000})?", value)
-    ):
-        value = F(value)
+    if text and isinstance(value, str) and re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", value):
+        return number(F(value), least)
     if isinstance(value, bool) or not isinstance(value, (int, F)):
         raise Unreadable(f"{str(value)[:30]!r} is no number")
     if least is not None and value < least:
@@ -114,56 +116,64 @@ def whole(value: Any, least: int | None = 0) -> int:
 def known(entry: Any, name: str) -> Doc:
     """Refuse a field that is not known here: it might change what is asked."""
     if not isinstance(entry, dict) or entry.keys() - set(FIELDS[name].split()):
-        raise Unreadable(f"{name or 'the instance'} has a field that this checker does not know")
-    return entry
+        raise Unreadable(f"{name} has a field that this checker does not know")
+    return {key: value for key, value in entry.items() if value is not None}
 
 
 # ---- 2. the instance ----------------------------------------------------------------------------
+
+
+class Room(NamedTuple):
+    """What a node may carry of an amount: a resource, or traffic over a link of this node alone.
+
+    Amounts are the resources, then the traffic that leaves, that enters, and both. `total` is what
+    tolerances are relative to; what is `driven` grows with the input rate.
+    """
+
+    amount: int
+    room: F
+    base: F
+    total: F
+    driven: bool
+
+    @property
+    def left(self) -> F:
+        """What the background leaves."""
+        return max(ZERO, self.room - self.base)
 
 
 class Instance:
     """What the file says, exactly; limits that are `dropped` are not read."""
 
     def __init__(self, document: Doc, dropped: frozenset[str] = frozenset()) -> None:
-        if known(document, "").get("format") != "streamplace.instance/1":
+        self.dropped, document = dropped, known(document, "instance")
+        if document.get("format") != "streamplace.instance/1":
             raise Unreadable("the instance's format is not streamplace.instance/1")
-        self.dropped = dropped
         try:
-            self._read(document)
+            self._read(document, {k: [known(x, k) for x in document.get(k, [])] for k in TABLES})
         except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             raise Unreadable(f"malformed instance: {type(error).__name__} {error}") from None
 
-    def _read(self, document: Doc) -> None:
-        parts = {name: document.get(name, []) for name in FIELDS if name + "s" not in FIELDS}
-        tables = {name: [known(x, name) for x in parts[name]] for name in (
-            "nodes", "links", "sets", "operators", "tasks", "streams", "topologies")}  # fmt: skip
+    def _read(self, document: Doc, tables: dict[str, list[Doc]]) -> None:
         for name, table in tables.items():
-            if name != "streams" and len({x["id"] for x in table}) < len(table):
-                raise Unreadable(f"an id of {name} stands twice")
+            ids = {(x["from"], x["to"]) if name == "streams" else x["id"] for x in table}
+            if len(ids) < len(table) or any(x["from"] == x["to"] for x in tables["streams"]):
+                raise Unreadable(f"one of the {name} stands twice, or a stream ends where it began")
         self.resources: list[str] = document.get("resources", ["cpu"])
         limits = known(document.get("limits", {}), "limits")
-        self.limits = {k: v for k, v in limits.items() if v is not None and k not in self.dropped}
-        self._nodes(tables["nodes"])
+        self.limits = {k: v for k, v in limits.items() if k not in self.dropped}
+        nodes = tables["nodes"]
+        self.node = {x["id"]: n for n, x in enumerate(nodes)}
+        self.base = [self._amounts(x, "background", ZERO) for x in nodes]
+        bare = "capacity" in self.dropped
+        self.capacity = [self._amounts({} if bare else x, "capacity", None) for x in nodes]
+        self.leaving = [x.get("leaving", False) is True for x in nodes]
+        self.weight = [number(x.get("weight", 1)) for x in nodes]
         self._rates(tables["operators"], tables["streams"], document.get("input_rate"))
         self._tasks(tables["operators"], tables["tasks"])
         self._traffic(document.get("traffic", []), tables["streams"])
-        cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
-        crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
-        driven = document.get("rate_driven") or self.resources[:1]
-        self.crosses, self.driven = any(crossing), [r in driven for r in self.resources]
         self.total_traffic = sum(self.traffic.values(), ZERO)
-        #: the most that loads can add up to, by resource: what tolerances are relative to
-        self.totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
-                       for r, c in enumerate(crossing)]  # fmt: skip
-        share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
-        self.mean: Any = self.totals[0] / share if share and not self.crosses else None
-        self.links, self.link_total = [], self.total_traffic
-        for x in tables["links"]:  # those of several nodes bind nothing here
-            inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
-            way, base = x.get("direction", "both"), number(x.get("background", 0))
-            self.link_total += base
-            if len(inside) == 1 and "links" not in self.dropped:
-                self.links.append((min(inside), way, room * self.shares.get("links", F(1)), base))
+        self._rooms(document, tables["links"])
 
     def _amounts(self, entry: Doc, key: str, missing: Any) -> list[Any]:
         found = entry.get(key) or {}
@@ -171,43 +181,29 @@ class Instance:
             raise Unreadable(f"{key} names an unknown resource")
         return [number(found[r]) if r in found else missing for r in self.resources]
 
-    def _nodes(self, nodes: list[Doc]) -> None:
-        self.node = {x["id"]: n for n, x in enumerate(nodes)}
-        self.shares = {k: number(v) for k, v in (self.limits.get("max_utilisation") or {}).items()}
-        shares, bare = (
-            [self.shares.get(r, F(1)) for r in self.resources],
-            "capacity" in self.dropped,
-        )
-        self.base = [self._amounts(x, "background", ZERO) for x in nodes]
-        self.capacity = [self._amounts({} if bare else x, "capacity", None) for x in nodes]
-        self.room = [[c if c is None else c * s for c, s in zip(x, shares)] for x in self.capacity]
-        self.leaving = [x.get("leaving", False) is True for x in nodes]
-        self.weight = [number(x.get("weight", 1)) for x in nodes]
-
     def _rates(self, operators: list[Doc], streams: list[Doc], rate: Any) -> None:
         """Tuples a second that reach each operator, where `input_rate` gives them."""
         self.tuples: dict[str, F] = {}
-        for x in operators * len(operators) if rate is not None else ():
-            into = [s for s in streams if s["to"] == x["id"]]
-            if all(s["from"] in self.tuples and s.get("selectivity") is not None for s in into):
-                sums = [self.tuples[s["from"]] * number(s["selectivity"]) for s in into]
-                self.tuples[x["id"]] = sum(sums, ZERO) if sums else number(rate)
+        waiting = [x["id"] for x in operators] if rate is not None else []
+        into = {name: [s for s in streams if s["to"] == name] for name in waiting}
+        for name in waiting:  # grows: an operator is tried again after one that feeds it
+            if name in self.tuples or any(s["from"] not in self.tuples for s in into[name]):
+                continue
+            if all("selectivity" in s for s in into[name]):
+                sums = [self.tuples[s["from"]] * number(s["selectivity"]) for s in into[name]]
+                self.tuples[name] = sum(sums, ZERO) if sums else number(rate)
+                waiting += [s["to"] for s in streams if s["from"] == name]
 
     def _tasks(self, operators: list[Doc], listed: list[Doc]) -> None:
-        own = {x["id"]: {k: v for k, v in x.items() if v is not None} for x in listed}
-        tasks: dict[str, Doc] = {}
-        for operator in operators:
-            name, group = operator["id"], known(operator.get("group") or {"tasks": 0}, "group")
-            size = whole(group["tasks"])
-            even = {r: number(v) / size for r, v in (group.get("load") or {}).items() if size}
-            if operator.get("cpu_per_tuple") is not None and name in self.tuples and size:
-                derived = number(operator["cpu_per_tuple"]) * self.tuples[name] / size
-                even.setdefault(self.resources[0], derived)
+        own, tasks = {x["id"]: x for x in listed}, dict[str, Doc]()
+        for name, group in ((x["id"], known(x.get("group", {}), "group")) for x in operators):
+            size = whole(group.get("tasks", 0))
+            even = {r: number(v) / size for r, v in group.get("load", {}).items() if size}
             for i in range(size):
                 told = own.get(f"{name}/{i}", {})
-                task = {"operator": name, "allowed": group.get("allowed"), **told}
+                task = {"allowed": group.get("allowed"), **told, "operator": name}
                 task["load"] = {**even, **told.get("load", {})}
-                if group.get("state") is not None:
+                if "state" in group:
                     task.setdefault("state", number(group["state"]) / size)
                 tasks[f"{name}/{i}"] = task
         tasks |= {name: entry for name, entry in own.items() if name not in tasks}
@@ -217,10 +213,16 @@ class Instance:
         self.member = [x.get("operator") for x in every]
         for t, name in enumerate(self.member):
             self.members.setdefault(name, []).append(t)
+        for x in operators:  # a load that is given wins over a derived one
+            if "cpu_per_tuple" in x and x["id"] in self.tuples:
+                demand, members = number(x["cpu_per_tuple"]), self.members[x["id"]]
+                for t in members:
+                    share = demand * self.tuples[x["id"]] / len(members)
+                    every[t]["load"] = {self.resources[0]: share, **every[t].get("load", {})}
         self.load = [self._amounts(x, "load", ZERO) for x in every]
-        self.home = [self.node[x["node"]] if x.get("node") else None for x in every]
+        self.home = [self.node[x["node"]] if "node" in x else None for x in every]
         self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in every]
-        self.copies = [{self.node[n] for n in x.get("copies") or []} for x in every]
+        self.copies = [{self.node[n] for n in x.get("copies", [])} for x in every]
         self.may: list[set[int]] = []
         for x, home in zip(every, self.home):
             free = "allowed" in self.dropped or not x.get("allowed")
@@ -237,21 +239,46 @@ class Instance:
             self.traffic[u, v] = number(rate)
         told = {(self.member[u], self.member[v]) for u, v in self.traffic}
         for x in streams:
-            left, right = self.members[x["from"]], self.members[x["to"]]
-            rate, derived = x.get("rate"), x.get("tuple_bytes") is not None
-            if rate is None and derived and x["from"] in self.tuples:
-                selected = 1 if x.get("selectivity") is None else number(x["selectivity"])
-                rate = self.tuples[x["from"]] * selected * number(x["tuple_bytes"])
-            if rate is None or (x["from"], x["to"]) in told:
+            left, right, rate = self.members[x["from"]], self.members[x["to"]], x.get("rate")
+            if rate is None and x["from"] in self.tuples and "tuple_bytes" in x:
+                sent = self.tuples[x["from"]] * number(x.get("selectivity", 1))
+                rate = sent * number(x["tuple_bytes"])
+            if rate is None or (x["from"], x["to"]) in told or not left or not right:
                 continue
             for i, j, share in spread_of(x.get("pattern", "full"), len(left), len(right)):
                 pair = left[i], right[j]
                 self.traffic[pair] = self.traffic.get(pair, ZERO) + number(rate) * share
 
+    def _rooms(self, document: Doc, links: list[Doc]) -> None:
+        """Sums of loads, and what each node may carry; links of several nodes bind nothing here."""
+        cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
+        crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
+        driven = document.get("rate_driven") or self.resources[:1]
+        self.crosses, self.driven = any(crossing), [r in driven for r in self.resources]
+        self.totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
+                       for r, c in enumerate(crossing)]  # fmt: skip
+        share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
+        self.mean: Any = self.totals[0] / share if share and not self.crosses else None
+        used = {k: number(v) for k, v in self.limits.get("max_utilisation", {}).items()}
+        shares = [used.get(r, F(1)) for r in self.resources]
+        self.rooms = [
+            [Room(r, c * shares[r], base[r], self.totals[r], self.driven[r])
+             for r, c in enumerate(capacity) if c is not None]
+            for capacity, base in zip(self.capacity, self.base)
+        ]  # fmt: skip
+        bases = [number(x.get("background", 0)) for x in links]
+        total = sum(bases, self.total_traffic)
+        for x, base in zip(links, bases):
+            inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
+            way = len(shares) + ("out", "in", "both").index(x.get("direction", "both"))
+            if len(inside) == 1 and "links" not in self.dropped:
+                room *= used.get("links", F(1))
+                self.rooms[inside.pop()].append(Room(way, room, base, total, True))
+
 
 def spread_of(pattern: str, a: int, b: int) -> list[tuple[int, int, F]]:
     """Return (sender, receiver, share of the rate) of a stream between a and b tasks."""
-    each = F(1, max(1, a))
+    each = F(1, a)
     if pattern == "full":
         return [(i, j, each / b) for i in range(a) for j in range(b)]
     if pattern in ("one_to_one", "merge") and (a == b or pattern == "merge"):
@@ -262,6 +289,16 @@ def spread_of(pattern: str, a: int, b: int) -> list[tuple[int, int, F]]:
         return [(i, j, each) for j in range(b) for i in range(j * a // b, (j + 1) * a // b)]
     blocks = [range(-(-i * b // a), -(-(i + 1) * b // a)) for i in range(a)]
     return [(i, j, each / len(block)) for i, block in enumerate(blocks) for j in block]
+
+
+def shares_of(x: Instance, objective: str) -> list[F]:
+    """What each node counts once it is in use; nothing for the other objectives."""
+    if objective != "used_capacity":
+        return [F(objective == "nodes_used")] * len(x.node)
+    sizes = [capacity[0] for capacity in x.capacity]
+    if None in sizes or not sum(sizes):
+        raise Refused("a node has no capacity of the first resource")
+    return [size / sum(sizes) for size in sizes]
 
 
 # ---- 3. the model of node patterns --------------------------------------------------------------
@@ -293,6 +330,9 @@ class Model(NamedTuple):
     nodes: list[list[int]]
 
 
+HOLDS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt}
+
+
 def common(numbers: Any) -> int:
     """Return the least common denominator."""
     return lcm(1, *{x.denominator for x in numbers})
@@ -304,26 +344,24 @@ class Patterns:
     def __init__(self, instance: Instance, objective: str, bound: F) -> None:
         x = self.instance = instance
         self.objective, self.bound, self.steps = objective, bound, 0
-        self.rated = objective == "sustainable_rate"
         prices = {"max_migrations": [F(1)] * len(x.load), "max_migration_cost": x.cost}
-        self.budgets = [
-            (prices[name], number(x.limits[name])) for name in prices if name in x.limits
-        ]
+        self.budgets = [(prices[k], number(x.limits[k])) for k in prices if k in x.limits]
+        self.shares = shares_of(x, objective)
         self._alike()
+        # amounts are whole in these units: the resources, traffic out, in, and both
         self.scale = [common(load[r] for load in x.load) for r in range(len(x.resources))]
+        self.scale += [self.rate_scale] * 3
         self.loads = [[int(a * s) for a, s in zip(x.load[t], self.scale)] for t in self.first]
         self.limits = [self._limits(n) for n in range(len(x.node))]
         self.places: dict[Any, list[int]] = {}
         for n in range(len(x.node)):  # nodes are alike where all that is read here of them is
-            lines = sorted(link[1:] for link in x.links if link[0] == n)
             open_to = [(n in x.may[t], self.pays(t, n)) for t in self.first]
-            used = x.capacity[n][0] if objective == "used_capacity" else None
-            self.places.setdefault((*self.limits[n], *lines, *open_to, used), []).append(n)
+            self.places.setdefault((*self.limits[n], *open_to, self.shares[n]), []).append(n)
 
     def _alike(self) -> None:
         """Classes of tasks that can be exchanged without changing anything that is read here."""
-        x, near = self.instance, [{} for _ in self.instance.load]  # type: ignore[var-annotated]
-        flow = [[ZERO, ZERO] for _ in x.load]
+        x, flow = self.instance, [[ZERO, ZERO] for _ in self.instance.load]
+        near: list[dict[int, F]] = [{} for _ in x.load]
         for (u, v), rate in x.traffic.items():
             flow[u][0] += rate
             flow[v][1] += rate
@@ -332,11 +370,10 @@ class Patterns:
         found: dict[Any, list[list[int]]] = {}
         for t, load in enumerate(x.load):
             own = (x.home[t], x.cost[t], frozenset(x.copies[t])) if self.budgets else ()
-            groups = found.setdefault((*load, frozenset(x.may[t]), *flow[t], own), [])
+            groups = found.setdefault((*load, frozenset(x.may[t]), *flow[t], len(near[t]), own), [])
             for group in groups:
                 a = group[0]
-                same = (near[t].get(b if b != t else a) == rate for b, rate in near[a].items())
-                if len(near[a]) == len(near[t]) and all(same):
+                if all(near[t].get(b if b != t else a) == rate for b, rate in near[a].items()):
                     group.append(t)
                     break
             else:
@@ -356,59 +393,48 @@ class Patterns:
         x = self.instance
         return bool(self.budgets) and x.home[t] not in (None, n) and n not in x.copies[t]
 
-    def _limits(self, n: int) -> tuple[tuple[int, F, int], ...]:
-        """Limits on what tasks on node n use: (resource, most or least, kind).
-
-        Kinds: 1 at most, 2 less than (of a node in use), -1 at least, -2 more than.
-        """
-        x, found = self.instance, []
-        for r, (room, base) in enumerate(zip(x.room[n], x.base[n])):
-            if room is not None and not (self.rated and x.driven[r]):
-                found.append((r, room + SLACK * max(room, x.totals[r]) - base, 1))
-            elif room is not None and self.bound > 0:
-                found.append((r, max(ZERO, room - base) / self.bound, 2))
-        away = [(self.bound, 2)] if self.objective == "load_distance" else []
+    def _limits(self, n: int) -> tuple[tuple[int, str, int], ...]:
+        """Limits on the amounts of node n: (amount, relation, whole number)."""
+        x, found = self.instance, list[tuple[int, str, F]]()
+        for room in x.rooms[n]:
+            if self.objective != "sustainable_rate" or not room.driven:
+                most = room.room + SLACK * max(room.room, room.total)
+                found.append((room.amount, "<=", most - room.base))
+            elif not room.left and self.bound >= 0:  # any use of it is a rate of 0
+                found.append((room.amount, "<=", ZERO))
+            elif self.bound > 0:
+                found.append((room.amount, "<", room.left / self.bound))
+        away = [(self.bound, "")] if self.objective == "load_distance" else []
         if "max_load_distance" in x.limits:
             most = number(x.limits["max_load_distance"])
-            away.append((most + SLACK * max(most, x.totals[0]), 1))
-        for far, kind in away if x.mean is not None else ():
-            middle = x.weight[n] * (x.mean or ZERO) - x.base[n][0]
-            found.append((0, middle + far, kind))
-            found += [] if x.leaving[n] else [(0, middle - far, -kind)]
-        return tuple(found)
-
-    def _fits(self, n: int, loads: list[int], out: int, into: int) -> bool:
-        """Whether lower limits, strict ones and links hold; the others do already."""
-        x = self.instance
-        for r, limit, kind in self.limits[n]:
-            off = F(loads[r], self.scale[r]) - limit
-            strict = kind == 2 and off >= 0 and not (self.rated and not loads[r])
-            if strict or (kind < 0 and (off < 0 or (kind == -2 and not off))):
-                return False
-        for _, way, room, base in (link for link in x.links if link[0] == n):
-            load = F({"out": out, "in": into}.get(way, out + into), self.rate_scale)
-            rated = self.rated and load and load * self.bound >= max(ZERO, room - base)
-            over = not self.rated and base + load > room + SLACK * max(room, x.link_total)
-            if rated or over:
-                return False
-        return True
+            away.append((most + SLACK * max(most, x.totals[0]), "="))
+        for far, equal in away if x.mean is not None else ():
+            middle = x.weight[n] * x.mean - x.base[n][0]
+            found.append((0, "<" + equal, middle + far))
+            found += [] if x.leaving[n] else [(0, ">" + equal, middle - far)]
+        # amounts are whole, so that limits can be
+        return tuple((i, kind, (floor if kind in ("<=", ">") else ceil)(limit * self.scale[i]))
+                     for i, kind, limit in found)  # fmt: skip
 
     def of_node(self, n: int) -> list[tuple[tuple[int, ...], int]]:
         """List (counts, traffic inside) of all that node n may hold."""
         x, counts = self.instance, [0] * len(self.first)
         found: list[tuple[tuple[int, ...], int]] = []
-        caps = [(r, floor(limit * self.scale[r])) for r, limit, kind in self.limits[n] if kind > 0]
+        limits = [(i, HOLDS[kind], limit) for i, kind, limit in self.limits[n]]
+        upper = [(i, HOLDS[kind], limit) for i, kind, limit in self.limits[n]
+                 if kind in ("<=", "<") and i < len(x.resources)]  # fmt: skip
 
         def grow(g: int, loads: list[int], gain: int, out: int, into: int) -> bool:
             self.steps += 1
             if self.steps > MOST_STEPS:
                 raise Refused(f"more than {MOST_STEPS:,} steps to list what nodes may hold")
-            if any(loads[r] > cap for r, cap in caps):
+            if not all(holds(loads[i], limit) for i, holds, limit in upper):
                 return False  # nor will it with more
             while g < len(counts) and n not in x.may[self.first[g]]:
                 g += 1
             if g == len(counts):
-                if self._fits(n, loads, out - gain, into - gain):
+                amounts = [*loads, out - gain, into - gain, out + into - 2 * gain]
+                if all(holds(amounts[i], limit) for i, holds, limit in limits):
                     found.append((tuple(counts), gain))
                 return True
             pull, (a, b) = sum(c * r for c, r in zip(counts[:g], self.rates[g])), self.flow[g]
@@ -426,23 +452,18 @@ class Patterns:
 
     def model(self) -> Model:
         """Build rows and columns: every class of tasks placed, every node holds one pattern."""
-        x, places = self.instance, list(self.places.values())
-        columns: list[Column] = []
+        x, places, columns = self.instance, list(self.places.values()), list[Column]()
         rows, prices = [("=", size) for size in (*self.sizes, *map(len, places))], []
         for costs, most in self.budgets:
             scale, most = common(costs), most + SLACK * max(most, sum(costs, ZERO))
             prices.append((len(rows), [int(costs[t] * scale) for t in self.first]))
             rows.append(("<", floor(most * scale)))
-        shares = [c[0] for c in x.capacity] if self.objective == "used_capacity" else []
-        if None in shares or (self.objective == "used_capacity" and not sum(shares)):
-            raise Refused("a node has no capacity of the first resource")
-        scale = common(shares)
+        scale = common(self.shares)
         for k, place in enumerate(places):
-            for counts, gain in self.of_node(place[0]):
+            for counts, inside in self.of_node(place[0]):
                 held = [(g, c) for g, c in enumerate(counts) if c]
-                if self.objective not in OF_TRAFFIC:
-                    gain = -int(shares[place[0]] * scale) if shares else -1
-                    gain = gain if self.objective in OF_NODES and held else 0
+                gain = inside if self.objective in OF_TRAFFIC else 0
+                gain -= int(self.shares[place[0]] * scale) if held else 0
                 entries = [*held, (len(self.sizes) + k, 1)]
                 for row, price in prices:
                     away = (c * price[g] for g, c in held if self.pays(self.first[g], place[0]))
@@ -455,7 +476,7 @@ class Patterns:
         if self.objective == "internode_traffic":
             offset, unit = x.total_traffic, -unit
         elif self.objective in OF_NODES:
-            unit = F(-1, scale) / (sum(shares) or 1)
+            unit = F(-1, scale)
         threshold = self.objective in THRESHOLDS
         return Model(columns, rows, offset, unit, threshold, self.groups, places)
 
@@ -554,14 +575,19 @@ def counted(x: Instance, objective: str, bound: F, proof: Doc) -> bool:
     if objective == "imc_gain":
         return bound >= x.total_traffic
     if objective == "sustainable_rate":
-        r = whole(proof.get("resource"))
-        if r >= len(x.resources) or not x.driven[r] or any(room[r] is None for room in x.room):
-            raise Refused("not a rate-driven resource with capacities everywhere")
-        rooms = (max(ZERO, room[r] - base[r]) for room, base in zip(x.room, x.base))
-        return bound * sum((load[r] for load in x.load), ZERO) >= sum(rooms, ZERO)
+        return bound >= counted_rate(x, whole(proof.get("resource")))
     if objective == "load_distance" and bound > 0:
         return moved(x, bound, *(number(proof.get(k), None, text=True) for k in ("out", "gain")))
     return SENSES[objective] == "min" and bound <= 0
+
+
+def counted_rate(x: Instance, r: int) -> F:
+    """Return the rate that all nodes together carry of a resource."""
+    lefts = [room.left for rooms in x.rooms for room in rooms if room.amount == r and room.driven]
+    total = sum((load[r] for load in x.load), ZERO) if r < len(x.resources) else ZERO
+    if len(lefts) < len(x.node) or not total:
+        raise Refused("not a rate-driven resource that is used, with capacities everywhere")
+    return sum(lefts, ZERO) / total
 
 
 def moved(x: Instance, bound: F, part: F, price: F) -> bool:
@@ -607,37 +633,33 @@ def least_moves(x: Instance, bound: F, part: F, price: F) -> F | None:
 
 def value_of(x: Instance, plan: Doc, objective: str) -> F:
     """Return the exact value of a plan (whether it keeps every rule is the referee's to say)."""
-    told, nodes = plan.get("assignment"), range(len(x.node))
+    told, nodes, out = plan.get("assignment"), range(len(x.node)), len(x.resources)
     if not isinstance(told, dict) or told.keys() != x.task.keys():
         raise Refused("the plan does not place exactly the tasks of the instance")
     at = [x.node.get(told[name], -1) for name in x.task]
     if any(n not in may for n, may in zip(at, x.may)):
         raise Refused("the plan puts a task where it may not be")
-    own, flow = [[ZERO] * len(x.resources) for _ in nodes], [[ZERO, ZERO] for _ in nodes]
+    amounts = [[ZERO] * (out + 3) for _ in nodes]
     for n, load in zip(at, x.load):
-        own[n] = [a + b for a, b in zip(own[n], load)]
+        amounts[n] = [a + b for a, b in zip(amounts[n], (*load, 0, 0, 0))]
     for (u, v), rate in x.traffic.items():
-        flow[at[u]][0] += rate if at[u] != at[v] else 0
-        flow[at[v]][1] += rate if at[u] != at[v] else 0
-    crossing, used = sum((f[0] for f in flow), ZERO), {*at}
+        for n, way in ((at[u], out), (at[v], out + 1)) if at[u] != at[v] else ():
+            amounts[n][way] += rate
+            amounts[n][out + 2] += rate
+    crossing = sum((amount[out] for amount in amounts), ZERO)
+    rates = [room.left / amounts[n][room.amount] for n in nodes for room in x.rooms[n]
+             if room.driven and amounts[n][room.amount]]  # fmt: skip
+    if objective == "sustainable_rate" and rates and not x.crosses:
+        return min(rates)
+    if objective == "load_distance" and x.mean is not None:
+        off = [amounts[n][0] + x.base[n][0] - x.weight[n] * x.mean for n in nodes]
+        return max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
+    if objective in OF_NODES:
+        return sum((shares_of(x, objective)[n] for n in {*at}), ZERO)
     values = {"imc_gain": x.total_traffic - crossing, "internode_traffic": crossing}
-    values |= {"nodes_used": F(len(used)), "feasible": F(1)}
-    sides = [{"out": flow[n][0], "in": flow[n][1]}.get(w, sum(flow[n])) for n, w, *_ in x.links]
-    lines = [(room - base, side) for side, (*_, room, base) in zip(sides, x.links)]
-    for loads, rooms, bases in zip(own, x.room, x.base):
-        rows = zip(x.driven, rooms, bases, loads)
-        lines += [(c - b, a) for driven, c, b, a in rows if driven and c is not None]
-    if any(load for _, load in lines) and not x.crosses:
-        values["sustainable_rate"] = min(max(ZERO, left) / load for left, load in lines if load)
-    if x.mean is not None:
-        off = [own[n][0] + x.base[n][0] - x.weight[n] * x.mean for n in nodes]
-        values["load_distance"] = max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
-    if all(c[0] for c in x.capacity):
-        every = sum(c[0] for c in x.capacity) or 1
-        values["used_capacity"] = sum((x.capacity[n][0] for n in used), ZERO) / every
-    if objective not in values:
+    if objective not in values and objective != "feasible":
         raise Refused(f"the plan has no {objective} that this checker can tell")
-    return values[objective]
+    return values.get(objective, F(1))
 
 
 def prove(instance: Instance, objective: str, bound: F, proof: Any) -> None:
@@ -656,8 +678,8 @@ def prove(instance: Instance, objective: str, bound: F, proof: Any) -> None:
 
 def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None) -> str:
     """Return what is proved in a line; raise `Refused` or `Unreadable`."""
-    if set(FIELDS["certificate"].split()) - known(certificate, "certificate").keys():
-        raise Unreadable(f"the certificate lacks one of {FIELDS['certificate']}")
+    if certificate.keys() != set(FIELDS["certificate"].split()):
+        raise Unreadable(f"the fields of a certificate are {FIELDS['certificate']}")
     objective, assumes = certificate["objective"], certificate["assumes"]
     if certificate["format"] != FORMAT or not isinstance(objective, str):
         raise Unreadable(f"the certificate's format is not {FORMAT}")
@@ -667,7 +689,7 @@ def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None)
         raise Refused(f"the certificate is of another instance: this one has sha256 {sha256}")
     if objective not in SENSES or certificate["sense"] != SENSES[objective]:
         raise Refused("objective and sense are not known to this checker")
-    if any(not x.startswith("without ") for x in assumes):
+    if any(x not in {f"without {name}" for name in DROPPED} for x in assumes):
         raise Refused("an assumption is not known to this checker")
     bound, sense = number(certificate["bound"], None, text=True), SENSES[objective]
     if objective == "feasible" and bound:
