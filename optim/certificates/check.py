@@ -11,9 +11,7 @@ that is not read here is left out: fewer rules allow more placements, so that a 
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import json
 import operator
 import re
@@ -29,10 +27,9 @@ SLACK = F(2, 10**9)  # twice what the format grants every limit, of the larger s
 MOST_BYTES, MOST_STEPS, MOST_COLUMNS, MOST_WORK = 1 << 30, 4_000_000, 400_000, 120_000_000
 OF_TRAFFIC, OF_NODES = ("imc_gain", "internode_traffic"), ("nodes_used", "used_capacity")
 THRESHOLDS = ("sustainable_rate", "load_distance", "feasible")
-SENSES = dict(
-    zip((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), ["max", "min", "min", "min", "max", "min", "max"])
-)
-FIELDS = {  # all that may stand in each part of a file; the first ones are tables of the instance
+SENSES = dict.fromkeys((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), "min")
+SENSES |= {"imc_gain": "max", "sustainable_rate": "max", "feasible": "max"}
+FIELDS = {  # all that may stand in each part of a file
     "nodes": "id capacity min_load background weight slots slot_capacity rack leaving max_tasks "
     "max_inflow labels",
     "links": "id nodes capacity background direction",
@@ -49,10 +46,9 @@ FIELDS = {  # all that may stand in each part of a file; the first ones are tabl
     "certificate": "format instance_sha256 objective sense bound assumes proof",
 }
 TABLES = ("nodes", "links", "sets", "topologies", "operators", "tasks", "streams")
-DROPPED = (  # what may be assumed away: "without allowed"
+DROPPED = (  # what may be assumed away
     "capacity min_load max_tasks allowed leaving copies sets links slots crossing_cost "
-    + FIELDS["limits"]
-).split()
+) + FIELDS["limits"]
 Doc = dict[str, Any]
 ZERO = F(0)
 
@@ -61,13 +57,14 @@ class Unreadable(Exception):
     """A file cannot be read as what it should be: exit 2."""
 
 
+MALFORMED = (Unreadable, LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+
+
 class Refused(Exception):
     """The bound does not follow from what the certificate says: exit 1."""
 
 
 # ---- 1. files and numbers -----------------------------------------------------------------------
-
-
 def no_twins(pairs: list[tuple[str, Any]]) -> Doc:
     """Make an object; a key that stands twice is refused."""
     if len(made := dict(pairs)) != len(pairs):
@@ -86,8 +83,7 @@ def decimal(text: str) -> F:
 def parse(data: bytes) -> tuple[Doc, str]:
     """Read a JSON object, packed or not; return it with the sha256 of its unpacked bytes."""
     if data[:2] == b"\x1f\x8b":
-        with gzip.open(io.BytesIO(data)) as packed:
-            data = packed.read(MOST_BYTES + 1)
+        data = zlib.decompressobj(31).decompress(data, MOST_BYTES + 1)
     hooks: Doc = {"parse_float": decimal, "parse_constant": decimal, "object_pairs_hook": no_twins}
     found = json.loads(data.decode("utf-8-sig"), **hooks)
     if len(data) > MOST_BYTES or not isinstance(found, dict):
@@ -121,58 +117,32 @@ def known(entry: Any, name: str) -> Doc:
 
 
 # ---- 2. the instance ----------------------------------------------------------------------------
-
-
-class Room(NamedTuple):
-    """What a node may carry of an amount: a resource, or traffic over a link of this node alone.
-
-    Amounts are the resources, then the traffic that leaves, that enters, and both. `total` is what
-    tolerances are relative to; what is `driven` grows with the input rate.
-    """
-
-    amount: int
-    room: F
-    base: F
-    total: F
-    driven: bool
-
-    @property
-    def left(self) -> F:
-        """What the background leaves."""
-        return max(ZERO, self.room - self.base)
-
-
 class Instance:
     """What the file says, exactly; limits that are `dropped` are not read."""
 
     def __init__(self, document: Doc, dropped: frozenset[str] = frozenset()) -> None:
         self.dropped, document = dropped, known(document, "instance")
-        if document.get("format") != "streamplace.instance/1":
-            raise Unreadable("the instance's format is not streamplace.instance/1")
-        try:
-            self._read(document, {k: [known(x, k) for x in document.get(k, [])] for k in TABLES})
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            raise Unreadable(f"malformed instance: {type(error).__name__} {error}") from None
+        self._read(document, {k: [known(x, k) for x in document.get(k, [])] for k in TABLES})
 
     def _read(self, document: Doc, tables: dict[str, list[Doc]]) -> None:
+        if document["format"] != "streamplace.instance/1":
+            raise Unreadable("the instance's format is not streamplace.instance/1")
         for name, table in tables.items():
             ids = {(x["from"], x["to"]) if name == "streams" else x["id"] for x in table}
-            if len(ids) < len(table) or any(x["from"] == x["to"] for x in tables["streams"]):
-                raise Unreadable(f"one of the {name} stands twice, or a stream ends where it began")
+            if len(ids) < len(table):
+                raise Unreadable(f"one of the {name} stands twice")
         self.resources: list[str] = document.get("resources", ["cpu"])
         limits = known(document.get("limits", {}), "limits")
         self.limits = {k: v for k, v in limits.items() if k not in self.dropped}
-        nodes = tables["nodes"]
+        nodes, bare = tables["nodes"], "capacity" in self.dropped
         self.node = {x["id"]: n for n, x in enumerate(nodes)}
         self.base = [self._amounts(x, "background", ZERO) for x in nodes]
-        bare = "capacity" in self.dropped
         self.capacity = [self._amounts({} if bare else x, "capacity", None) for x in nodes]
         self.leaving = [x.get("leaving", False) is True for x in nodes]
         self.weight = [number(x.get("weight", 1)) for x in nodes]
         self._rates(tables["operators"], tables["streams"], document.get("input_rate"))
         self._tasks(tables["operators"], tables["tasks"])
         self._traffic(document.get("traffic", []), tables["streams"])
-        self.total_traffic = sum(self.traffic.values(), ZERO)
         self._rooms(document, tables["links"])
 
     def _amounts(self, entry: Doc, key: str, missing: Any) -> list[Any]:
@@ -185,12 +155,11 @@ class Instance:
         """Tuples a second that reach each operator, where `input_rate` gives them."""
         self.tuples: dict[str, F] = {}
         waiting = [x["id"] for x in operators] if rate is not None else []
-        into = {name: [s for s in streams if s["to"] == name] for name in waiting}
         for name in waiting:  # grows: an operator is tried again after one that feeds it
-            if name in self.tuples or any(s["from"] not in self.tuples for s in into[name]):
-                continue
-            if all("selectivity" in s for s in into[name]):
-                sums = [self.tuples[s["from"]] * number(s["selectivity"]) for s in into[name]]
+            into = [s for s in streams if s["to"] == name]
+            ready = all(s["from"] in self.tuples and "selectivity" in s for s in into)
+            if ready and name not in self.tuples:
+                sums = [self.tuples[s["from"]] * number(s["selectivity"]) for s in into]
                 self.tuples[name] = sum(sums, ZERO) if sums else number(rate)
                 waiting += [s["to"] for s in streams if s["from"] == name]
 
@@ -209,16 +178,16 @@ class Instance:
         tasks |= {name: entry for name, entry in own.items() if name not in tasks}
         every, staying = list(tasks.values()), {n for n, x in enumerate(self.leaving) if not x}
         self.task = {name: t for t, name in enumerate(tasks)}
-        self.members: dict[Any, list[int]] = {x["id"]: [] for x in operators}
-        self.member = [x.get("operator") for x in every]
-        for t, name in enumerate(self.member):
-            self.members.setdefault(name, []).append(t)
+        self.members: dict[Any, list[int]] = {}
+        for t, x in enumerate(every):
+            self.members.setdefault(x.get("operator"), []).append(t)
         for x in operators:  # a load that is given wins over a derived one
+            mine = self.members.setdefault(x["id"], [])
             if "cpu_per_tuple" in x and x["id"] in self.tuples:
-                demand, members = number(x["cpu_per_tuple"]), self.members[x["id"]]
-                for t in members:
-                    share = demand * self.tuples[x["id"]] / len(members)
+                share = number(x["cpu_per_tuple"]) * self.tuples[x["id"]] / max(1, len(mine))
+                for t in mine:
                     every[t]["load"] = {self.resources[0]: share, **every[t].get("load", {})}
+        self.member = [x.get("operator") for x in every]
         self.load = [self._amounts(x, "load", ZERO) for x in every]
         self.home = [self.node[x["node"]] if "node" in x else None for x in every]
         self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in every]
@@ -240,40 +209,49 @@ class Instance:
         told = {(self.member[u], self.member[v]) for u, v in self.traffic}
         for x in streams:
             left, right, rate = self.members[x["from"]], self.members[x["to"]], x.get("rate")
-            if rate is None and x["from"] in self.tuples and "tuple_bytes" in x:
+            if x["from"] == x["to"]:
+                raise Unreadable("a stream ends where it began")
+            if rate is None and "tuple_bytes" in x and x["from"] in self.tuples:
                 sent = self.tuples[x["from"]] * number(x.get("selectivity", 1))
                 rate = sent * number(x["tuple_bytes"])
-            if rate is None or (x["from"], x["to"]) in told or not left or not right:
-                continue
-            for i, j, share in spread_of(x.get("pattern", "full"), len(left), len(right)):
-                pair = left[i], right[j]
-                self.traffic[pair] = self.traffic.get(pair, ZERO) + number(rate) * share
+            if rate is not None and (x["from"], x["to"]) not in told and left and right:
+                for i, j, share in spread_of(x.get("pattern", "full"), len(left), len(right)):
+                    pair = left[i], right[j]
+                    self.traffic[pair] = self.traffic.get(pair, ZERO) + number(rate) * share
+        self.total_traffic = sum(self.traffic.values(), ZERO)
 
     def _rooms(self, document: Doc, links: list[Doc]) -> None:
         """Sums of loads, and what each node may carry; links of several nodes bind nothing here."""
         cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
         crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
         driven = document.get("rate_driven") or self.resources[:1]
-        self.crosses, self.driven = any(crossing), [r in driven for r in self.resources]
+        self.crosses = any(crossing)
         self.totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
                        for r, c in enumerate(crossing)]  # fmt: skip
         share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
         self.mean: Any = self.totals[0] / share if share and not self.crosses else None
         used = {k: number(v) for k, v in self.limits.get("max_utilisation", {}).items()}
         shares = [used.get(r, F(1)) for r in self.resources]
+        #: of each node (amount, most of it, what the background leaves, whether the rate drives it)
+        #: where amounts are the resources, then the traffic that leaves, that enters, and both
         self.rooms = [
-            [Room(r, c * shares[r], base[r], self.totals[r], self.driven[r])
+            [room_of(r, c * shares[r], base[r], self.totals[r], driven=self.resources[r] in driven)
              for r, c in enumerate(capacity) if c is not None]
             for capacity, base in zip(self.capacity, self.base)
         ]  # fmt: skip
         bases = [number(x.get("background", 0)) for x in links]
         total = sum(bases, self.total_traffic)
-        for x, base in zip(links, bases):
+        for x, base in zip(links if "links" not in self.dropped else [], bases):
             inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
             way = len(shares) + ("out", "in", "both").index(x.get("direction", "both"))
-            if len(inside) == 1 and "links" not in self.dropped:
+            if len(inside) == 1:
                 room *= used.get("links", F(1))
-                self.rooms[inside.pop()].append(Room(way, room, base, total, True))
+                self.rooms[inside.pop()].append(room_of(way, room, base, total, driven=True))
+
+
+def room_of(amount: int, room: F, base: F, total: F, *, driven: bool) -> tuple[int, F, F, bool]:
+    """What a node may carry of an amount beside its background: with the tolerance, and without."""
+    return amount, room + SLACK * max(room, total) - base, max(ZERO, room - base), driven
 
 
 def spread_of(pattern: str, a: int, b: int) -> list[tuple[int, int, F]]:
@@ -302,8 +280,6 @@ def shares_of(x: Instance, objective: str) -> list[F]:
 
 
 # ---- 3. the model of node patterns --------------------------------------------------------------
-
-
 class Column(NamedTuple):
     """What a node of a class may hold: tasks of each class, gain, entries in rows, how often."""
 
@@ -314,22 +290,6 @@ class Column(NamedTuple):
     most: int
 
 
-class Model(NamedTuple):
-    """max gain·z, rows (sense, right side), 0 ≤ z ≤ most whole; value = offset + unit·gain·z.
-
-    With `threshold` a column stands only where its node is better than the bound, and the proof is
-    that nothing covers the tasks. `tasks` and `nodes` are the members of the classes.
-    """
-
-    columns: list[Column]
-    rows: list[tuple[str, int]]
-    offset: F
-    unit: F
-    threshold: bool
-    tasks: list[list[int]]
-    nodes: list[list[int]]
-
-
 HOLDS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt}
 
 
@@ -338,25 +298,33 @@ def common(numbers: Any) -> int:
     return lcm(1, *{x.denominator for x in numbers})
 
 
-class Patterns:
-    """Lists what each class of nodes may hold, for one objective and bound."""
+class Model:
+    """max gain·z, rows (sense, right side), 0 ≤ z ≤ most whole; value = offset + unit·gain·z.
+
+    With `threshold` a column stands only where its node is better than the bound, and the proof is
+    that nothing covers the tasks. `tasks` and `nodes` are the members of the classes.
+    """
 
     def __init__(self, instance: Instance, objective: str, bound: F) -> None:
         x = self.instance = instance
         self.objective, self.bound, self.steps = objective, bound, 0
+        self.threshold, self.shares = objective in THRESHOLDS, shares_of(x, objective)
+        if objective == "load_distance" and x.mean is None:
+            raise Refused("load distance needs staying nodes, and no crossing costs")
         prices = {"max_migrations": [F(1)] * len(x.load), "max_migration_cost": x.cost}
         self.budgets = [(prices[k], number(x.limits[k])) for k in prices if k in x.limits]
-        self.shares = shares_of(x, objective)
         self._alike()
         # amounts are whole in these units: the resources, traffic out, in, and both
         self.scale = [common(load[r] for load in x.load) for r in range(len(x.resources))]
-        self.scale += [self.rate_scale] * 3
+        self.scale += [common(x.traffic.values())] * 3
         self.loads = [[int(a * s) for a, s in zip(x.load[t], self.scale)] for t in self.first]
         self.limits = [self._limits(n) for n in range(len(x.node))]
-        self.places: dict[Any, list[int]] = {}
+        places: dict[Any, list[int]] = {}
         for n in range(len(x.node)):  # nodes are alike where all that is read here of them is
             open_to = [(n in x.may[t], self.pays(t, n)) for t in self.first]
-            self.places.setdefault((*self.limits[n], *open_to, self.shares[n]), []).append(n)
+            places.setdefault((*self.limits[n], *open_to, self.shares[n]), []).append(n)
+        self.nodes = list(places.values())
+        self._build()
 
     def _alike(self) -> None:
         """Classes of tasks that can be exchanged without changing anything that is read here."""
@@ -378,15 +346,15 @@ class Patterns:
                     break
             else:
                 groups.append([t])
-        self.groups = sorted(group for groups in found.values() for group in groups)
-        if len(self.groups) > 300:
-            raise Refused(f"{len(self.groups)} classes of tasks are too many for patterns")
-        self.first, self.sizes = [g[0] for g in self.groups], [len(g) for g in self.groups]
-        scale = self.rate_scale = common(x.traffic.values())
+        self.tasks = sorted(group for groups in found.values() for group in groups)
+        if len(self.tasks) > 300:
+            raise Refused(f"{len(self.tasks)} classes of tasks are too many for patterns")
+        self.first, self.sizes = [g[0] for g in self.tasks], [len(g) for g in self.tasks]
+        scale = common(x.traffic.values())
         self.flow = [[int(f * scale) for f in flow[t]] for t in self.first]
         # any two tasks of two classes have the same traffic: that of the first ones
         self.rates = [[int(near[a].get(b if a != b else g[-1], ZERO) * scale) for b in self.first]
-                      for a, g in zip(self.first, self.groups)]  # fmt: skip
+                      for a, g in zip(self.first, self.tasks)]  # fmt: skip
 
     def pays(self, t: int, n: int) -> bool:
         """Whether task t on node n has migrated, and that counts."""
@@ -396,14 +364,13 @@ class Patterns:
     def _limits(self, n: int) -> tuple[tuple[int, str, int], ...]:
         """Limits on the amounts of node n: (amount, relation, whole number)."""
         x, found = self.instance, list[tuple[int, str, F]]()
-        for room in x.rooms[n]:
-            if self.objective != "sustainable_rate" or not room.driven:
-                most = room.room + SLACK * max(room.room, room.total)
-                found.append((room.amount, "<=", most - room.base))
-            elif not room.left and self.bound >= 0:  # any use of it is a rate of 0
-                found.append((room.amount, "<=", ZERO))
+        for amount, most, left, driven in x.rooms[n]:
+            if self.objective != "sustainable_rate" or not driven:
+                found.append((amount, "<=", most))
+            elif not left and self.bound >= 0:  # any use of it is a rate of 0
+                found.append((amount, "<=", ZERO))
             elif self.bound > 0:
-                found.append((room.amount, "<", room.left / self.bound))
+                found.append((amount, "<", left / self.bound))
         away = [(self.bound, "")] if self.objective == "load_distance" else []
         if "max_load_distance" in x.limits:
             most = number(x.limits["max_load_distance"])
@@ -450,35 +417,33 @@ class Patterns:
         grow(0, [0] * len(x.resources), 0, 0, 0)
         return found
 
-    def model(self) -> Model:
-        """Build rows and columns: every class of tasks placed, every node holds one pattern."""
-        x, places, columns = self.instance, list(self.places.values()), list[Column]()
-        rows, prices = [("=", size) for size in (*self.sizes, *map(len, places))], []
+    def _build(self) -> None:
+        """Rows and columns: every class of tasks placed, every node holds one pattern."""
+        x, scale, prices = self.instance, common(self.shares), []
+        self.columns: list[Column] = []
+        self.rows = [("=", size) for size in (*self.sizes, *map(len, self.nodes))]
         for costs, most in self.budgets:
-            scale, most = common(costs), most + SLACK * max(most, sum(costs, ZERO))
-            prices.append((len(rows), [int(costs[t] * scale) for t in self.first]))
-            rows.append(("<", floor(most * scale)))
-        scale = common(self.shares)
-        for k, place in enumerate(places):
-            for counts, inside in self.of_node(place[0]):
+            unit = common(costs)
+            prices.append((len(self.rows), [int(costs[t] * unit) for t in self.first]))
+            self.rows.append(("<", floor((most + SLACK * max(most, sum(costs, ZERO))) * unit)))
+        for k, (n, *others) in enumerate(self.nodes):
+            for counts, inside in self.of_node(n):
                 held = [(g, c) for g, c in enumerate(counts) if c]
                 gain = inside if self.objective in OF_TRAFFIC else 0
-                gain -= int(self.shares[place[0]] * scale) if held else 0
+                gain -= int(self.shares[n] * scale) if held else 0
                 entries = [*held, (len(self.sizes) + k, 1)]
                 for row, price in prices:
-                    away = (c * price[g] for g, c in held if self.pays(self.first[g], place[0]))
+                    away = (c * price[g] for g, c in held if self.pays(self.first[g], n))
                     entries.append((row, sum(away)))
-                often = min([len(place), *(self.sizes[g] // c for g, c in held)])
-                columns.append(Column(k, counts, gain, tuple(entries), often))
-            if len(columns) > MOST_COLUMNS:
+                often = min([1 + len(others), *(self.sizes[g] // c for g, c in held)])
+                self.columns.append(Column(k, counts, gain, tuple(entries), often))
+            if len(self.columns) > MOST_COLUMNS:
                 raise Refused(f"more than {MOST_COLUMNS:,} patterns")
-        offset, unit = ZERO, F(1, self.rate_scale)
+        self.offset, self.unit = ZERO, F(1, self.scale[-1])
         if self.objective == "internode_traffic":
-            offset, unit = x.total_traffic, -unit
+            self.offset, self.unit = x.total_traffic, -self.unit
         elif self.objective in OF_NODES:
-            unit = F(-1, scale)
-        threshold = self.objective in THRESHOLDS
-        return Model(columns, rows, offset, unit, threshold, self.groups, places)
+            self.unit = F(-1, scale)
 
 
 # ---- 4. proofs over a model ---------------------------------------------------------------------
@@ -501,6 +466,9 @@ class Proof:
             if not isinstance(step, dict) or not cases:
                 raise Refused(f"step {number} belongs to no open case")
             columns, cuts = cases.pop()
+            self.work += len(columns) * (len(cuts) + 4)
+            if self.work > MOST_WORK:
+                raise Refused("the work limit is reached")
             if "branch" in step:
                 cut, at = self.cut(step["branch"], columns), whole(step.get("at"))
                 cases.append((columns, (*cuts, (cut, ">", at + 1))))
@@ -520,24 +488,11 @@ class Proof:
 
     def cut(self, branch: Any, columns: list[int]) -> frozenset[int]:
         """Return the columns of a node class with so many tasks of some classes."""
-        told = branch.get("counts") if isinstance(branch, dict) else None
-        if not isinstance(told, list) or any(not isinstance(x, list) or len(x) != 3 for x in told):
-            raise Unreadable("counts of a branch are [class of tasks, least, most]")
-        wanted = [tuple(map(whole, x)) for x in told]
-        if any(g >= len(self.model.tasks) for g, _, _ in wanted):
-            raise Unreadable("a branch names no class of tasks")
-        self.spend(len(columns))
-        k, every = whole(branch.get("class")), self.model.columns
+        every, k, counts = self.model.columns, branch["class"], branch["counts"]
         return frozenset(
             j for j in columns if every[j].node_class == k
-            and all(low <= every[j].counts[g] <= high for g, low, high in wanted)
+            and all(low <= every[j].counts[g] <= high for g, low, high in counts)
         )  # fmt: skip
-
-    def spend(self, work: int) -> None:
-        """Count work."""
-        self.work += work
-        if self.work > MOST_WORK:
-            raise Refused("the work limit is reached")
 
     def value(
         self, given: Any, divisor: int, columns: list[int], cuts: Cuts, *, gains: bool
@@ -549,7 +504,6 @@ class Proof:
         signed = [whole(y, None) for y in given]
         if any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows)):
             raise Refused("a multiplier has the wrong sign")
-        self.spend(sum(len(every[j].entries) + len(cuts) for j in columns))
         tail = list(zip(signed[len(self.model.rows) :], cuts))
         reduced, total = [], sum(y * right for y, (_, right) in zip(signed, rows))
         for j in columns:
@@ -568,8 +522,6 @@ class Proof:
 
 
 # ---- 5. counting --------------------------------------------------------------------------------
-
-
 def counted(x: Instance, objective: str, bound: F, proof: Doc) -> bool:
     """Whether simple sums prove a bound."""
     if objective == "imc_gain":
@@ -583,7 +535,7 @@ def counted(x: Instance, objective: str, bound: F, proof: Doc) -> bool:
 
 def counted_rate(x: Instance, r: int) -> F:
     """Return the rate that all nodes together carry of a resource."""
-    lefts = [room.left for rooms in x.rooms for room in rooms if room.amount == r and room.driven]
+    lefts = [left for rooms in x.rooms for i, _, left, driven in rooms if i == r and driven]
     total = sum((load[r] for load in x.load), ZERO) if r < len(x.resources) else ZERO
     if len(lefts) < len(x.node) or not total:
         raise Refused("not a rate-driven resource that is used, with capacities everywhere")
@@ -629,8 +581,6 @@ def least_moves(x: Instance, bound: F, part: F, price: F) -> F | None:
 
 
 # ---- 6. the whole -------------------------------------------------------------------------------
-
-
 def value_of(x: Instance, plan: Doc, objective: str) -> F:
     """Return the exact value of a plan (whether it keeps every rule is the referee's to say)."""
     told, nodes, out = plan.get("assignment"), range(len(x.node)), len(x.resources)
@@ -647,8 +597,8 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
             amounts[n][way] += rate
             amounts[n][out + 2] += rate
     crossing = sum((amount[out] for amount in amounts), ZERO)
-    rates = [room.left / amounts[n][room.amount] for n in nodes for room in x.rooms[n]
-             if room.driven and amounts[n][room.amount]]  # fmt: skip
+    rates = [left / amounts[n][i] for n in nodes for i, _, left, driven in x.rooms[n]
+             if driven and amounts[n][i]]  # fmt: skip
     if objective == "sustainable_rate" and rates and not x.crosses:
         return min(rates)
     if objective == "load_distance" and x.mean is not None:
@@ -662,40 +612,27 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
     return values.get(objective, F(1))
 
 
-def prove(instance: Instance, objective: str, bound: F, proof: Any) -> None:
-    """Check a proof by its kind."""
-    kind = proof.get("kind") if isinstance(proof, dict) else None
-    if kind == "counting":
-        if not counted(instance, objective, bound, proof):
-            raise Refused("the sums do not prove the bound")
-    elif kind == ("threshold" if objective in THRESHOLDS else "patterns"):
-        if objective == "load_distance" and instance.mean is None:
-            raise Refused("load distance needs staying nodes, and no crossing costs")
-        Proof(Patterns(instance, objective, bound).model(), bound).walk(proof.get("steps"))
-    else:
-        raise Refused(f"a proof of {objective} cannot be of the kind {str(kind)[:30]!r}")
-
-
 def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None) -> str:
     """Return what is proved in a line; raise `Refused` or `Unreadable`."""
-    if certificate.keys() != set(FIELDS["certificate"].split()):
-        raise Unreadable(f"the fields of a certificate are {FIELDS['certificate']}")
-    objective, assumes = certificate["objective"], certificate["assumes"]
-    if certificate["format"] != FORMAT or not isinstance(objective, str):
-        raise Unreadable(f"the certificate's format is not {FORMAT}")
-    if not isinstance(assumes, list) or not all(isinstance(x, str) for x in assumes):
-        raise Unreadable("assumes is no list of texts")
+    if certificate.keys() != {*FIELDS["certificate"].split()} or certificate["format"] != FORMAT:
+        raise Unreadable(f"a {FORMAT} has the fields {FIELDS['certificate']}, and no others")
+    objective, proof = str(certificate["objective"]), certificate["proof"]
+    assumes = list(map(str, certificate["assumes"]))
     if certificate["instance_sha256"] != sha256:
         raise Refused(f"the certificate is of another instance: this one has sha256 {sha256}")
     if objective not in SENSES or certificate["sense"] != SENSES[objective]:
         raise Refused("objective and sense are not known to this checker")
-    if any(x not in {f"without {name}" for name in DROPPED} for x in assumes):
+    if set(assumes) - {f"without {name}" for name in DROPPED.split()}:
         raise Refused("an assumption is not known to this checker")
     bound, sense = number(certificate["bound"], None, text=True), SENSES[objective]
     if objective == "feasible" and bound:
         raise Refused("feasible is 0 where there is no placement; nothing else is proved")
     read = Instance(instance, frozenset(x.removeprefix("without ") for x in assumes))
-    prove(read, objective, bound, certificate["proof"])
+    kind = proof.get("kind") if isinstance(proof, dict) else None
+    if kind == ("threshold" if objective in THRESHOLDS else "patterns"):
+        Proof(Model(read, objective, bound), bound).walk(proof.get("steps"))
+    elif kind != "counting" or not counted(read, objective, bound, proof):
+        raise Refused(f"{str(kind)[:30]!r} is no proof of this bound on {objective}")
     told = f"{objective} is {'at most' if sense == 'max' else 'at least'} {float(bound):.15g}"
     told = ", ".join([f"{told} (exactly {certificate['bound']})", *assumes])
     if plan is not None:
@@ -718,7 +655,7 @@ def main(arguments: list[str]) -> int:
     except (Refused, RecursionError, OverflowError) as error:
         print(f"does not hold: {error}", file=sys.stderr)
         return 1
-    except (Unreadable, OSError, EOFError, ValueError, TypeError, zlib.error) as error:
+    except (*MALFORMED, OSError, zlib.error) as error:
         print(f"cannot be read: {path}: {error}", file=sys.stderr)
         return 2
     return 0
