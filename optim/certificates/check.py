@@ -11,15 +11,14 @@ that is not read here is left out: fewer rules allow more placements, so that a 
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import json
+import operator
 import re
 import sys
 import zlib
 from fractions import Fraction as F
-from math import floor, gcd, lcm
+from math import ceil, floor, gcd, lcm
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,25 +27,28 @@ SLACK = F(2, 10**9)  # twice what the format grants every limit, of the larger s
 MOST_BYTES, MOST_STEPS, MOST_COLUMNS, MOST_WORK = 1 << 30, 4_000_000, 400_000, 120_000_000
 OF_TRAFFIC, OF_NODES = ("imc_gain", "internode_traffic"), ("nodes_used", "used_capacity")
 THRESHOLDS = ("sustainable_rate", "load_distance", "feasible")
-SENSES = dict(
-    zip((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), ["max", "min", "min", "min", "max", "min", "max"])
-)
+SENSES = dict.fromkeys((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), "min")
+SENSES |= {"imc_gain": "max", "sustainable_rate": "max", "feasible": "max"}
 FIELDS = {  # all that may stand in each part of a file
-    "": "format name origin units labels resources nodes links rate_driven crossing_cost sets "
-    "topologies operators tasks streams traffic limits input_rate",
     "nodes": "id capacity min_load background weight slots slot_capacity rack leaving max_tasks "
     "max_inflow labels",
     "links": "id nodes capacity background direction",
     "sets": "id tasks operator rule over at_most at_least",
+    "topologies": "id workers",
     "operators": "id topology role group cpu_per_tuple service_rate model labels",
-    "group": "tasks load state allowed",
     "tasks": "id operator load state migration_cost node slot allowed copies labels",
     "streams": "from to rate selectivity tuple_bytes pattern",
+    "group": "tasks load state allowed",
     "limits": "max_migrations max_migration_cost max_load_distance max_tasks_per_slot max_inflow "
     "max_utilisation",
-    "topologies": "id workers",
+    "instance": "format name origin units labels resources nodes links rate_driven crossing_cost "
+    "sets topologies operators tasks streams traffic limits input_rate",
     "certificate": "format instance_sha256 objective sense bound assumes proof",
 }
+TABLES = ("nodes", "links", "sets", "topologies", "operators", "tasks", "streams")
+DROPPED = (  # what may be assumed away
+    "capacity min_load max_tasks allowed leaving copies sets links slots crossing_cost "
+) + FIELDS["limits"]
 Doc = dict[str, Any]
 ZERO = F(0)
 
@@ -55,13 +57,14 @@ class Unreadable(Exception):
     """A file cannot be read as what it should be: exit 2."""
 
 
+MALFORMED = (Unreadable, LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+
+
 class Refused(Exception):
     """The bound does not follow from what the certificate says: exit 1."""
 
 
 # ---- 1. files and numbers -----------------------------------------------------------------------
-
-
 def no_twins(pairs: list[tuple[str, Any]]) -> Doc:
     """Make an object; a key that stands twice is refused."""
     if len(made := dict(pairs)) != len(pairs):
@@ -80,8 +83,7 @@ def decimal(text: str) -> F:
 def parse(data: bytes) -> tuple[Doc, str]:
     """Read a JSON object, packed or not; return it with the sha256 of its unpacked bytes."""
     if data[:2] == b"\x1f\x8b":
-        with gzip.open(io.BytesIO(data)) as packed:
-            data = packed.read(MOST_BYTES + 1)
+        data = zlib.decompressobj(31).decompress(data, MOST_BYTES + 1)
     hooks: Doc = {"parse_float": decimal, "parse_constant": decimal, "object_pairs_hook": no_twins}
     found = json.loads(data.decode("utf-8-sig"), **hooks)
     if len(data) > MOST_BYTES or not isinstance(found, dict):
@@ -89,14 +91,10 @@ def parse(data: bytes) -> tuple[Doc, str]:
     return found, hashlib.sha256(data).hexdigest()
 
 
-def number(value: Any, least: F | int | None = 0, *, text: bool = False) -> F:
+def number(value: Any, least: int | None = 0, *, text: bool = False) -> F:
     """Read a number of at least so much; texts p/q where they may stand."""
-    if (
-        text
-        and isinstance(value, str)
-        and re.fullmatch(r"-?\d{1,2000}(/0*[1-9]\d{0,2000})?", value)
-    ):
-        value = F(value)
+    if text and isinstance(value, str) and re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", value):
+        return number(F(value), least)
     if isinstance(value, bool) or not isinstance(value, (int, F)):
         raise Unreadable(f"{str(value)[:30]!r} is no number")
     if least is not None and value < least:
@@ -114,56 +112,38 @@ def whole(value: Any, least: int | None = 0) -> int:
 def known(entry: Any, name: str) -> Doc:
     """Refuse a field that is not known here: it might change what is asked."""
     if not isinstance(entry, dict) or entry.keys() - set(FIELDS[name].split()):
-        raise Unreadable(f"{name or 'the instance'} has a field that this checker does not know")
-    return entry
+        raise Unreadable(f"{name} has a field that this checker does not know")
+    return {key: value for key, value in entry.items() if value is not None}
 
 
 # ---- 2. the instance ----------------------------------------------------------------------------
-
-
 class Instance:
     """What the file says, exactly; limits that are `dropped` are not read."""
 
     def __init__(self, document: Doc, dropped: frozenset[str] = frozenset()) -> None:
-        if known(document, "").get("format") != "streamplace.instance/1":
-            raise Unreadable("the instance's format is not streamplace.instance/1")
-        self.dropped = dropped
-        try:
-            self._read(document)
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            raise Unreadable(f"malformed instance: {type(error).__name__} {error}") from None
+        self.dropped, document = dropped, known(document, "instance")
+        self._read(document, {k: [known(x, k) for x in document.get(k, [])] for k in TABLES})
 
-    def _read(self, document: Doc) -> None:
-        parts = {name: document.get(name, []) for name in FIELDS if name + "s" not in FIELDS}
-        tables = {name: [known(x, name) for x in parts[name]] for name in (
-            "nodes", "links", "sets", "operators", "tasks", "streams", "topologies")}  # fmt: skip
+    def _read(self, document: Doc, tables: dict[str, list[Doc]]) -> None:
+        if document["format"] != "streamplace.instance/1":
+            raise Unreadable("the instance's format is not streamplace.instance/1")
         for name, table in tables.items():
-            if name != "streams" and len({x["id"] for x in table}) < len(table):
-                raise Unreadable(f"an id of {name} stands twice")
+            ids = {(x["from"], x["to"]) if name == "streams" else x["id"] for x in table}
+            if len(ids) < len(table):
+                raise Unreadable(f"one of the {name} stands twice")
         self.resources: list[str] = document.get("resources", ["cpu"])
         limits = known(document.get("limits", {}), "limits")
-        self.limits = {k: v for k, v in limits.items() if v is not None and k not in self.dropped}
-        self._nodes(tables["nodes"])
+        self.limits = {k: v for k, v in limits.items() if k not in self.dropped}
+        nodes, bare = tables["nodes"], "capacity" in self.dropped
+        self.node = {x["id"]: n for n, x in enumerate(nodes)}
+        self.base = [self._amounts(x, "background", ZERO) for x in nodes]
+        self.capacity = [self._amounts({} if bare else x, "capacity", None) for x in nodes]
+        self.leaving = [x.get("leaving", False) is True for x in nodes]
+        self.weight = [number(x.get("weight", 1)) for x in nodes]
         self._rates(tables["operators"], tables["streams"], document.get("input_rate"))
         self._tasks(tables["operators"], tables["tasks"])
         self._traffic(document.get("traffic", []), tables["streams"])
-        cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
-        crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
-        driven = document.get("rate_driven") or self.resources[:1]
-        self.crosses, self.driven = any(crossing), [r in driven for r in self.resources]
-        self.total_traffic = sum(self.traffic.values(), ZERO)
-        #: the most that loads can add up to, by resource: what tolerances are relative to
-        self.totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
-                       for r, c in enumerate(crossing)]  # fmt: skip
-        share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
-        self.mean: Any = self.totals[0] / share if share and not self.crosses else None
-        self.links, self.link_total = [], self.total_traffic
-        for x in tables["links"]:  # those of several nodes bind nothing here
-            inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
-            way, base = x.get("direction", "both"), number(x.get("background", 0))
-            self.link_total += base
-            if len(inside) == 1 and "links" not in self.dropped:
-                self.links.append((min(inside), way, room * self.shares.get("links", F(1)), base))
+        self._rooms(document, tables["links"])
 
     def _amounts(self, entry: Doc, key: str, missing: Any) -> list[Any]:
         found = entry.get(key) or {}
@@ -171,56 +151,47 @@ class Instance:
             raise Unreadable(f"{key} names an unknown resource")
         return [number(found[r]) if r in found else missing for r in self.resources]
 
-    def _nodes(self, nodes: list[Doc]) -> None:
-        self.node = {x["id"]: n for n, x in enumerate(nodes)}
-        self.shares = {k: number(v) for k, v in (self.limits.get("max_utilisation") or {}).items()}
-        shares, bare = (
-            [self.shares.get(r, F(1)) for r in self.resources],
-            "capacity" in self.dropped,
-        )
-        self.base = [self._amounts(x, "background", ZERO) for x in nodes]
-        self.capacity = [self._amounts({} if bare else x, "capacity", None) for x in nodes]
-        self.room = [[c if c is None else c * s for c, s in zip(x, shares)] for x in self.capacity]
-        self.leaving = [x.get("leaving", False) is True for x in nodes]
-        self.weight = [number(x.get("weight", 1)) for x in nodes]
-
     def _rates(self, operators: list[Doc], streams: list[Doc], rate: Any) -> None:
         """Tuples a second that reach each operator, where `input_rate` gives them."""
         self.tuples: dict[str, F] = {}
-        for x in operators * len(operators) if rate is not None else ():
-            into = [s for s in streams if s["to"] == x["id"]]
-            if all(s["from"] in self.tuples and s.get("selectivity") is not None for s in into):
+        waiting = [x["id"] for x in operators] if rate is not None else []
+        for name in waiting:  # grows: an operator is tried again after one that feeds it
+            into = [s for s in streams if s["to"] == name]
+            ready = all(s["from"] in self.tuples and "selectivity" in s for s in into)
+            if ready and name not in self.tuples:
                 sums = [self.tuples[s["from"]] * number(s["selectivity"]) for s in into]
-                self.tuples[x["id"]] = sum(sums, ZERO) if sums else number(rate)
+                self.tuples[name] = sum(sums, ZERO) if sums else number(rate)
+                waiting += [s["to"] for s in streams if s["from"] == name]
 
     def _tasks(self, operators: list[Doc], listed: list[Doc]) -> None:
-        own = {x["id"]: {k: v for k, v in x.items() if v is not None} for x in listed}
-        tasks: dict[str, Doc] = {}
-        for operator in operators:
-            name, group = operator["id"], known(operator.get("group") or {"tasks": 0}, "group")
-            size = whole(group["tasks"])
-            even = {r: number(v) / size for r, v in (group.get("load") or {}).items() if size}
-            if operator.get("cpu_per_tuple") is not None and name in self.tuples and size:
-                derived = number(operator["cpu_per_tuple"]) * self.tuples[name] / size
-                even.setdefault(self.resources[0], derived)
+        own, tasks = {x["id"]: x for x in listed}, dict[str, Doc]()
+        for name, group in ((x["id"], known(x.get("group", {}), "group")) for x in operators):
+            size = whole(group.get("tasks", 0))
+            even = {r: number(v) / size for r, v in group.get("load", {}).items() if size}
             for i in range(size):
                 told = own.get(f"{name}/{i}", {})
-                task = {"operator": name, "allowed": group.get("allowed"), **told}
+                task = {"allowed": group.get("allowed"), **told, "operator": name}
                 task["load"] = {**even, **told.get("load", {})}
-                if group.get("state") is not None:
+                if "state" in group:
                     task.setdefault("state", number(group["state"]) / size)
                 tasks[f"{name}/{i}"] = task
         tasks |= {name: entry for name, entry in own.items() if name not in tasks}
         every, staying = list(tasks.values()), {n for n, x in enumerate(self.leaving) if not x}
         self.task = {name: t for t, name in enumerate(tasks)}
-        self.members: dict[Any, list[int]] = {x["id"]: [] for x in operators}
+        self.members: dict[Any, list[int]] = {}
+        for t, x in enumerate(every):
+            self.members.setdefault(x.get("operator"), []).append(t)
+        for x in operators:  # a load that is given wins over a derived one
+            mine = self.members.setdefault(x["id"], [])
+            if "cpu_per_tuple" in x and x["id"] in self.tuples:
+                share = number(x["cpu_per_tuple"]) * self.tuples[x["id"]] / max(1, len(mine))
+                for t in mine:
+                    every[t]["load"] = {self.resources[0]: share, **every[t].get("load", {})}
         self.member = [x.get("operator") for x in every]
-        for t, name in enumerate(self.member):
-            self.members.setdefault(name, []).append(t)
         self.load = [self._amounts(x, "load", ZERO) for x in every]
-        self.home = [self.node[x["node"]] if x.get("node") else None for x in every]
+        self.home = [self.node[x["node"]] if "node" in x else None for x in every]
         self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in every]
-        self.copies = [{self.node[n] for n in x.get("copies") or []} for x in every]
+        self.copies = [{self.node[n] for n in x.get("copies", [])} for x in every]
         self.may: list[set[int]] = []
         for x, home in zip(every, self.home):
             free = "allowed" in self.dropped or not x.get("allowed")
@@ -237,21 +208,55 @@ class Instance:
             self.traffic[u, v] = number(rate)
         told = {(self.member[u], self.member[v]) for u, v in self.traffic}
         for x in streams:
-            left, right = self.members[x["from"]], self.members[x["to"]]
-            rate, derived = x.get("rate"), x.get("tuple_bytes") is not None
-            if rate is None and derived and x["from"] in self.tuples:
-                selected = 1 if x.get("selectivity") is None else number(x["selectivity"])
-                rate = self.tuples[x["from"]] * selected * number(x["tuple_bytes"])
-            if rate is None or (x["from"], x["to"]) in told:
-                continue
-            for i, j, share in spread_of(x.get("pattern", "full"), len(left), len(right)):
-                pair = left[i], right[j]
-                self.traffic[pair] = self.traffic.get(pair, ZERO) + number(rate) * share
+            left, right, rate = self.members[x["from"]], self.members[x["to"]], x.get("rate")
+            if x["from"] == x["to"]:
+                raise Unreadable("a stream ends where it began")
+            if rate is None and "tuple_bytes" in x and x["from"] in self.tuples:
+                sent = self.tuples[x["from"]] * number(x.get("selectivity", 1))
+                rate = sent * number(x["tuple_bytes"])
+            if rate is not None and (x["from"], x["to"]) not in told and left and right:
+                for i, j, share in spread_of(x.get("pattern", "full"), len(left), len(right)):
+                    pair = left[i], right[j]
+                    self.traffic[pair] = self.traffic.get(pair, ZERO) + number(rate) * share
+        self.total_traffic = sum(self.traffic.values(), ZERO)
+
+    def _rooms(self, document: Doc, links: list[Doc]) -> None:
+        """Sums of loads, and what each node may carry; links of several nodes bind nothing here."""
+        cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
+        crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
+        driven = document.get("rate_driven") or self.resources[:1]
+        self.crosses = any(crossing)
+        self.totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
+                       for r, c in enumerate(crossing)]  # fmt: skip
+        share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
+        self.mean: Any = self.totals[0] / share if share and not self.crosses else None
+        used = {k: number(v) for k, v in self.limits.get("max_utilisation", {}).items()}
+        shares = [used.get(r, F(1)) for r in self.resources]
+        #: of each node (amount, most of it, what the background leaves, whether the rate drives it)
+        #: where amounts are the resources, then the traffic that leaves, that enters, and both
+        self.rooms = [
+            [room_of(r, c * shares[r], base[r], self.totals[r], driven=self.resources[r] in driven)
+             for r, c in enumerate(capacity) if c is not None]
+            for capacity, base in zip(self.capacity, self.base)
+        ]  # fmt: skip
+        bases = [number(x.get("background", 0)) for x in links]
+        total = sum(bases, self.total_traffic)
+        for x, base in zip(links if "links" not in self.dropped else [], bases):
+            inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
+            way = len(shares) + ("out", "in", "both").index(x.get("direction", "both"))
+            if len(inside) == 1:
+                room *= used.get("links", F(1))
+                self.rooms[inside.pop()].append(room_of(way, room, base, total, driven=True))
+
+
+def room_of(amount: int, room: F, base: F, total: F, *, driven: bool) -> tuple[int, F, F, bool]:
+    """What a node may carry of an amount beside its background: with the tolerance, and without."""
+    return amount, room + SLACK * max(room, total) - base, max(ZERO, room - base), driven
 
 
 def spread_of(pattern: str, a: int, b: int) -> list[tuple[int, int, F]]:
     """Return (sender, receiver, share of the rate) of a stream between a and b tasks."""
-    each = F(1, max(1, a))
+    each = F(1, a)
     if pattern == "full":
         return [(i, j, each / b) for i in range(a) for j in range(b)]
     if pattern in ("one_to_one", "merge") and (a == b or pattern == "merge"):
@@ -264,9 +269,17 @@ def spread_of(pattern: str, a: int, b: int) -> list[tuple[int, int, F]]:
     return [(i, j, each / len(block)) for i, block in enumerate(blocks) for j in block]
 
 
+def shares_of(x: Instance, objective: str) -> list[F]:
+    """What each node counts once it is in use; nothing for the other objectives."""
+    if objective != "used_capacity":
+        return [F(objective == "nodes_used")] * len(x.node)
+    sizes = [capacity[0] for capacity in x.capacity]
+    if None in sizes or not sum(sizes):
+        raise Refused("a node has no capacity of the first resource")
+    return [size / sum(sizes) for size in sizes]
+
+
 # ---- 3. the model of node patterns --------------------------------------------------------------
-
-
 class Column(NamedTuple):
     """What a node of a class may hold: tasks of each class, gain, entries in rows, how often."""
 
@@ -277,20 +290,7 @@ class Column(NamedTuple):
     most: int
 
 
-class Model(NamedTuple):
-    """max gain·z, rows (sense, right side), 0 ≤ z ≤ most whole; value = offset + unit·gain·z.
-
-    With `threshold` a column stands only where its node is better than the bound, and the proof is
-    that nothing covers the tasks. `tasks` and `nodes` are the members of the classes.
-    """
-
-    columns: list[Column]
-    rows: list[tuple[str, int]]
-    offset: F
-    unit: F
-    threshold: bool
-    tasks: list[list[int]]
-    nodes: list[list[int]]
+HOLDS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt}
 
 
 def common(numbers: Any) -> int:
@@ -298,32 +298,38 @@ def common(numbers: Any) -> int:
     return lcm(1, *{x.denominator for x in numbers})
 
 
-class Patterns:
-    """Lists what each class of nodes may hold, for one objective and bound."""
+class Model:
+    """max gain·z, rows (sense, right side), 0 ≤ z ≤ most whole; value = offset + unit·gain·z.
+
+    With `threshold` a column stands only where its node is better than the bound, and the proof is
+    that nothing covers the tasks. `tasks` and `nodes` are the members of the classes.
+    """
 
     def __init__(self, instance: Instance, objective: str, bound: F) -> None:
         x = self.instance = instance
         self.objective, self.bound, self.steps = objective, bound, 0
-        self.rated = objective == "sustainable_rate"
+        self.threshold, self.shares = objective in THRESHOLDS, shares_of(x, objective)
+        if objective == "load_distance" and x.mean is None:
+            raise Refused("load distance needs staying nodes, and no crossing costs")
         prices = {"max_migrations": [F(1)] * len(x.load), "max_migration_cost": x.cost}
-        self.budgets = [
-            (prices[name], number(x.limits[name])) for name in prices if name in x.limits
-        ]
+        self.budgets = [(prices[k], number(x.limits[k])) for k in prices if k in x.limits]
         self._alike()
+        # amounts are whole in these units: the resources, traffic out, in, and both
         self.scale = [common(load[r] for load in x.load) for r in range(len(x.resources))]
+        self.scale += [common(x.traffic.values())] * 3
         self.loads = [[int(a * s) for a, s in zip(x.load[t], self.scale)] for t in self.first]
         self.limits = [self._limits(n) for n in range(len(x.node))]
-        self.places: dict[Any, list[int]] = {}
+        places: dict[Any, list[int]] = {}
         for n in range(len(x.node)):  # nodes are alike where all that is read here of them is
-            lines = sorted(link[1:] for link in x.links if link[0] == n)
             open_to = [(n in x.may[t], self.pays(t, n)) for t in self.first]
-            used = x.capacity[n][0] if objective == "used_capacity" else None
-            self.places.setdefault((*self.limits[n], *lines, *open_to, used), []).append(n)
+            places.setdefault((*self.limits[n], *open_to, self.shares[n]), []).append(n)
+        self.nodes = list(places.values())
+        self._build()
 
     def _alike(self) -> None:
         """Classes of tasks that can be exchanged without changing anything that is read here."""
-        x, near = self.instance, [{} for _ in self.instance.load]  # type: ignore[var-annotated]
-        flow = [[ZERO, ZERO] for _ in x.load]
+        x, flow = self.instance, [[ZERO, ZERO] for _ in self.instance.load]
+        near: list[dict[int, F]] = [{} for _ in x.load]
         for (u, v), rate in x.traffic.items():
             flow[u][0] += rate
             flow[v][1] += rate
@@ -332,83 +338,70 @@ class Patterns:
         found: dict[Any, list[list[int]]] = {}
         for t, load in enumerate(x.load):
             own = (x.home[t], x.cost[t], frozenset(x.copies[t])) if self.budgets else ()
-            groups = found.setdefault((*load, frozenset(x.may[t]), *flow[t], own), [])
+            groups = found.setdefault((*load, frozenset(x.may[t]), *flow[t], len(near[t]), own), [])
             for group in groups:
                 a = group[0]
-                same = (near[t].get(b if b != t else a) == rate for b, rate in near[a].items())
-                if len(near[a]) == len(near[t]) and all(same):
+                if all(near[t].get(b if b != t else a) == rate for b, rate in near[a].items()):
                     group.append(t)
                     break
             else:
                 groups.append([t])
-        self.groups = sorted(group for groups in found.values() for group in groups)
-        if len(self.groups) > 300:
-            raise Refused(f"{len(self.groups)} classes of tasks are too many for patterns")
-        self.first, self.sizes = [g[0] for g in self.groups], [len(g) for g in self.groups]
-        scale = self.rate_scale = common(x.traffic.values())
+        self.tasks = sorted(group for groups in found.values() for group in groups)
+        if len(self.tasks) > 300:
+            raise Refused(f"{len(self.tasks)} classes of tasks are too many for patterns")
+        self.first, self.sizes = [g[0] for g in self.tasks], [len(g) for g in self.tasks]
+        scale = common(x.traffic.values())
         self.flow = [[int(f * scale) for f in flow[t]] for t in self.first]
         # any two tasks of two classes have the same traffic: that of the first ones
         self.rates = [[int(near[a].get(b if a != b else g[-1], ZERO) * scale) for b in self.first]
-                      for a, g in zip(self.first, self.groups)]  # fmt: skip
+                      for a, g in zip(self.first, self.tasks)]  # fmt: skip
 
     def pays(self, t: int, n: int) -> bool:
         """Whether task t on node n has migrated, and that counts."""
         x = self.instance
         return bool(self.budgets) and x.home[t] not in (None, n) and n not in x.copies[t]
 
-    def _limits(self, n: int) -> tuple[tuple[int, F, int], ...]:
-        """Limits on what tasks on node n use: (resource, most or least, kind).
-
-        Kinds: 1 at most, 2 less than (of a node in use), -1 at least, -2 more than.
-        """
-        x, found = self.instance, []
-        for r, (room, base) in enumerate(zip(x.room[n], x.base[n])):
-            if room is not None and not (self.rated and x.driven[r]):
-                found.append((r, room + SLACK * max(room, x.totals[r]) - base, 1))
-            elif room is not None and self.bound > 0:
-                found.append((r, max(ZERO, room - base) / self.bound, 2))
-        away = [(self.bound, 2)] if self.objective == "load_distance" else []
+    def _limits(self, n: int) -> tuple[tuple[int, str, int], ...]:
+        """Limits on the amounts of node n: (amount, relation, whole number)."""
+        x, found = self.instance, list[tuple[int, str, F]]()
+        for amount, most, left, driven in x.rooms[n]:
+            if self.objective != "sustainable_rate" or not driven:
+                found.append((amount, "<=", most))
+            elif not left and self.bound >= 0:  # any use of it is a rate of 0
+                found.append((amount, "<=", ZERO))
+            elif self.bound > 0:
+                found.append((amount, "<", left / self.bound))
+        away = [(self.bound, "")] if self.objective == "load_distance" else []
         if "max_load_distance" in x.limits:
             most = number(x.limits["max_load_distance"])
-            away.append((most + SLACK * max(most, x.totals[0]), 1))
-        for far, kind in away if x.mean is not None else ():
-            middle = x.weight[n] * (x.mean or ZERO) - x.base[n][0]
-            found.append((0, middle + far, kind))
-            found += [] if x.leaving[n] else [(0, middle - far, -kind)]
-        return tuple(found)
-
-    def _fits(self, n: int, loads: list[int], out: int, into: int) -> bool:
-        """Whether lower limits, strict ones and links hold; the others do already."""
-        x = self.instance
-        for r, limit, kind in self.limits[n]:
-            off = F(loads[r], self.scale[r]) - limit
-            strict = kind == 2 and off >= 0 and not (self.rated and not loads[r])
-            if strict or (kind < 0 and (off < 0 or (kind == -2 and not off))):
-                return False
-        for _, way, room, base in (link for link in x.links if link[0] == n):
-            load = F({"out": out, "in": into}.get(way, out + into), self.rate_scale)
-            rated = self.rated and load and load * self.bound >= max(ZERO, room - base)
-            over = not self.rated and base + load > room + SLACK * max(room, x.link_total)
-            if rated or over:
-                return False
-        return True
+            away.append((most + SLACK * max(most, x.totals[0]), "="))
+        for far, equal in away if x.mean is not None else ():
+            middle = x.weight[n] * x.mean - x.base[n][0]
+            found.append((0, "<" + equal, middle + far))
+            found += [] if x.leaving[n] else [(0, ">" + equal, middle - far)]
+        # amounts are whole, so that limits can be
+        return tuple((i, kind, (floor if kind in ("<=", ">") else ceil)(limit * self.scale[i]))
+                     for i, kind, limit in found)  # fmt: skip
 
     def of_node(self, n: int) -> list[tuple[tuple[int, ...], int]]:
         """List (counts, traffic inside) of all that node n may hold."""
         x, counts = self.instance, [0] * len(self.first)
         found: list[tuple[tuple[int, ...], int]] = []
-        caps = [(r, floor(limit * self.scale[r])) for r, limit, kind in self.limits[n] if kind > 0]
+        limits = [(i, HOLDS[kind], limit) for i, kind, limit in self.limits[n]]
+        upper = [(i, HOLDS[kind], limit) for i, kind, limit in self.limits[n]
+                 if kind in ("<=", "<") and i < len(x.resources)]  # fmt: skip
 
         def grow(g: int, loads: list[int], gain: int, out: int, into: int) -> bool:
             self.steps += 1
             if self.steps > MOST_STEPS:
                 raise Refused(f"more than {MOST_STEPS:,} steps to list what nodes may hold")
-            if any(loads[r] > cap for r, cap in caps):
+            if not all(holds(loads[i], limit) for i, holds, limit in upper):
                 return False  # nor will it with more
             while g < len(counts) and n not in x.may[self.first[g]]:
                 g += 1
             if g == len(counts):
-                if self._fits(n, loads, out - gain, into - gain):
+                amounts = [*loads, out - gain, into - gain, out + into - 2 * gain]
+                if all(holds(amounts[i], limit) for i, holds, limit in limits):
                     found.append((tuple(counts), gain))
                 return True
             pull, (a, b) = sum(c * r for c, r in zip(counts[:g], self.rates[g])), self.flow[g]
@@ -424,40 +417,33 @@ class Patterns:
         grow(0, [0] * len(x.resources), 0, 0, 0)
         return found
 
-    def model(self) -> Model:
-        """Build rows and columns: every class of tasks placed, every node holds one pattern."""
-        x, places = self.instance, list(self.places.values())
-        columns: list[Column] = []
-        rows, prices = [("=", size) for size in (*self.sizes, *map(len, places))], []
+    def _build(self) -> None:
+        """Rows and columns: every class of tasks placed, every node holds one pattern."""
+        x, scale, prices = self.instance, common(self.shares), []
+        self.columns: list[Column] = []
+        self.rows = [("=", size) for size in (*self.sizes, *map(len, self.nodes))]
         for costs, most in self.budgets:
-            scale, most = common(costs), most + SLACK * max(most, sum(costs, ZERO))
-            prices.append((len(rows), [int(costs[t] * scale) for t in self.first]))
-            rows.append(("<", floor(most * scale)))
-        shares = [c[0] for c in x.capacity] if self.objective == "used_capacity" else []
-        if None in shares or (self.objective == "used_capacity" and not sum(shares)):
-            raise Refused("a node has no capacity of the first resource")
-        scale = common(shares)
-        for k, place in enumerate(places):
-            for counts, gain in self.of_node(place[0]):
+            unit = common(costs)
+            prices.append((len(self.rows), [int(costs[t] * unit) for t in self.first]))
+            self.rows.append(("<", floor((most + SLACK * max(most, sum(costs, ZERO))) * unit)))
+        for k, (n, *others) in enumerate(self.nodes):
+            for counts, inside in self.of_node(n):
                 held = [(g, c) for g, c in enumerate(counts) if c]
-                if self.objective not in OF_TRAFFIC:
-                    gain = -int(shares[place[0]] * scale) if shares else -1
-                    gain = gain if self.objective in OF_NODES and held else 0
+                gain = inside if self.objective in OF_TRAFFIC else 0
+                gain -= int(self.shares[n] * scale) if held else 0
                 entries = [*held, (len(self.sizes) + k, 1)]
                 for row, price in prices:
-                    away = (c * price[g] for g, c in held if self.pays(self.first[g], place[0]))
+                    away = (c * price[g] for g, c in held if self.pays(self.first[g], n))
                     entries.append((row, sum(away)))
-                often = min([len(place), *(self.sizes[g] // c for g, c in held)])
-                columns.append(Column(k, counts, gain, tuple(entries), often))
-            if len(columns) > MOST_COLUMNS:
+                often = min([1 + len(others), *(self.sizes[g] // c for g, c in held)])
+                self.columns.append(Column(k, counts, gain, tuple(entries), often))
+            if len(self.columns) > MOST_COLUMNS:
                 raise Refused(f"more than {MOST_COLUMNS:,} patterns")
-        offset, unit = ZERO, F(1, self.rate_scale)
+        self.offset, self.unit = ZERO, F(1, self.scale[-1])
         if self.objective == "internode_traffic":
-            offset, unit = x.total_traffic, -unit
+            self.offset, self.unit = x.total_traffic, -self.unit
         elif self.objective in OF_NODES:
-            unit = F(-1, scale) / (sum(shares) or 1)
-        threshold = self.objective in THRESHOLDS
-        return Model(columns, rows, offset, unit, threshold, self.groups, places)
+            self.unit = F(-1, scale)
 
 
 # ---- 4. proofs over a model ---------------------------------------------------------------------
@@ -480,6 +466,9 @@ class Proof:
             if not isinstance(step, dict) or not cases:
                 raise Refused(f"step {number} belongs to no open case")
             columns, cuts = cases.pop()
+            self.work += len(columns) * (len(cuts) + 4)
+            if self.work > MOST_WORK:
+                raise Refused("the work limit is reached")
             if "branch" in step:
                 cut, at = self.cut(step["branch"], columns), whole(step.get("at"))
                 cases.append((columns, (*cuts, (cut, ">", at + 1))))
@@ -499,24 +488,11 @@ class Proof:
 
     def cut(self, branch: Any, columns: list[int]) -> frozenset[int]:
         """Return the columns of a node class with so many tasks of some classes."""
-        told = branch.get("counts") if isinstance(branch, dict) else None
-        if not isinstance(told, list) or any(not isinstance(x, list) or len(x) != 3 for x in told):
-            raise Unreadable("counts of a branch are [class of tasks, least, most]")
-        wanted = [tuple(map(whole, x)) for x in told]
-        if any(g >= len(self.model.tasks) for g, _, _ in wanted):
-            raise Unreadable("a branch names no class of tasks")
-        self.spend(len(columns))
-        k, every = whole(branch.get("class")), self.model.columns
+        every, k, counts = self.model.columns, branch["class"], branch["counts"]
         return frozenset(
             j for j in columns if every[j].node_class == k
-            and all(low <= every[j].counts[g] <= high for g, low, high in wanted)
+            and all(low <= every[j].counts[g] <= high for g, low, high in counts)
         )  # fmt: skip
-
-    def spend(self, work: int) -> None:
-        """Count work."""
-        self.work += work
-        if self.work > MOST_WORK:
-            raise Refused("the work limit is reached")
 
     def value(
         self, given: Any, divisor: int, columns: list[int], cuts: Cuts, *, gains: bool
@@ -528,7 +504,6 @@ class Proof:
         signed = [whole(y, None) for y in given]
         if any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows)):
             raise Refused("a multiplier has the wrong sign")
-        self.spend(sum(len(every[j].entries) + len(cuts) for j in columns))
         tail = list(zip(signed[len(self.model.rows) :], cuts))
         reduced, total = [], sum(y * right for y, (_, right) in zip(signed, rows))
         for j in columns:
@@ -547,21 +522,24 @@ class Proof:
 
 
 # ---- 5. counting --------------------------------------------------------------------------------
-
-
 def counted(x: Instance, objective: str, bound: F, proof: Doc) -> bool:
     """Whether simple sums prove a bound."""
     if objective == "imc_gain":
         return bound >= x.total_traffic
     if objective == "sustainable_rate":
-        r = whole(proof.get("resource"))
-        if r >= len(x.resources) or not x.driven[r] or any(room[r] is None for room in x.room):
-            raise Refused("not a rate-driven resource with capacities everywhere")
-        rooms = (max(ZERO, room[r] - base[r]) for room, base in zip(x.room, x.base))
-        return bound * sum((load[r] for load in x.load), ZERO) >= sum(rooms, ZERO)
+        return bound >= counted_rate(x, whole(proof.get("resource")))
     if objective == "load_distance" and bound > 0:
         return moved(x, bound, *(number(proof.get(k), None, text=True) for k in ("out", "gain")))
     return SENSES[objective] == "min" and bound <= 0
+
+
+def counted_rate(x: Instance, r: int) -> F:
+    """Return the rate that all nodes together carry of a resource."""
+    lefts = [left for rooms in x.rooms for i, _, left, driven in rooms if i == r and driven]
+    total = sum((load[r] for load in x.load), ZERO) if r < len(x.resources) else ZERO
+    if len(lefts) < len(x.node) or not total:
+        raise Refused("not a rate-driven resource that is used, with capacities everywhere")
+    return sum(lefts, ZERO) / total
 
 
 def moved(x: Instance, bound: F, part: F, price: F) -> bool:
@@ -603,77 +581,58 @@ def least_moves(x: Instance, bound: F, part: F, price: F) -> F | None:
 
 
 # ---- 6. the whole -------------------------------------------------------------------------------
-
-
 def value_of(x: Instance, plan: Doc, objective: str) -> F:
     """Return the exact value of a plan (whether it keeps every rule is the referee's to say)."""
-    told, nodes = plan.get("assignment"), range(len(x.node))
+    told, nodes, out = plan.get("assignment"), range(len(x.node)), len(x.resources)
     if not isinstance(told, dict) or told.keys() != x.task.keys():
         raise Refused("the plan does not place exactly the tasks of the instance")
     at = [x.node.get(told[name], -1) for name in x.task]
     if any(n not in may for n, may in zip(at, x.may)):
         raise Refused("the plan puts a task where it may not be")
-    own, flow = [[ZERO] * len(x.resources) for _ in nodes], [[ZERO, ZERO] for _ in nodes]
+    amounts = [[ZERO] * (out + 3) for _ in nodes]
     for n, load in zip(at, x.load):
-        own[n] = [a + b for a, b in zip(own[n], load)]
+        amounts[n] = [a + b for a, b in zip(amounts[n], (*load, 0, 0, 0))]
     for (u, v), rate in x.traffic.items():
-        flow[at[u]][0] += rate if at[u] != at[v] else 0
-        flow[at[v]][1] += rate if at[u] != at[v] else 0
-    crossing, used = sum((f[0] for f in flow), ZERO), {*at}
+        for n, way in ((at[u], out), (at[v], out + 1)) if at[u] != at[v] else ():
+            amounts[n][way] += rate
+            amounts[n][out + 2] += rate
+    crossing = sum((amount[out] for amount in amounts), ZERO)
+    rates = [left / amounts[n][i] for n in nodes for i, _, left, driven in x.rooms[n]
+             if driven and amounts[n][i]]  # fmt: skip
+    if objective == "sustainable_rate" and rates and not x.crosses:
+        return min(rates)
+    if objective == "load_distance" and x.mean is not None:
+        off = [amounts[n][0] + x.base[n][0] - x.weight[n] * x.mean for n in nodes]
+        return max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
+    if objective in OF_NODES:
+        return sum((shares_of(x, objective)[n] for n in {*at}), ZERO)
     values = {"imc_gain": x.total_traffic - crossing, "internode_traffic": crossing}
-    values |= {"nodes_used": F(len(used)), "feasible": F(1)}
-    sides = [{"out": flow[n][0], "in": flow[n][1]}.get(w, sum(flow[n])) for n, w, *_ in x.links]
-    lines = [(room - base, side) for side, (*_, room, base) in zip(sides, x.links)]
-    for loads, rooms, bases in zip(own, x.room, x.base):
-        rows = zip(x.driven, rooms, bases, loads)
-        lines += [(c - b, a) for driven, c, b, a in rows if driven and c is not None]
-    if any(load for _, load in lines) and not x.crosses:
-        values["sustainable_rate"] = min(max(ZERO, left) / load for left, load in lines if load)
-    if x.mean is not None:
-        off = [own[n][0] + x.base[n][0] - x.weight[n] * x.mean for n in nodes]
-        values["load_distance"] = max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
-    if all(c[0] for c in x.capacity):
-        every = sum(c[0] for c in x.capacity) or 1
-        values["used_capacity"] = sum((x.capacity[n][0] for n in used), ZERO) / every
-    if objective not in values:
+    if objective not in values and objective != "feasible":
         raise Refused(f"the plan has no {objective} that this checker can tell")
-    return values[objective]
-
-
-def prove(instance: Instance, objective: str, bound: F, proof: Any) -> None:
-    """Check a proof by its kind."""
-    kind = proof.get("kind") if isinstance(proof, dict) else None
-    if kind == "counting":
-        if not counted(instance, objective, bound, proof):
-            raise Refused("the sums do not prove the bound")
-    elif kind == ("threshold" if objective in THRESHOLDS else "patterns"):
-        if objective == "load_distance" and instance.mean is None:
-            raise Refused("load distance needs staying nodes, and no crossing costs")
-        Proof(Patterns(instance, objective, bound).model(), bound).walk(proof.get("steps"))
-    else:
-        raise Refused(f"a proof of {objective} cannot be of the kind {str(kind)[:30]!r}")
+    return values.get(objective, F(1))
 
 
 def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None) -> str:
     """Return what is proved in a line; raise `Refused` or `Unreadable`."""
-    if set(FIELDS["certificate"].split()) - known(certificate, "certificate").keys():
-        raise Unreadable(f"the certificate lacks one of {FIELDS['certificate']}")
-    objective, assumes = certificate["objective"], certificate["assumes"]
-    if certificate["format"] != FORMAT or not isinstance(objective, str):
-        raise Unreadable(f"the certificate's format is not {FORMAT}")
-    if not isinstance(assumes, list) or not all(isinstance(x, str) for x in assumes):
-        raise Unreadable("assumes is no list of texts")
+    if certificate.keys() != {*FIELDS["certificate"].split()} or certificate["format"] != FORMAT:
+        raise Unreadable(f"a {FORMAT} has the fields {FIELDS['certificate']}, and no others")
+    objective, proof = str(certificate["objective"]), certificate["proof"]
+    assumes = list(map(str, certificate["assumes"]))
     if certificate["instance_sha256"] != sha256:
         raise Refused(f"the certificate is of another instance: this one has sha256 {sha256}")
     if objective not in SENSES or certificate["sense"] != SENSES[objective]:
         raise Refused("objective and sense are not known to this checker")
-    if any(not x.startswith("without ") for x in assumes):
+    if set(assumes) - {f"without {name}" for name in DROPPED.split()}:
         raise Refused("an assumption is not known to this checker")
     bound, sense = number(certificate["bound"], None, text=True), SENSES[objective]
     if objective == "feasible" and bound:
         raise Refused("feasible is 0 where there is no placement; nothing else is proved")
     read = Instance(instance, frozenset(x.removeprefix("without ") for x in assumes))
-    prove(read, objective, bound, certificate["proof"])
+    kind = proof.get("kind") if isinstance(proof, dict) else None
+    if kind == ("threshold" if objective in THRESHOLDS else "patterns"):
+        Proof(Model(read, objective, bound), bound).walk(proof.get("steps"))
+    elif kind != "counting" or not counted(read, objective, bound, proof):
+        raise Refused(f"{str(kind)[:30]!r} is no proof of this bound on {objective}")
     told = f"{objective} is {'at most' if sense == 'max' else 'at least'} {float(bound):.15g}"
     told = ", ".join([f"{told} (exactly {certificate['bound']})", *assumes])
     if plan is not None:
@@ -696,7 +655,7 @@ def main(arguments: list[str]) -> int:
     except (Refused, RecursionError, OverflowError) as error:
         print(f"does not hold: {error}", file=sys.stderr)
         return 1
-    except (Unreadable, OSError, EOFError, ValueError, TypeError, zlib.error) as error:
+    except (*MALFORMED, OSError, zlib.error) as error:
         print(f"cannot be read: {path}: {error}", file=sys.stderr)
         return 2
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -31,12 +32,9 @@ def counting(
 
 def _rate(instance: check.Instance, value: Fraction) -> tuple[Fraction, dict[str, Any]] | None:
     found = []
-    for r, driven in enumerate(instance.driven):
-        total = sum((load[r] for load in instance.load), ZERO)
-        if driven and total and all(room[r] is not None for room in instance.room):
-            pairs = zip(instance.room, instance.base, strict=True)
-            rooms = sum((max(ZERO, room[r] - base[r]) for room, base in pairs), ZERO)
-            found.append((max(value, rooms / total), r))
+    for r in range(len(instance.resources)):
+        with suppress(check.Refused):
+            found.append((max(value, check.counted_rate(instance, r)), r))
     if not found:
         return None
     bound, r = min(found)

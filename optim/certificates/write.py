@@ -96,8 +96,6 @@ def _attempts(
     instance: check.Instance, objective: str, value: Fraction, nodes: int, deadline: float
 ) -> Iterator[tuple[Fraction, dict[str, Any]]]:
     """Yield (bound, proof), the best bound first."""
-    if objective == "load_distance" and value > 0 and instance.mean is None:
-        raise check.Refused("load distance needs staying nodes, and no crossing costs")
     sums = counting(instance, objective, value)
     if sums is not None and sums[0] == value:
         yield sums
@@ -115,7 +113,7 @@ def _patterns(
 ) -> Iterator[tuple[Fraction, dict[str, Any]]]:
     if objective in check.THRESHOLDS:
         for bound in _weaker(objective, value):
-            model = check.Patterns(instance, objective, bound).model()
+            model = check.Model(instance, objective, bound)
             with suppress(GaveUp):
                 yield (
                     bound,
@@ -125,7 +123,7 @@ def _patterns(
                     },
                 )
         return
-    model = check.Patterns(instance, objective, value).model()
+    model = check.Model(instance, objective, value)
     near = rounded(value, _NEAR * abs(value), objective)
     with suppress(GaveUp):
         yield near, {"kind": "patterns", "steps": Tree(model, near, nodes, deadline).run()}

@@ -106,7 +106,7 @@ def accepted(text: bytes, certificate: Any) -> bool:
     document, sha256 = check.parse(text)
     try:
         check.check(document, sha256, certificate)
-    except (check.Refused, check.Unreadable):
+    except (check.Refused, *check.MALFORMED):
         return False
     return True
 

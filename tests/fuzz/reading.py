@@ -75,11 +75,7 @@ class Reading:
             group = operator.get("group")
             if group is None:
                 continue
-            load = dict(group.get("load", {}))
-            if "cpu_per_tuple" in operator and operator["id"] in rates:
-                load.setdefault(
-                    self.resources[0], operator["cpu_per_tuple"] * rates[operator["id"]]
-                )
+            load = group.get("load", {})
             size = group["tasks"]
             for i in range(size):
                 name = f"{operator['id']}/{i}"
@@ -91,13 +87,20 @@ class Reading:
                     task.setdefault("state", group["state"] / size)
                 self.tasks[name] = task
         for name, task in own.items():
-            self.tasks.setdefault(name, task)
+            self.tasks.setdefault(name, {**task})
         self.task_ids = list(self.tasks)
         self.task_index = {name: t for t, name in enumerate(self.task_ids)}
         self.members: dict[str, list[int]] = defaultdict(list)
         for t, task in enumerate(self.tasks.values()):
             if task.get("operator"):
                 self.members[task["operator"]].append(t)
+
+        for operator in document.get("operators", []):
+            members = self.members[operator["id"]]
+            if "cpu_per_tuple" in operator and operator["id"] in rates:
+                share = operator["cpu_per_tuple"] * rates[operator["id"]] / max(1, len(members))
+                for task in (self.tasks[self.task_ids[t]] for t in members):
+                    task["load"] = {self.resources[0]: share, **task.get("load", {})}
 
     def _table(self, items: list[dict[str, Any]], key: str, missing: float) -> np.ndarray:
         rows = [[(x.get(key) or {}).get(r, missing) for r in self.resources] for x in items]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from experiments.cli.main import main
+from optim import Instance
 from optim.certificates import check
 from tests.fuzz.certificates import examine
 
@@ -75,9 +76,11 @@ def test_the_checker_runs_alone(written: tuple[Path, Path, dict[str, Any]], tmp_
         ('{"sense": "min", ', 1),
         ('{"objective": "price", ', 1),
         ('{"assumes": ["the moon is full"], ', 1),
+        ('{"assumes": ["without weight"], ', 1),
         ('{"proof": null, ', 1),
         ('{"proof": {"kind": "patterns", "steps": []}, ', 1),
         ('{"proof": {"kind": "patterns", "steps": [{"branch": {"class": 0, "counts": []}}]}, ', 2),
+        ('{"proof": {"kind": "patterns", "steps": [{"branch": {"class": 0}, "at": 0}]}, ', 2),
         ('{"proof": {"kind": "threshold", "steps": [{"close": [0, 0, 0, 0, 0]}]}, ', 1),
         ('{"proof": {"kind": "patterns", "steps": [{"close": [0], "over": 0}]}, ', 2),
     ],
@@ -103,6 +106,47 @@ def test_an_instance_with_a_field_that_is_not_known_is_not_judged(
     document, _ = check.parse(changed.read_bytes())
     with pytest.raises(check.Unreadable, match="nodes has a field"):
         check.Instance(document)
+
+
+def proved(document: dict[str, Any], **certificate: Any) -> str:
+    """What the checker says of a certificate by counting."""
+    told = {"format": check.FORMAT, "instance_sha256": "", "assumes": [], **certificate}
+    return check.check(document, "", {"sense": check.SENSES[told["objective"]], **told})
+
+
+def test_loads_are_derived_of_tasks_that_are_listed_one_by_one() -> None:
+    document: dict[str, Any] = {
+        "format": "streamplace.instance/1", "name": "derived", "input_rate": 10,
+        "nodes": [{"id": "n"}, {"id": "m"}],
+        "operators": [{"id": "a", "cpu_per_tuple": 1}, {"id": "b", "cpu_per_tuple": 2}],
+        "streams": [{"from": "a", "to": "b", "selectivity": 0, "tuple_bytes": 3}],
+        "tasks": [{"id": t, "operator": t[0]} for t in ("b0", "a0", "a1")] + [
+            {"id": "c", "load": {"cpu": 10}}],
+    }  # fmt: skip
+    load = Instance.from_json(json.dumps(document)).tasks.load[:, 0].tolist()
+    assert load == [row[0] for row in check.Instance(document).load] == [0, 5, 5, 10]
+    model = check.Model(check.Instance(document), "load_distance", check.F(5))
+    # beside b0, which costs nothing: a0 and a1 on one node, c on the other
+    balanced = {(b, *rest) for b in (0, 1) for rest in ((2, 0), (0, 1))}
+    assert {column.counts for column in model.columns} == balanced
+    document["streams"].append({"from": "b", "to": "b", "rate": 1})
+    with pytest.raises(check.Unreadable, match="ends where it began"):
+        check.Instance(document)
+
+
+def test_a_resource_that_nothing_uses_proves_no_rate() -> None:
+    document: dict[str, Any] = {
+        "format": "streamplace.instance/1", "name": "idle", "resources": ["cpu", "net"],
+        "rate_driven": ["cpu", "net"], "tasks": [{"id": "t", "load": {"net": 1}}],
+        "nodes": [{"id": "n", "capacity": {"cpu": 0, "net": 3}}],
+    }  # fmt: skip
+    rate: dict[str, Any] = {"objective": "sustainable_rate"}
+    assert "at most 3" in proved(
+        document, **rate, bound=3, proof={"kind": "counting", "resource": 1}
+    )
+    for resource, bound in ((0, 0), (0, 2), (1, 2), (2, 3)):
+        with pytest.raises(check.Refused):
+            proved(document, **rate, bound=bound, proof={"kind": "counting", "resource": resource})
 
 
 def test_a_second_solver_is_asked(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
