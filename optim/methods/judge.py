@@ -171,7 +171,7 @@ def _worth_making(
     fewer = without_needless(objective.binding(instance), node, [objective, *later])
     if fewer is node:
         return node, evaluation
-    found = evaluate_indices(instance, fewer)
+    found = evaluate_indices(instance, fewer, None, objective.name)
     outcome.claimed = None
     outcome.levels = tuple(
         _retold(level, found)
