@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from optim.moves.undo import Point
     from optim.referee.result import Result
 
-_SOLVES = 8
+SOLVES = 8
+"""Times that a method is asked for fewer moves, at most."""
 _ROWS = 25
 
 
@@ -69,7 +70,11 @@ def share(text: str) -> float:
 
 
 def fewest_within(
-    instance: Instance, result: Result, within: float, again: Callable[[Instance], Result]
+    instance: Instance,
+    result: Result,
+    within: float,
+    again: Callable[[Instance], Result],
+    rate: float | None = None,
 ) -> Result:
     """Return the plan with the fewest moves whose objective is that near to the best one.
 
@@ -82,6 +87,8 @@ def fewest_within(
         Share of the best objective.
     again
         Solves a changed instance as before.
+    rate
+        Multiple of the present input that plans have to carry.
     """
     from optim.moves.undo import Point
 
@@ -91,24 +98,29 @@ def fewest_within(
     best = result.objective.value
     sign = -1.0 if objective.sense == "max" else 1.0
     worst = sign * best + within * abs(best) + 1e-9 * abs(best)
-    good = [p for p in checked_points(instance, result, objective) if sign * p.value <= worst]
+    points = checked_points(instance, result, objective, rate)
+    good = [p for p in points if sign * p.value <= worst]
     least = min(good, key=lambda p: (p.moves, sign * p.value), default=None)
     if least is None:
         return result
     low, high = 0, least.moves
+    whole = result.plan if least is points[0] and least.moves == len(result.moves) else None
     proved = True
-    for _ in range(_SOLVES):
+    for _ in range(SOLVES):
         if low >= high:
             break
         middle = (low + high) // 2
         found = _with_budget(instance, middle, again)
         value = None if found is None or found.objective is None else found.objective.value
-        if found is not None and found.feasible and value is not None and sign * value <= worst:
+        good_enough = value is not None and sign * value <= worst
+        # free moves, and a budget that is ignored, count for no method
+        if found and found.feasible and good_enough and len(found.moves) <= middle:
             assert found.plan is not None
-            node = found.plan.node_indices(instance)
+            assert value is not None
+            node, whole = found.plan.node_indices(instance), found.plan
             cost = float(sum(move.cost for move in found.moves))
             least = Point(len(found.moves), cost, value, node, True)
-            high = min(middle, least.moves)
+            high = least.moves
         else:
             ruled = found is not None and found.bound is not None and found.bound_of == "problem"
             proved &= found is not None and (
@@ -119,7 +131,8 @@ def fewest_within(
     note = f"{least.moves} moves are within {100 * within:g} % of the best objective {best:.6g}"
     if low >= high and proved:
         note += "; proved that fewer are not"
-    return with_plan(instance, result, least.node, note)
+    slot = None if whole is None else whole.slot_indices(instance)
+    return with_plan(instance, result, least.node, note, slot)
 
 
 def _with_budget(
@@ -134,19 +147,24 @@ def _with_budget(
         return None
 
 
-def checked_points(instance: Instance, result: Result, objective: Figure) -> list[Point]:
-    """Return the plans with fewer of a result's moves that keep every rule."""
+def checked_points(
+    instance: Instance, result: Result, objective: Figure, rate: float | None = None
+) -> list[Point]:
+    """Return the plans with fewer of a result's moves that keep every rule, and carry the rate."""
+    from optim.figures.rate import carrying
     from optim.moves.undo import fewer_moves
     from optim.rules import without_limits
 
     assert result.plan is not None
     relaxed = without_limits(instance, result.ignored)
+    if rate is not None:
+        relaxed = carrying(relaxed, rate)
     node = result.plan.node_indices(instance)
     points = fewer_moves(relaxed, node, objective)
     return [p for p in points if p.keeps and p.value == p.value]
 
 
-def with_plan(instance: Instance, result: Result, node: Any, note: str) -> Result:
+def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: Any = None) -> Result:
     """Return the result with another plan, judged anew."""
     from optim.format.plan import Plan
     from optim.methods.judge import moves_of
@@ -156,10 +174,9 @@ def with_plan(instance: Instance, result: Result, node: Any, note: str) -> Resul
 
     assert result.objective is not None
     objective = OBJECTIVES[result.objective.name]
-    relaxed = without_limits(instance, result.ignored)
-    found = evaluate_indices(relaxed, node, None, objective.name)
+    found = evaluate_indices(without_limits(instance, result.ignored), node, slot, objective.name)
     value = found.objective(objective.name)
-    plan = Plan.from_indices(instance, node, None, result.method, result.versions)
+    plan = Plan.from_indices(instance, node, slot, result.method, result.versions)
     return replace(
         result,
         plan=plan,
@@ -173,12 +190,12 @@ def with_plan(instance: Instance, result: Result, node: Any, note: str) -> Resul
     )
 
 
-def curve_of(instance: Instance, result: Result, by: str) -> Curve:
+def curve_of(instance: Instance, result: Result, by: str, rate: float | None = None) -> Curve:
     """Return the plans worth their moves, or their cost, and the knee."""
     assert result.objective is not None
     objective = OBJECTIVES[result.objective.name]
     sign = -1.0 if objective.sense == "max" else 1.0
-    points = checked_points(instance, result, objective)
+    points = checked_points(instance, result, objective, rate)
     points.sort(key=lambda p: (getattr(p, by), sign * p.value))
     kept: list[Point] = []
     for point in points:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from experiments.cli.arguments import (
     whole,
 )
 from experiments.cli.fewest import (
+    SOLVES,
     add_fewest,
     curve_of,
     draw_curve,
@@ -163,15 +165,19 @@ def _run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     instance = load_instance(args.instance)
     if len(cases_of(args)) > 1:
+        _refuse_of_one_plan(args)
         return _solve_cases(args, instance, options)
     instance = the_case(args, instance)
     read = time.perf_counter() - began
     result = _solve(args, instance, options)
     result = replace(result, times={"read": read, **result.times})
     if args.fewest_moves_within is not None:
-        again = partial(_solve, args, options=options)
-        result = fewest_within(instance, result, args.fewest_moves_within, again)
-    curve = curve_of(instance, result, args.curve) if args.curve and result.plan else None
+        again = partial(_solve, _in_parts(args), options=options)
+        within, rate = args.fewest_moves_within, args.target_rate
+        result = fewest_within(instance, result, within, again, rate)
+    curve = None
+    if args.curve and result.plan:
+        curve = curve_of(instance, result, args.curve, args.target_rate)
     if curve is not None and args.plot is not None:
         _draw(instance, result, curve, args.plot)
     if args.output is not None and result.plan is not None:
@@ -201,6 +207,28 @@ def _run(args: argparse.Namespace) -> int:
 
             print_curve(answer_console(), instance, OBJECTIVES[result.objective.name], curve)
     return int(result.exit_code)
+
+
+def _refuse_of_one_plan(args: argparse.Namespace) -> None:
+    """Refuse options that are about one plan, where several cases are told as a table."""
+    from optim.errors import InvalidInput, Problem
+
+    names = ("output", "fewest_moves_within", "curve", "plot", "cross_check")
+    asked = [name for name in names if getattr(args, name) not in (None, False)]
+    reason, remedy = "is of one plan, and --or asks for several", "leave one out"
+    told = [f"--{name.replace('_', '-')}" for name in asked]
+    if told:
+        raise InvalidInput([Problem(name, None, reason, remedy) for name in told])
+
+
+def _in_parts(args: argparse.Namespace) -> argparse.Namespace:
+    """Return the arguments of each further solving: all of them have the time of the first."""
+    from optim.methods.portfolio import SECONDS
+
+    limit = SECONDS if args.method is None and args.time_limit is None else args.time_limit
+    parts = copy(args)
+    parts.time_limit = limit and limit / SOLVES
+    return parts
 
 
 def _draw(instance: Instance, result: Result, curve: Curve, file: str) -> None:

@@ -85,7 +85,8 @@ def run_portfolio(
     stopped = False
     for choice, share, again in _order(suited):
         spent = time.perf_counter() - began - sum(r.result.times.get("compile", 0) for r in runs)
-        left = limit - spent
+        # judging a plan takes its time after the method has ended: as long as it took the others
+        left = limit - spent - max((r.result.times.get("check", 0) for r in runs), default=0)
         stopped = stopped or any(r.result.termination is Termination.INTERRUPTED for r in runs)
         if left <= 0 or stopped or any(r.result.termination in _DONE for r in runs):
             break

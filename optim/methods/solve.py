@@ -16,7 +16,7 @@ from optim.figures.rate import carrying
 from optim.methods.choose import choices, takes_long
 from optim.methods.judge import judge
 from optim.methods.objective import aim
-from optim.methods.portfolio import PORTFOLIO, run_portfolio
+from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
 from optim.methods.registry import Method, Request, get_method
 from optim.methods.run import finish, run_method
 from optim.methods.start import resolve_start
@@ -111,9 +111,11 @@ def solve(
     )  # fmt: skip
     if method == PORTFOLIO:
         plain = solver is None and warm_start is None and not options and not repair
+        began = time.perf_counter()
         found = _solve_by_portfolio(asked) if plain else None
         if found is not None:
             return found
+        asked = _what_is_left(asked, time.perf_counter() - began)
     elif method is not None:
         return _solve_by(get_method(method), asked, options, repair=repair)
     return _solve_by_choice(asked, options, repair=repair)
@@ -170,6 +172,15 @@ def _solve_by_portfolio(asked: _Asked) -> Result | None:
         seconds=asked.time_limit,
         progress=asked.progress,
     )
+
+
+def _what_is_left(asked: _Asked, spent: float) -> _Asked:
+    """Take the time that several methods spent without a plan off that of repair; a tenth stays."""
+    limit = SECONDS if asked.time_limit is None else asked.time_limit
+    chose = asked.time_limit is not None or spent >= limit / 2
+    if not chose or not limit > 0:  # nothing to choose from, or a limit that is refused later
+        return asked
+    return asked._replace(time_limit=max(limit - spent, limit / 10))
 
 
 def _solve_by_choice(asked: _Asked, options: Mapping[str, Any], *, repair: bool) -> Result:

@@ -144,6 +144,14 @@ def write(
         "": reassignment((c.partition, c.after.replicas) for c in moved),
         ROLLBACK: reassignment((c.partition, c.before.replicas) for c in moved),
     }
+    dead = {n for n, told in instance.nodes.labels.items() if told.get(DEAD)}
+    gone = {broker for n, broker in enumerate(_broker_numbers(instance, ledger)) if n in dead}
+    back = sum(not gone.isdisjoint(c.before.replicas) for c in moved)
+    if back:
+        ledger.reading(
+            f"{ROLLBACK}: Kafka refuses {back:,} of its {len(moved):,} lists while broker "
+            f"{', '.join(map(str, sorted(gone)))} is dead"
+        )
     led = [c.partition for c in found if c.after.leader != c.before.leader]
     if led:
         entries = [{"topic": p.topic, "partition": p.number} for p in led]

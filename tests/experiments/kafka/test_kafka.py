@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from experiments.cli.main import main
 from experiments.interchange.exporting import export_plan
 from experiments.interchange.importing import Imported, import_instance
-from optim import Instance, solve
+from optim import Instance, Plan, solve
 from optim.errors import InvalidInput
 from tests.experiments.kafka import judge
 
@@ -124,6 +125,17 @@ def test_a_dead_broker_is_rebuilt_elsewhere_and_nothing_else_moves() -> None:
     assert made["lists"]["orders-4"] == [3, 2, 5]  # the only other rack
     assert made["lists"]["clicks-6"][0] == 1  # who leads now goes on
     assert made["cost"] == 2921726022 + 16802160388
+
+
+def test_a_way_back_to_a_dead_broker_is_told() -> None:
+    instance = example(("mode", "dead-broker")).instance
+    ids, dead = instance.tasks.ids, instance.nodes.index["6"]
+    node = instance.tasks.node.copy()
+    for task in np.flatnonzero(node == dead):
+        node[task] = instance.nodes.index["5" if ids[task].startswith("orders") else "4"]
+    plan = Plan.from_indices(instance, node, None, "m", {})
+    readings = export_plan("kafka", instance, plan).ledger.readings
+    assert any("refuses 2 of its 2 lists while broker 6 is dead" in told for told in readings)
 
 
 def test_racks_are_mended_by_one_copy_a_doubled_replica() -> None:

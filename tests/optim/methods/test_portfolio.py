@@ -94,3 +94,24 @@ def test_ctrl_c_gives_the_best(instance: Instance) -> None:
     found = run(instance, solve_one)
     assert (found.termination, found.feasible) == (Termination.INTERRUPTED, True)
     assert len(calls) == 2
+
+
+def test_judging_takes_of_the_time(instance: Instance) -> None:
+    slow = {**LATE, "times": {"check": 6.0}}
+    solve_one, calls = scripted(instance, {"balance-milp": [slow, LATE], "balance-search": [LATE]})
+    run(instance, solve_one)
+    assert calls[2][1] <= 10 - 6
+
+
+def test_what_follows_has_what_time_is_left(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 7.0])
+    limits: list[float | None] = []
+    monkeypatch.setattr("optim.methods.solve.run_portfolio", lambda *_, **__: None)
+    monkeypatch.setattr("optim.methods.solve.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr(
+        "optim.methods.solve._solve_by_choice", lambda asked, *_, **__: limits.append(asked[3])
+    )
+    solve(instance, "portfolio", time_limit=8.0)
+    assert limits == [1.0]
