@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # what is drawn → the CSS variable it becomes; the values only need to be unlike each other, and no
 # greys, which PDF writes as one number
 INK, _GRID = "#010102", "#020203"
-_SERIES = tuple(f"#0303{number:02x}" for number in range(1, 10))
+_SERIES = tuple(f"#0304{number:02x}" for number in range(1, 10))
 _VARIABLES = {INK: "--ink", _GRID: "--grid"} | {
     color: f"--series-{number}" for number, color in enumerate(_SERIES)
 }
@@ -163,9 +163,10 @@ class Drawing:
             self.figure.savefig(buffer, format="pdf", metadata=nothing)
         found, light = buffer.getvalue(), light_colors()
         for color, variable in _VARIABLES.items():
-            before = " ".join(f"{part:.10f}".rstrip("0") for part in to_rgb(color))
-            after = " ".join(f"{part:.4f}" for part in to_rgb(light[variable]))
-            found = found.replace(before.encode(), after.ljust(len(before)).encode())
+            before = r"\s".join(f"{part:.10f}".rstrip("0") for part in to_rgb(color))
+            after = " ".join(f"{part:.4f}" for part in to_rgb(light[variable])).encode()
+            for wrapped in set(re.findall(before.encode(), found)):
+                found = found.replace(wrapped, after.ljust(len(wrapped)))
         return found
 
 
