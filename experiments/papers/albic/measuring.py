@@ -221,10 +221,9 @@ TABLES: dict[str, Making] = {
     "scale-in": Making(scale_in, "0-29; 18 nodes, 3 leave, 6 moves a round", "0-1"),
     "periods": Making(periods, "0-29; 3 periods", "0-1; 3 periods"),
     "overloads": Making(overloads, "0-29; 20 nodes at 75 %", "0-1"),
-    "job-1": Making(job(1), "one recording, 12 of 48 periods", "one recording, 12 periods"),
     **{
         f"job-{number}": Making(job(number), "one recording", "one recording, 12 periods")
-        for number in (2, 3, 4)
+        for number in (1, 2, 3, 4)
     },
     "after-cola": Making(after_cola, "one recording, 30 days", "one recording, 12 days"),
     "cola-starts": Making(cola_starts, "0-29", "0-2"),
