@@ -57,7 +57,7 @@ def solving(reduced: bool) -> pd.DataFrame:
     keys = [
         {"seed": seed, "nodes": nodes, "way": way}
         for seed in _seeds(reduced)
-        for nodes in ((20,) if reduced else (20, 40, 60))
+        for nodes in (20, 40, 60)
         for way in ("flux", "balance-search")
     ]
     return rows_of("solving", keys, make)
@@ -215,7 +215,7 @@ TABLES: dict[str, Making] = {
     "solving": Making(
         solving,
         "0-29; varies 40 %, 20 moves",
-        "0-1; 20 nodes",
+        "0-1; varies 40 %, 20 moves",
     ),
     "budgets": Making(budgets, "0-29; 20 nodes", "0-1"),
     "scale-in": Making(scale_in, "0-29; 18 nodes, 3 leave, 6 moves a round", "0-1"),
