@@ -12,6 +12,7 @@ import importlib
 import inspect
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,7 +62,11 @@ def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path
         if found is not None:
             table = load_table(*_stored_as(figure), root)
             (target / "img").mkdir(parents=True, exist_ok=True)
-            draw(figure, table, target / "img" / _image(figure), reduced=found[1])
+            image = target / "img" / _image(figure)
+            if figure.keeps_sentences:  # the table alone has not what was drawn
+                shutil.copyfile(found[0] / "plot.svg", image)
+            else:
+                draw(figure, table, image, reduced=found[1])
     path = target / f"{paper}.md"
     write_atomic(path, page_of(paper, root))
     return path
@@ -106,6 +111,9 @@ def _figure_section(figure: Figure, root: Path) -> str:
     text = text.replace("](plot.svg)", f"](img/{_image(figure)})")
     # a page of its own there is a section here, and its sections are bold words
     text = re.sub(r"^## (.*)$", r"**\1**", text, flags=re.MULTILINE)
+    if about.older:
+        older = f"*Made before a change, and not made again since:* {about.older}"
+        text = text.replace("**What we measure**", f"**What we measure**\n\n{older}", 1)
     return re.sub(r"^# ", "## ", text).rstrip()
 
 

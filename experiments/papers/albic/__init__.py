@@ -13,8 +13,6 @@ factor is traffic inside nodes over all traffic. MILP is the paper's model
 
 What holds and what does not is computed: the claims below. Their tables were made with the paper's
 own reading of maxPL (points of a node's capacity) and with a scale-in first that deals evenly over
-all rounds. The figures further down are older: in those of Figures 10 and 11 maxPL is percent of
-the mean node load and key groups without one partner talk evenly among themselves, which lets
-COLA collocate more than the share on the axis; in that of Figure 5 scaling in first forgets what
-it dealt in earlier rounds. They are of one instance each.
+all rounds. Of the figures further
+down, of one instance each, those that were made before a change and not since say so.
 """

@@ -56,6 +56,7 @@ _FIGURES = {
     "F12e": _of(jobs.less_saved, "job-2"),
     "F13a": _of(jobs.half_of_job_2, "job-2", "job-3"),
     "F13b": _of(jobs.same_trend, "job-2", "job-3"),
+    "F13c": _of(jobs.bears_half, "job-2", "job-3"),
     "F14a": Judged(jobs.random_starts, "cola-starts"),
     "F14b": _of(jobs.climbs(4, 59.0), "job-4"),
     "F14c": _of(jobs.cheap_and_even, "job-4"),

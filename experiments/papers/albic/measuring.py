@@ -57,7 +57,7 @@ def solving(reduced: bool) -> pd.DataFrame:
     keys = [
         {"seed": seed, "nodes": nodes, "way": way}
         for seed in _seeds(reduced)
-        for nodes in ((20,) if reduced else (20, 40, 60))
+        for nodes in (20, 40, 60)
         for way in ("flux", "balance-search")
     ]
     return rows_of("solving", keys, make)
@@ -215,16 +215,15 @@ TABLES: dict[str, Making] = {
     "solving": Making(
         solving,
         "0-29; varies 40 %, 20 moves",
-        "0-1; 20 nodes",
+        "0-1; varies 40 %, 20 moves",
     ),
     "budgets": Making(budgets, "0-29; 20 nodes", "0-1"),
     "scale-in": Making(scale_in, "0-29; 18 nodes, 3 leave, 6 moves a round", "0-1"),
     "periods": Making(periods, "0-29; 3 periods", "0-1; 3 periods"),
     "overloads": Making(overloads, "0-29; 20 nodes at 75 %", "0-1"),
-    "job-1": Making(job(1), "one recording, 12 of 48 periods", "one recording, 12 periods"),
     **{
         f"job-{number}": Making(job(number), "one recording", "one recording, 12 periods")
-        for number in (2, 3, 4)
+        for number in (1, 2, 3, 4)
     },
     "after-cola": Making(after_cola, "one recording, 30 days", "one recording, 12 days"),
     "cola-starts": Making(cola_starts, "0-29", "0-2"),

@@ -16,7 +16,6 @@ A policy plans a day on the loads of that day (*now*) and meets those of the fol
 [`flux`](../methods/rebalancing/flux.md).
 
 What holds and what does not is computed: the [claims](albic.md#the-claims) F7 to F14 and S1 to S3.
-The figures below are older: there ALBIC reads maxPL as percent of the mean node load, not as points
-of a node's capacity as the paper does, which keeps it from full collocation. Read as the paper
-means it, it has that in Real Job 2.
+Figures that were made before a change and not since say so: in these ALBIC has not the collocation
+that it has read as the paper means it.
 """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.claims.claim import Claim, Finding
-from experiments.papers.claims.tables import PAPERS, has_table, load_table
+from experiments.papers.claims.tables import PAPERS, about_table, has_table, load_table
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 
@@ -89,7 +89,18 @@ def judge(claim: Claim, root: Path = PAPERS, fallback: Path = PAPERS) -> Judgeme
     if missing:
         return Judgement(claim, Finding("not shown", f"no table yet: {', '.join(missing)}"))
     frames = [load_table(paper, name, at) for name, at in zip(claim.tables, roots, strict=True)]
-    return Judgement(claim, claim.judge(*frames))
+    try:
+        return Judgement(claim, claim.judge(*frames))
+    except (LookupError, ValueError) as error:
+        smaller = [
+            name
+            for name, at in zip(claim.tables, roots, strict=True)
+            if about_table(paper, name, at).reduced
+        ]
+        if not smaller:  # a fault: the tables are whole
+            raise
+        told = f"not all that is judged is in the smaller {', '.join(smaller)} ({error})"
+        return Judgement(claim, Finding("not shown", told))
 
 
 def judgements(papers: Iterable[str], root: Path = PAPERS) -> list[Judgement]:

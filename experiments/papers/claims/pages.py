@@ -63,9 +63,9 @@ def _line(one: Judgement) -> str:
     claim, finding = one.claim, one.finding
     here = [finding.figure or "–"]
     if finding.cause:
-        here.append(f"*Cause:* {finding.cause}." if finding.figure else finding.cause)
+        here.append(f"*Cause:* {finding.cause}" if finding.figure else finding.cause)
     if finding.left_out:
-        here.append(f"*Left out:* {finding.left_out} ({finding.left_out_why}).")
+        here.append(f"*Left out:* {finding.left_out} ({finding.left_out_why})")
     cells = [
         f"{claim.id}{STAR * claim.starred} ({claim.where})",
         claim.words,
@@ -86,7 +86,8 @@ def _tables(paper: str, names: Sequence[str], root: Path) -> str:
     for name in names:
         about = about_table(paper, name, root if has_table(paper, name, root) else PAPERS)
         left = f"; {about.left_out} left out: {about.left_out_why}" if about.left_out else ""
-        made = f"{about.date}, {about.machine}"
+        took = "" if about.seconds is None else f", in {about.seconds:.0f} s"
+        made = f"{about.date}, {about.machine}{took}"
         lines.append(
             f"| {name} | {about.rows}{left} | {about.seeds} | `{about.command}` | {made} |"
         )

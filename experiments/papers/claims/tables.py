@@ -43,6 +43,8 @@ class About:
         Sentences that were computed with the table and cannot be from its columns alone.
     seconds
         That it took; ``None`` where earlier versions made it.
+    older
+        What has changed since it was made, where it has not been made again since.
     """
 
     command: str
@@ -56,6 +58,7 @@ class About:
     reduced: bool = False
     said: tuple[str, ...] = ()
     seconds: float | None = None
+    older: str = ""
 
 
 def store_table(

@@ -152,7 +152,8 @@ def sums(graphs: pd.DataFrame) -> Finding:
         f"{mean} MB/s",
         f"the paper's own sums give {PAPER_OPTIMUM} MB/s a graph, {PAPER_OPTIMUM / edges:.2f} mean "
         f"edges of {edges} MB/s, ours {mean.value / edges:.2f}: its generator makes fewer edges "
-        f"or costlier groups than the text says; shares of the optimum do not depend on it",
+        "or costlier groups than the text says, or its optimum is none; what that does to the "
+        "shares is not known",
         left,
         NOT_WHOLE,
     )

@@ -27,8 +27,7 @@ STORM_READING = (
     "is best for it."
 )
 TL_READING = (
-    "TL is drawn here by task IMC, row by row. The claims above are judged at the default reading, "
-    "`group_imc` and `shuffled`."
+    "TL is read as for the claims above, `group_imc` and `shuffled`, in the order of one seed."
 )
 COSTS_READING = (
     "The figure with costs and traffic of the groups is lost. Ours sum to the stated total and are "

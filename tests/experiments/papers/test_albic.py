@@ -13,6 +13,7 @@ from experiments.generators.rebalancing import joint_periods
 from experiments.papers.albic import built, fig_2, fig_3, fig_4, fig_5, fig_8_9, fig_10, fig_11
 from experiments.papers.albic.collocating import said, table_by
 from experiments.papers.albic.following import follow, frame, kept, placed
+from experiments.papers.albic.judges_jobs import bears_half
 from experiments.papers.albic.solving_time import TIME
 from experiments.papers.albic.solving_time import table as time_table
 from experiments.papers.albic.standstill import TARGETS, summary
@@ -139,3 +140,18 @@ def test_tables() -> None:
     assert table["gap of ALBIC, 20 pairs, to bound (%)"].iloc[0] == pytest.approx(25.0)
     assert "15 points less than COLA at worst" in said(table)[0]
     assert "ALBIC's gap to the bound of the joint optimum 25 %" in said(table)[1]
+
+
+@pytest.mark.parametrize(("moves", "verdict"), [(300, "in part"), (10, "different")])
+def test_half_of_the_input_is_borne_where_moves_cost_the_other_half(
+    moves: int, verdict: str
+) -> None:
+    rows = [
+        {"job": job, "policy": policy, "period": period, "mean load": 50.0, "load index": 1.0,
+         "distance": 5.0, "migrations": moves if policy == "cola" else 10}
+        for job in (2, 3) for policy in ("albic", "cola") for period in range(4)
+    ]  # fmt: skip
+    found = bears_half(frame(rows))
+    assert found.verdict == verdict
+    # 50 + 5 points, and 50 more by a move of every key group: above 100, and half below it
+    assert ("1: 100 and 0 %, ALBIC 0 %" in found.figure) == (verdict == "in part")

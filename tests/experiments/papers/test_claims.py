@@ -133,6 +133,19 @@ def test_a_claim_is_judged_from_its_stored_table(tmp_path: Path) -> None:
     assert about_table("some_paper", "growth", tmp_path).rows == 2
 
 
+def test_a_smaller_table_may_lack_what_is_judged_and_a_whole_one_not(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"y": [1, 3]})
+    for reduced in (True, False):
+        made = {"command": "c", "seeds": "0-1", "root": tmp_path, "reduced": reduced}
+        store_table("some_paper", "growth", frame, **made)  # type: ignore[arg-type]
+        if reduced:
+            found = judging.judge(make_claim(), tmp_path).finding
+            assert found.verdict == "not shown"
+            assert "smaller growth ('x')" in found.figure
+    with pytest.raises(KeyError):
+        judging.judge(make_claim(), tmp_path)
+
+
 def test_what_cannot_be_checked_says_why() -> None:
     found = judging.judge(make_claim(judge=None, tables=(), not_checkable="no cluster"))
     assert found.finding == Finding("not shown", "", "no cluster")

@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from experiments.papers import _natural, all_figures, collecting, command, find_figures
@@ -125,3 +127,32 @@ def test_a_paper_is_collected_into_one_page(
     assert page.count("reduced run") == 1  # stands in for the full one, and says so
     for image in re.findall(r"!\[[^]]*\]\(([^)]*)\)", page):
         assert (tmp_path / "docs" / image).is_file()
+
+
+def test_a_table_older_than_its_figure_says_so_and_what_was_drawn_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn(table: pd.DataFrame, axes: Any) -> None:
+        assert table.attrs, "the stored table alone has not what is drawn"
+
+    def rows(folder: Path, reduced: bool) -> pd.DataFrame:
+        made = pd.DataFrame({"x": [1], "gain (MB/s)": [1.0]})
+        made.attrs["series"] = [1.0]
+        return made
+
+    figure = make_figure(
+        name="task-allocation/fig-1", rows=rows, table=lambda r: r, plot=drawn, keeps_sentences=True
+    )
+    monkeypatch.setattr(collecting, "find_figures", lambda name: [figure])
+    folders = (tmp_path / "made", tmp_path / "docs", tmp_path / "tables")
+    run_figure(figure, tmp_path / "made")
+    page = collecting.collect("task-allocation", *folders).read_text()
+    assert "Made before a change" not in page
+    (image,) = (tmp_path / "docs" / "img").iterdir()
+    assert image.read_bytes() == next((tmp_path / "made").rglob("plot.svg")).read_bytes()
+
+    (record,) = (tmp_path / "tables").rglob("fig-1.json")
+    about = json.loads(record.read_text()) | {"older": "Orders were read otherwise."}
+    record.write_text(json.dumps(about))
+    page = collecting.page_of("task-allocation", folders[2])
+    assert "*Made before a change, and not made again since:* Orders were read otherwise." in page
