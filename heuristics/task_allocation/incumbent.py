@@ -41,6 +41,7 @@ class Incumbent:
         self.notes: list[str] = []
         self.times: dict[str, float] = {"compile": 0.0}
         self.interrupted = False
+        self.annealed = 0
         self.recorder = ProgressRecorder("max", request.progress, request.started)
 
     def compiled(self, seconds: float) -> None:

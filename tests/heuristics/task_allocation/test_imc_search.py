@@ -172,7 +172,7 @@ def test_interruption_returns_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("heuristics.task_allocation.imc_search._anneal", interrupt)
+    monkeypatch.setattr("heuristics.task_allocation.annealing.anneal", interrupt)
     outcome = search(made)
     assert outcome.termination == Termination.INTERRUPTED
     assert outcome.node is not None
