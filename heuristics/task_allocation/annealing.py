@@ -135,10 +135,10 @@ def _round(
         if remaining is not None:  # cool down in the time there is
             speed = size / max(time.perf_counter() - began, 1e-9)
             planned = min(planned, done + round(_SAFETY * remaining * speed))
-            incumbent.offer(board.node)
+            incumbent.offer(board.placement())
         incumbent.recorder.note(phase="anneal")
     incumbent.annealed += done // CHUNK + 1
-    return descended(instance, incumbent, board.node)
+    return descended(instance, incumbent, board.placement())
 
 
 def _fresh(instance: Instance, incumbent: Incumbent, rounds: int, heat: Heat) -> Ints:

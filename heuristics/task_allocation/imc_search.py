@@ -122,8 +122,8 @@ def descended(instance: Instance, incumbent: Incumbent, node: Ints) -> Ints:
     board = board_of(instance, node)
     least_gain = 1e-9 * instance.total_traffic / max(1, instance.num_tasks) + 1e-300
     descend(board, np.arange(instance.num_tasks), _PASSES, least_gain)
-    incumbent.offer(board.node.copy())
-    return board.node
+    incumbent.offer(board.placement())
+    return board.placement()
 
 
 def _starts(instance: Instance, incumbent: Incumbent) -> Iterator[Ints]:
