@@ -74,6 +74,13 @@ class Heat(NamedTuple):
     cold: float
 
 
+def by_table(instance: Instance) -> bool:
+    """Whether tasks talk to so many others that a table is cheaper than rows."""
+    flows, count = instance.flows, instance.num_tasks
+    pairs = len(flows.rate) + sum(len(b.sources) * len(b.targets) for b in flows.blocks)
+    return count <= MOST_BY_TABLE and 2 * pairs >= SHARE_BY_TABLE * count**2
+
+
 def anneal_in_rounds(instance: Instance, incumbent: Incumbent) -> None:
     """Anneal from the incumbent's placement until the iteration limit or the time limit."""
     heat = _heat(instance, incumbent)
@@ -117,7 +124,7 @@ def _round(
     tasks: NDArray[np.int64],
     planned: int,
 ) -> Ints:
-    """Anneal once, in chunks, so that clock and keyboard are heard; descend, and offer the end."""
+    """Anneal once, in chunks, so that clock and keyboard are heard; and offer the end."""
     from heuristics.task_allocation.imc_search import descended
 
     board = board_of(instance, start)
@@ -138,7 +145,11 @@ def _round(
             incumbent.offer(board.placement())
         incumbent.recorder.note(phase="anneal")
     incumbent.annealed += done // CHUNK + 1
-    return descended(instance, incumbent, board.placement())
+    node = board.placement()
+    if not len(heat.matrix):
+        return descended(instance, incumbent, node)
+    incumbent.offer(node)
+    return node
 
 
 def _fresh(instance: Instance, incumbent: Incumbent, rounds: int, heat: Heat) -> Ints:
@@ -184,10 +195,7 @@ def _differing(instance: Instance, first: Ints, second: Ints) -> NDArray[np.int6
 
 def _heat(instance: Instance, incumbent: Incumbent) -> Heat:
     """Choose between table and rows, and the temperatures."""
-    flows = instance.flows
-    pairs = len(flows.rate) + sum(len(b.sources) * len(b.targets) for b in flows.blocks)
-    count = instance.num_tasks
-    if count <= MOST_BY_TABLE and 2 * pairs >= SHARE_BY_TABLE * count**2:
+    if by_table(instance):
         matrix = matrix_of(instance)
         assert incumbent.node is not None
         unit = _change_of_swaps(matrix, incumbent.node, instance.num_nodes)

@@ -84,26 +84,30 @@ def run(instance: Instance, request: Request) -> Outcome:
     return incumbent.outcome()
 
 
-MANY = 5000
-"""Up to this many tasks several cuts are made before anything is annealed."""
+TRIES = 3
+"""Cuts to start from, as many as `partition` makes: so the search is never below it."""
 
 _PASSES = 50
 
 
 def search_tasks(instance: Instance, incumbent: Incumbent) -> None:
     """Search task by task; results go to the incumbent."""
-    from heuristics.task_allocation.annealing import anneal_in_rounds
+    from heuristics.task_allocation.annealing import anneal_in_rounds, by_table
 
     incumbent.compiled(_warm_up())
-    for node in _starts(instance, incumbent):
-        take(instance, incumbent, node)
+    # by table the annealing finds more in the time that a descent along long rows takes
+    hasty = incumbent.request.remaining() is not None and by_table(instance)
+    for node in _starts(instance, incumbent, 1 if hasty else TRIES):
+        take(instance, incumbent, node, descend=not hasty)
         if incumbent.out_of_time:
             break
     if incumbent.node is not None and not incumbent.out_of_time:
         anneal_in_rounds(instance, incumbent)
 
 
-def take(instance: Instance, incumbent: Incumbent, node: Ints) -> Ints | None:
+def take(
+    instance: Instance, incumbent: Incumbent, node: Ints, *, descend: bool = True
+) -> Ints | None:
     """Repair a start if it needs that, descend from it, offer both; ``None`` if it fails."""
     mended = repair(instance, node)
     if not mended.restored:
@@ -112,7 +116,7 @@ def take(instance: Instance, incumbent: Incumbent, node: Ints) -> Ints | None:
             incumbent.notes = mended.notes
         return None
     incumbent.offer(mended.node)
-    return descended(instance, incumbent, mended.node)
+    return descended(instance, incumbent, mended.node) if descend else mended.node
 
 
 def descended(instance: Instance, incumbent: Incumbent, node: Ints) -> Ints:
@@ -126,7 +130,7 @@ def descended(instance: Instance, incumbent: Incumbent, node: Ints) -> Ints:
     return board.placement()
 
 
-def _starts(instance: Instance, incumbent: Incumbent) -> Iterator[Ints]:
+def _starts(instance: Instance, incumbent: Incumbent, tries: int) -> Iterator[Ints]:
     """Yield placements to start from, feasible or not."""
     from heuristics.task_allocation.partition import cuts
     from optim.format.traffic import MAX_PAIRS
@@ -139,7 +143,6 @@ def _starts(instance: Instance, incumbent: Incumbent) -> Iterator[Ints]:
     if chosen == "packing" or pairs > MAX_PAIRS:
         yield first_fit_decreasing(instance)
         return
-    tries = 3 if instance.num_tasks <= MANY else 1
     yield from cuts(instance, incumbent.request, engine=chosen, tries=tries)
 
 

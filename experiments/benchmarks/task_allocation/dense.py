@@ -1,8 +1,8 @@
 """Dense traffic: `imc-search` on complete graphs of unlike tasks, beside `partition`.
 
-Run: ``python -m experiments.benchmarks.task_allocation.dense [LIMIT…]``, limits in seconds (5 and 60
-unless told). One seed of each instance; of the search, the worst and the best of `SEEDS`. Shares are
-beside the best value that any of these runs found.
+Run: ``python -m experiments.benchmarks.task_allocation.dense [LIMIT…]``, limits in seconds (5 and
+60 unless told). One seed of each instance, `SEEDS` of the search; shares are beside the best value
+that any of these runs found.
 """
 
 from __future__ import annotations
