@@ -125,8 +125,6 @@ def _round(
     planned: int,
 ) -> Ints:
     """Anneal once, in chunks, so that clock and keyboard are heard; and offer the end."""
-    from heuristics.task_allocation.imc_search import descended
-
     board = board_of(instance, start)
     done = 0
     cooling = np.log(heat.cold / heat.hot)
@@ -147,7 +145,7 @@ def _round(
     incumbent.annealed += done // CHUNK + 1
     node = board.placement()
     if not len(heat.matrix):
-        return descended(instance, incumbent, node)
+        return incumbent.descended(node)
     incumbent.offer(node)
     return node
 
@@ -156,7 +154,6 @@ def _fresh(instance: Instance, incumbent: Incumbent, rounds: int, heat: Heat) ->
     """Return another start: by rows, where a cold annealing keeps most of it, another cut."""
     from dataclasses import replace
 
-    from heuristics.task_allocation.imc_search import take
     from heuristics.task_allocation.partition import cuts
 
     assert incumbent.node is not None
@@ -164,7 +161,7 @@ def _fresh(instance: Instance, incumbent: Incumbent, rounds: int, heat: Heat) ->
     if len(heat.matrix) or engine != "metis":
         return incumbent.node
     request = replace(incumbent.request, seed=(incumbent.request.seed + 7 * rounds) % 2**31)
-    found = take(instance, incumbent, next(cuts(instance, request)))
+    found = incumbent.take(next(cuts(instance, request)))
     return incumbent.node if found is None else found
 
 

@@ -13,12 +13,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.board import board_of
-from optim.moves.repair import repair
 from optim.rules import limits_set
 
 if TYPE_CHECKING:
@@ -87,8 +83,6 @@ def run(instance: Instance, request: Request) -> Outcome:
 TRIES = 3
 """Cuts to start from, as many as `partition` makes: so the search is never below it."""
 
-_PASSES = 50
-
 
 def search_tasks(instance: Instance, incumbent: Incumbent) -> None:
     """Search task by task; results go to the incumbent."""
@@ -98,36 +92,11 @@ def search_tasks(instance: Instance, incumbent: Incumbent) -> None:
     # by table the annealing finds more in the time that a descent along long rows takes
     hasty = incumbent.request.remaining() is not None and by_table(instance)
     for node in _starts(instance, incumbent, 1 if hasty else TRIES):
-        take(instance, incumbent, node, descend=not hasty)
+        incumbent.take(node, descend=not hasty)
         if incumbent.out_of_time:
             break
     if incumbent.node is not None and not incumbent.out_of_time:
         anneal_in_rounds(instance, incumbent)
-
-
-def take(
-    instance: Instance, incumbent: Incumbent, node: Ints, *, descend: bool = True
-) -> Ints | None:
-    """Repair a start if it needs that, descend from it, offer both; ``None`` if it fails."""
-    mended = repair(instance, node)
-    if not mended.restored:
-        if incumbent.node is None:
-            incumbent.partial = mended.node
-            incumbent.notes = mended.notes
-        return None
-    incumbent.offer(mended.node)
-    return descended(instance, incumbent, mended.node) if descend else mended.node
-
-
-def descended(instance: Instance, incumbent: Incumbent, node: Ints) -> Ints:
-    """Descend from a placement, and offer what is found."""
-    from optim.moves.descent import descend
-
-    board = board_of(instance, node)
-    least_gain = 1e-9 * instance.total_traffic / max(1, instance.num_tasks) + 1e-300
-    descend(board, np.arange(instance.num_tasks), _PASSES, least_gain)
-    incumbent.offer(board.placement())
-    return board.placement()
 
 
 def _starts(instance: Instance, incumbent: Incumbent, tries: int) -> Iterator[Ints]:

@@ -32,7 +32,7 @@ def main() -> None:
     rows: list[list[object]] = []
     for kind, tasks, nodes in CASES:
         made = generate(kind, seed=1, tasks=tasks, nodes=nodes)
-        runs = [("partition", None, 0)]
+        runs: list[tuple[str, float | None, int]] = [("partition", None, 0)]
         runs += [("imc-search", limit, seed) for limit in limits for seed in range(SEEDS)]
         found = []
         for method, limit, seed in runs:
@@ -41,7 +41,7 @@ def main() -> None:
             spent = time.process_time() - began
             assert result.evaluation is not None
             assert result.evaluation.feasible
-            found.append((method, limit, seed, result.evaluation.imc_gain, spent))
+            found.append((method, limit, seed, result.evaluation.imc_gain or 0.0, spent))
         best = max(gain for *_, gain, _ in found)
         for method, limit, seed, gain, spent in found:
             below = f"{100 * (1 - gain / best):.2f}"
