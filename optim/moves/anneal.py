@@ -143,9 +143,10 @@ def anneal(board, matrix, tasks, proposals, hot, cold, seed):
             if guard.active:
                 enter(guard, mover, leaves, comes)
             if by_table:
-                for t in range(len(at)):
-                    table[comes, t] += matrix[mover, t]
-                    table[leaves, t] -= matrix[mover, t]
+                row, to, of = matrix[mover], table[comes], table[leaves]
+                for t in range(len(row)):
+                    to[t] += row[t]
+                    of[t] -= row[t]
         if other == NOBODY:
             size[source] -= 1
             last = members[source, size[source]]
