@@ -18,12 +18,13 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types layers doctests docs docs-check fuzz torture papers bench lab constraints clean distclean
+.PHONY: help demo warm test test-all lint types layers doctests docs docs-check fuzz torture papers bench lab constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
 	@echo 'make test         style, types, layers, documentation, and all tests but the slow ones'
 	@echo 'make test-all     the same with the tests that are marked slow'
+	@echo 'make warm         compile the kernels of all methods, once, on all cores'
 	@echo 'make docs         the API reference, from the docstrings, in build/api'
 	@echo 'make docs-check   the examples and links of README.md, docs/ and docstrings'
 	@echo 'make fuzz         random instances against a brute force of its own: SEED=, SECONDS='
@@ -65,10 +66,15 @@ demo: $(VENV)/.installed
 
 # ---- tests -------------------------------------------------------------------------------
 
-# What needs one core each goes side by side before the tests, which use all of them.
+# Kernels first, each compiled once; then what needs one core each goes side by side before the
+# tests, which use all cores.
 test: $(VENV)/.installed-dev
+	@$(MAKE) --no-print-directory warm
 	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types doctests lint layers docs
 	$(BIN)/python -m pytest -n $(WORKERS) -m '$(TESTS)' tests $(PYTEST_ARGS)
+
+warm: $(VENV)/.installed
+	$(BIN)/streamplace warm
 
 test-all:
 	@$(MAKE) --no-print-directory test TESTS=

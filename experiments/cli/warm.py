@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
+from experiments.cli.arguments import count
 from experiments.cli.streams import write_stdout
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from optim.format.instance import Instance
 
@@ -40,6 +44,15 @@ _LIMIT = 1.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("methods", metavar="METHOD", nargs="*", help="by default all")
+    parser.add_argument(
+        "--jobs",
+        type=count,
+        metavar="N",
+        default=len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        help="processes that compile side by side (default: one a core)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,36 +68,36 @@ def run(args: argparse.Namespace) -> int:
     methods = [get_method(name) for name in args.methods] or [
         get_method(name) for name in method_names()
     ]
-    instances = _small()
-    done, total = 0, 0.0
-    for number, method in enumerate(methods, 1):
-        began = time.perf_counter()
-        if _solve(method.name, instances):
-            done += 1
-        spent = time.perf_counter() - began
-        total += spent
-        if not args.quiet:
-            sys.stderr.write(f"{number} of {len(methods)}: {method.name} {spent:.1f} s\n")
-    write_stdout(f"{done} methods are warm, after {total:.1f} s\n")
+    began, done = time.perf_counter(), 0
+    with ProcessPoolExecutor(min(args.jobs, len(methods)), get_context("spawn")) as pool:
+        waiting = {pool.submit(_solve, method.name): method.name for method in methods}
+        for number, future in enumerate(as_completed(waiting), 1):
+            taken, spent = future.result()
+            done += taken
+            if not args.quiet:
+                name = waiting[future]
+                sys.stderr.write(f"{number} of {len(methods)}: {name} {spent:.1f} s\n")
+    write_stdout(f"{done} methods are warm, after {time.perf_counter() - began:.1f} s\n")
     return int(ExitCode.OK)
 
 
+@cache
 def _small() -> list[Instance]:
     from experiments.generators import generate
 
     return [generate(kind, seed=1, **parameters) for kind, parameters in SMALL.items()]
 
 
-def _solve(name: str, instances: Sequence[Instance]) -> bool:
+def _solve(name: str) -> tuple[bool, float]:
     """Solve each instance that suits a method: with traffic and limits other kernels are used."""
     from optim import solve
     from optim.errors import StreamplaceError
 
-    taken = False
-    for instance in instances:
+    began, taken = time.perf_counter(), False
+    for instance in _small():
         try:
             solve(instance, name, time_limit=_LIMIT, repair=True)
             taken = True
         except StreamplaceError:
             continue
-    return taken
+    return taken, time.perf_counter() - began

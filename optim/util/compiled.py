@@ -1,6 +1,6 @@
 """Decorators for numba kernels: entry points are cached on disk, helpers are not.
 
-Three properties of numba's cache make this necessary.
+Four properties of numba's cache make this necessary.
 
 * A function that was loaded from the cache is machine code without an intermediate form. A caller
   that is compiled later can neither inline it nor drop its reference counting: measured, five
@@ -9,6 +9,8 @@ Three properties of numba's cache make this necessary.
 * A cache entry is renewed when the kernel's own file changes, not when a helper's file does, and
   files unpacked from wheels keep their dates. Hence the stamp covers every source file that the
   kernel's module imports, directly or through others, so that kernels may share code.
+* Processes that start together (the workers of a sweep) would all compile the same. Hence each
+  kernel is compiled by one, and the others wait for it (`Turn`).
 * A truncated file ends the program, and what an image brought along is not found by users who may
   not write there. Hence the files of a kernel are read by `_Kept`.
 """
@@ -30,8 +32,10 @@ from typing import TYPE_CHECKING, Any
 import numba
 from numba.core import event
 from numba.core.caching import IndexDataCacheFile
+from numba.core.types import unliteral
 
 from optim.util import compilation
+from optim.util.turn import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,17 +48,37 @@ _LIBRARIES = {"llvmlite", "numba", "numpy", "scipy", *sys.stdlib_module_names}
 class _Teller(event.Listener):
     """Passes numba's own event on; it does not fire for what is loaded from the cache."""
 
-    def on_start(self, event: object) -> None:
+    def on_start(self, event: Any) -> None:
         compilation.tell()
 
-    def on_end(self, event: object) -> None:
-        pass
+    def on_end(self, event: Any) -> None:
+        """Let another process compile what was interrupted; what is done is saved first."""
+        dispatcher = event.data["dispatcher"]
+        files = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+        if isinstance(files, _Kept) and tuple(event.data["args"]) not in dispatcher.overloads:
+            files.give_up()
 
 
 event.register("numba:compile", _Teller())
 
-helper = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""For functions that only other compiled functions call: no way in from Python or C is compiled."""
+
+def helper(function: Callable[..., Any]) -> Any:
+    """Decorate what only other compiled functions call: no way in from Python or C is compiled.
+
+    Constants among the arguments count as numbers: to numba the `-1` of "no task" is a type of its
+    own, and a function with four such arguments was compiled seven times.
+    """
+    compiled = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    template = compiled.get_call_template
+
+    def of_any_value(args: Any, kws: Any) -> Any:
+        return template(
+            tuple(unliteral(a) for a in args), {name: unliteral(a) for name, a in kws.items()}
+        )
+
+    compiled.get_call_template = of_any_value
+    return compiled
+
 
 inlined = _njit(inline="always", no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """For tiny helpers in hot loops: a call that is not inlined counts references to every array."""
@@ -93,17 +117,31 @@ class _Kept(IndexDataCacheFile):
     def __init__(self, path: str, base: str, stamp: str, shipped: _Kept | None = None) -> None:
         super().__init__(cache_path=path, filename_base=base, source_stamp=stamp)
         self._shipped = shipped
+        self._turn = Turn(Path(path) / f"{base}.lock")
 
     def load(self, key: Any) -> Any:
+        found = self._read(key)
+        if found is None and self._turn.wait():  # meanwhile another process may have compiled it
+            found = self._read(key)
+            if found is not None:
+                self._turn.end()
+        return found
+
+    def _read(self, key: Any) -> Any:
         with contextlib.suppress(Exception):  # a torn pickle raises anything
             found = super().load(key)
             if found is not None:
                 return found
-        return None if self._shipped is None else self._shipped.load(key)
+        return None if self._shipped is None else self._shipped._read(key)
 
     def save(self, key: Any, data: Any) -> None:
         with contextlib.suppress(OSError):
             super().save(key, data)
+        self._turn.end()
+
+    def give_up(self) -> None:
+        """Let another process compile."""
+        self._turn.end()
 
     def _load_index(self) -> Any:
         with contextlib.suppress(Exception):

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from optim.util.turn import Turn
 
 HELPERS = """
 from optim.util.compiled import helper
@@ -100,3 +104,59 @@ def test_what_lies_beside_the_module_is_read_by_those_who_write_elsewhere(
     nowhere = {"TMPDIR": str(tmp_path / "tmp")}
     assert call(tmp_path, repository, NOWHERE, **nowhere) == ["20", "1", "False"]
     assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_constants_among_the_arguments_make_no_second_version(tmp_path: Path) -> None:
+    from optim.util.compiled import helper, kernel
+
+    @helper
+    def plus(x: int, more: int) -> int:
+        return x + more
+
+    @kernel
+    def run(x: int) -> int:
+        return plus(x, -1) + plus(-1, x) + plus(x, more=2) + plus(x, x)
+
+    assert run(5) == 4 + 4 + 7 + 10
+    assert len(plus.signatures) == 1
+
+
+def test_one_process_compiles_and_the_others_wait(tmp_path: Path, repository: Path) -> None:
+    (tmp_path / "helpers_of_test.py").write_text(HELPERS.format(1))
+    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    slow = "from optim.util import compilation\ncompilation._listeners.append(lambda: sleep(1))\n"
+    with ThreadPoolExecutor(3) as pool:
+        calls = [
+            pool.submit(call, tmp_path, repository, f"from time import sleep\n{slow}")
+            for _ in range(3)
+        ]
+    assert sorted(done.result()[1:] for done in calls) == [["0", "True"]] + 2 * [["1", "False"]]
+
+
+def test_who_waits_goes_on_when_compiling_fails_or_its_process_ends(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.lock"
+    code = "import sys, pathlib, optim.util.turn as t; t.Turn(pathlib.Path(sys.argv[1])).wait()"
+    subprocess.run([sys.executable, "-c", code, path], check=True)
+    first, second = Turn(path), Turn(path)
+    assert not first.wait()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(second.wait)
+        time.sleep(0.2)
+        assert not waiting.done()
+        first.end()
+        assert waiting.result()
+    second.end()
+    assert not Turn(tmp_path / "nowhere" / "kernel.lock").wait()
+
+
+def test_interrupted_compilation_lets_the_others_go_on(tmp_path: Path, repository: Path) -> None:
+    (tmp_path / "helpers_of_test.py").write_text(HELPERS.format(1))
+    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    before = (
+        "import kernels_of_test as k\nfrom optim.util import compilation as c\n"
+        "def stop():\n    raise KeyboardInterrupt\nimport numba\n"
+        "inner = k.run._compiler.compile\nk.run._compiler.compile = lambda *_: stop()\n"
+        "try:\n    k.run(1)\nexcept KeyboardInterrupt:\n    pass\n"
+        "assert k.run._cache._cache_file._turn._file is None\nk.run._compiler.compile = inner\n"
+    )
+    assert call(tmp_path, repository, before) == ["20", "0", "True"]
