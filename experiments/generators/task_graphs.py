@@ -62,27 +62,32 @@ def geometric_pairs(rng: np.random.Generator, p: Mapping[str, Any]) -> Pairs:
 def _builder(pairs: Callable[[np.random.Generator, Mapping[str, Any]], Pairs]) -> Any:
     def build(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
         """Build the graph, draw rates and loads, and give the nodes their room."""
-        _check(p)
+        check_ranges(p)
+        _check_size(p)
         u, v = _distinct(*pairs(rng, p), p["tasks"])
         rate = np.round(rng.uniform(p["least_rate"], p["most_rate"], len(u)), _DECIMALS)
         load = np.round(
             rng.uniform(p["least_load"], p["most_load"], (p["tasks"], p["resources"])), _DECIMALS
         )
-        return _instance(rng, name, p, (u, v, rate), load)
+        return instance_of(rng, name, p, (u, v, rate), load)
 
     return build
 
 
-def _check(p: Mapping[str, Any]) -> None:
+def check_ranges(p: Mapping[str, Any]) -> None:
+    """Refuse ranges that are none."""
     problems = [
         Problem(f"least_{what}", p[f"least_{what}"], f"is above most_{what}")
         for what in ("rate", "load")
         if p[f"least_{what}"] > p[f"most_{what}"]
     ]
-    if p["tasks"] * p["degree"] / 2 > 40_000_000:
-        problems.append(Problem("degree", p["degree"], "gives more than 40 million pairs"))
     if problems:
         raise InvalidInput(problems)
+
+
+def _check_size(p: Mapping[str, Any]) -> None:
+    if p["tasks"] * p["degree"] / 2 > 40_000_000:
+        raise InvalidInput([Problem("degree", p["degree"], "gives more than 40 million pairs")])
 
 
 def _distinct(u: NDArray[np.int64], v: NDArray[np.int64], tasks: int) -> Pairs:
@@ -92,7 +97,7 @@ def _distinct(u: NDArray[np.int64], v: NDArray[np.int64], tasks: int) -> Pairs:
     return key // tasks, key % tasks
 
 
-def _instance(
+def instance_of(
     rng: np.random.Generator,
     name: str,
     p: Mapping[str, Any],
@@ -103,19 +108,22 @@ def _instance(
     from optim.format.instance import Instance
     from optim.format.tables import TaskTable, TrafficTable
 
-    resources = ["cpu", *(f"r{i}" for i in range(1, p["resources"]))]
+    resources = ["cpu", *(f"r{i}" for i in range(1, load.shape[1]))]
     share = rng.uniform(1 - p["unequal"], 1 + p["unequal"], p["nodes"])
-    share /= share.sum()
-    capacity = np.ceil(np.outer(share, load.sum(axis=0)) * p["slack"] * 1000) / 1000
+    fair = np.outer(share / share.sum(), load.sum(axis=0))
+    capacity = np.ceil(fair * p["slack"] * 1000) / 1000
+    least = np.floor(fair * p.get("floor", 0.0) * 1000) / 1000
+    partners = p.get("degree", p["tasks"] - 1)
     bare = Instance.from_dict(
         {
             "format": "streamplace.instance/1",
             "name": name,
-            "origin": f"generated task graph with about {p['degree']:g} partners a task",
+            "origin": f"generated task graph with about {partners:g} partners a task",
             "resources": resources,
             "nodes": [
                 {"id": f"n{i}", "capacity": dict(zip(resources, row, strict=True))}
-                for i, row in enumerate(capacity.tolist())
+                | ({"min_load": dict(zip(resources, low, strict=True))} if any(low) else {})
+                for i, (row, low) in enumerate(zip(capacity.tolist(), least.tolist(), strict=True))
             ],
         }
     )

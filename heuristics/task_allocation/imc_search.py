@@ -13,12 +13,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.board import board_of
-from optim.moves.repair import repair
 from optim.rules import limits_set
 
 if TYPE_CHECKING:
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Request
-    from optim.moves.board import Board
 
 _HONOURS = frozenset(
     {
@@ -62,6 +57,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     counted = lowered(instance, _HONOURS - {"sets"})
     groups, classes = task_groups(counted), node_classes(counted)
     few = groups.num_groups <= MOST_CLASSES and len(classes.members) <= MOST_NODES
+    few = few and 2 * groups.num_groups <= instance.num_tasks  # else there is little to count
     few = few and not _NOT_COUNTED.intersection(limits_set(counted))
     by = request.options["by"]
     try:
@@ -84,53 +80,26 @@ def run(instance: Instance, request: Request) -> Outcome:
     return incumbent.outcome()
 
 
-PROPOSALS = 400
-"""Proposals a task at effort 1, within `FEWEST` (for small graphs `MOST_A_TASK`) and `MOST`."""
-
-MOST_A_TASK = 10_000
-FEWEST, MOST = 1_000_000, 20_000_000
-CHUNK = 250_000
-HOT, COLD = 0.45, 0.12
-"""First and last temperature in units of the rates' weighted mean, tuned on random, community and
-geometric graphs of 10,000 tasks."""
-
-MANY = 5000
-"""Up to this many tasks several cuts are made and the best is annealed."""
-
-_PASSES = 50
-_SAFETY = 0.8
+TRIES = 3
+"""Cuts to start from, as many as `partition` makes: so the search is never below it."""
 
 
 def search_tasks(instance: Instance, incumbent: Incumbent) -> None:
     """Search task by task; results go to the incumbent."""
+    from heuristics.task_allocation.annealing import anneal_in_rounds, by_table
+
     incumbent.compiled(_warm_up())
-    for node in _starts(instance, incumbent):
-        _take(instance, incumbent, node)
+    # by table the annealing finds more in the time that a descent along long rows takes
+    hasty = incumbent.request.remaining() is not None and by_table(instance)
+    for node in _starts(instance, incumbent, 1 if hasty else TRIES):
+        incumbent.take(node, descend=not hasty)
         if incumbent.out_of_time:
             break
-    if incumbent.node is None or incumbent.out_of_time:
-        return
-    board = board_of(instance, incumbent.node)
-    _anneal(instance, incumbent, board)
-    _descend(instance, board)
-    incumbent.offer(board.node.copy())
+    if incumbent.node is not None and not incumbent.out_of_time:
+        anneal_in_rounds(instance, incumbent)
 
 
-def _take(instance: Instance, incumbent: Incumbent, node: Ints) -> None:
-    """Repair a start if it needs that, descend from it, and offer both."""
-    mended = repair(instance, node)
-    if not mended.restored:
-        if incumbent.node is None:
-            incumbent.partial = mended.node
-            incumbent.notes = mended.notes
-        return
-    incumbent.offer(mended.node)
-    board = board_of(instance, mended.node)
-    _descend(instance, board)
-    incumbent.offer(board.node.copy())
-
-
-def _starts(instance: Instance, incumbent: Incumbent) -> Iterator[Ints]:
+def _starts(instance: Instance, incumbent: Incumbent, tries: int) -> Iterator[Ints]:
     """Yield placements to start from, feasible or not."""
     from heuristics.task_allocation.partition import cuts
     from optim.format.traffic import MAX_PAIRS
@@ -143,53 +112,7 @@ def _starts(instance: Instance, incumbent: Incumbent) -> Iterator[Ints]:
     if chosen == "packing" or pairs > MAX_PAIRS:
         yield first_fit_decreasing(instance)
         return
-    tries = 3 if instance.num_tasks <= MANY else 1
     yield from cuts(instance, incumbent.request, engine=chosen, tries=tries)
-
-
-def _anneal(instance: Instance, incumbent: Incumbent, board: Board) -> None:
-    """Run the annealing in chunks, so that clock and keyboard are heard."""
-    from optim.moves.anneal import anneal
-
-    effort = incumbent.request.options["effort"]
-    least = min(FEWEST, MOST_A_TASK * instance.num_tasks)
-    planned = round(effort * min(max(PROPOSALS * instance.num_tasks, least), MOST))
-    unit = _unit(instance)
-    if planned == 0 or unit <= 0.0:
-        return
-    done = 0
-    cooling = np.log(COLD / HOT)
-    while done < planned:
-        size = min(CHUNK, planned - done)
-        hot = unit * HOT * np.exp(cooling * done / planned)
-        cold = unit * HOT * np.exp(cooling * (done + size) / planned)
-        began = time.perf_counter()
-        anneal(board, size, hot, cold, incumbent.request.seed + done // CHUNK)
-        done += size
-        remaining = incumbent.request.remaining()
-        if remaining is not None:  # cool down in the time there is
-            speed = size / max(time.perf_counter() - began, 1e-9)
-            planned = min(planned, done + round(_SAFETY * remaining * speed))
-        incumbent.recorder.note(phase="anneal")
-
-
-def _unit(instance: Instance) -> float:
-    """Mean rate of a task pair, weighted by rate."""
-    flows = instance.flows
-    squares = float((flows.rate**2).sum())
-    total = float(flows.rate.sum())
-    for block in flows.blocks:
-        pairs = len(block.sources) * len(block.targets)
-        squares += pairs * block.pair_rate**2
-        total += pairs * block.pair_rate
-    return squares / total if total > 0 else 0.0
-
-
-def _descend(instance: Instance, board: Board) -> None:
-    from optim.moves.descent import descend
-
-    least_gain = 1e-9 * instance.total_traffic / max(1, instance.num_tasks) + 1e-300
-    descend(board, np.arange(instance.num_tasks), _PASSES, least_gain)
 
 
 def _warm_up() -> float:

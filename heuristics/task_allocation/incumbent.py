@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
     from optim.methods.registry import Request
 
+_PASSES = 50
+
 
 class Incumbent:
     """Keeps the best feasible placement seen; the only way results leave a search.
@@ -41,6 +43,7 @@ class Incumbent:
         self.notes: list[str] = []
         self.times: dict[str, float] = {"compile": 0.0}
         self.interrupted = False
+        self.annealed = 0
         self.recorder = ProgressRecorder("max", request.progress, request.started)
 
     def compiled(self, seconds: float) -> None:
@@ -83,6 +86,30 @@ class Incumbent:
             yield np.asarray(self.request.warm_start, dtype=np.int32)
         if self.instance.has_current:
             yield self.instance.tasks.node
+
+    def take(self, node: Ints, *, descend: bool = True) -> Ints | None:
+        """Repair a start if it needs that, descend from it, offer both; ``None`` if it fails."""
+        from optim.moves.repair import repair
+
+        mended = repair(self.instance, node)
+        if not mended.restored:
+            if self.node is None:
+                self.partial, self.notes = mended.node, mended.notes
+            return None
+        self.offer(mended.node)
+        return self.descended(mended.node) if descend else mended.node
+
+    def descended(self, node: Ints) -> Ints:
+        """Descend from a placement, and offer what is found."""
+        from optim.moves.board import board_of
+        from optim.moves.descent import descend
+
+        board, tasks = board_of(self.instance, node), self.instance.num_tasks
+        least_gain = 1e-9 * self.instance.total_traffic / max(1, tasks) + 1e-300
+        descend(board, np.arange(tasks), _PASSES, least_gain)
+        found = board.placement()
+        self.offer(found)
+        return found
 
     def outcome(self) -> Outcome:
         """Return what the search found."""

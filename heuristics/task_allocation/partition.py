@@ -144,7 +144,7 @@ def _finished(instance: Instance, start: Ints) -> RepairOutcome:
     board = board_of(instance, mended.node)
     least_gain = 1e-9 * instance.total_traffic / max(1, instance.num_tasks) + 1e-300
     descend(board, np.arange(instance.num_tasks), _PASSES, least_gain)
-    return replace(mended, node=board.node.copy())
+    return replace(mended, node=board.placement())
 
 
 def _parts_to_nodes(instance: Instance, nodes: NDArray[np.int64], parts: NDArray[np.int64]) -> Ints:

@@ -1,34 +1,63 @@
-"""Simulated annealing on the traffic between nodes, by moves and swaps towards partners, compiled.
+"""Simulated annealing on the traffic between nodes, by moves and swaps, compiled.
 
 Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi, "Optimization by simulated annealing", Science
-220 (1983), doi:10.1126/science.220.4598.671, with the moves of `optim.moves.descent`.
+220 (1983), doi:10.1126/science.220.4598.671.
+
+Where each task talks to many, what it would gain by a move is looked up in a table of node × task
+that accepted moves keep up; where it talks to few, the few are looked at. What runs for every
+proposal stands in the kernel itself: a call counts references to every array it is given.
 """
 
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from optim.moves.board import NOWHERE, fits, fits_instead, pair_rate, put, take
-from optim.moves.descent import drawn, exchange, may_exchange, may_leave
+from optim.moves.board import NOWHERE, fits, fits_instead, pair_rate
+from optim.moves.descent import drawn
+from optim.moves.guard import NOBODY, enter, may_enter, pays
 from optim.util.compiled import helper, kernel
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats
 
 TRIES = 4
 """Partners asked for a swap before a proposal is given up."""
 
+SWAPS = 0.7
+"""Share of the proposals that swap even where a move fits, with a table."""
+
+
+def matrix_of(instance: Instance) -> Floats:
+    """(T, T) traffic of the task pairs, both directions added."""
+    flows, count = instance.flows, instance.num_tasks
+    matrix = np.zeros((count, count))
+    np.add.at(matrix, (flows.source, flows.target), flows.rate)
+    for block in flows.blocks:
+        matrix[np.ix_(block.sources, block.targets)] += block.pair_rate
+    return matrix + matrix.T
+
 
 @kernel
-def anneal(board, proposals, hot, cold, seed):
-    """Propose moves towards partners, worsening ones with a chance that falls.
+def anneal(board, matrix, tasks, proposals, hot, cold, seed):
+    """Propose moves and swaps, worsening ones with a chance that falls.
 
     Limits are kept as by `optim.moves.descent.descend`.
 
     Parameters
     ----------
     board
-        Changed in place.
+        `node`, `room`, `spare`, `tally`, `budget` and `guard` change in place; the chains of tasks
+        do not, so a new board is to be made for what needs these.
+    matrix
+        (T, T) traffic of the task pairs, for work by table; (0, 0) for work by rows.
+    tasks
+        The tasks that are proposed; others move by swaps only.
     proposals
-        How many moves to propose.
+        How many to make.
     hot, cold
         First and last temperature, in units of traffic.
     seed
@@ -40,102 +69,140 @@ def anneal(board, proposals, hot, cold, seed):
         Traffic gained, which may be negative.
     """
     np.random.seed(seed)  # noqa: NPY002  the generator that compiled code has
-    members, size, place = _member_lists(board)
+    at, room, load, target, kind = board.node, board.room, board.load, board.target, board.kind
+    spare, price, budget, guard = board.spare, board.price, board.budget, board.guard
+    indptr, partner = board.indptr, board.other
+    by_table = len(matrix) > 0
+    table = np.zeros((len(room) if by_table else 0, len(matrix)))
+    if by_table:
+        for task in range(len(at)):
+            if at[task] != NOWHERE:
+                table[at[task]] += matrix[task]
+    members, size, place = _member_lists(at, len(room))
     gained = 0.0
     temperature = hot
     step = (cold / hot) ** (1024.0 / max(proposals, 1024))
-    num_tasks = len(board.node)
     for proposal in range(proposals):
         if proposal % 1024 == 1023:
             temperature *= step
-        task = np.random.randint(num_tasks)  # noqa: NPY002
-        node = _towards(board, task)
-        source = board.node[task]
-        if node == source or min(node, source) == NOWHERE:
+        task = tasks[np.random.randint(len(tasks))]  # noqa: NPY002
+        source = at[task]
+        start, stop = indptr[task], indptr[task + 1]
+        if by_table or stop == start:
+            node = at[np.random.randint(len(at))]  # noqa: NPY002
+        else:
+            node = at[partner[np.random.randint(start, stop)]]  # noqa: NPY002
+        if by_table and np.random.random() < 0.05:  # noqa: NPY002  empty ones, too
+            node = np.random.randint(len(room))  # noqa: NPY002
+        if node == source or min(node, source) == NOWHERE or not target[kind[task], node]:
             continue
-        if not board.target[board.kind[task], node]:
+        if by_table:
+            change = table[node, task] - table[source, task]
+        else:
+            change = drawn(board, task, node, source)
+        other = NOBODY
+        moving = fits(load, room, task, node) and size[node] < members.shape[1]
+        if moving and by_table:
+            moving = np.random.random() >= SWAPS  # noqa: NPY002
+        if not moving:
+            for _ in range(TRIES if size[node] > 0 else 0):
+                found = members[node, np.random.randint(size[node])]  # noqa: NPY002
+                if (
+                    target[kind[found], source]
+                    and fits_instead(load, room, task, found, node)
+                    and fits_instead(load, room, found, task, source)
+                ):
+                    other = found
+                    break
+            if other == NOBODY:
+                continue
+            if by_table:
+                change += table[source, other] - table[node, other] - 2.0 * matrix[task, other]
+            else:
+                change += drawn(board, other, source, node) - 2.0 * pair_rate(board, task, other)
+        if change < 0.0 and np.random.random() >= np.exp(change / temperature):  # noqa: NPY002
             continue
-        change = drawn(board, task, node, source)
-        if fits(board.load, board.room, task, node):
-            if (
-                size[node] < members.shape[1]
-                and _accepted(change, temperature)
-                and may_leave(board, task, node)
-            ):
-                take(board, task)
-                put(board, task, node)
-                _relist(members, size, place, task, source, node)
-                gained += change
+        if not _may_go(load, spare, price, budget, guard, at, task, other, node):
             continue
-        for _ in range(TRIES):
-            if size[node] == 0:
-                break
-            other = members[node, np.random.randint(size[node])]  # noqa: NPY002
-            if (
-                board.target[board.kind[other], source]
-                and fits_instead(board.load, board.room, task, other, node)
-                and fits_instead(board.load, board.room, other, task, source)
-            ):
-                both = change + drawn(board, other, source, node)
-                both -= 2.0 * pair_rate(board, task, other)
-                if _accepted(both, temperature) and may_exchange(board, task, other):
-                    exchange(board, task, other)
-                    _trade(members, place, task, other, source, node)
-                    gained += both
-                break
+        gained += change
+        for k in range(1 if other == NOBODY else 2):
+            mover, leaves, comes = (task, source, node) if k == 0 else (other, node, source)
+            at[mover] = comes
+            for resource in range(load.shape[1]):
+                amount = load[mover, resource]
+                room[leaves, resource] += amount
+                room[comes, resource] -= amount
+                spare[leaves, resource] -= amount
+                spare[comes, resource] += amount
+            if board.group[mover] >= 0:
+                board.tally[board.group[mover], leaves] -= 1
+                board.tally[board.group[mover], comes] += 1
+            paid = pays(guard, mover, comes) - pays(guard, mover, leaves)
+            budget[0] -= paid
+            budget[1] -= paid * price[mover]
+            if guard.active:
+                enter(guard, mover, leaves, comes)
+            if by_table:
+                row, to, of = matrix[mover], table[comes], table[leaves]
+                for t in range(len(row)):
+                    to[t] += row[t]
+                    of[t] -= row[t]
+        if other == NOBODY:
+            size[source] -= 1
+            last = members[source, size[source]]
+            members[source, place[task]] = last
+            place[last] = place[task]
+            members[node, size[node]] = task
+            place[task] = size[node]
+            size[node] += 1
+        else:
+            members[source, place[task]] = other
+            members[node, place[other]] = task
+            place[task], place[other] = place[other], place[task]
     return gained
 
 
 @helper
-def _accepted(change, temperature):
-    return change >= 0.0 or np.random.random() < np.exp(change / temperature)  # noqa: NPY002
+def _may_go(load, spare, price, budget, guard, at, task, other, node):
+    """Whether lower bounds, budget, sets and inflow let a task go, and `other` come for it."""
+    source = at[task]
+    for resource in range(load.shape[1]):
+        growth = load[task, resource]
+        if other != NOBODY:
+            growth -= load[other, resource]
+        if growth > 0.0 and growth > spare[source, resource]:
+            return False
+        if growth < 0.0 and -growth > spare[node, resource]:
+            return False
+    count = pays(guard, task, node) - pays(guard, task, source)
+    cost = count * price[task]
+    if other != NOBODY:
+        back = pays(guard, other, source) - pays(guard, other, node)
+        count += back
+        cost += back * price[other]
+    if (count > 0 and count > budget[0]) or (cost > 0.0 and cost > budget[1]):
+        return False
+    if not guard.active:
+        return True
+    if not may_enter(guard, task, source, node, other):
+        return False
+    return other == NOBODY or may_enter(guard, other, node, source, task)
 
 
 @helper
-def _towards(board, task):
-    """Return the node of a random partner; of a random task when there is none."""
-    start, stop = board.indptr[task], board.indptr[task + 1]
-    if stop > start:
-        return board.node[board.other[np.random.randint(start, stop)]]  # noqa: NPY002
-    return board.node[np.random.randint(len(board.node))]  # noqa: NPY002
-
-
-@helper
-def _member_lists(board):
+def _member_lists(at, num_nodes):
     """(N, M) tasks of each node, (N,) how many, (T,) position in its node's list."""
-    num_nodes = board.room.shape[0]
     size = np.zeros(num_nodes, np.int64)
-    for task in range(len(board.node)):
-        if board.node[task] != NOWHERE:
-            size[board.node[task]] += 1
-    width = 2 * size.max() + 8
-    members = np.empty((num_nodes, width), np.int32)
-    place = np.zeros(len(board.node), np.int64)
+    for node in at:
+        if node != NOWHERE:
+            size[node] += 1
+    members = np.empty((num_nodes, 2 * size.max() + 8), np.int32)
+    place = np.zeros(len(at), np.int64)
     size[:] = 0
-    for task in range(len(board.node)):
-        node = board.node[task]
+    for task in range(len(at)):
+        node = at[task]
         if node != NOWHERE:
             members[node, size[node]] = task
             place[task] = size[node]
             size[node] += 1
     return members, size, place
-
-
-@helper
-def _relist(members, size, place, task, source, node):
-    """Take a task from one list to another."""
-    size[source] -= 1
-    last = members[source, size[source]]
-    members[source, place[task]] = last
-    place[last] = place[task]
-    members[node, size[node]] = task
-    place[task] = size[node]
-    size[node] += 1
-
-
-@helper
-def _trade(members, place, task, other, source, node):
-    """Let two tasks change their places in two lists."""
-    members[source, place[task]] = other
-    members[node, place[other]] = task
-    place[task], place[other] = place[other], place[task]

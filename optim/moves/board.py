@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 
-NOWHERE = -1
+NOWHERE = np.int64(-1)
+"""Typed, as are the arrays that hold tasks and nodes: for each mix of types numba compiles anew."""
 
 
 class Board(NamedTuple):
@@ -58,7 +59,7 @@ class Board(NamedTuple):
     load: NDArray[np.float64]
     kind: NDArray[np.int32]
     target: NDArray[np.bool_]
-    home: NDArray[np.int32]
+    home: NDArray[np.int64]
     price: NDArray[np.float64]
     indptr: NDArray[np.int64]
     other: NDArray[np.int32]
@@ -67,15 +68,19 @@ class Board(NamedTuple):
     block_indptr: NDArray[np.int64]
     block_other: NDArray[np.int32]
     block_rate: NDArray[np.float64]
-    node: NDArray[np.int32]
+    node: NDArray[np.int64]
     room: NDArray[np.float64]
     spare: NDArray[np.float64]
     tally: NDArray[np.int64]
-    first: NDArray[np.int32]
-    after: NDArray[np.int32]
-    before: NDArray[np.int32]
+    first: NDArray[np.int64]
+    after: NDArray[np.int64]
+    before: NDArray[np.int64]
     budget: NDArray[np.float64]
     guard: Guard
+
+    def placement(self) -> Ints:
+        """(T,) the placement as the rest of the program knows it; a copy."""
+        return self.node.astype(np.int32)
 
 
 def board_of(instance: Instance, node: Ints) -> Board:
@@ -90,7 +95,7 @@ def board_of(instance: Instance, node: Ints) -> Board:
         load=load,
         kind=kind,
         target=target,
-        home=np.array(instance.tasks.node),
+        home=instance.tasks.node.astype(np.int64),
         price=np.array(instance.tasks.migration_cost),
         indptr=indptr,
         other=other,
@@ -99,13 +104,13 @@ def board_of(instance: Instance, node: Ints) -> Board:
         block_indptr=block_indptr,
         block_other=block_other,
         block_rate=block_rate,
-        node=np.full(num_tasks, NOWHERE, dtype=np.int32),
+        node=np.full(num_tasks, NOWHERE, dtype=np.int64),
         room=room,
         spare=-counted_floor(instance, room.shape[1]),
         tally=np.zeros((len(block_indptr) - 1, num_nodes), dtype=np.int64),
-        first=np.full(num_nodes, NOWHERE, dtype=np.int32),
-        after=np.full(num_tasks, NOWHERE, dtype=np.int32),
-        before=np.full(num_tasks, NOWHERE, dtype=np.int32),
+        first=np.full(num_nodes, NOWHERE, dtype=np.int64),
+        after=np.full(num_tasks, NOWHERE, dtype=np.int64),
+        before=np.full(num_tasks, NOWHERE, dtype=np.int64),
         budget=move_budget(instance),
         guard=make_guard(rules, node.astype(np.int64)),
     )

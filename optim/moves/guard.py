@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 #: As in `optim.format.tables`; compiled code reads them as constants.
 APART, TOGETHER = 0, 1
 
-NOBODY = -1
+NOBODY = np.int64(-1)
 
 #: Where the first entries of `Guard.ints` say that each part of it begins; see `Guard`.
 NODES, SETS, STARTS, LISTED, RULE, LIMIT, SIZE, PLACE, HOME = 0, 1, 2, 3, 4, 5, 6, 7, 8

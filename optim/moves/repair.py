@@ -141,10 +141,10 @@ def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
         touched = np.flatnonzero(board.node != node)
         _polish(instance, board, np.arange(instance.num_tasks) if polish else touched)
     else:
-        board = board_of(instance, board.node.copy())
+        board = board_of(instance, board.placement())
         _keep_budget(board)
         _relieve_and_place(instance, board)
-    return board.node.copy()
+    return board.placement()
 
 
 def _from_current(instance: Instance, wished: Ints) -> Ints:
@@ -159,7 +159,7 @@ def _from_current(instance: Instance, wished: Ints) -> Ints:
     if (instance.nodes.min_load > 0).any():
         fill_floors(board, _scale(board))
     adopt(board, wished, _least_gain(instance))
-    return board.node.copy()
+    return board.placement()
 
 
 def _usable(instance: Instance, node: Ints) -> Ints:

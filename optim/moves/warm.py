@@ -34,4 +34,4 @@ def warm_up() -> None:
     relieve(board, np.ones(1), True)
     place_rest(board, np.arange(2), np.ones(1), True)
     descend(board, np.arange(2), 1, 1e-9)
-    anneal(board, 1, 1.0, 0.5, 0)
+    anneal(board, np.zeros((0, 0)), np.arange(2), 1, 1.0, 0.5, 0)

@@ -16,6 +16,8 @@ SMALL = {
     "sparse_random": {"tasks": 60, "nodes": 5},
     "community": {"tasks": 60, "nodes": 5},
     "geometric": {"tasks": 60, "nodes": 5},
+    "dense": {"tasks": 30, "nodes": 5},
+    "clustered": {"tasks": 30, "nodes": 5},
 }
 
 FIXED = ("pipeline", "figure2", "twitter", "bargain", "eoa_testbed", "micro_dag", "application_dag")
@@ -114,6 +116,17 @@ def test_task_graphs_have_the_stated_shape() -> None:
         assert made.nodes.capacity[:, 0].max() > 1.5 * made.nodes.capacity[:, 0].min()
 
 
+def test_dense_graphs_are_complete_and_bounded_on_both_sides() -> None:
+    for kind in ("dense", "clustered"):
+        made = generate(kind, tasks=40, nodes=4, unequal=0.2)
+        assert made.pairs.num_pairs == 40 * 39 // 2
+        room, least = made.nodes.capacity, made.nodes.min_load
+        assert room.sum() / made.total_load[0] == pytest.approx(1.25, rel=1e-3)
+        assert least / room == pytest.approx(0.75 / 1.25, rel=1e-3)
+    within = generate("clustered", tasks=40, nodes=4, hidden=2).total_traffic
+    assert within > 1.5 * generate("dense", tasks=40, nodes=4).total_traffic
+
+
 def test_communities_attract() -> None:
     from heuristics.task_allocation.partition import METHOD
     from optim.figures.measures import imc_gain_of
@@ -142,6 +155,7 @@ def test_communities_attract() -> None:
         ("random_graphs", {"most_groups": 18}, "above tasks"),
         ("random_graphs", {"fan_out_1": 0.9}, "exceed 1"),
         ("community", {"least_load": 11}, "above most_load"),
+        ("dense", {"slack": 0.7}, "more load than there is"),
         ("geometric", {"tasks": 10**12}, "out of range"),
         ("sparse_random", {"tasks": 10**6, "degree": 1000}, "40 million"),
         ("sparse_random", {"most_rate": float("inf")}, "most_rate: inf is above"),
