@@ -107,7 +107,9 @@ def judged(case: Case, place: Callable[[Case, Instance], Any]) -> dict[str, Any]
     if not found.feasible:
         return {**row, "problem": str(found.violations[0])}
     reference = figure.reference_of(found)
-    if value is not None and figure.beats_bound(value, case.proven, reference):
+    if value is None:
+        return {**row, "feasible": False, "problem": f"has no {case.objective}"}
+    if figure.beats_bound(value, case.proven, reference):
         return {**row, "feasible": False, "problem": "beyond the proven bound: please report this"}
     return {**row, "gap": figure.gap(value, case.proven, reference)}
 
@@ -170,6 +172,6 @@ def markdown(rows: list[dict[str, Any]]) -> str:
             f"| {row['bound']:.6g} | {told} | {row['seconds']:.2f} |"
         )
     kept = [row for row in rows if row["feasible"]]
-    close = sum(row["gap"] is not None and row["gap"] <= 1e-6 for row in kept)
+    close = sum(row["gap"] <= OBJECTIVES[row["objective"]].optimal_gap for row in kept)
     lines.append(f"\n{len(kept)} of {len(rows)} feasible, {close} at the proven bound")
     return "\n".join(lines) + "\n"
