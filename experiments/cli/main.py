@@ -65,6 +65,7 @@ COMMANDS = (
     Command("trace", "experiments.traces.command", "recorded events to instances, on Spark"),
     Command("replay", "experiments.replay.command", "an adaptation policy over changing load"),
     Command("model", "experiments.modelling.command", "performance models of tasks from trials"),
+    Command("bench", "experiments.placement.command", "a method of your own, by proven bounds"),
     Command("paper", "experiments.papers.command", "make the figures of the papers again"),
 )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.cli.arguments import add_json, count, seconds, whole
+from experiments.cli.loading import loaded
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 
@@ -122,7 +122,7 @@ def trials_of(text: str, args: argparse.Namespace) -> tuple[str, Sequence[Trial]
     name, _, rest = text.partition("=" if real else ":")
     if not real:
         return name, _simulated(rest, args)
-    function = _loaded(rest)
+    function = loaded(rest, "TASK")
     if args.trial:
         return name, [function] * args.trials
     from experiments.modelling.callables import callable_trial
@@ -157,15 +157,3 @@ def _simulated(text: str, args: argparse.Namespace) -> Sequence[Trial]:
         queueing_trial(task, seconds=args.seconds or 60.0, seed=args.seed + k)
         for k in range(args.trials)
     ]
-
-
-def _loaded(path: str) -> Any:
-    """Import ``module:function``; modules of the folder that the command is given in are found."""
-    module, _, attribute = path.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        return getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        remedy = "name an importable module and a function of it"
-        raise InvalidInput(Problem("TASK", path, f"cannot be loaded: {error}", remedy)) from None

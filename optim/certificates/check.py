@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import operator
 import re
 import sys
 import zlib
@@ -49,8 +48,7 @@ TABLES = ("nodes", "links", "sets", "topologies", "operators", "tasks", "streams
 DROPPED = (  # what may be assumed away
     "capacity min_load max_tasks allowed leaving copies sets links slots crossing_cost "
 ) + FIELDS["limits"]
-Doc = dict[str, Any]
-ZERO = F(0)
+Doc, ZERO = dict[str, Any], F(0)
 
 
 class Unreadable(Exception):
@@ -122,9 +120,7 @@ class Instance:
 
     def __init__(self, document: Doc, dropped: frozenset[str] = frozenset()) -> None:
         self.dropped, document = dropped, known(document, "instance")
-        self._read(document, {k: [known(x, k) for x in document.get(k, [])] for k in TABLES})
-
-    def _read(self, document: Doc, tables: dict[str, list[Doc]]) -> None:
+        tables = {k: [known(x, k) for x in document.get(k, [])] for k in TABLES}
         if document["format"] != "streamplace.instance/1":
             raise Unreadable("the instance's format is not streamplace.instance/1")
         for name, table in tables.items():
@@ -290,9 +286,6 @@ class Column(NamedTuple):
     most: int
 
 
-HOLDS = {"<=": operator.le, "<": operator.lt, ">=": operator.ge, ">": operator.gt}
-
-
 def common(numbers: Any) -> int:
     """Return the least common denominator."""
     return lcm(1, *{x.denominator for x in numbers})
@@ -361,47 +354,45 @@ class Model:
         x = self.instance
         return bool(self.budgets) and x.home[t] not in (None, n) and n not in x.copies[t]
 
-    def _limits(self, n: int) -> tuple[tuple[int, str, int], ...]:
-        """Limits on the amounts of node n: (amount, relation, whole number)."""
-        x, found = self.instance, list[tuple[int, str, F]]()
-        for amount, most, left, driven in x.rooms[n]:
+    def _limits(self, n: int) -> tuple[tuple[int, int, int], ...]:
+        """Limits of node n: (amount, sign, most) for sign · amount ≤ most; all are whole."""
+        x, found = self.instance, list[tuple[int, int, int]]()
+        for i, most, left, driven in x.rooms[n]:
             if self.objective != "sustainable_rate" or not driven:
-                found.append((amount, "<=", most))
+                found.append((i, 1, floor(most * self.scale[i])))
             elif not left and self.bound >= 0:  # any use of it is a rate of 0
-                found.append((amount, "<=", ZERO))
-            elif self.bound > 0:
-                found.append((amount, "<", left / self.bound))
-        away = [(self.bound, "")] if self.objective == "load_distance" else []
+                found.append((i, 1, 0))
+            elif self.bound > 0:  # below, as the rate has to be above the bound
+                found.append((i, 1, ceil(left / self.bound * self.scale[i]) - 1))
+        away = [(self.bound, True)] if self.objective == "load_distance" else []
         if "max_load_distance" in x.limits:
             most = number(x.limits["max_load_distance"])
-            away.append((most + SLACK * max(most, x.totals[0]), "="))
-        for far, equal in away if x.mean is not None else ():
+            away.append((most + SLACK * max(most, x.totals[0]), False))
+        for far, below in away if x.mean is not None else ():
             middle = x.weight[n] * x.mean - x.base[n][0]
-            found.append((0, "<" + equal, middle + far))
-            found += [] if x.leaving[n] else [(0, ">" + equal, middle - far)]
-        # amounts are whole, so that limits can be
-        return tuple((i, kind, (floor if kind in ("<=", ">") else ceil)(limit * self.scale[i]))
-                     for i, kind, limit in found)  # fmt: skip
+            for sign in (1,) if x.leaving[n] else (1, -1):
+                edge = (sign * middle + far) * self.scale[0]
+                found.append((0, sign, ceil(edge) - 1 if below else floor(edge)))
+        return tuple(found)
 
     def of_node(self, n: int) -> list[tuple[tuple[int, ...], int]]:
         """List (counts, traffic inside) of all that node n may hold."""
         x, counts = self.instance, [0] * len(self.first)
         found: list[tuple[tuple[int, ...], int]] = []
-        limits = [(i, HOLDS[kind], limit) for i, kind, limit in self.limits[n]]
-        upper = [(i, HOLDS[kind], limit) for i, kind, limit in self.limits[n]
-                 if kind in ("<=", "<") and i < len(x.resources)]  # fmt: skip
+        limits = self.limits[n]
+        upper = [(i, most) for i, sign, most in limits if sign > 0 and i < len(x.resources)]
 
         def grow(g: int, loads: list[int], gain: int, out: int, into: int) -> bool:
             self.steps += 1
             if self.steps > MOST_STEPS:
                 raise Refused(f"more than {MOST_STEPS:,} steps to list what nodes may hold")
-            if not all(holds(loads[i], limit) for i, holds, limit in upper):
+            if any(loads[i] > most for i, most in upper):
                 return False  # nor will it with more
             while g < len(counts) and n not in x.may[self.first[g]]:
                 g += 1
             if g == len(counts):
                 amounts = [*loads, out - gain, into - gain, out + into - 2 * gain]
-                if all(holds(amounts[i], limit) for i, holds, limit in limits):
+                if all(sign * amounts[i] <= most for i, sign, most in limits):
                     found.append((tuple(counts), gain))
                 return True
             pull, (a, b) = sum(c * r for c, r in zip(counts[:g], self.rates[g])), self.flow[g]

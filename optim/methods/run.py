@@ -59,8 +59,8 @@ def run_method(
     except (UnsuitableMethod, RefereeRefused):
         raise
     except Exception as error:  # whatever it is: a plan in hand must not die with it
-        if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
-            outcome = Outcome(Termination.INTERRUPTED)  # Ctrl-C within compiled code
+        if _interrupted(error):
+            outcome = Outcome(Termination.INTERRUPTED)
         elif request.hand.plans or request.hand.threads is not None or _helped(asked, error):
             outcome = _failed(method, error)
         else:
@@ -74,6 +74,13 @@ def run_method(
     known = outcome.times.get("build", 0.0)
     outcome.times.setdefault("solve", max(0.0, spent - known))
     return outcome
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C lies below: within compiled code it comes up wrapped, maybe several times."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _helped(request: Request, error: Exception) -> bool:

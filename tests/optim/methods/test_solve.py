@@ -231,9 +231,15 @@ def test_quick_proof_names_task_and_amount() -> None:
     assert [(r.where, round(r.amount, 6)) for r in full.reasons] == [("all nodes.cpu", 0.2)]
 
 
-def test_interrupted(fake: Maker) -> None:
+@pytest.mark.parametrize("wrapped", [0, 1, 2])  # as often as compiled code wraps Ctrl-C
+def test_interrupted(fake: Maker, wrapped: int) -> None:
     def stop(made: Instance, request: Request) -> Outcome:
-        raise KeyboardInterrupt
+        error: BaseException = KeyboardInterrupt()
+        for _ in range(wrapped):
+            outer = SystemError("returned a result with an exception set")
+            outer.__cause__ = error
+            error = outer
+        raise error
 
     fake(stop)
     result = solve(instance(), "fake")

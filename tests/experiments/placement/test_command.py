@@ -1,0 +1,82 @@
+"""A toy method on the open benchmark: judged by the referee, held against what was proved."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.cli.main import main
+from experiments.placement.cases import Case, prove, read
+from experiments.placement.command import judged
+from optim.certificates.check import SENSES
+
+TOY = """
+def heap(instance):
+    names = [f"{o['id']}/{i}" for o in instance["operators"] for i in range(o["group"]["tasks"])]
+    return dict.fromkeys(names, instance["nodes"][0]["id"])
+
+def fail(instance):
+    raise ZeroDivisionError("no idea")
+"""
+PLACE = """
+import json, sys
+from toy import heap
+print(json.dumps(heap(json.load(sys.stdin))))
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "toy.py").write_text(TOY)
+    (tmp_path / "place.py").write_text(PLACE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "toy", raising=False)
+    return tmp_path
+
+
+def asked(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> list[Any]:
+    assert main(["bench", "--json", "--only", "figure2", *arguments]) == code
+    found = json.loads(capsys.readouterr().out)
+    assert found["format"] == "streamplace.bench/1"
+    assert found["versions"]["platform"]["python"]
+    return found["cases"]
+
+
+def test_methods_of_users_are_judged(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (best,) = asked(capsys, 0, "--method", "imc-exact")
+    assert best["feasible"] and best["gap"] == pytest.approx(0, abs=1e-9)
+    (heaped,) = asked(capsys, 4, "--my-method", "toy:heap")
+    assert not heaped["feasible"] and "cpu" in heaped["problem"]
+    command = f"{sys.executable} {toy / 'place.py'}"
+    (same,) = asked(capsys, 4, "--my-command", command)
+    assert same["problem"] == heaped["problem"]
+    (failed,) = asked(capsys, 4, "--my-method", "toy:fail")
+    assert "no idea" in failed["problem"]
+    assert main(["bench", "--my-method", "toy:none"]) == 2
+    assert main(["bench", "--method", "naive", "--only", "figure2"]) == 0
+    assert "1 of 1 feasible, " in capsys.readouterr().out
+
+
+def test_what_is_committed_is_made_and_proved_again() -> None:
+    cases = {case.name: case for case in read()}
+    assert len(cases) == len(read()) >= 12
+    for case in cases.values():  # the generators make what was proved, and nothing is beyond
+        case.instance()
+        off = case.best - case.proven
+        assert (off if SENSES[case.objective] == "max" else -off) <= 1e-9 * abs(case.best)
+    old = next(case for case in cases.values() if case.kind == "figure2")
+    new = prove(old.objective, old.kind, old.seed, old.parameters)
+    assert isinstance(new, Case) and new.bound == old.bound
+
+
+def test_a_plan_beyond_the_bound_is_no_success() -> None:
+    case = next(case for case in read() if case.kind == "figure2")
+    false = Case(**{**case.__dict__, "bound": str(case.best / 2)})
+    from optim import solve
+
+    row = judged(false, lambda _, instance: solve(instance, "imc-exact").plan)
+    assert not row["feasible"] and "beyond" in row["problem"]
