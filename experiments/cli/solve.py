@@ -162,6 +162,11 @@ def _run(args: argparse.Namespace) -> int:
 
         reason = "proves a bound of the file, which is not what is solved"
         raise InvalidInput(Problem("--certificate", args.certificate, reason, "leave one out"))
+    if args.plot is not None and args.curve is None:
+        from optim.errors import InvalidInput, Problem
+
+        reason, remedy = "draws a curve, and none is asked for", "add --curve moves"
+        raise InvalidInput(Problem("--plot", args.plot, reason, remedy))
     began = time.perf_counter()
     instance = load_instance(args.instance)
     if len(cases_of(args)) > 1:
