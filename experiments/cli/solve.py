@@ -263,11 +263,12 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     from experiments.cli.tables import size_line, unit_of
     from optim import solve
     from optim.figures.catalogue import OBJECTIVES
+    from optim.figures.rate import carrying
     from optim.methods.choose import choose_method
     from optim.methods.objective import aim
     from optim.methods.portfolio import PORTFOLIO
     from optim.methods.registry import get_method
-    from optim.methods.solve import goal_of
+    from optim.methods.solve import goal_of, told_why
     from optim.util.compilation import listening
 
     talk = talk_console(args.quiet)
@@ -276,7 +277,10 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     goal = goal_of(instance, args.objective, args.target_rate)
     if name is None:
         relaxed = without_limits(instance, args.ignore)
-        name, why, _ = choose_method(relaxed, args.time_limit, goal)
+        if args.target_rate is not None:
+            relaxed = carrying(relaxed, args.target_rate)
+        choice = choose_method(relaxed, args.time_limit, goal)
+        name, why = choice.name, told_why(choice, args.target_rate)
     method, _ = aim(get_method(name), goal, {})
     solver = args.solver or method.default_solver
     talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
