@@ -162,6 +162,11 @@ def _run(args: argparse.Namespace) -> int:
 
         reason = "proves a bound of the file, which is not what is solved"
         raise InvalidInput(Problem("--certificate", args.certificate, reason, "leave one out"))
+    if args.plot is not None and args.curve is None:
+        from optim.errors import InvalidInput, Problem
+
+        reason, remedy = "draws a curve, and none is asked for", "add --curve moves"
+        raise InvalidInput(Problem("--plot", args.plot, reason, remedy))
     began = time.perf_counter()
     instance = load_instance(args.instance)
     if len(cases_of(args)) > 1:
@@ -258,11 +263,12 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     from experiments.cli.tables import size_line, unit_of
     from optim import solve
     from optim.figures.catalogue import OBJECTIVES
+    from optim.figures.rate import carrying
     from optim.methods.choose import choose_method
     from optim.methods.objective import aim
     from optim.methods.portfolio import PORTFOLIO
     from optim.methods.registry import get_method
-    from optim.methods.solve import goal_of
+    from optim.methods.solve import goal_of, told_why
     from optim.util.compilation import listening
 
     talk = talk_console(args.quiet)
@@ -271,7 +277,10 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     goal = goal_of(instance, args.objective, args.target_rate)
     if name is None:
         relaxed = without_limits(instance, args.ignore)
-        name, why, _ = choose_method(relaxed, args.time_limit, goal)
+        if args.target_rate is not None:
+            relaxed = carrying(relaxed, args.target_rate)
+        choice = choose_method(relaxed, args.time_limit, goal)
+        name, why = choice.name, told_why(choice, args.target_rate)
     method, _ = aim(get_method(name), goal, {})
     solver = args.solver or method.default_solver
     talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")

@@ -129,6 +129,13 @@ def print_steps(console: Console, instance: Instance, found: Steps) -> None:
         seconds = found.seconds[number - 1]
         spent = "" if seconds is None else f"{duration(seconds):>9}"
         console.print(f"{number:>5}{spent}  {listed}{rest}", soft_wrap=True)
+    if found.exchanged:
+        told = [" and ".join(instance.tasks.ids[m.task] for m in step) for step in found.exchanged]
+        more = f"; {len(told) - SHOWN_MOVES} more" if len(told) > SHOWN_MOVES else ""
+        listed = "; ".join(told[:SHOWN_MOVES])
+        console.print(f"one step, by copies that are there: {listed}{more}", soft_wrap=True)
+    for note in found.notes:
+        console.print(f"note: {note}", soft_wrap=True)
     if len(found.batches) > SHOWN_BATCHES:
         console.print(f"      and {len(found.batches) - SHOWN_BATCHES} more; --json lists all")
 

@@ -31,6 +31,9 @@ class Bound:
         Which.
     used, available
         What the plan uses of what there is; of a least one, what it has and what it needs.
+    more, buys
+        By how much the limit was raised to solve again, and by how much the objective of the plan
+        found then is better; ``None`` where that was not tried.
     slack
         The room between the two.
     """
@@ -39,6 +42,8 @@ class Bound:
     where: str
     used: float
     available: float
+    more: float | None = None
+    buys: float | None = None
 
     @property
     def slack(self) -> float:

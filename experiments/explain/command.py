@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from experiments.explain.why import Explanation
     from optim.format.instance import Instance
+
+_SOLVING = 0.7
+"""Share of the time that is left for solving; the rest is for what limits would buy."""
 
 EXAMPLES = """\
 examples:
@@ -32,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", metavar="M", help="solve by this method where no plan is given")
     parser.add_argument("--objective", metavar="NAME", help="what moves are judged by")
     parser.add_argument(
-        "--time-limit", metavar="S", type=seconds, default=30.0, help="seconds; default 30"
+        "--time-limit", metavar="S", type=seconds, default=30.0, help="seconds a case; default 30"
     )
     parser.add_argument("--full", action="store_true", help="every move and every rule that binds")
     add_ignore(parser)
@@ -74,16 +78,22 @@ def _print(instance: Instance, found: Explanation, case: str, *, full: bool) -> 
 def _explained(args: argparse.Namespace, given: Instance, instance: Instance) -> Explanation:
     from experiments.explain.why import why_infeasible
 
+    ends = time.perf_counter() + args.time_limit
     found = why_infeasible(instance, args.time_limit) if args.plan is None else None
     if found is not None and found.feasible is False:
         return found
-    return _of_plan(args, given, instance, found)
+    return _of_plan(args, given, instance, found, ends)
 
 
 def _of_plan(
-    args: argparse.Namespace, given: Instance, instance: Instance, before: Explanation | None
+    args: argparse.Namespace,
+    given: Instance,
+    instance: Instance,
+    before: Explanation | None,
+    ends: float,
 ) -> Explanation:
-    """Explain the plan that is given, or the one that is solved for."""
+    """Explain the plan that is given, or the one that is solved for in the time that is left."""
+    from experiments.explain.buying import priced
     from experiments.explain.why import Explanation, why_plan
     from optim import Plan, solve
     from optim.format.altered import carried
@@ -94,12 +104,23 @@ def _of_plan(
         check_belongs(given, plan)
         node = carried(given, instance, plan.node_indices(given))
         return why_plan(instance, plan.method, node, args.objective)
-    result = solve(instance, args.method, objective=args.objective, time_limit=args.time_limit)
-    if result.plan is None:
-        return before or Explanation(None)
+    left = max(ends - time.perf_counter(), 0.05 * args.time_limit)
+    began = time.perf_counter()
+    result = solve(instance, args.method, objective=args.objective, time_limit=_SOLVING * left)
     name = args.objective or (result.objective.name if result.objective else None)
-    found = why_plan(instance, result.method, result.plan.node_indices(instance), name)
-    return replace(found, bound=result.bound, bound_of=result.bound_of, gap=result.gap)
+    if result.plan is None:
+        if before is None or before.witness is None:
+            return before or Explanation(None)
+        told = why_plan(instance, "", before.witness, name)
+        note = "no method found a plan in the time left: this one came up when rules were checked"
+        return replace(told, notes=(note,))
+    node = result.plan.node_indices(instance)
+    found = why_plan(instance, result.method, node, name)
+    spent = time.perf_counter() - began
+    binding = priced(instance, found, result, min(2 * spent, ends - time.perf_counter()))
+    return replace(
+        found, binding=binding, bound=result.bound, bound_of=result.bound_of, gap=result.gap
+    )
 
 
 def _exit_code(found: Explanation) -> ExitCode:

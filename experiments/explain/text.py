@@ -23,6 +23,7 @@ _GIVEN_UP = {
     "allowed": "let {by} of the tasks go elsewhere",
     "leaving": "let {by} tasks onto leaving nodes",
     "sets": "give the set up",
+    "nodes": "add {by} more",
 }
 
 
@@ -133,11 +134,12 @@ def _print_plan(console: Console, instance: Instance, found: Explanation, *, ful
     if found.binding:
         console.print("\nwhat binds", style="bold")
         for rule in found.binding[:shown]:
-            console.print(
-                f"  {rule.rule} on {printable(rule.where)}: {number(rule.used, 6)} of "
-                f"{number(rule.available, 6)}",
-                soft_wrap=True,
-            )
+            line = f"  {rule.rule} on {printable(rule.where)}: {number(rule.used, 6)} of "
+            line += number(rule.available, 6)
+            if rule.buys:
+                gain = figure(instance, objective.unit, rule.buys)
+                line += f"; {number(rule.more)} more buys {gain}"
+            console.print(line, soft_wrap=True)
         _print_rest(console, len(found.binding), shown, "rule")
 
 

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from optim.moves.worth import Worth
     from optim.referee.evaluation import Evaluation
 
-_REMEDY_SECONDS = 10.0
+_CONFLICTS, _REMEDIES = 0.6, 0.25
+"""Shares of the time for deciding whether there is a plan, and for what would help."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Explanation:
         Rules that leave no room for more.
     bound, bound_of, gap
         What was proved of the objective, where the plan was solved for here.
+    witness
+        (T,) a placement that keeps all rules, where the search for conflicts met one.
     """
 
     feasible: bool | None
@@ -66,6 +69,7 @@ class Explanation:
     bound: float | None = None
     bound_of: str | None = None
     gap: float | None = None
+    witness: Ints | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = field(default=())
 
@@ -77,6 +81,7 @@ class Explanation:
             "instance": instance.name,
             "instance_sha256": instance.sha256,
             "feasible": self.feasible,
+            "decided": self.feasible is not None,
             "conflicts": [{"rules": [c.to_dict() for c in rules]} for rules in self.conflicts],
             "relaxation": [r.to_dict() for r in self.relaxation],
             "remedies": [r.to_dict() for r in self.remedies],
@@ -105,17 +110,23 @@ class Explanation:
 
 
 def why_infeasible(instance: Instance, seconds: float) -> Explanation:
-    """Find out whether an instance has a plan; where it has none, why and what would help."""
+    """Find out whether an instance has a plan; where it has none, why and what would help.
+
+    Parameters
+    ----------
+    seconds
+        For all of it; where there is a plan a good part of it is left.
+    """
     warm_up()
     began = time.perf_counter()
     atoms = atoms_of(instance)
-    judge = Judge(atoms, seconds)
+    judge = Judge(atoms, _CONFLICTS * seconds)
     feasible, cores = conflicts(judge)
-    clashes = [tuple(told(atoms, core)) for core in cores]
+    clashes = [tuple(told(atoms, core, min(2.0, _REMEDIES * seconds))) for core in cores]
     best: list[Remedy] = []
     rest: list[Remedy] = []
+    part = _REMEDIES * seconds / max(1, len(cores))
     for core, rules in zip(cores, clashes, strict=True):
-        part = _REMEDY_SECONDS / len(cores)
         found = [r for r, _ in remedies(atoms, core, rules, part, alone=len(cores) == 1)]
         best += found[:1]
         rest += found[1:]
@@ -129,6 +140,7 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
         tuple(clashes),
         tuple(best),
         tuple(rest),
+        witness=judge.ask(np.arange(len(atoms))).node if feasible else None,
         seconds=time.perf_counter() - began,
         notes=tuple(notes),
     )

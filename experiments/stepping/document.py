@@ -39,6 +39,8 @@ class StepsDocument(BaseModel):
     batches: list[list[MoveDocument]]
     seconds: list[float | None]
     parked: list[str] = []
+    exchanged: list[list[str]] = []
+    notes: list[str] = []
     proven_no_order_without_parking: bool = False
     blocked: list[Any] = []
 

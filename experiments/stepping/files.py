@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.declaring import EXPORTERS
-from experiments.interchange.exporters.kafka import ROLLBACK
+from experiments.interchange.exporters.kafka import ELECTION, ROLLBACK
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places
 from experiments.stepping.document import placements
@@ -45,9 +45,7 @@ def batch_files(
         return [_written(system, instance, states[-1])] if document.batches else []
     if system in WHOLE:
         return [_written(system, instance, state) for state in states[1:]]
-    return [
-        {"": reassignment(instance, before, after)} for before, after in itertools.pairwise(states)
-    ]
+    return [reassignment(instance, *pair) for pair in itertools.pairwise(states)]
 
 
 def write_batches(
@@ -84,24 +82,34 @@ def _written(system: str, instance: Instance, node: Ints) -> dict[str, str]:
     return texts
 
 
-def reassignment(instance: Instance, before: Ints, after: Ints) -> str:
-    """Return Kafka's reassignment from one placement to another: the lists that differ.
+def reassignment(instance: Instance, before: Ints, after: Ints) -> dict[str, str]:
+    """Return Kafka's reassignment from one placement to another, and what is to be elected.
 
-    All that this package knows of the exporter is here: it writes the lists that are not those of
-    the instance, and beside them what these were.
+    Only lists that differ are in it. All that this package knows of the exporter is here: it writes
+    the lists and the leaders that are not those of the instance, and beside them what these were.
     """
     then, now = (_written("kafka", instance, node) for node in (before, after))
     old, new = _lists(then[""]), _lists(now[""])
     home = {**_lists(then[ROLLBACK]), **_lists(now[ROLLBACK])}
-    changed = [
-        {"topic": topic, "partition": partition, "replicas": replicas}
-        for topic, partition in sorted({*old, *new})
-        if (replicas := new.get((topic, partition), home[topic, partition]))
-        != old.get((topic, partition), home[topic, partition])
-    ]
-    return json.dumps({"version": 1, "partitions": changed}, ensure_ascii=False) + "\n"
+    changed, led = [], _elected(then) ^ _elected(now)
+    for key in sorted({*old, *new}):
+        was, replicas = (lists.get(key, home[key]) for lists in (old, new))
+        if replicas != was:
+            changed.append({"topic": key[0], "partition": key[1], "replicas": replicas})
+        if replicas[0] != was[0]:
+            led.add(key)
+    texts = {"": json.dumps({"version": 1, "partitions": changed}, ensure_ascii=False) + "\n"}
+    if led:
+        names = [{"topic": topic, "partition": number} for topic, number in sorted(led)]
+        texts[ELECTION] = json.dumps({"partitions": names}, ensure_ascii=False) + "\n"
+    return texts
 
 
 def _lists(text: str) -> dict[tuple[str, int], list[int]]:
     partitions = json.loads(text)["partitions"]
     return {(p["topic"], p["partition"]): p["replicas"] for p in partitions}
+
+
+def _elected(texts: dict[str, str]) -> set[tuple[str, int]]:
+    some = json.loads(texts[ELECTION])["partitions"] if ELECTION in texts else []
+    return {(p["topic"], p["partition"]) for p in some}

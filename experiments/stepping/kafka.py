@@ -1,5 +1,7 @@
 """Kafka: each batch is a reassignment that is handed in, and asked after until it is complete.
 
+Then its preferred leaders are elected, where the batch changes them.
+
 A reassignment only ever adds replicas first and lets go of old ones when the new ones are in sync;
 none is cancelled here and none names fewer brokers than the partition has, so that no partition
 falls under its replication factor by what this does, whatever fails and wherever it is stopped.
@@ -14,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from experiments.interchange.exporters.kafka import ELECTION
 from experiments.stepping.running import BatchFailed, run_tool
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOOL = "kafka-reassign-partitions.sh"
+ELECT = "kafka-leader-election.sh"
 
 _ANSWERS = (
     ("complete", re.compile(r"Reassignment of partition (\S+) (?:is completed?|completed succ)")),
@@ -68,13 +72,22 @@ class Kafka:
     def run(self, number: int, file: Path, lock: int, *, again: bool) -> None:
         """As `experiments.stepping.running.Executor.run`."""
         names = self._checked(number, file)
-        if not names:
-            return
+        if names:
+            self._reassign(number, file, names, lock, again=again)
+        elections = file.with_suffix(ELECTION)
+        if elections.exists():  # of leaders that lead already it says so, and elects none
+            connect = ["--admin.config" if w == "--command-config" else w for w in self.connect]
+            words = ("--election-type", "preferred", "--path-to-json-file", str(elections))
+            self._tool(number, lock, ELECT, *connect, *words)
+
+    def _reassign(
+        self, number: int, file: Path, names: set[str], lock: int, *, again: bool
+    ) -> None:
         if again:  # a run that was killed may have handed it in or not: Kafka knows
             known = self._wait(number, file, names, lock)
             if known["complete"] == len(names):
                 return
-        self._tool(number, file, lock, "--execute", *self._throttled())
+        self._ask_tool(number, file, lock, "--execute", *self._throttled())
         known = self._wait(number, file, names, lock)
         lost = len(names) - known["complete"]
         if lost:
@@ -108,7 +121,7 @@ class Kafka:
         return names
 
     def _ask(self, number: int, file: Path, names: set[str], lock: int) -> Counter[str]:
-        text = self._tool(number, file, lock, "--verify")
+        text = self._ask_tool(number, file, lock, "--verify")
         state: dict[str, str] = {}
         for line in text.splitlines():
             for word, pattern in _ANSWERS:
@@ -123,11 +136,14 @@ class Kafka:
     def _throttled(self) -> tuple[str, ...]:
         return () if self.throttle is None else ("--throttle", str(self.throttle))
 
-    def _tool(self, number: int, file: Path, lock: int, *words: str) -> str:
-        asked = (TOOL, *self.connect, "--reassignment-json-file", str(file), *words)
+    def _ask_tool(self, number: int, file: Path, lock: int, *words: str) -> str:
+        asked = (*self.connect, "--reassignment-json-file", str(file), *words)
+        return self._tool(number, lock, TOOL, *asked)
+
+    def _tool(self, number: int, lock: int, *asked: str) -> str:
         done = run_tool(asked, lock, capture=True)
         if done.returncode:
             last = (done.stdout.strip().splitlines() or ["no words"])[-1]
-            told = f"{TOOL} {words[0]} ended with status {done.returncode}: {last}"
+            told = f"{asked[0]} ended with status {done.returncode}: {last}"
             raise BatchFailed(f"batch {number}: {told}")
         return done.stdout

@@ -41,6 +41,7 @@ from experiments.sweep.methods import OPTION_PREFIX, MethodEntry, MethodItem
 from experiments.sweep.settings import SETTINGS, TYPES, Settings
 from experiments.sweep.variations import KINDS, LIMITS, Variation
 from optim.errors import Problem, raise_any
+from optim.format.altered import AS_IT_IS, read_case
 from optim.format.read import Fault
 
 if TYPE_CHECKING:
@@ -284,7 +285,24 @@ _Factors = Annotated[
     Annotated[Positive, Tag("a number")] | Annotated[dict[Text, Positive], Tag("a table")],
     Discriminator(lambda value: "a table" if isinstance(value, dict) else "a number"),
 ]
-_OF_KIND = {"load_share": Positive, "scale_capacity": _Factors, "limit": Amount}
+
+
+def _case(text: str) -> str:
+    try:
+        read_case(text)
+    except ValueError as error:
+        raise Fault(
+            f"says no change: {error}", f'such as "fail-node n1", or "{AS_IT_IS}"'
+        ) from None
+    return text
+
+
+_OF_KIND = {
+    "load_share": Positive,
+    "scale_capacity": _Factors,
+    "limit": Amount,
+    "what_if": Annotated[Text, AfterValidator(_case)],
+}
 
 
 def _matrix(variations: Mapping[str, Any]) -> TypeAdapter[dict[str, Any]]:

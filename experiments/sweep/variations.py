@@ -7,6 +7,8 @@
     Capacities of a resource are multiplied by the value.
 ``limit``
     One of the limits is set to the value.
+``what_if``
+    The changes that the value names are made, as by the options of ``solve``.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from optim.rules import NUMBERS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-KINDS = ("load_share", "scale_capacity", "limit")
+KINDS = ("load_share", "scale_capacity", "limit", "what_if")
 LIMITS = NUMBERS
 
 _CAPACITIES = ("capacity", "slot_capacity")
@@ -57,7 +59,7 @@ class Variation:
         document
             A valid instance document, as `Instance.to_dict` gives it.
         value
-            The share, the factor (or a mapping of resource to factor), or the limit.
+            The share, the factor (or a mapping of resource to factor), the limit, or the changes.
 
         Raises
         ------
@@ -72,6 +74,8 @@ class Variation:
                 return scale_capacity(document, value)
             case "scale_capacity":
                 return scale_capacity(document, {self._resource(document): value})
+            case "what_if":
+                return _changed(document, value)
             case _:
                 return set_limit(document, str(self.limit), value)
 
@@ -114,6 +118,15 @@ def set_limit(document: Mapping[str, Any], name: str, value: float) -> dict[str,
     """Set one limit, the others stay; counts are whole numbers."""
     amount = int(value) if float(value).is_integer() else value
     return {**document, "limits": {**document.get("limits", {}), name: amount}}
+
+
+def _changed(document: Mapping[str, Any], case: str) -> dict[str, Any]:
+    """Make the changes that are named."""
+    from optim.format.altered import altered, read_case
+    from optim.format.instance import Instance
+
+    changes = read_case(case)
+    return altered(Instance.from_dict(document), changes).to_dict() if changes else dict(document)
 
 
 def _factor(document: Mapping[str, Any], resource: str, share: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from formulations.conflicts.atoms import Atoms
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
+    from optim.solvers.linear_arrays import LinearArrays
 
     Ids = NDArray[np.int64]
 
@@ -180,8 +181,30 @@ def searched(made: RuleModel, seconds: float) -> tuple[bool, Floats | None]:
     """Return whether no point with whole numbers keeps all rows, and else one that does."""
     if seconds <= 0:
         return False, None
-    answer = solve_small_milp(made.model, time_limit=seconds)
-    return answer.termination is LinearTermination.INFEASIBLE, answer.x
+    arrays, unit = in_shares(made.model.freeze())
+    answer = solve_small_milp(arrays, time_limit=seconds)
+    x = None if answer.x is None else answer.x * unit
+    return answer.termination is LinearTermination.INFEASIBLE, x
+
+
+def in_shares(arrays: LinearArrays) -> tuple[LinearArrays, Floats]:
+    """Return a model whose fractional columns count in their upper bounds, and these units.
+
+    Loads in bytes beside numbers of tasks are beyond a solver's tolerances: it has called a model
+    infeasible that has a point. Units are powers of two, so that nothing is rounded.
+    """
+    large = ~arrays.integrality & (arrays.upper > 0) & np.isfinite(arrays.upper)
+    unit = np.ones(arrays.num_variables)
+    unit[large] = np.exp2(np.round(np.log2(arrays.upper[large])))
+    matrix = csr_array(arrays.matrix.multiply(unit[None, :]))
+    made = replace(
+        arrays,
+        cost=arrays.cost * unit,
+        lower=arrays.lower / unit,
+        upper=arrays.upper / unit,
+        matrix=matrix,
+    )
+    return made, unit
 
 
 def relaxed(made: RuleModel, seconds: float) -> tuple[Ids | None, Floats | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.decide import Judge
 from formulations.conflicts.relax import least_raise, raised
+from optim.format.altered import Change, altered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +28,7 @@ _MORE = (1.0, 1.02, 1.1, 1.3)
 """Whole tasks may need more than sums do: the least raise times these is tried."""
 _SHARED = frozenset({"capacity", "max_tasks", "slots", "slot_capacity", "max_inflow"})
 _CHECK = 3.0
+_ADDED = (1, 2, 4)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,31 @@ def remedies(
                 found.append((_told(atoms, clash, changes, enough=alone), changes))
                 break
     found.sort(key=lambda entry: entry[0].share)
-    return found
+    added = _nodes_added(atoms, core, judge.left()) if alone else None
+    return found if added is None else [*found, (added, {})]
+
+
+def _nodes_added(atoms: Atoms, core: Ids, seconds: float) -> Remedy | None:
+    """Return how many nodes like the largest of a conflict over room are enough, if that is few."""
+    some = [a for a in core.tolist() if atoms.rule_of(a) in _SHARED - {"max_inflow"}]
+    if not some or seconds <= 0:
+        return None
+    instance, ends = atoms.instance, time.perf_counter() + seconds
+    room = np.where(np.isfinite(instance.nodes.capacity), instance.nodes.capacity, 0.0)
+    like = max((int(atoms.index[a]) for a in some), key=lambda n: (*room[n].tolist(), -n))
+    name = instance.nodes.ids[like]
+    for count in _ADDED:
+        changed = atoms_of(altered(instance, [Change("add-node", name, count)]))
+        left = min(_CHECK, ends - time.perf_counter())
+        if left > 0 and Judge(changed, left).ask(np.arange(len(changed))).feasible:
+            size = ", ".join(
+                f"{resource} {capacity:g}"
+                for resource, capacity in zip(instance.resources, room[like], strict=True)
+                if capacity
+            )
+            where = f"nodes like {name} ({size})" if size else f"nodes like {name}"
+            return Remedy("nodes", where, count, None, count / instance.num_nodes, True)
+    return None
 
 
 def _spread(

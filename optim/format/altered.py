@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     Document = dict[str, Any]
 
 
+AS_IT_IS = "as it is"
+"""A case without changes."""
+
+
 @dataclass(frozen=True)
 class Change:
     """One change of an instance.
@@ -43,6 +47,44 @@ class Change:
         if self.name == "scale-load":
             return f"{self.name} {self.what}={value}"
         return f"{self.name} {self.what or value}"
+
+
+def read_case(text: str) -> tuple[Change, ...]:
+    """Read changes as they are written: ``fail-node n3, scale-rate 2``; ``as it is`` for none.
+
+    Raises
+    ------
+    ValueError
+        It says no changes; with what is wrong.
+    """
+    parts = [part.split() for part in text.split(",")]
+    return () if text.strip() == AS_IT_IS else tuple(map(_read_change, parts))
+
+
+def _read_change(words: list[str]) -> Change:
+    name, given = (words or [""])[0], words[1:]
+    if name not in _CHANGES or not given:
+        raise ValueError(f"{' '.join(words)!r} is no change ({', '.join(_CHANGES)}, with a value)")
+    what, amount = given[0], "1"
+    if name == "add-node":
+        told = dict(word.partition("=")[::2] for word in given)
+        what, amount = told.pop("like", ""), told.pop("count", "1")
+        if told or not what:
+            raise ValueError(f"{' '.join(words)!r} is not add-node like=NODE [count=N]")
+    elif name == "scale-load":
+        what, _, amount = " ".join(given).rpartition("=")
+    elif name in ("scale-rate", "budget"):
+        what, amount = "", given[0]
+    else:
+        what = " ".join(given)
+    try:
+        number = float(amount)
+    except ValueError:
+        number = -1.0
+    whole = name in ("add-node", "budget")
+    if not 0 <= number < np.inf or (whole and number % 1) or (number == 0 and name != "budget"):
+        raise ValueError(f"{amount!r} of {' '.join(words)!r} is no number that it can be")
+    return Change(name, what, number)
 
 
 def altered(instance: Instance, changes: Iterable[Change]) -> Instance:

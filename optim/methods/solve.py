@@ -157,11 +157,17 @@ class _Asked(NamedTuple):
         return relaxed if self.target_rate is None else carrying(relaxed, self.target_rate)
 
 
+def told_why(choice: Choice, target_rate: float | None) -> str:
+    """Say why a method was chosen, for an instance that is to carry a rate."""
+    at = "" if target_rate is None else f", with {target_rate:g} × the present input to carry"
+    return choice.why + at
+
+
 def _solve_by_portfolio(asked: _Asked) -> Result | None:
     """Solve by several methods; ``None`` where there is no plan or nothing to choose from."""
 
     def solve_one(choice: Choice, **changes: Any) -> Result:
-        notes = [f"method {choice.name}: {choice.why}"]
+        notes = [f"method {choice.name}: {told_why(choice, asked.target_rate)}"]
         now = asked._replace(**changes)
         return _solve_by(get_method(choice.name), now, {}, repair=False, notes=notes)
 
@@ -193,7 +199,7 @@ def _solve_by_choice(asked: _Asked, options: Mapping[str, Any], *, repair: bool)
     for choice in choices(relaxed, asked.time_limit, asked.objective):
         if first is not None and takes_long(choice.name, relaxed, asked.time_limit):
             continue
-        notes = [f"method {choice.name}: {choice.why}"]
+        notes = [f"method {choice.name}: {told_why(choice, asked.target_rate)}"]
         if without:
             notes.append(f"{', '.join(without)} ended without a plan that keeps every limit")
         method, now = get_method(choice.name), asked._replace(time_limit=left)

@@ -10,7 +10,7 @@ from optim.rules.sets import places_of
 
 if TYPE_CHECKING:
     from optim.stepping.between import Between
-    from optim.stepping.move import Move
+    from optim.stepping.move import Step
 
 
 class SetCounts:
@@ -51,47 +51,46 @@ class SetCounts:
             self._most.append({p: max(limit, now[p], goal[p]) for p in (*now, *goal)})
             self._least.append(min(limit, len(now), len(goal)))
 
-    def blocks(self, move: Move) -> int | None:
-        """Return the set that a move would break, if one."""
-        for i in self._crossed(move):
-            place, count = self._places[i], self._count[i]
-            into, out = place[move.target], place[move.source]
+    def blocks(self, step: Step) -> int | None:
+        """Return the set that a step would break, if one."""
+        for i, (more, less) in self._crossed(step).items():
+            count = self._count[i]
             if self._apart[i]:
-                if count[into] >= self._most[i].get(into, self._limit[i]):
+                most, limit = self._most[i], self._limit[i]
+                if any(count[p] + n > most.get(p, limit) for p, n in more.items()):
                     return i
-            elif i in self._busy or self._distinct_after(i, into, out) < self._least[i]:
+            elif i in self._busy or self._distinct_after(i, more, less) < self._least[i]:
                 return i
         return None
 
-    def _distinct_after(self, i: int, into: int, out: int) -> int:
+    def _distinct_after(self, i: int, more: Counter[int], less: Counter[int]) -> int:
         count = self._count[i]
-        return len(count) + (into not in count) - (count[out] == 1)
+        new = sum(p not in count for p in more)
+        return len(count) + new - sum(count[p] == n for p, n in less.items())
 
-    def enter(self, move: Move) -> None:
-        """Count a task on the place it moves to, too."""
-        for i in self._crossed(move):
-            if move.target >= 0:
-                self._count[i][self._places[i][move.target]] += 1
+    def enter(self, step: Step) -> None:
+        """Count tasks on the places they move to, too."""
+        for i, (more, _) in self._crossed(step).items():
+            self._count[i].update(more)
             self._busy.add(i)
 
-    def leave(self, move: Move) -> None:
-        """Count a task no longer on the place it came from; its move has ended."""
-        for i in self._crossed(move):
+    def leave(self, step: Step) -> None:
+        """Count tasks no longer on the places they came from; their step has ended."""
+        for i, (_, less) in self._crossed(step).items():
             self._busy.discard(i)
-            self._drop(i, self._places[i][move.source])
+            count = self._count[i]
+            count.subtract(less)
+            for place in less:
+                if not count[place]:
+                    del count[place]
 
-    def _crossed(self, move: Move) -> list[int]:
-        """Sets for which a move changes the place."""
-        return [
-            i
-            for i in self.of.get(move.task, ())
-            if self._places[i][move.source] != self._places[i][move.target]
-        ]
-
-    def _drop(self, i: int, place: int) -> None:
-        if place < 0:
-            return
-        count = self._count[i]
-        count[place] -= 1
-        if not count[place]:
-            del count[place]
+    def _crossed(self, step: Step) -> dict[int, tuple[Counter[int], Counter[int]]]:
+        """Return the sets that a step changes: members more, and fewer, by place."""
+        change: dict[int, Counter[int]] = {}
+        for move in step:
+            for i in self.of.get(move.task, ()):
+                change.setdefault(i, Counter()).update({self._places[i][move.target]: 1})
+                change[i].subtract({self._places[i][move.source]: 1})
+        for counts in change.values():
+            counts.pop(-1, None)  # nowhere
+        return {i: (+counts, -counts) for i, counts in change.items() if any(counts.values())}

@@ -27,6 +27,15 @@ class Move(NamedTuple):
         return {"task": instance.tasks.ids[self.task], "from": source, "to": target}
 
 
+Step = tuple[Move, ...]
+"""Moves that are made as one; most steps are one move."""
+
+
+def taken_back(step: Step) -> Step:
+    """Return the step that takes this one back."""
+    return tuple(move.back() for move in reversed(step))
+
+
 @dataclass(frozen=True)
 class Blocked:
     """A move that cannot be made, and what it waits for.

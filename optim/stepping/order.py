@@ -7,17 +7,20 @@ each set of moves made being met once, within a limit of work.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.stepping.move import Blocked, Move
+from optim.stepping.exchange import exchanges, one_by_one
+from optim.stepping.move import Blocked, Move, Step, taken_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from optim.format.instance import Instance
     from optim.stepping.room import Room
 
 LOOKED = 200_000
@@ -32,7 +35,7 @@ PARKED = 400
 
 @dataclass
 class Order:
-    """Batches of moves, and what could not be ordered.
+    """Batches of steps, and what could not be ordered.
 
     Attributes
     ----------
@@ -48,18 +51,24 @@ class Order:
         Whether all moves are ordered.
     """
 
-    batches: list[list[Move]] = field(default_factory=list)
+    batches: list[list[Step]] = field(default_factory=list)
     parked: list[int] = field(default_factory=list)
     blocked: list[Blocked] = field(default_factory=list)
     proven: bool = False
     found: bool = True
 
 
-def find_order(new_room: Callable[[], Room], moves: Sequence[Move], *, parking: bool) -> Order:
+def find_order(
+    instance: Instance, new_room: Callable[[], Room], moves: Sequence[Move], *, parking: bool
+) -> Order:
     """Order moves so that no placement on the way breaks a rule.
+
+    Moves that take over from one another are one step (`exchanges`), unless that leads nowhere.
 
     Parameters
     ----------
+    instance
+        Whose copies and sets tell which moves are one step.
     new_room
         Makes the start.
     moves
@@ -67,19 +76,31 @@ def find_order(new_room: Callable[[], Room], moves: Sequence[Move], *, parking: 
     parking
         Whether tasks may be on a third node for a while.
     """
+    steps = exchanges(instance, moves)
+    if len(steps) == len(moves):
+        return _order_of(new_room, steps, parking=parking)
+    whole = _order_of(new_room, steps, parking=False)
+    if whole.found:
+        return whole
+    parted = _order_of(new_room, one_by_one(moves), parking=parking)
+    parted.proven &= whole.proven
+    return parted
+
+
+def _order_of(new_room: Callable[[], Room], steps: list[Step], *, parking: bool) -> Order:
     room, order = new_room(), Order()
-    left = _batches(room, list(moves), order)
+    left = _batches(room, list(steps), order)
     if not left:
         return order
-    exact = _Search(new_room(), moves)
+    exact = _Search(new_room(), steps)
     sequence = exact.run()
     if sequence is not None:
         return Order(_cut(new_room(), sequence))
     proven = not exact.gave_up
     stuck, rest = exact.stuck()
-    blocked = [why for move in rest if (why := stuck.why(move, rest)) is not None]
+    blocked = [why for step in rest if (why := stuck.why(step, rest)) is not None]
     if not blocked:  # each could be made first, and all of it ends like this
-        blocked = [why for move in left if (why := room.why(move, left)) is not None]
+        blocked = [why for step in left if (why := room.why(step, left)) is not None]
     if parking:
         while left and _park(room, left, order):
             left = _batches(room, left, order)
@@ -89,67 +110,68 @@ def find_order(new_room: Callable[[], Room], moves: Sequence[Move], *, parking: 
     return Order(blocked=blocked, proven=proven, found=False)
 
 
-def _batches(room: Room, moves: list[Move], order: Order) -> list[Move]:
-    """Make batches of all moves that fit, until none does; return those that are left."""
-    while moves:
+def _batches(room: Room, steps: list[Step], order: Order) -> list[Step]:
+    """Make batches of all steps that fit, until none does; return those that are left."""
+    while steps:
         left = []
-        for move in moves:
-            if room.fits(move):
-                room.begin(move)
+        for step in steps:
+            if room.fits(step):
+                room.begin(step)
             else:
-                left.append(move)
+                left.append(step)
         if not room.batch:
-            return moves
+            return steps
         order.batches.append(room.end())
-        moves = left
+        steps = left
     return []
 
 
-def _cut(room: Room, sequence: Sequence[Move]) -> list[list[Move]]:
+def _cut(room: Room, sequence: Sequence[Step]) -> list[list[Step]]:
     """Part an order into batches of neighbours that may run together."""
     batches = []
-    for move in sequence:
-        if not room.fits(move):
+    for step in sequence:
+        if not room.fits(step):
             batches.append(room.end())
-        room.begin(move)
+        room.begin(step)
     return [*batches, room.end()]
 
 
 class _Search:
-    """All orders of moves; a set of moves made is a state, and is met once."""
+    """All orders of steps; a set of steps made is a state, and is met once."""
 
-    def __init__(self, room: Room, moves: Sequence[Move]) -> None:
+    def __init__(self, room: Room, steps: Sequence[Step]) -> None:
         self.room, self.gave_up = room, False
-        self._start: list[Move] = []
-        self._rest = list(moves)
+        self._start: list[Step] = []
+        self._rest = list(steps)
         self._advance(self._start, self._rest)
 
-    def _advance(self, made: list[Move], rest: list[Move]) -> None:
+    def _advance(self, made: list[Step], rest: list[Step]) -> None:
         """Make what is safe, as long as anything is."""
         room = self.room
         coming: dict[int, Any] = defaultdict(float)
         going: dict[int, Any] = defaultdict(float)
-        for move in rest:
+        for move in itertools.chain(*rest):
             coming[move.target] = coming[move.target] + room.load_of(move.task)
             going[move.source] = going[move.source] + room.load_of(move.task)
         before = len(rest) + 1
         while len(rest) < before:
             before, kept = len(rest), []
-            for move in rest:
+            for step in rest:
+                move = step[0]
                 into, out = coming[move.target], going[move.source]
-                if room.fits(move) and room.safe(move, into, out):
-                    room.make(move)
-                    made.append(move)
+                if room.fits(step) and room.safe(step, into, out):
+                    room.make(step)
+                    made.append(step)
                     coming[move.target] = into - room.load_of(move.task)
                     going[move.source] = out - room.load_of(move.task)
                 else:
-                    kept.append(move)
+                    kept.append(step)
             rest[:] = kept
 
-    def run(self) -> list[Move] | None:
+    def run(self) -> list[Step] | None:
         """Return an order, or ``None``; then `gave_up` says whether there may be one."""
-        seen: set[frozenset[Move]] = set()
-        path: list[Move] = []
+        seen: set[frozenset[Step]] = set()
+        path: list[Step] = []
         rest = list(self._rest)
         if len(rest) > SEARCHED:
             self.gave_up = True
@@ -157,71 +179,71 @@ class _Search:
         left = JUDGED if self.room.judged else LOOKED
         stack = [iter(list(rest))]
         while rest:
-            move = next(stack[-1], None)
-            if move is None:
+            step = next(stack[-1], None)
+            if step is None:
                 stack.pop()
                 if not stack:
                     return None
                 back = path.pop()
-                self.room.make(back.back())
+                self.room.make(taken_back(back))
                 rest.append(back)
                 continue
             left -= 1
             if left < 0:
                 self.gave_up = True
                 return None
-            if not self.room.fits(move):
+            if not self.room.fits(step):
                 continue
-            after = frozenset(rest) - {move}
+            after = frozenset(rest) - {step}
             if after in seen:
                 continue
             seen.add(after)
-            self.room.make(move)
-            path.append(move)
-            rest.remove(move)
+            self.room.make(step)
+            path.append(step)
+            rest.remove(step)
             stack.append(iter(list(rest)))
         return self._start + path
 
-    def stuck(self) -> tuple[Room, list[Move]]:
-        """Return where no safe move is left, and the moves that are."""
+    def stuck(self) -> tuple[Room, list[Step]]:
+        """Return where no safe step is left, and the steps that are."""
         return self.room, self._rest
 
 
-def _park(room: Room, left: list[Move], order: Order) -> bool:
+def _park(room: Room, left: list[Step], order: Order) -> bool:
     """Bring a task to a third node, so that another can move; its own move goes on from there."""
-    wanted = Counter(move.target for move in left)
+    wanted = Counter(move.target for (move,) in left)
     held = sorted(
-        (i for i, m in enumerate(left) if wanted[m.source] and m.task not in order.parked),
-        key=lambda i: (-wanted[left[i].source], i),
+        (i for i, (m,) in enumerate(left) if wanted[m.source] and m.task not in order.parked),
+        key=lambda i: (-wanted[left[i][0].source], i),
     )
     second: tuple[int, Move] | None = None
     tried = 0
     for i in held:
-        move = left[i]
+        (move,) = left[i]
         for target in _third_nodes(room, move):
             aside = Move(move.task, move.source, target)
             tried += 1
             if tried > PARKED:
                 break
-            if not room.fits(aside):
+            if not room.fits((aside,)):
                 continue
-            room.make(aside)
-            onward = Move(move.task, target, move.target)
+            room.make((aside,))
+            onward = (Move(move.task, target, move.target),)
             rest = [onward if j == i else other for j, other in enumerate(left)]
             helps = any(room.fits(other) for other in rest if other is not onward)
             if helps:
                 left[:] = rest
-                order.batches.append([aside])
+                order.batches.append([(aside,)])
                 order.parked.append(move.task)
                 return True
-            room.make(aside.back())
+            room.make((aside.back(),))
             second = second or (i, aside)
     if second is None:
         return False
     i, aside = second
-    room.make(aside)
-    left[i] = Move(aside.task, aside.target, left[i].target)
-    order.batches.append([aside])
+    room.make((aside,))
+    left[i] = (Move(aside.task, aside.target, left[i][0].target),)
+    order.batches.append([(aside,)])
     order.parked.append(aside.task)
     return True
 

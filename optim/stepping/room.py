@@ -7,6 +7,7 @@ rules (`between`), and a batch of one move is held to neither more nor less than
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,17 +17,22 @@ from optim.rules import LINKS, MAX_LOAD_DISTANCE, SLOTS
 from optim.rules.base import slack
 from optim.rules.placement import Placement
 from optim.stepping.counts import SetCounts
-from optim.stepping.move import Blocked, Move
+from optim.stepping.move import Blocked, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from optim.format.tables import Bools, Floats, Ints
     from optim.rules.violation import Violation
     from optim.stepping.between import Between
 
+_Change = tuple[int, list[float], list[float], list[float]]
 _DRIFT = 1e-12
 """Rounding of sums that are kept by adding and taking away, beside what they add up to."""
+TOGETHER_JUDGED = 3
+"""Steps of a batch at most where the referee judges every subset of it."""
+REFUSED = 8
+"""Steps that it finds not to fit beside a batch, after which no more are tried."""
 
 
 class Room:
@@ -38,15 +44,13 @@ class Room:
         The rules of the way; the placement is its start.
     each
         Moves that a node takes part in at a time.
-    transient
-        Whether a moving task needs its place on both of its nodes.
     """
 
-    def __init__(self, between: Between, each: int = 1, transient: bool = False) -> None:
-        self.between, self.each, self.transient = between, each, transient
+    def __init__(self, between: Between, each: int = 1) -> None:
+        self.between, self.each = between, each
         instance = between.instance
         self.node = between.start.copy()
-        self.batch: list[Move] = []
+        self.batch: list[Step] = []
         self._sets = SetCounts(between)
         self._bounds = _Bounds(between)
         load = self._bounds.amounts(self.node)
@@ -57,84 +61,119 @@ class Room:
         counted = np.ones((instance.num_tasks, 1))
         self._load: list[list[float]] = np.hstack([instance.tasks.load, counted]).tolist()
         self._busy: dict[int, int] = {}
-        self.judged = self._bounds.needs_referee()
+        self._refused = 0
+        self.judged, self._by_node = self._bounds.needs_referee()
+        self._by_node &= each == 1
 
-    def fits(self, move: Move) -> bool:
-        """Whether a move may run beside those of the batch."""
-        busy, each = self._busy, self.each
-        if busy.get(move.target, 0) >= each or busy.get(move.source, 0) >= each:
+    def fits(self, step: Step) -> bool:
+        """Whether a step may run beside those of the batch."""
+        changes, busy, each = self._changes(step), self._busy, self.each
+        if any(busy.get(node, 0) >= each for node, *_ in changes):
             return False
-        if self.judged and self.batch:
+        full = len(self.batch) >= TOGETHER_JUDGED and not self._by_node
+        if self.judged and (full or self._refused >= REFUSED):
             return False
-        load = self._load[move.task]
-        for has, more, most in zip(
-            self._high[move.target], load, self._upper[move.target], strict=True
-        ):
-            if has + more > most:
+        for node, more, less, _ in changes:
+            if more and any(map(_beyond, self._high[node], more, self._upper[node])):
                 return False
-        if move.source >= 0:
-            for has, less, least in zip(
-                self._low[move.source], load, self._lower[move.source], strict=True
-            ):
-                if has - less < least:
-                    return False
-        if self._sets.of and self._sets.blocks(move) is not None:
+            if less and any(map(_below, self._low[node], less, self._lower[node])):
+                return False
+        if self._sets.of and self._sets.blocks(step) is not None:
             return False
-        return not (self.judged and self._verdict(move))
+        if not self.judged or not self._breaks_any(step):
+            return True
+        self._refused += bool(self.batch)
+        return False
 
-    def _verdict(self, move: Move) -> list[Violation]:
+    def _changes(self, step: Step) -> list[_Change]:
+        """Return, by node, what a step may add while it runs, take away, and adds in the end.
+
+        A node that one replica leaves and another of the step comes to never bears both.
+        """
+        if len(step) == 1:
+            ((task, source, target),) = step
+            load = self._load[task]
+            gone = [-x for x in load]
+            both: list[_Change] = [(target, load, [], load), (source, [], load, gone)]
+            return [change for change in both if change[0] >= 0]
+        net: dict[int, Floats] = {}
+        for task, source, target in step:
+            for node, sign in ((source, -1), (target, 1)):
+                if node >= 0:
+                    net[node] = net.get(node, 0.0) + sign * np.array(self._load[task])
+        return [
+            (node, np.maximum(x, 0.0).tolist(), np.maximum(-x, 0.0).tolist(), x.tolist())
+            for node, x in net.items()
+        ]
+
+    def _breaks_any(self, step: Step) -> bool:
+        """Whether the step, on top of any of the batch's, breaks what no sums say.
+
+        What each node keeps by itself the step keeps beside others that are on other nodes.
+        """
+        if self._by_node:
+            return bool(self._verdict(step))
+        return any(
+            self._verdict((*(move for other in some for move in other), *step))
+            for size in range(len(self.batch) + 1)
+            for some in itertools.combinations(self.batch, size)
+        )
+
+    def _verdict(self, step: Step) -> list[Violation]:
         after = self.node.copy()
-        after[move.task] = move.target
+        for move in step:
+            after[move.task] = move.target
         return self.between.worse(after)
 
-    def begin(self, move: Move) -> None:
-        """Take a move into the batch."""
-        self._add(self._high, move.target, move.task, 1)
-        self._add(self._low, move.source, move.task, -1)
-        for n in (move.source, move.target):
-            if n >= 0:
-                self._busy[n] = self._busy.get(n, 0) + 1
-        self._sets.enter(move)
-        self.batch.append(move)
+    def begin(self, step: Step) -> None:
+        """Take a step into the batch."""
+        for node, more, less, _ in self._changes(step):
+            _add(self._high[node], more)
+            _add(self._low[node], less, -1)
+            self._busy[node] = self._busy.get(node, 0) + 1
+        self._sets.enter(step)
+        self.batch.append(step)
 
-    def end(self) -> list[Move]:
-        """Finish the batch, and return its moves."""
+    def end(self) -> list[Step]:
+        """Finish the batch, and return its steps."""
         done, self.batch = self.batch, []
-        for move in done:
-            self._add(self._low, move.target, move.task, 1)
-            self._add(self._high, move.source, move.task, -1)
-            self._sets.leave(move)
-            self.node[move.task] = move.target
+        for step in done:
+            for node, more, less, net in self._changes(step):
+                if less:
+                    _add(self._high[node], more, -1)
+                    _add(self._high[node], net)
+                if more:
+                    _add(self._low[node], less)
+                    _add(self._low[node], net)
+            self._sets.leave(step)
+            for move in step:
+                self.node[move.task] = move.target
         self._busy.clear()
+        self._refused = 0
         return done
 
-    def _add(self, table: list[list[float]], node: int, task: int, sign: int) -> None:
-        if node >= 0:
-            row = table[node]
-            for k, load in enumerate(self._load[task]):
-                row[k] += sign * load
-
-    def make(self, move: Move) -> None:
-        """Make one move by itself."""
-        self.begin(move)
+    def make(self, step: Step) -> None:
+        """Make one step by itself."""
+        self.begin(step)
         self.end()
 
     def load_of(self, task: int) -> Floats:
         """(K,) what a task brings to a node, of each amount that is bounded."""
         return np.array(self._load[task])
 
-    def safe(self, move: Move, coming: Floats, going: Floats) -> bool:
-        """Whether a move that fits can be made first at no loss, whatever order the rest take.
+    def safe(self, step: Step, coming: Floats, going: Floats) -> bool:
+        """Whether a step that fits can be made first at no loss, whatever order the rest take.
 
         Parameters
         ----------
-        move
+        step
             Which.
         coming, going
             (K,) what all moves that are left, this one too, bring to its target, and take from its
             source: the one has room for all of it, and the other can spare all of it.
         """
-        if self.judged or move.task in self._sets.of:
+        move = step[0]
+        if self.judged or len(step) > 1 or move.task in self._sets.of:
             return False
         high, upper = self._high[move.target], self._upper[move.target]
         if any(h + c > u for h, c, u in zip(high, coming, upper, strict=True)):
@@ -149,17 +188,31 @@ class Room:
         chosen = np.flatnonzero(some).tolist()
         return np.array([self._high[n][0] - self._upper[n][0] for n in chosen])
 
-    def why(self, move: Move, rest: Iterable[Move]) -> Blocked | None:
-        """Tell what a move alone would break, and which of the rest could mend that."""
-        rest = [other for other in rest if other is not move]
-        found = self._verdict(move)
+    def why(self, step: Step, rest: Iterable[Step]) -> Blocked | None:
+        """Tell what a step alone would break, and which moves of the rest could mend that."""
+        others = [move for other in rest if other is not step for move in other]
+        found = self._verdict(step)
         if not found:
             return None
         v = found[0]
-        gone = tuple(other for other in rest if other.source == move.target)
-        filled = tuple(other for other in rest if other.target == move.source)
+        targets, sources = ({getattr(m, end) for m in step} for end in ("target", "source"))
+        gone = tuple(move for move in others if move.source in targets)
+        filled = tuple(move for move in others if move.target in sources)
         waits = filled if v.rule == "min_load" else gone
-        return Blocked(move, v.rule, v.where, v.needed, v.available, waits or gone + filled)
+        return Blocked(step[0], v.rule, v.where, v.needed, v.available, waits or gone + filled)
+
+
+def _add(row: list[float], load: Sequence[float], sign: int = 1) -> None:
+    for k, x in enumerate(load):
+        row[k] += sign * x
+
+
+def _beyond(has: float, more: float, most: float) -> bool:
+    return has + more > most
+
+
+def _below(has: float, less: float, least: float) -> bool:
+    return has - less < least
 
 
 class _Bounds:
@@ -202,12 +255,13 @@ class _Bounds:
         low = np.where(instance.open_nodes, mean - limit, -np.inf)
         self.lower[:, 0] = np.maximum(self.lower[:, 0], low)
 
-    def needs_referee(self) -> bool:
-        """Whether there are rules that these bounds do not say."""
+    def needs_referee(self) -> tuple[bool, bool]:
+        """Whether there are rules that these bounds do not say, and each node keeps by itself."""
         instance = self.instance
         moving = self._between.start < 0
         distance = MAX_LOAD_DISTANCE.present(instance) is not None and bool(moving.any())
         slots = SLOTS.present(instance) is not None
         slots |= instance.limits.max_tasks_per_slot is not None
-        links = LINKS.present(instance) is not None
-        return bool(distance or slots or links or instance.crossing_cost.any())
+        whole = bool(distance or LINKS.present(instance) or instance.crossing_cost.any())
+        workers = bool((instance.topologies.workers >= 0).any())
+        return whole or slots, not whole and not workers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, RefereeRefused
 from optim.referee.evaluate import check_belongs
+from optim.rules import LINKS
 from optim.stepping.between import Between
-from optim.stepping.move import Blocked, Move
+from optim.stepping.exchange import takes_over
+from optim.stepping.move import Blocked, Move, Step, taken_back
 from optim.stepping.order import find_order
 from optim.stepping.room import Room
 
@@ -36,12 +39,16 @@ class Steps:
         How long each batch takes to copy its state; ``None`` where no rate was given.
     parked
         Tasks that are on a third node for a while.
+    exchanged
+        Moves of a batch that are one step: replicas that take over each other's copies.
     blocked
         Where there is no order: the moves that cannot be made, and what they wait for.
     proven
         Whether it is proven that without parking there is no order.
     found
         Whether there is an order.
+    notes
+        What the answer does not say of what was asked.
     """
 
     instance: Instance
@@ -49,9 +56,11 @@ class Steps:
     batches: tuple[tuple[Move, ...], ...]
     seconds: tuple[float | None, ...]
     parked: tuple[int, ...] = ()
+    exchanged: tuple[Step, ...] = ()
     blocked: tuple[Blocked, ...] = ()
     proven: bool = False
     found: bool = True
+    notes: tuple[str, ...] = ()
 
     @property
     def num_moves(self) -> int:
@@ -71,12 +80,14 @@ class Steps:
         if not 0 <= done <= len(self.batches):
             reason = f"is not between 0 and the {len(self.batches)} batches"
             raise InvalidInput(Problem("--rollback", done, reason))
-        back = [tuple(move.back() for move in reversed(b)) for b in self.batches[:done][::-1]]
-        return replace(self, batches=tuple(back), seconds=self.seconds[:done][::-1])
+        back = tuple(map(taken_back, self.batches[:done][::-1]))
+        made = set(itertools.chain(*self.batches[:done]))
+        exchanged = tuple(taken_back(step) for step in self.exchanged if step[0] in made)
+        return replace(self, batches=back, exchanged=exchanged, seconds=self.seconds[:done][::-1])
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
-        instance = self.instance
+        instance, names = self.instance, self.instance.tasks.ids
         return {
             "format": STEPS_FORMAT,
             "instance": instance.name,
@@ -85,8 +96,10 @@ class Steps:
             "found": self.found,
             "batches": [[move.to_dict(instance) for move in batch] for batch in self.batches],
             "seconds": list(self.seconds),
-            "parked": [instance.tasks.ids[t] for t in self.parked],
+            "parked": [names[t] for t in self.parked],
+            "exchanged": [[names[move.task] for move in step] for step in self.exchanged],
             "proven_no_order_without_parking": self.proven,
+            "notes": list(self.notes),
             "blocked": [blocked.to_dict(instance) for blocked in self.blocked],
         }
 
@@ -126,18 +139,32 @@ def steps(
     between = Between(instance, start, goal)
     changed = np.flatnonzero(start != goal).tolist()
     moves = [Move(t, int(start[t]), int(goal[t])) for t in changed]
-    order = find_order(lambda: Room(between, per_node, transient), moves, parking=parking)
-    _check(between, start, order.batches)
+    order = find_order(instance, lambda: Room(between, per_node), moves, parking=parking)
+    batches = [tuple(itertools.chain(*batch)) for batch in order.batches]
+    _check(between, start, batches)
     return Steps(
         instance,
         plan,
-        tuple(map(tuple, order.batches)),
-        tuple(_seconds(instance, batch, copy_rate) for batch in order.batches),
+        tuple(batches),
+        tuple(_durations(instance, batches, moves, copy_rate)),
         tuple(order.parked),
+        tuple(step for batch in order.batches for step in batch if len(step) > 1),
         tuple(order.blocked),
         order.proven,
         order.found,
+        _notes(instance) if transient else (),
     )
+
+
+def _notes(instance: Instance) -> tuple[str, ...]:
+    """Say for which rules a task that moves is not on both of its nodes."""
+    rules = (
+        ("links", LINKS.present(instance) is not None),
+        ("crossing_cost", bool(instance.crossing_cost.any())),
+        ("workers", bool((instance.topologies.workers >= 0).any())),
+    )
+    some = ", ".join(name for name, present in rules if present)
+    return (f"{some}: a moving task counts on one node at a time, never on both",) if some else ()
 
 
 def _goal(instance: Instance, plan: Plan) -> Ints:
@@ -154,7 +181,7 @@ def _goal(instance: Instance, plan: Plan) -> Ints:
     return goal
 
 
-def _check(between: Between, start: Ints, batches: list[list[Move]]) -> None:
+def _check(between: Between, start: Ints, batches: list[tuple[Move, ...]]) -> None:
     """Have the referee judge the placement after each batch."""
     node = start.copy()
     for number, batch in enumerate(batches, 1):
@@ -167,16 +194,25 @@ def _check(between: Between, start: Ints, batches: list[list[Move]]) -> None:
         raise RefereeRefused("the batches do not end at the plan")
 
 
-def _seconds(instance: Instance, batch: list[Move], rate: float | None) -> float | None:
-    """Return how long the node that copies most takes; a switch to a copy takes no time."""
+def _durations(
+    instance: Instance, batches: list[Step], moves: list[Move], rate: float | None
+) -> list[float | None]:
+    """Return how long the node that copies most takes, for each batch.
+
+    A switch to a copy takes no time, unless the replica that kept it there left before.
+    """
     if rate is None:
-        return None
-    out, into = np.zeros(instance.num_nodes), np.zeros(instance.num_nodes)
+        return [None] * len(batches)
     cost, copies = instance.tasks.migration_cost, instance.copy_nodes
-    for move in batch:
-        state = instance.tasks.state[move.task]
-        state = cost[move.task] if np.isnan(state) else state
-        if move.source >= 0 and move.target not in copies.get(move.task, ()):
-            out[move.source] += state
-            into[move.target] += state
-    return float(max(out.max(initial=0.0), into.max(initial=0.0)) / rate)
+    state = np.where(np.isnan(instance.tasks.state), cost, instance.tasks.state)
+    kept_by, left, found = takes_over(instance, moves), set[int](), list[float | None]()
+    for batch in batches:
+        out, into = np.zeros(instance.num_nodes), np.zeros(instance.num_nodes)
+        for move in batch:
+            held = move.target in copies.get(move.task, ()) and kept_by.get(move.task) not in left
+            if move.source >= 0 and not held:
+                out[move.source] += state[move.task]
+                into[move.target] += state[move.task]
+        left.update(move.task for move in batch)
+        found.append(float(max(out.max(initial=0.0), into.max(initial=0.0)) / rate))
+    return found

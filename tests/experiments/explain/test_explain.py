@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -66,6 +67,46 @@ def test_the_worth_of_a_move_is_the_difference_that_the_referee_finds(
         assert move["breaks"] == list(dict.fromkeys(v.rule for v in after.violations))
 
 
+def test_a_node_more_is_a_remedy_that_was_checked(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, found = told(capsys, "explain", job, "--scale-rate", "2")
+    changes = found["relaxation"] + found["remedies"]
+    (node,) = (remedy for remedy in changes if remedy["rule"] == "nodes")
+    like, count = node["where"].split()[2], int(node["by"])
+    more = ("--add-node", f"like={like}", f"count={count}", "--scale-rate", "2")
+    code, found = told(capsys, "explain", job, *more)
+    assert (code, found["feasible"], found["decided"]) == (0, True, True)
+
+
+def test_what_a_move_more_buys_is_what_solving_with_it_gives(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query, method = repository / "examples" / "capsys-q1.json", ("--method", "imc-search")
+    _, found = told(capsys, "explain", query, *method, "--budget", "3")
+    values = [
+        told(capsys, "solve", query, *method, "--budget", budget)[1]["objective"]["value"]
+        for budget in (3, 4)
+    ]
+    assert found["binding"][0]["rule"] == "max_migrations"
+    assert found["binding"][0]["more"] == 1
+    assert found["binding"][0]["buys"] == pytest.approx(values[1] - values[0])
+    assert found["binding"][0]["buys"] > 0
+
+
+def test_a_plan_that_only_the_rules_gave_is_explained(
+    job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import optim
+
+    solve = optim.solve
+    monkeypatch.setattr(optim, "solve", lambda *a, **k: replace(solve(*a, **k), plan=None))
+    code, found = told(capsys, "explain", job)
+    assert (code, found["feasible"], found["decided"]) == (0, True, True)
+    assert found["plan_feasible"]
+    assert found["notes"]
+
+
 def test_cases_are_judged_side_by_side(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +147,8 @@ def test_fewest_moves_stay_within_the_share_and_the_curve_is_checked(
     assert len(few["moves"]) < len(whole["moves"])
     assert few["objective"]["value"] >= 0.4 * whole["objective"]["value"]
     assert few["evaluation"]["feasible"]
+    assert main(["solve", str(query), "--plot", str(tmp_path / "none.svg")]) == 2
+    assert "add --curve moves" in capsys.readouterr().err
     points = whole["curve"]["points"]
     assert points[-1]["value"] == whole["objective"]["value"]
     values = [point["value"] for point in points]

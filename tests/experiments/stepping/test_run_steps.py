@@ -23,6 +23,12 @@ import json, os, pathlib, sys
 path = pathlib.Path(os.environ["FAKE_KAFKA"])
 state = json.loads(path.read_text())
 words = sys.argv[1:]
+if "--election-type" in words:
+    elected = json.load(open(words[words.index("--path-to-json-file") + 1]))["partitions"]
+    for p in elected:
+        name = f"{{p['topic']}}-{{p['partition']}}"
+        state["leaders"][name] = state["lists"][name][0]
+    path.write_text(json.dumps(state)); sys.exit(0)
 wanted = json.load(open(words[words.index("--reassignment-json-file") + 1]))["partitions"]
 state["calls"].append([w for w in words if w in ("--execute", "--verify")][0])
 status = 0
@@ -65,11 +71,19 @@ class Cluster:
         tool.parent.mkdir()
         tool.write_text(TOOL.format(python=sys.executable))
         tool.chmod(0o755)
+        (tool.parent / "kafka-leader-election.sh").symlink_to(tool)
         monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
         monkeypatch.setenv("FAKE_KAFKA", str(self.path))
         homes = {"a-0": [1, 4], "b-0": [2, 4], "c-0": [3, 4]}
         self.write(
-            lists=homes, brokers=[1, 2, 3, 4], takes=1, left=0, under_way={}, lost=[], calls=[]
+            lists=homes,
+            brokers=[1, 2, 3, 4],
+            takes=1,
+            left=0,
+            under_way={},
+            lost=[],
+            calls=[],
+            leaders={},
         )
         tasks = [
             {"id": name, "load": {"disk": 6}, "node": str(lists[0]), "allowed": ["1", "2", "3"],
@@ -124,6 +138,35 @@ def test_kafka_batch_by_batch_and_back(cluster: Cluster) -> None:
     cluster.write(lists={"a-0": [3, 4], "b-0": [1, 4], "c-0": [3, 4]})
     assert cluster.run("back.json") == ExitCode.OK
     assert cluster.lists == {"a-0": [1, 4], "b-0": [2, 4], "c-0": [3, 4]}
+
+
+def test_two_replicas_change_places_in_one_batch(cluster: Cluster) -> None:
+    label = {"topic": "d", "partition": "0", "replicas": "1,2", "leader": "1"}
+    tasks = [
+        {"id": f"d-0#{i}", "load": {"disk": 6}, "node": str(i), "copies": ["1", "2"], "state": 6,
+         "labels": {**label, "role": role}}
+        for i, role in ((1, "leader"), (2, "follower"))
+    ]  # fmt: skip
+    nodes = [{"id": str(n), "capacity": {"disk": 10}} for n in (1, 2, 3)]
+    apart = {"id": "d-0", "tasks": ["d-0#1", "d-0#2"], "rule": "apart"}
+    swap = {"name": "swap", "resources": ["disk"], "nodes": nodes, "tasks": tasks, "sets": [apart]}
+    cluster.dump("kafka.json", {"format": "streamplace.instance/1", **swap})
+    assignment = {"d-0#1": "2", "d-0#2": "1"}
+    plan = {"format": "streamplace.plan/1", "instance": "swap", "assignment": assignment}
+    cluster.dump("plan.json", plan)
+    words = ("steps", "kafka.json", "plan.json", "--no-parking", "--copy-rate", "1")
+    assert cluster.call(*words, "-o", "swap-steps.json") == ExitCode.OK
+    written = json.loads((cluster.folder / "swap-steps.json").read_text())
+    assert (written["exchanged"], written["seconds"]) == ([["d-0#1", "d-0#2"]], [0.0])
+    cluster.write(lists={"d-0": [1, 2]}, leaders={"d-0": 1})
+    assert cluster.run("swap-steps.json") == ExitCode.OK
+    assert (cluster.lists, cluster.leaders) == ({"d-0": [2, 1]}, {"d-0": 2})
+    described = cluster.folder / "topics.txt"
+    described.write_text(
+        "Topic: d\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: \n"
+        "\tTopic: d\tPartition: 0\tLeader: 2\tReplicas: 2,1\tIsr: 1,2\n"
+    )
+    assert cluster.call("verify", "kafka", "plan.json", "--describe", str(described)) == ExitCode.OK
 
 
 def test_a_failed_batch_stops_the_run_and_it_goes_on_there(cluster: Cluster) -> None:

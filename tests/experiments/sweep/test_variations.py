@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments.sweep.spec import Spec, load_spec
 from experiments.sweep.variations import Variation, apply_all, scale_capacity, set_limit
 from optim import Instance
 from optim.errors import InvalidInput
@@ -90,3 +92,24 @@ def test_what_cannot_be_varied_is_refused_with_its_name(tiny: dict[str, Any]) ->
     tiny["streams"] = []
     with pytest.raises(InvalidInput, match="no load or no capacity of cpu"):
         Variation("load_share", "load_share", "cpu").apply(tiny, 0.5)
+
+
+def test_what_if_is_what_the_options_of_solve_make(repository: Path) -> None:
+    given = Instance.load(repository / "examples" / "flink-drain.json").to_dict()
+    spec = load_spec(repository / "examples" / "what-if.toml")
+    assert {kind.kind for kind in spec.variations.values()} == {"what_if", "limit"}
+    case = "fail-node tm1, scale-rate 2, add-node like=tm4 count=2"
+    varied = Instance.from_dict(Variation("case", "what_if").apply(given, case))
+    assert varied.nodes.ids == ("tm2", "tm3", "tm4", "tm5", "tm4-new1", "tm4-new2")
+    assert varied.total_traffic == 2 * Instance.from_dict(given).total_traffic
+    assert Variation("case", "what_if").apply(given, "as it is") == given
+
+
+@pytest.mark.parametrize(
+    "case", ["", "fail-node", "lose-node tm1", "scale-rate fast", "add-node tm1", "budget 1.5"]
+)
+def test_a_case_that_says_no_change_is_told_by_its_path(case: str) -> None:
+    matrix = {"method": ["m"], "lost": [case]}
+    top = {"vary": {"lost": {"kind": "what_if"}}, "name": "t", "instances": {"files": ["a"]}}
+    with pytest.raises(InvalidInput, match=r"matrix\.lost\[0\]"):
+        Spec.from_dict({"matrix": matrix, **top})

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from optim import Instance, InvalidInput, Plan
+from optim.format.tables import APART
 from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 from optim.stepping.steps import Steps, steps
@@ -76,11 +77,15 @@ def every_subset_holds(instance: Instance, found: Steps) -> int:
     """Apply every subset of every batch on what came before it; return the number judged."""
     judge = worse_than_the_ends(instance, found.plan.node_indices(instance))
     node, judged = instance.tasks.node.tolist(), 0
+    exchanged = {step[0]: step for step in found.exchanged}
+    assert len(set(itertools.chain(*exchanged.values()))) == sum(map(len, exchanged.values()))
     for batch in found.batches:
-        for size in range(len(batch) + 1):
-            for some in itertools.combinations(batch, size):
+        inner = {move for step in exchanged.values() for move in step[1:]}
+        steps_of = [exchanged.get(move, (move,)) for move in batch if move not in inner]
+        for size in range(len(steps_of) + 1):
+            for some in itertools.combinations(steps_of, size):
                 state = list(node)
-                for move in some:
+                for move in itertools.chain(*some):
                     assert state[move.task] == move.source
                     state[move.task] = move.target
                 assert judge(tuple(state)) == (), (batch, some)
@@ -91,22 +96,88 @@ def every_subset_holds(instance: Instance, found: Steps) -> int:
     return judged
 
 
+def one_step(instance: Instance, goal: np.ndarray) -> list[set[int]]:
+    """Return the tasks that move, those together that take over each other's copies."""
+    home = instance.tasks.node
+    moving = [t for t in range(instance.num_tasks) if home[t] != goal[t]]
+    parts = [{t} for t in moving]
+    apart = [
+        set(instance.sets.tasks_of(i).tolist())
+        for i in range(len(instance.sets.ids))
+        if instance.sets.rule[i] == APART
+    ]
+    for t, other in itertools.permutations(moving, 2):
+        takes = goal[t] in instance.copy_nodes.get(t, ()) and goal[t] == home[other]
+        if takes and any({t, other} <= members for members in apart):
+            whole = set[int]().union(*(part for part in parts if part & {t, other}))
+            parts = [part for part in parts if not part & whole] + [whole]
+    return parts
+
+
 def some_order(instance: Instance, goal: np.ndarray) -> bool:
-    """Whether any order of single moves keeps the rules: all of them are tried."""
+    """Whether any order keeps the rules, by exchanges or by single moves: all are tried."""
     judge = worse_than_the_ends(instance, goal)
 
-    @cache
-    def reach(node: tuple[int, ...]) -> bool:
-        if node == tuple(goal.tolist()):
+    def reach(node: tuple[int, ...], steps_left: frozenset[frozenset[int]]) -> bool:
+        if not steps_left:
             return True
-        return any(
-            not judge(after) and reach(after)
-            for t in range(len(node))
-            if node[t] != goal[t]
-            for after in [(*node[:t], int(goal[t]), *node[t + 1 :])]
-        )
+        if (node, steps_left) in seen:
+            return False
+        seen.add((node, steps_left))
+        for step in steps_left:
+            after = tuple(int(goal[t]) if t in step else n for t, n in enumerate(node))
+            if not judge(after) and reach(after, steps_left - {step}):
+                return True
+        return False
 
-    return reach(tuple(instance.tasks.node.tolist()))
+    whole = one_step(instance, goal)
+    for parts in (whole, [{t} for part in whole for t in part]):
+        seen: set[tuple[tuple[int, ...], frozenset[frozenset[int]]]] = set()
+        if reach(tuple(instance.tasks.node.tolist()), frozenset(map(frozenset, parts))):
+            return True
+    return False
+
+
+def partitions(orders: list[tuple[int, ...]], capacity: float) -> Instance:
+    """Return partitions on brokers 0 to 3, in the order of each; leaders bear more."""
+    tasks = [
+        {
+            "id": f"p{p}#{i}", "load": {"net": 3.0 if i == 0 else 1.0}, "node": f"b{broker}",
+            "copies": [f"b{b}" for b in order], "state": 5.0,
+        }
+        for p, order in enumerate(orders)
+        for i, broker in enumerate(order)
+    ]  # fmt: skip
+    sets = [
+        {"id": f"p{p}", "tasks": [f"p{p}#{i}" for i in range(len(order))], "rule": "apart"}
+        for p, order in enumerate(orders)
+    ]
+    nodes = [{"id": f"b{n}", "capacity": {"net": capacity}} for n in range(4)]
+    return Instance.from_dict({
+        "format": "streamplace.instance/1", "name": "replicas", "resources": ["net"],
+        "nodes": nodes, "tasks": tasks, "sets": sets,
+    })  # fmt: skip
+
+
+def test_replicas_that_change_places_are_one_step_and_copy_nothing() -> None:
+    home = [(0, 1, 2), (1, 2)]
+    lists = [list(itertools.permutations(range(4), len(order))) for order in home]
+    permuted = 0
+    every = list(itertools.product(*lists))
+    for capacity, (first, second) in [(9.0, p) for p in every[::2]] + [
+        (5.0, p) for p in every[1::3]
+    ]:
+        instance = partitions(home, capacity)
+        plan = Plan.from_indices(instance, [*first, *second], method="by hand")
+        found = steps(instance, plan, copy_rate=5.0, parking=False)
+        assert found.found == some_order(instance, plan.node_indices(instance)), (first, second)
+        if found.found:
+            every_subset_holds(instance, found)
+        if set(first) == {0, 1, 2} and set(second) == {1, 2} and capacity == 9.0:
+            assert found.found
+            assert sum(s or 0.0 for s in found.seconds) == 0.0
+            permuted += 1
+    assert permuted > 5
 
 
 def test_moves_that_fit_and_lead_nowhere_are_no_order() -> None:
