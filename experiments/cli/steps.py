@@ -130,9 +130,9 @@ def print_steps(console: Console, instance: Instance, found: Steps) -> None:
         spent = "" if seconds is None else f"{duration(seconds):>9}"
         console.print(f"{number:>5}{spent}  {listed}{rest}", soft_wrap=True)
     if found.exchanged:
-        told = [" and ".join(instance.tasks.ids[m.task] for m in step) for step in found.exchanged]
-        more = f"; {len(told) - SHOWN_MOVES} more" if len(told) > SHOWN_MOVES else ""
-        listed = "; ".join(told[:SHOWN_MOVES])
+        some = [" and ".join(instance.tasks.ids[m.task] for m in step) for step in found.exchanged]
+        more = f"; {len(some) - SHOWN_MOVES} more" if len(some) > SHOWN_MOVES else ""
+        listed = "; ".join(some[:SHOWN_MOVES])
         console.print(f"one step, by copies that are there: {listed}{more}", soft_wrap=True)
     for note in found.notes:
         console.print(f"note: {note}", soft_wrap=True)

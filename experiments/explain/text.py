@@ -23,7 +23,6 @@ _GIVEN_UP = {
     "allowed": "let {by} of the tasks go elsewhere",
     "leaving": "let {by} tasks onto leaving nodes",
     "sets": "give the set up",
-    "nodes": "add {by} more",
 }
 
 
@@ -83,6 +82,8 @@ def _unit(instance: Instance, rule: Clash) -> str:
 def remedy_line(remedy: Remedy) -> str:
     """Write what would help."""
     part = "" if remedy.enough else " (against this conflict)"
+    if remedy.rule == "nodes":
+        return printable(f"add {number(remedy.by)} × {remedy.where}{part}")
     if remedy.to is None:
         words = _GIVEN_UP[remedy.rule].format(by=number(remedy.by))
         return printable(f"{remedy.rule} for {remedy.where}: {words}{part}")

@@ -112,7 +112,7 @@ def _nodes_added(atoms: Atoms, core: Ids, seconds: float) -> Remedy | None:
                 for resource, capacity in zip(instance.resources, room[like], strict=True)
                 if capacity
             )
-            where = f"nodes like {name} ({size})" if size else f"nodes like {name}"
+            where = f"a node like {name} ({size})" if size else f"a node like {name}"
             return Remedy("nodes", where, count, None, count / instance.num_nodes, True)
     return None
 

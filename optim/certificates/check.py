@@ -48,7 +48,8 @@ TABLES = ("nodes", "links", "sets", "topologies", "operators", "tasks", "streams
 DROPPED = (  # what may be assumed away
     "capacity min_load max_tasks allowed leaving copies sets links slots crossing_cost "
 ) + FIELDS["limits"]
-Doc, ZERO = dict[str, Any], F(0)
+Doc = dict[str, Any]
+ZERO = F(0)
 
 
 class Unreadable(Exception):

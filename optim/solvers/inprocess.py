@@ -183,13 +183,25 @@ def solve_small_milp(
     termination = STATUS.get(answer.status, LinearTermination.ERROR)
     reason = _reason(answer, termination)
     x = None if answer.x is None else np.where(arrays.integrality, np.round(answer.x), answer.x)
-    if x is None or max(part.max(initial=0.0) for part in arrays.violations(x)) > TOLERANCE:
+    if x is not None and not _keeps(arrays, x) and not arrays.integrality.all():
+        # almost whole was whole to the solver: the fractions follow the rounded numbers
+        lower = np.where(arrays.integrality, x, asked.lower)
+        upper = np.where(arrays.integrality, x, asked.upper)
+        whole = {"integrality": None, "bounds": optimize.Bounds(lower, upper)}
+        with c_stdout_silenced():
+            follows = _ask(optimize.milp, {**program, **whole}, {}, time_limit).x
+        x = x if follows is None else np.where(arrays.integrality, x, follows)
+    if x is None or not _keeps(arrays, x):
         if termination is LinearTermination.OPTIMAL:
             termination, reason = LinearTermination.ERROR, "its optimum breaks a row or bound"
         return SmallMilpSolution(termination, None, None, None, reason)
     proven = getattr(answer, "mip_dual_bound", None) if arrays.has_integers else answer.fun
     bound = None if proven is None or not np.isfinite(proven) else sign * proven + arrays.offset
     return SmallMilpSolution(termination, x, arrays.objective_of(x), bound, reason)
+
+
+def _keeps(arrays: LinearArrays, x: NDArray[np.float64]) -> bool:
+    return max(part.max(initial=0.0) for part in arrays.violations(x)) <= TOLERANCE
 
 
 _AT_NODE_LIMIT = "Solution limit reached"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -107,3 +109,27 @@ def test_a_limit_of_nodes_is_an_end_and_no_failure(monkeypatch: pytest.MonkeyPat
     answer = solve_small_milp(knapsacks(300, 30), node_limit=1)
     assert answer.termination == "time_limit"
     assert len(asked) == 1
+
+
+def test_fractions_follow_the_rounded_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an "optimum" 1e-7 beside a whole number, times 40, the row would be broken."""
+    from scipy import optimize
+
+    model = LinearModel("almost whole", "min")
+    model.add_variables("both", 2, 0.0, 100.0, integer=[True, False], objective=[0.0, 1.0])
+    model.add_matrix_rows("rows", np.array([[40.0, -1.0], [1.0, 0.0]]), [-INF, 1.0], [37.0, INF])
+    plain = optimize.milp
+    asked: list[object] = []
+
+    def almost(**program: Any) -> Any:
+        asked.append(program)
+        answer = plain(**program)
+        if len(asked) == 1:
+            answer.x = answer.x - [1e-7, 4e-6]
+        return answer
+
+    monkeypatch.setattr(optimize, "milp", almost)
+    answer = solve_small_milp(model)
+    assert len(asked) == 2
+    assert answer.termination == "optimal"
+    assert answer.x == pytest.approx([1.0, 3.0])
