@@ -21,8 +21,8 @@ import numpy as np
 
 from optim.errors import SolverError
 from optim.solvers.interface import Answer, LinearTermination
-from optim.solvers.signals import Held
 from optim.solvers.worker_kit import HEADER
+from optim.util.signals import Held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -20,9 +20,9 @@ from optim.solvers.interface import (
     SolveTask,
 )
 from optim.solvers.linear_arrays import TOLERANCE
-from optim.solvers.signals import sigterm_as_interrupt
 from optim.solvers.verify import rounded_vector, verified
 from optim.util.progress import ProgressRecorder
+from optim.util.signals import sigterm_as_interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

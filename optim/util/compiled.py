@@ -35,6 +35,7 @@ from numba.core.caching import IndexDataCacheFile
 from numba.core.types import unliteral
 
 from optim.util import compilation
+from optim.util.signals import Held
 from optim.util.turn import Turn
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def kernel(function: Callable[..., Any]) -> Any:
             return _njit(function)
     cache = getattr(compiled, "_cache", None)
     if cache is not None:
+        cache.load_overload = _whole(cache.load_overload)
         base, stamp = cache._impl.filename_base, _stamp(function.__module__)
         beside = Path(function.__code__.co_filename).parent / "__pycache__"
         shipped = None
@@ -103,6 +105,17 @@ def kernel(function: Callable[..., Any]) -> Any:
             shipped = _Kept(str(beside), base, stamp)
         cache._cache_file = _Kept(cache.cache_path, base, stamp, shipped)
     return compiled
+
+
+def _whole(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Let nothing interrupt numba's first look at what it can do: it would never end that look."""
+
+    def loaded(signature: Any, context: Any) -> Any:
+        with Held():
+            context.refresh()
+        return load(signature, context)
+
+    return loaded
 
 
 class _Kept(IndexDataCacheFile):

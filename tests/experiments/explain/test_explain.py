@@ -73,7 +73,7 @@ def test_a_node_more_is_a_remedy_that_was_checked(
     _, found = told(capsys, "explain", job, "--scale-rate", "2")
     changes = found["relaxation"] + found["remedies"]
     (node,) = (remedy for remedy in changes if remedy["rule"] == "nodes")
-    like, count = node["where"].split()[2], int(node["by"])
+    like, count = node["where"].split()[3], int(node["by"])
     more = ("--add-node", f"like={like}", f"count={count}", "--scale-rate", "2")
     code, found = told(capsys, "explain", job, *more)
     assert (code, found["feasible"], found["decided"]) == (0, True, True)

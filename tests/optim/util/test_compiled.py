@@ -160,3 +160,20 @@ def test_interrupted_compilation_lets_the_others_go_on(tmp_path: Path, repositor
         "assert k.run._cache._cache_file._turn._file is None\nk.run._compiler.compile = inner\n"
     )
     assert call(tmp_path, repository, before) == ["20", "0", "True"]
+
+
+def test_an_interruption_waits_for_the_first_look_at_what_numba_can(
+    tmp_path: Path, repository: Path
+) -> None:
+    (tmp_path / "helpers_of_test.py").write_text(HELPERS.format(1))
+    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    before = (
+        "import signal, kernels_of_test as k\n"
+        "context, done = type(k.run.targetctx), []\ninner = context.refresh\n"
+        "def refresh(self):\n"
+        "    signal.raise_signal(signal.SIGINT)\n    inner(self)\n    done.append(1)\n"
+        "context.refresh = refresh\n"
+        "try:\n    k.run(1)\nexcept KeyboardInterrupt:\n    assert done\n"
+        "context.refresh = inner\n"
+    )
+    assert call(tmp_path, repository, before) == ["20", "0", "True"]

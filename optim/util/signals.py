@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: answered at once, but never in the middle of what must be whole."""
+"""Signals: answered at once, but never in the middle of what must be whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")
+    if hasattr(signal, name)
+]
 
 
 @contextlib.contextmanager
@@ -30,7 +34,7 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 
 class Held:
-    """While active, SIGINT and SIGTERM only make a note; `deliver` calls their handlers.
+    """While active, signals only make a note; `deliver` calls their handlers.
 
     What is noted at the end of the block is delivered there. In other threads than the main one,
     where Python runs no handlers, it does nothing.
