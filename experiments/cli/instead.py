@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 _SECONDS = 2.0
 _OTHER = {"load_distance": "imc_gain", "imc_gain": "load_distance"}
 _VERBS = {"imc_gain": "keeps inside nodes", "load_distance": "reaches a load distance of"}
+_NO_WORSE = {"max": operator.ge, "min": operator.le}
+"""Whether the first value is at least as good as the second."""
+
 _SHOWN = ("sustainable_rate", "imc_gain", "load_distance")
 
 
@@ -73,9 +77,11 @@ def print_others(console: Console, instance: Instance, result: Result) -> None:
     if not other.feasible or other.objective is None:
         return
     value = figure(instance, figure_.unit, other.objective.value)
-    mine = figure(instance, figure_.unit, getattr(result.evaluation, figure_.name))
-    moves = plural(len(other.moves), "move")
-    console.print(f"instead  {other.method} {verb} {value} with {moves}; this plan {mine}")
+    mine = getattr(result.evaluation, figure_.name)
+    if mine is None or _NO_WORSE[other.objective.sense](mine, other.objective.value):
+        return  # in the seconds it had, it found nothing that this plan has not
+    moves, ours = plural(len(other.moves), "move"), figure(instance, figure_.unit, mine)
+    console.print(f"instead  {other.method} {verb} {value} with {moves}; this plan {ours}")
 
 
 def _collocated(instance: Instance) -> Ints | None:
