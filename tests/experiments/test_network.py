@@ -13,6 +13,7 @@ from experiments.network import COSTS, add_network
 from optim import InvalidInput, solve
 
 
+@pytest.mark.slow
 def test_generated_jobs_have_a_network() -> None:
     bare = generate("pipeline", nodes=4, tasks="3")
     made = generate("pipeline", nodes=4, tasks="3", link_share=0.2, crossing_cost="0.5,0.25")

@@ -12,7 +12,10 @@ from tests.fuzz.cases import examine
 from tests.fuzz.command import OBSERVED
 from tests.fuzz.product import Calls
 
-CASES = range(101, 161)
+CASES = [
+    *range(101, 131),
+    *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(131, 161)),
+]
 HANGS = 300  # seconds after which a call is taken to hang
 
 

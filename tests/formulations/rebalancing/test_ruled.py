@@ -8,7 +8,7 @@ from optim import solve
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.ruled_cases import feasible, ruled_case
 
-SEEDS = 40
+SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 40))]
 
 
 def check_balance(instance: Instance, form: str = "moves") -> None:
@@ -41,18 +41,18 @@ def check_joint(instance: Instance) -> None:
     assert result.objective.value == pytest.approx(best, rel=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_balance_milp_equals_brute_force(seed: int) -> None:
     check_balance(ruled_case(seed), "full" if seed % 4 == 0 else "moves")
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_joint_milp_equals_brute_force(seed: int) -> None:
     check_joint(ruled_case(seed))
 
 
 @pytest.mark.parametrize("method", ["balance-search", "joint-search"])
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_searches_find_a_plan_where_there_is_one(seed: int, method: str) -> None:
     instance = ruled_case(seed)
     plans = list(feasible(instance))

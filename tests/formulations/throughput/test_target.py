@@ -76,6 +76,7 @@ def test_a_rate_by_hand() -> None:
         solve(pair(), target_rate=-1.0)
 
 
+@pytest.mark.slow
 def test_after_a_loss_by_hand() -> None:
     """2 + 1 + 1 tasks: the loss of the first puts one more on both others, 6 / 4."""
     instance = pair()

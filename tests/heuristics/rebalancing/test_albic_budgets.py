@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def test_single_key_groups_keep_both_budgets_as_they_are() -> None:
     assert dict(result.plan.assignment) == {"k0": "n1", "k1": "n2", "k2": "n0"}
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000))
 def test_infeasible_only_where_the_milp_says_so(seed: int) -> None:

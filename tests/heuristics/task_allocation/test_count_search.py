@@ -109,6 +109,7 @@ def check(problem: CountProblem, counts: Counts) -> None:
     assert gain(counts) == pytest.approx(problem.gain(held).sum(), abs=EPS)
 
 
+@pytest.mark.slow
 @given(drawn(), st.data())
 def test_splits_and_kicks_keep_the_figures(
     case: tuple[CountProblem, Any], data: st.DataObject

@@ -87,6 +87,7 @@ def test_every_price_bounds_what_any_placement_spends(
         assert counting._least(distance, share, price) <= spent + 1e-6 * (1 + abs(price))
 
 
+@pytest.mark.slow
 def test_a_node_a_little_too_high_needs_two_migrations_by_hand() -> None:
     """Loads 4.5, 4, 3.5, mean 4, key groups of about 1.
 
