@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
 _SECONDS = 2.0
 _OTHER = {"load_distance": "imc_gain", "imc_gain": "load_distance"}
 _VERBS = {"imc_gain": "keeps inside nodes", "load_distance": "reaches a load distance of"}
-_NO_WORSE = {"max": operator.ge, "min": operator.le}
-"""Whether the first value is at least as good as the second."""
-
 _SHOWN = ("sustainable_rate", "imc_gain", "load_distance")
 
 
@@ -78,7 +74,8 @@ def print_others(console: Console, instance: Instance, result: Result) -> None:
         return
     value = figure(instance, figure_.unit, other.objective.value)
     mine = getattr(result.evaluation, figure_.name)
-    if mine is None or _NO_WORSE[other.objective.sense](mine, other.objective.value):
+    sign, theirs = 1.0 if other.objective.sense == "max" else -1.0, other.objective.value
+    if mine is None or theirs is None or sign * (theirs - mine) <= 0:
         return  # in the seconds it had, it found nothing that this plan has not
     moves, ours = plural(len(other.moves), "move"), figure(instance, figure_.unit, mine)
     console.print(f"instead  {other.method} {verb} {value} with {moves}; this plan {ours}")
