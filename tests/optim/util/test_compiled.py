@@ -43,6 +43,11 @@ for locator in (caching.InTreeCacheLocator, caching.UserWideCacheLocator):
 """
 
 
+def write_modules(folder: Path) -> None:
+    (folder / "helpers_of_test.py").write_text(HELPERS.format(1))
+    (folder / "kernels_of_test.py").write_text(KERNELS)
+
+
 def call(folder: Path, repository: Path, before: str = "", **variables: str) -> list[str]:
     path = os.pathsep.join([str(folder), str(repository)])
     environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -82,8 +87,7 @@ def test_cache_is_renewed_with_helpers_of_other_folders(tmp_path: Path, reposito
 
 
 def test_torn_files_of_the_cache_are_made_again(tmp_path: Path, repository: Path) -> None:
-    (tmp_path / "helpers_of_test.py").write_text(HELPERS.format(1))
-    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    write_modules(tmp_path)
     assert call(tmp_path, repository) == ["20", "0", "True"]
     for ending, rest in (("nbi", 9), ("nbc", 100)):
         (file,) = (tmp_path / "__pycache__").glob(f"*.{ending}")
@@ -95,8 +99,7 @@ def test_torn_files_of_the_cache_are_made_again(tmp_path: Path, repository: Path
 def test_what_lies_beside_the_module_is_read_by_those_who_write_elsewhere(
     tmp_path: Path, repository: Path
 ) -> None:
-    (tmp_path / "helpers_of_test.py").write_text(HELPERS.format(1))
-    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    write_modules(tmp_path)
     assert call(tmp_path, repository) == ["20", "0", "True"]
     other = {"NUMBA_CACHE_DIR": str(tmp_path / "other")}
     assert call(tmp_path, repository, **other) == ["20", "1", "False"]
@@ -122,8 +125,7 @@ def test_constants_among_the_arguments_make_no_second_version(tmp_path: Path) ->
 
 
 def test_one_process_compiles_and_the_others_wait(tmp_path: Path, repository: Path) -> None:
-    (tmp_path / "helpers_of_test.py").write_text(HELPERS.format(1))
-    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    write_modules(tmp_path)
     slow = "from optim.util import compilation\ncompilation._listeners.append(lambda: sleep(1))\n"
     with ThreadPoolExecutor(3) as pool:
         calls = [
@@ -150,11 +152,9 @@ def test_who_waits_goes_on_when_compiling_fails_or_its_process_ends(tmp_path: Pa
 
 
 def test_interrupted_compilation_lets_the_others_go_on(tmp_path: Path, repository: Path) -> None:
-    (tmp_path / "helpers_of_test.py").write_text(HELPERS.format(1))
-    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    write_modules(tmp_path)
     before = (
-        "import kernels_of_test as k\nfrom optim.util import compilation as c\n"
-        "def stop():\n    raise KeyboardInterrupt\nimport numba\n"
+        "import kernels_of_test as k\ndef stop():\n    raise KeyboardInterrupt\n"
         "inner = k.run._compiler.compile\nk.run._compiler.compile = lambda *_: stop()\n"
         "try:\n    k.run(1)\nexcept KeyboardInterrupt:\n    pass\n"
         "assert k.run._cache._cache_file._turn._file is None\nk.run._compiler.compile = inner\n"
@@ -165,8 +165,7 @@ def test_interrupted_compilation_lets_the_others_go_on(tmp_path: Path, repositor
 def test_an_interruption_waits_for_the_first_look_at_what_numba_can(
     tmp_path: Path, repository: Path
 ) -> None:
-    (tmp_path / "helpers_of_test.py").write_text(HELPERS.format(1))
-    (tmp_path / "kernels_of_test.py").write_text(KERNELS)
+    write_modules(tmp_path)
     before = (
         "import signal, kernels_of_test as k\n"
         "context, done = type(k.run.targetctx), []\ninner = context.refresh\n"
