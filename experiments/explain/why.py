@@ -135,6 +135,8 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
     notes = []
     if feasible is False and not cores:
         notes.append("proved infeasible; which rules clash was not decided in the time given")
+    if cores and not best:
+        notes.append("no change of one limit, nor nodes added, was found to be enough in time")
     return Explanation(
         feasible,
         tuple(clashes),
