@@ -9,6 +9,7 @@ import numpy as np
 from formulations.throughput.places import load_of
 from optim.figures.measures import imc_gain_of, migrated_tasks
 from optim.moves.first_fit import packings
+from optim.moves.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from optim.format.instance import Instance
-    from optim.format.tables import Bools, Ints
+    from optim.format.tables import Ints
     from optim.methods.registry import Outcome, Request
     from optim.referee.evaluation import Evaluation
 
@@ -34,17 +35,15 @@ STARTS = ("throughput-search",)
 """Searches that exact methods never fall below where they do not prove their plan."""
 
 
-def good_starts(
-    binding: Instance, request: Request, usable: Bools, *, searched: bool
-) -> list[Ints]:
+def good_starts(binding: Instance, request: Request, *, searched: bool) -> list[Ints]:
     """Return what is at hand and keeps all that binds: warm start, current placement, packings.
+
+    Nothing on leaving nodes that may go elsewhere: models do not know such placements.
 
     Parameters
     ----------
     binding
         The instance without the limits that the rate measures.
-    usable
-        (N,) nodes that the model knows.
     searched
         Whether the searches of the family are asked, too.
     """
@@ -53,8 +52,8 @@ def good_starts(
         given.append(binding.tasks.node)
     found = request.start() if searched else None
     given += [] if found is None else [found.node]
-    kept = _kept(binding, given, usable)
-    return kept or _kept(binding, packings(binding), usable)[:1]
+    kept = _kept(binding, given)
+    return kept or _kept(binding, packings(binding))[:1]
 
 
 def counted(instance: Instance, node: Ints, objective: str) -> float:
@@ -64,16 +63,20 @@ def counted(instance: Instance, node: Ints, objective: str) -> float:
     return float(len(migrated_tasks(instance, node)))
 
 
-def _kept(binding: Instance, given: Iterable[Ints], usable: Bools) -> list[Ints]:
-    nodes = np.append(usable, False)  # the last one is for -1
+def _kept(binding: Instance, given: Iterable[Ints]) -> list[Ints]:
+    kind, _, target = placing_masks(binding)
     return [
         node
         for node in given
-        if nodes[node].all() and evaluate_indices(binding, node.astype(np.int32)).feasible
+        if (node >= 0).all()
+        and target[kind, node].all()
+        and evaluate_indices(binding, node.astype(np.int32)).feasible
     ]
 
 
-def rank_of(instance: Instance) -> Callable[[Ints, Evaluation], tuple[float, ...] | None]:
+def rank_of(
+    instance: Instance, *, rate_first: bool = False
+) -> Callable[[Ints, Evaluation], tuple[float, ...] | None]:
     """Rank plans: what is left on leaving nodes, the rate, traffic between nodes, moves."""
 
     def rank(node: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
@@ -83,7 +86,8 @@ def rank_of(instance: Instance) -> Callable[[Ints, Evaluation], tuple[float, ...
         left = int((instance.nodes.leaving[node] & instance.has_open_node).sum())
         whole = max(instance.total_traffic, 1e-300)
         moves = float(evaluation.migrations or 0)
-        return left, float(f"{-rate:.9e}"), round(traffic / whole, 9), moves
+        first = (left, float(f"{-rate:.9e}"))
+        return *(first[::-1] if rate_first else first), round(traffic / whole, 9), moves
 
     return rank
 

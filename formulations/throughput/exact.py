@@ -28,6 +28,7 @@ from formulations.throughput.common import (
 )
 from formulations.throughput.counting import least_load
 from formulations.throughput.cover import Cover
+from formulations.throughput.draining import emptied_first
 from formulations.throughput.fewest import fewest
 from formulations.throughput.groups import Grouped, Listed, grouped
 from formulations.throughput.places import NEVER, check_finite, load_of
@@ -41,7 +42,7 @@ from optim.util.progress import ProgressRecorder
 if TYPE_CHECKING:
     from formulations.patterns.problem import Counts
     from optim.format.instance import Instance
-    from optim.format.tables import Bools, Ints
+    from optim.format.tables import Ints
     from optim.methods.registry import Request
     from optim.referee.result import Level
 
@@ -166,8 +167,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     counted = grouped(binding, instance, METHOD.name)
     recorder = ProgressRecorder("max", request.progress, request.started)
     classes = counted.classes
-    usable = classes.node_class >= 0
-    starts, listed = _listed(binding, counted, request, usable, most)
+    starts, listed = _listed(binding, counted, request, most)
     if listed is None:
         raise _too_many(most)
     built = request.elapsed()
@@ -206,12 +206,12 @@ def run(instance: Instance, request: Request) -> Outcome:
 
 
 def _listed(
-    binding: Instance, counted: Grouped, request: Request, usable: Bools, most: int
+    binding: Instance, counted: Grouped, request: Request, most: int
 ) -> tuple[list[Ints], Listed | None]:
     """Return starts, and the patterns that are no fuller: few from any start, or of the best."""
     starts: list[Ints] = []
     for searched, few in ((False, min(most, _WHOLE)), (True, most)):
-        starts = good_starts(binding, request, usable, searched=searched)
+        starts = good_starts(binding, request, searched=searched)
         high = min((load_of(counted.instance, node) for node in starts), default=np.inf)
         listed = counted.patterns(min(high * (1 + 1e-6), NEVER), few, 10 * few)
         if listed is not None:
@@ -265,7 +265,7 @@ METHOD = Method(
     kind="exact",
     objective="sustainable_rate",
     objectives=(MOVES, NODES),
-    run=run,
+    run=emptied_first(run),
     summary="Node patterns by their utilisation: the least threshold up to which they cover all",
     source="ours; the objective of Karimov et al., ICDE 2018",
     honours=HONOURS,
@@ -276,5 +276,4 @@ METHOD = Method(
     default_solver="highs",
     takes_warm_start=True,
     starts=STARTS,
-    empties_leaving=True,
 )

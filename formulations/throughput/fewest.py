@@ -65,7 +65,7 @@ def fewest(
         reason = f"would list more than {most:,} patterns of nodes"
         raise UnsuitableMethod(Problem(method, None, reason, "use throughput-search"))
     usable = problem.classes.node_class >= 0
-    for node in good_starts(instance, request, usable, searched=False):
+    for node in good_starts(instance, request, searched=False):
         request.offer(node)
     if objective == NODES:
         gain, most_gain = (listed.counts.sum(axis=1) == 0).astype(np.float64), int(usable.sum())

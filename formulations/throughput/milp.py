@@ -23,6 +23,7 @@ from formulations.throughput.common import (
     rate_at,
 )
 from formulations.throughput.counting import least_load
+from formulations.throughput.draining import emptied_first
 from formulations.throughput.fewest import FULL, check_moves, nothing_carries
 from formulations.throughput.model import RateModel, build
 from formulations.throughput.places import NEVER, check_finite, load_of, places_of
@@ -61,8 +62,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         return _fewest(instance, request)
     check_finite(instance, METHOD.name)
     binding, low = without_measured(instance), least_load(instance)
-    usable = np.ones(instance.num_nodes, dtype=np.bool_)
-    starts = good_starts(binding, request, usable, searched=True)
+    starts = good_starts(binding, request, searched=True)
     start = min(starts, key=lambda node: load_of(instance, node), default=None)
     if start is not None:
         request.offer(start)
@@ -215,7 +215,7 @@ METHOD = Method(
     kind="exact",
     objective="sustainable_rate",
     objectives=(MOVES, NODES),
-    run=run,
+    run=emptied_first(run),
     summary="A binary a task and node, products of pairs, the highest utilisation minimised",
     source="ours; the objective of Karimov et al., ICDE 2018",
     honours=HONOURS | {"sets"},
@@ -226,5 +226,4 @@ METHOD = Method(
     default_solver="highs",
     takes_warm_start=True,
     starts=STARTS,
-    empties_leaving=True,
 )

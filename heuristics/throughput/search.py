@@ -9,6 +9,7 @@ import numpy as np
 
 from formulations.throughput.common import HONOURS, LOSS, MOVES, NODES, finished, rate_at
 from formulations.throughput.counting import least_load
+from formulations.throughput.draining import emptied_first
 from formulations.throughput.places import NEVER, check_finite, load_of
 from heuristics.throughput.board import fixed_of, state_of, tiny
 from heuristics.throughput.fewest import fewest
@@ -196,7 +197,7 @@ METHOD = Method(
     kind="search",
     objective="sustainable_rate",
     objectives=(LOSS, MOVES, NODES),
-    run=run,
+    run=emptied_first(run),
     summary="Annealing that empties the fullest nodes and links, from starts of other families",
     honours=HONOURS | {"sets"},
     options=(Option("effort", "float", 1.0, "times the usual number of steps", minimum=0.001),),

@@ -110,11 +110,8 @@ def settle_assumptions(method: Method, instance: Instance, outcome: Outcome) -> 
 
     "Infeasible" is then no proof: a plan outside of what was assumed may keep all rules.
     """
-    home, leaving = instance.tasks.node, instance.nodes.leaving
-    count = int(((home >= 0) & leaving[home] & instance.has_open_node).sum())
-    if method.empties_leaving and count:
-        held = f"that take the {count} tasks on leaving nodes off them, though these may stay"
-        outcome.assumes = (*outcome.assumes, held)
+    if method.empties_leaving:
+        outcome.assumes += emptied(instance)
     if not outcome.assumes:
         return
     among = " and ".join(outcome.assumes)
@@ -125,6 +122,14 @@ def settle_assumptions(method: Method, instance: Instance, outcome: Outcome) -> 
         )
     elif outcome.bound is not None:
         outcome.notes.append(f"the bound holds among plans {among}")
+
+
+def emptied(instance: Instance) -> tuple[str, ...]:
+    """Return what is assumed where leaving nodes are emptied of all that may go elsewhere."""
+    home, leaving = instance.tasks.node, instance.nodes.leaving
+    count = int(((home >= 0) & leaving[home] & instance.has_open_node).sum())
+    told = f"that take the {count} tasks on leaving nodes off them, though these may stay"
+    return (told,) if count else ()
 
 
 def broken_by(

@@ -160,13 +160,23 @@ def _add_more(rng: Any, document: dict[str, Any], names: list[str]) -> None:
 
 
 def best_of(instance: Instance) -> tuple[float, float] | None:
-    """Greatest rate (``inf`` where nothing is ever full) and, at that, least traffic; by trying."""
+    """Greatest rate (``inf`` where nothing is ever full) and, at that, least traffic; by trying.
+
+    Of plans that empty leaving nodes where one of them carries the input, else of all.
+    """
+    best = _best_of(instance, emptied=True)
+    if instance.nodes.leaving.any() and (best is None or best[0] < 1 - SAME):
+        best = _best_of(instance, emptied=False)
+    return best
+
+
+def _best_of(instance: Instance, *, emptied: bool) -> tuple[float, float] | None:
     binding, best = without_measured(instance), None
-    to_leave = instance.nodes.leaving.any()
+    to_leave = emptied and instance.nodes.leaving.any()
     for nodes in itertools.product(range(instance.num_nodes), repeat=instance.num_tasks):
         at = np.array(nodes, dtype=np.int32)
         if to_leave and (instance.nodes.leaving[at] & instance.has_open_node).any():
-            continue  # methods of the family empty these nodes
+            continue
         found = Placement(instance, at)
         rate = float(min(found.node_rates.min(), found.link_rates.min(initial=np.inf)))
         if best is not None and rate < best[0] * (1 - SAME):
