@@ -19,6 +19,7 @@ from formulations.patterns.classes import TaskGroups, node_classes, task_groups
 from formulations.task_allocation.brute_figure import JUDGED, best_by_figure
 from formulations.task_allocation.common import HONOURS, STARTS, why_nothing_fits
 from optim.errors import Problem, UnsuitableMethod
+from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
 from optim.moves.board import NOWHERE
 from optim.moves.guard import NOBODY, broken, enter, make_guard, may_enter, pays
@@ -319,7 +320,7 @@ METHOD = Method(
     kind="exact",
     objective="imc_gain",
     objectives=JUDGED,
-    run=run,
+    run=emptied_or_any(run),
     summary="All assignments, identical nodes and tasks counted once; a judge for small instances",
     source="",
     honours=HONOURS
@@ -346,5 +347,4 @@ METHOD = Method(
         Option("merge_tasks", "bool", True, "count interchangeable tasks once"),
     ),
     starts=STARTS,
-    empties_leaving=True,
 )

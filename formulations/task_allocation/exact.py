@@ -26,6 +26,7 @@ from formulations.task_allocation.common import (
     why_nothing_fits,
 )
 from optim.errors import Problem, UnsuitableMethod
+from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 from optim.rules import limits_set, without_limits
@@ -133,7 +134,7 @@ METHOD = Method(
     family="task allocation",
     kind="exact",
     objective="imc_gain",
-    run=run,
+    run=emptied_or_any(run),
     summary="Node patterns: column generation, dynamic programming, set partitioning; proven",
     source="ours, for the problem of Chatzistergiou and Viglas 2014, section 2",
     honours=HONOURS,
@@ -157,5 +158,4 @@ METHOD = Method(
     default_solver="highs",
     takes_warm_start=True,
     starts=STARTS,
-    empties_leaving=True,
 )

@@ -23,6 +23,7 @@ from formulations.task_allocation.common import (
 from formulations.task_allocation.covers import solve_exactly
 from formulations.task_allocation.model import AllocationModel, build
 from optim.errors import SolverError
+from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 from optim.rules import kept_by
@@ -68,11 +69,6 @@ def run(instance: Instance, request: Request) -> Outcome:
         request.offer(start)
     answer, cuts = _solved(instance, request, made, start, solver, built)
     outcome = _outcome(instance, made, answer, built)
-    if outcome.termination is Termination.INFEASIBLE and instance.nodes.leaving.any():
-        node = find_plan(instance, request)
-        if node is not None:
-            notes = ["no plan empties the leaving nodes; this is any that does not"]
-            outcome = Outcome(Termination.ITERATION_LIMIT, node, notes=notes, times=outcome.times)
     if outcome.node is not None:
         request.offer(outcome.node)
     if cuts:
@@ -198,7 +194,7 @@ METHOD = Method(
     family="task allocation",
     kind="exact",
     objective="imc_gain",
-    run=run,
+    run=emptied_or_any(run),
     summary="The textbook linearisation: one variable a task and node, products of pairs; a judge",
     source="Chatzistergiou and Viglas 2014, section 2, linearised",
     honours=_HONOURS,
@@ -216,5 +212,4 @@ METHOD = Method(
     default_solver="highs",
     takes_warm_start=True,
     starts=STARTS,
-    empties_leaving=True,
 )

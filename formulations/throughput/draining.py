@@ -11,12 +11,10 @@ from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from formulations.throughput.common import LOSS, MOVES, NODES, rank_of
 from formulations.throughput.fewest import FULL
 from formulations.throughput.places import load_of
-from optim.methods.claims import emptied
+from optim.methods.draining import emptied, may_be_rewritten, without_leaving
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     Run = Callable[[Instance, Request], Outcome]
 
 _SAME = 1e-9
-_MOST = 2_000_000
-"""Tasks × nodes up to which lists of allowed nodes are written down."""
 
 
 def emptied_first(run: Run) -> Run:
@@ -44,14 +40,14 @@ def emptied_first(run: Run) -> Run:
     @wraps(run)
     def both(instance: Instance, request: Request) -> Outcome:
         assumed = emptied(instance)
-        if not assumed or instance.num_tasks * instance.num_nodes > _MOST:
+        if not assumed or not may_be_rewritten(instance):
             outcome = run(instance, request)
             outcome.assumes += assumed
             return outcome
-        outcome = run(_without_leaving(instance, may_stay=False), request)
+        outcome = run(without_leaving(instance, may_stay=False), request)
         whole = None
         if not _done(instance, request, outcome):
-            whole = run(_without_leaving(instance, may_stay=True), request)
+            whole = run(without_leaving(instance, may_stay=True), request)
         if whole is None or (
             whole.node is None and whole.termination is not Termination.INFEASIBLE
         ):
@@ -69,35 +65,6 @@ def emptied_first(run: Run) -> Run:
         return whole
 
     return both
-
-
-def _without_leaving(instance: Instance, *, may_stay: bool) -> Instance:
-    """Return the instance whose leaving nodes are as others, but open to few tasks or to none.
-
-    Parameters
-    ----------
-    may_stay
-        Whether they are open to the tasks of such nodes, and not only to those that may go nowhere
-        else.
-    """
-    nodes, tasks = instance.nodes, instance.tasks
-    bound = ~instance.has_open_node
-    if may_stay:
-        bound |= (tasks.node >= 0) & nodes.leaving[tasks.node]
-    masks = [instance.allowed_mask(task) for task in range(instance.num_tasks)]
-    rows = [
-        np.flatnonzero(mask if free else mask & instance.open_nodes).astype(np.int32)
-        for mask, free in zip(masks, bound.tolist(), strict=True)
-    ]
-    tasks = replace(
-        tasks,
-        restricted=np.arange(instance.num_tasks, dtype=np.int32),
-        allowed_indptr=np.cumsum([0, *map(len, rows)]).astype(np.int32),
-        allowed_indices=np.concatenate(rows),
-    )
-    least = np.where(nodes.leaving[:, None], 0.0, nodes.min_load)
-    nodes = replace(nodes, leaving=np.zeros_like(nodes.leaving), min_load=least)
-    return replace(instance, tasks=tasks, nodes=nodes)
 
 
 def _done(instance: Instance, request: Request, outcome: Outcome) -> bool:

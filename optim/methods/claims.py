@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import RefereeRefused, SolverError
+from optim.methods.draining import emptied
 from optim.referee.result import ObjectiveValue, Result, Termination
 from optim.rules import broken
 from optim.rules.placement import Placement
@@ -122,14 +123,6 @@ def settle_assumptions(method: Method, instance: Instance, outcome: Outcome) -> 
         )
     elif outcome.bound is not None:
         outcome.notes.append(f"the bound holds among plans {among}")
-
-
-def emptied(instance: Instance) -> tuple[str, ...]:
-    """Return what is assumed where leaving nodes are emptied of all that may go elsewhere."""
-    home, leaving = instance.tasks.node, instance.nodes.leaving
-    count = int(((home >= 0) & leaving[home] & instance.has_open_node).sum())
-    told = f"that take the {count} tasks on leaving nodes off them, though these may stay"
-    return (told,) if count else ()
 
 
 def broken_by(

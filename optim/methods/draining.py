@@ -1,0 +1,83 @@
+"""Leaving nodes without the mark: for methods that know lists of allowed nodes alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import wraps
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.referee.result import Termination
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optim.format.instance import Instance
+    from optim.methods.registry import Outcome, Request
+
+    Run = Callable[[Instance, Request], Outcome]
+
+_MOST = 2_000_000
+"""Tasks × nodes up to which lists of allowed nodes are written down."""
+
+
+def emptied(instance: Instance) -> tuple[str, ...]:
+    """Return what is assumed where leaving nodes are emptied of all that may go elsewhere."""
+    home, leaving = instance.tasks.node, instance.nodes.leaving
+    count = int(((home >= 0) & leaving[home] & instance.has_open_node).sum())
+    told = f"that take the {count} tasks on leaving nodes off them, though these may stay"
+    return (told,) if count else ()
+
+
+def emptied_or_any(run: Run) -> Run:
+    """Make of a method that empties leaving nodes one that looks for all plans where none does."""
+
+    @wraps(run)
+    def both(instance: Instance, request: Request) -> Outcome:
+        outcome, assumed = run(instance, request), emptied(instance)
+        none = outcome.termination is Termination.INFEASIBLE
+        if none and assumed and may_be_rewritten(instance):
+            found = run(without_leaving(instance, may_stay=True), request)
+            found.notes.append("no plan empties the leaving nodes: looked among all")
+            return found
+        outcome.assumes += assumed
+        return outcome
+
+    return both
+
+
+def may_be_rewritten(instance: Instance) -> bool:
+    """Whether `without_leaving` asks the same, in lists that are not too long."""
+    # the mean load of the staying nodes is not that of all
+    small = instance.num_tasks * instance.num_nodes <= _MOST
+    return small and instance.limits.max_load_distance is None
+
+
+def without_leaving(instance: Instance, *, may_stay: bool) -> Instance:
+    """Return the instance whose leaving nodes are as others, but open to few tasks or to none.
+
+    Parameters
+    ----------
+    may_stay
+        Whether they are open to the tasks of such nodes, and not only to those that may go nowhere
+        else.
+    """
+    nodes, tasks = instance.nodes, instance.tasks
+    bound = ~instance.has_open_node
+    if may_stay:
+        bound |= (tasks.node >= 0) & nodes.leaving[tasks.node]
+    masks = [instance.allowed_mask(task) for task in range(instance.num_tasks)]
+    rows = [
+        np.flatnonzero(mask if free else mask & instance.open_nodes).astype(np.int32)
+        for mask, free in zip(masks, bound.tolist(), strict=True)
+    ]
+    tasks = replace(
+        tasks,
+        restricted=np.arange(instance.num_tasks, dtype=np.int32),
+        allowed_indptr=np.cumsum([0, *map(len, rows)]).astype(np.int32),
+        allowed_indices=np.concatenate(rows),
+    )
+    least = np.where(nodes.leaving[:, None], 0.0, nodes.min_load)
+    nodes = replace(nodes, leaving=np.zeros_like(nodes.leaving), min_load=least)
+    return replace(instance, tasks=tasks, nodes=nodes)
