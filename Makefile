@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 DEMO := build/demo
 WORKERS ?= 2
 TESTS ?= not slow or live
+# of hypothesis: `ci` draws a third of the examples, the same ones each time
+PROFILE ?= ci
 # of `make fuzz`: another run each night, the same run for the same SEED
 SEED ?= $(shell date +%Y%m%d)
 SECONDS ?= 3600
@@ -71,13 +73,13 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory warm
 	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types doctests lint layers docs
-	$(BIN)/python -m pytest -n $(WORKERS) -m '$(TESTS)' tests $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) -m '$(TESTS)' tests $(PYTEST_ARGS)
 
 warm: $(VENV)/.installed
 	$(BIN)/streamplace warm
 
 test-all:
-	@$(MAKE) --no-print-directory test TESTS=
+	@$(MAKE) --no-print-directory test TESTS= PROFILE=default
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

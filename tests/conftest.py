@@ -25,12 +25,28 @@ _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("default", **_COMMON)
 settings.register_profile("ci", derandomize=True, print_blob=True, **_COMMON)
 settings.register_profile("thorough", max_examples=1000, **_COMMON)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+settings.load_profile(_PROFILE)
+_LEAST_EXAMPLES = 10
+
+# A JVM that lives for seconds spends most of them on compiling for hours to come.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # A shell without job control starts background jobs with Ctrl-C ignored, and children inherit that:
 # tests that interrupt a command would then wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Draw a third of the examples where time is short; `make test-all` draws all."""
+    if _PROFILE != "ci":
+        return
+    for item in items:
+        made = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+        if made is not None and "slow" not in item.keywords:
+            few = max(min(made.max_examples, _LEAST_EXAMPLES), made.max_examples // 3)
+            item.obj._hypothesis_internal_use_settings = settings(made, max_examples=few)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

@@ -181,6 +181,7 @@ def _at(rows: Rows) -> dict[tuple[str, float], float | None]:
     return {(item["contestant"], item["moment"]): item["gap"] for item in rows}
 
 
+@pytest.mark.slow
 def test_the_trace_of_a_refused_plan_reaches_no_gap(read: Callable[..., Any]) -> None:
     trace = [{"seconds": 0.001, "incumbent": 79.0, "bound": None}]
     refused = plan("A", "greedy", 90.0, feasible=False, exit_code=4, trace=trace)
@@ -204,6 +205,7 @@ def test_the_virtual_best_where_nothing_can_be_kept_or_nobody_suits(
     assert (best["of_optimum"], best["worst_of_optimum"]) == (1.0, 1.0)
 
 
+@pytest.mark.slow
 def test_gaps_of_load_distance_are_parts_of_the_mean_load(read: Callable[..., Any]) -> None:
     minimal = {
         "objective_name": "load_distance", "sense": "min", "total_traffic": None, "mean_load": 50.0,
@@ -226,6 +228,7 @@ def test_gaps_of_load_distance_are_parts_of_the_mean_load(read: Callable[..., An
     assert metric.order == ["flux", "milp", "top-down"]
 
 
+@pytest.mark.slow
 def test_plans_that_leave_tasks_on_leaving_nodes_are_told_first(read: Callable[..., Any]) -> None:
     rows = [
         plan("A", "flux", 30.0, drained=False),

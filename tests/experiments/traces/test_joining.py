@@ -29,6 +29,7 @@ def test_events_without_a_match_are_counted(tmp_path: Path) -> None:
     assert told["without_key"]["page"] == 2
 
 
+@pytest.mark.slow
 def test_a_table_may_be_looked_up_by_a_column_of_another(tmp_path: Path) -> None:
     join = {
         "a": table(tmp_path, "a", "page,j", ("a", "x"), ("b", "y"), on=["page"]),
@@ -60,6 +61,7 @@ def test_keys_of_different_types_are_refused(
         trace(tmp_path, events__clicks__join={"info": info}, operator__1__key="info.weight")
 
 
+@pytest.mark.slow
 def test_keys_of_numbers_match_once_they_are_alike(tmp_path: Path) -> None:
     on = [["size", "number(k)"]]
     info = table(tmp_path, "info", "k,weight", ("4", "3"), on=on, columns={"k": "whole"})

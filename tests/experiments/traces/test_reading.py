@@ -79,6 +79,7 @@ def test_a_name_that_stands_twice_is_told(header: str, key: str, tmp_path: Path)
         told(tmp_path, LINE, header=header, operator__0__key=key)
 
 
+@pytest.mark.slow
 def test_names_may_end_with_their_position(tmp_path: Path) -> None:
     header = "at,k1,page,size,k4"
     with pytest.raises(InvalidInput, match=r"there is no column 'k'"):
@@ -96,6 +97,7 @@ def test_a_zone_that_java_does_not_know_is_told() -> None:
     assert message.startswith("timezone: 'Mars/Olympus' is not known to this Java")
 
 
+@pytest.mark.slow
 def test_another_recording_may_be_of_another_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +123,7 @@ def test_moments_outside_the_years_that_calendars_have_are_none(tmp_path: Path) 
     assert (recording["counted"], recording["no_time"]) == (1, 2)
 
 
+@pytest.mark.slow
 def test_parquet_with_moments_that_no_calendar_has(tmp_path: Path, spark: Any) -> None:
     for kind in ("timestamp", "date"):
         made = {

@@ -103,6 +103,7 @@ def test_spark_that_gives_up_while_summing_is_not_blamed_on_the_file(
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_folders_of_any_name(tmp_path: Path, spark: Any) -> None:
     found = {}
     for name in ("plain", "ü #%20+?&b", "-a*[1]{b,c}'\"\\", "x" * 200):

@@ -35,6 +35,7 @@ def test_state_grows_when_it_does_and_not_before(tmp_path: Path) -> None:
     assert sizes == [5.0] * 5 + [500.0]
 
 
+@pytest.mark.slow
 def test_state_stands_only_where_it_grows(tmp_path: Path) -> None:
     events = [
         at(0, "ann", "5"),
@@ -51,6 +52,7 @@ def test_state_stands_only_where_it_grows(tmp_path: Path) -> None:
     assert states(of_size(tmp_path, events[::-1], output="turned")) == expected
 
 
+@pytest.mark.slow
 def test_the_whole_recording_says_what_its_beginning_says(tmp_path: Path) -> None:
     """A trace cut off after a period has the same rows up to there."""
     random = np.random.default_rng(0)
@@ -64,6 +66,7 @@ def test_the_whole_recording_says_what_its_beginning_says(tmp_path: Path) -> Non
     assert states(of_size(tmp_path, early, output="early")) == [r for r in whole if r[0] < 4]
 
 
+@pytest.mark.slow
 def test_large_amounts_do_not_overflow(tmp_path: Path) -> None:
     """Bytes: twelve keys of a terabyte, in millionths beyond 64 bits."""
     events = [at(0, f"u{number}", "1000000000000.5") for number in range(12)]

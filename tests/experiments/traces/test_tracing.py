@@ -129,6 +129,7 @@ def test_a_field_that_is_not_inside_is_told(tmp_path: Path) -> None:
         run_trace(Job.from_dict(document, tmp_path), tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_columns_may_have_any_name(tmp_path: Path) -> None:
     names = ("e1", "e0", "bad", "my.size")
     document = job(events__clicks__time="time(e1)", operator__0__cost="my.size")
@@ -257,6 +258,7 @@ EVENT = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(EVENT, min_size=1, max_size=40), st.randoms(use_true_random=False))
 def test_sums_are_kept_and_the_order_does_not_matter(

@@ -99,6 +99,7 @@ def test_every_back_end_agrees(solver: str, form: str, seed: int) -> None:
     agree(random_instance(seed), "utilisation", form=form, solver=solver)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(seed=seeds, small=st.integers(1, 8))
 def test_closing_over_few_columns_loses_nothing(seed: int, small: int) -> None:

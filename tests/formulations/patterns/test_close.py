@@ -59,6 +59,7 @@ def test_optimum(way: str, seed: int) -> None:
         assert problem.gain(standing.counts).sum() == pytest.approx(standing.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "wanted"), [("filters", "filtered"), ("stages", "integer")])
 def test_the_long_ways_are_taken_and_right(way: str, wanted: str) -> None:
     """Guards the patches of `test_optimum`: something must be left for each stage to do."""

@@ -45,6 +45,7 @@ def test_symmetry_breaking_loses_nothing(seed: int) -> None:
     agree(made, "highs", break_symmetry=False)
 
 
+@pytest.mark.slow
 @given(seeds)
 def test_every_feasible_placement_satisfies_the_model(seed: int) -> None:
     made = random_instance(seed, most_tasks=6, most_nodes=3)

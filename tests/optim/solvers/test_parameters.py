@@ -106,6 +106,7 @@ def test_relative_gap_ends_the_search(solver: str) -> None:
     assert solution.seconds < 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_absolute_gap_ends_the_search(solver: str) -> None:
     solution = solve_linear(hard(), solver, time_limit=10, abs_gap=500.0)

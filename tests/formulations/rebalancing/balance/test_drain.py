@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from formulations.rebalancing.balance.prepare import drained_start, kept_off
 from formulations.rebalancing.balance.settings import Settings
@@ -21,6 +22,7 @@ def test_what_leaves_is_spread_and_not_dumped_on_one_node() -> None:
     assert problem.levels(placement).distance == 0.0
 
 
+@pytest.mark.slow
 def test_is_nearly_always_the_optimum_of_small_problems() -> None:
     there, emptied, best = 0, 0, 0
     for seed in range(250):

@@ -141,6 +141,7 @@ def test_counterexample_to_the_lemmas(form: Form) -> None:
     assert literal.levels[0].value == pytest.approx(8 / 3)
 
 
+@pytest.mark.slow
 def test_monotone_in_the_budget() -> None:
     for seed in range(5):
         values = []

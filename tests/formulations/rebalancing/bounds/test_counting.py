@@ -103,6 +103,7 @@ def test_a_node_a_little_too_high_needs_two_migrations_by_hand() -> None:
     assert best[0].distance >= touch_bound(problem) - 1e-9
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 100_000))
 def test_monotone_in_the_budget_and_below_every_plan(seed: int) -> None:

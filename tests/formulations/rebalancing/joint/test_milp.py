@@ -95,6 +95,7 @@ def job(**limits: Any) -> Instance:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["joint-milp", "joint-search"])
 def test_never_less_with_more_budget_or_a_looser_cap(method: str) -> None:
     values = [
@@ -124,6 +125,7 @@ def test_candidates_pruned_mark_their_bound() -> None:
     assert any("candidate places" in note for note in pruned.notes)
 
 
+@pytest.mark.slow
 def test_option_caps_the_distance_and_gives_way_to_the_budget() -> None:
     free = solve(job(max_migrations=6), "joint-milp")
     capped = solve(job(max_migrations=6), "joint-milp", max_load_distance=3.0)

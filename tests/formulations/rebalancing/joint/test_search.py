@@ -86,6 +86,7 @@ def test_found_is_feasible_and_repeats(seed: int) -> None:
     assert np.array_equal(found.placement, again.placement)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_mostly_finds_the_optimum_of_small_problems() -> None:
     reached, cases = 0, 0
     for seed in range(40):
