@@ -49,14 +49,15 @@ $(BIN)/python:
 	echo 'Python has no working venv module; on Debian and Ubuntu: apt-get install python3-venv' >&2; \
 	exit 2; }
 
+# No .pyc ahead of time: of a hundred packages few modules are ever imported.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing streamplace and its solvers into $(VENV) (once; a few minutes, about 1.5 GB)'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing streamplace and the tools of its tests into $(VENV) (once; a few minutes)'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(VENV)/.installed $@
 
 # ---- the main job ------------------------------------------------------------------------
