@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Ints
     from formulations.rebalancing.search.watch import Watch
 
-#: Budgets that a goal is aimed at within, that all searches then are, and how near to the bound.
-ATTEMPTS, LAST, NEAR = 8, 3, 1.01
-#: Key groups up to which all searches are asked for what is cheaper still.
-MOST = 20_000
+#: Budgets that are tried for a goal, and with all searches; how near to the bound the last one is.
+ATTEMPTS, LAST, NEAR = 7, 2, 1.01
+#: Beyond this multiple of the bound, up to so many key groups, all searches are asked for less.
+FAR, MOST = 1.1, 20_000
 #: Nodes that are looked at for an exchange.
 PARTNERS = (12, 48)
 
@@ -96,8 +96,8 @@ def search_cheapest(
     for pours in (False, True):
         for partners in PARTNERS:
             bisect(_towards_goal(problem, seed, watch, partners, pours), ATTEMPTS)
-    thorough = 10 if math.isinf(best) else 1
-    bisect(_all_searches(problem, seed, watch, thorough), 1 if problem.num_tasks > MOST else LAST)
+    if math.isinf(best) or (best > FAR * bound and problem.num_tasks <= MOST):
+        bisect(_all_searches(problem, seed, watch, 10 if math.isinf(best) else 1), LAST)
 
 
 def _towards_goal(
