@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from experiments.interchange.ledger import Ledger
+    from experiments.kafka.cluster import Partition
 
 NEW = "new"
 """The node on which replicas stand that are still to be made; it leaves, and all go off it."""
@@ -152,10 +153,7 @@ def _background(
         is_task = partition.name in touched
         if is_task and not leadership:
             continue
-        for broker in partition.replicas:
-            leads = broker == partition.leader and not is_task
-            for r in resources:
-                rest[broker][r] += partition.load(r, leads)
+        _add(rest, partition, resources, leads=not is_task)
     return rest
 
 
@@ -163,10 +161,24 @@ def _loads(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, float]
     """Load of each broker now."""
     loads = _unexplained(cluster, resources)
     for partition in cluster.partitions:
-        for broker in partition.replicas:
-            for r in resources:
-                loads[broker][r] += partition.load(r, broker == partition.leader)
+        _add(loads, partition, resources)
     return loads
+
+
+def _add(
+    loads: dict[int, dict[str, float]],
+    partition: Partition,
+    resources: list[str],
+    *,
+    leads: bool = True,
+) -> None:
+    """Add what a partition loads its brokers with; its leader's replica too may only follow."""
+    following = [(r, partition.load(r, False)) for r in resources]
+    leading = [(r, partition.load(r, True)) for r in resources] if leads else following
+    for broker in partition.replicas:
+        load = loads[broker]
+        for r, x in leading if broker == partition.leader else following:
+            load[r] += x
 
 
 def _unexplained(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, float]]:

@@ -8,6 +8,7 @@ racks and capacities, and rates.
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import re
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -125,8 +126,16 @@ def _take_partition(
 def _brokers(text: str | None) -> list[int] | None:
     if text is None:
         return None
-    words = [word.strip() for word in text.split(",")] if text else []
-    return [int(word) for word in words] if all(map(is_whole, words)) else None
+    numbers = [_broker(word) for word in text.split(",")] if text else []
+    found = [number for number in numbers if number is not None]
+    return found if len(found) == len(numbers) else None
+
+
+@functools.lru_cache(4096)
+def _broker(word: str) -> int | None:
+    """Return a broker's number; the same few stand in every line."""
+    word = word.strip()
+    return int(word) if is_whole(word) else None
 
 
 # -- kafka-log-dirs.sh --describe ------------------------------------------------------------------

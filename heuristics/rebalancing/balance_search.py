@@ -17,6 +17,7 @@ from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.reasons import impossible
 from formulations.rebalancing.balance.settings import Settings
+from formulations.rebalancing.bounds.copies import without_switches
 from formulations.rebalancing.bounds.touch import touch_bound, touched_bound
 from formulations.rebalancing.search.portfolio import (
     TRIES,
@@ -43,6 +44,9 @@ COUNTED = 5_000
 
 #: Beyond this many key groups neither proofs by MILPs nor large neighbourhoods pay.
 LARGE = 50_000
+
+#: The objective that asks for the cheapest moves which keep ``max_load_distance``.
+COST = "migration_cost"
 
 
 class Run:
@@ -121,7 +125,7 @@ class Run:
 
         end = time.perf_counter() + PROOFS * self.watch.remaining()
         refuting = Refuting(
-            self.problem,
+            without_switches(self.problem),
             self.bound,
             self.value(),
             self.gap,
@@ -172,6 +176,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     reasons = impossible(instance, problem)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
+    if request.objective == COST:
+        return _cheapest(problem, request, compiled)
     recorder = ProgressRecorder("min", request.progress, request.started)
     started = Run(problem, request, recorder)
     given = () if request.warm_start is None else (request.warm_start.astype(np.int64),)
@@ -185,6 +191,43 @@ def run(instance: Instance, request: Request) -> Outcome:
     if given:
         outcome.warm_start_accepted = problem.is_feasible(given[0])
     return outcome
+
+
+def _cheapest(problem: BalanceProblem, request: Request, compiled: float) -> Outcome:
+    """Look for the cheapest moves within the greatest load distance."""
+    from formulations.rebalancing.search.cheapest import cost_bound, search_cheapest
+
+    recorder = ProgressRecorder("min", request.progress, request.started)
+    limit = request.time_limit
+    watch = Watch(None if limit is None else request.started + limit)
+    bound = cost_bound(problem)
+    best: list[Ints] = []
+    recorder.note(None, bound, phase="prove")
+
+    def take(placement: Ints, cost: float) -> None:
+        best.append(placement)
+        request.offer(placement)
+        recorder.note(cost, phase="search")
+
+    given = () if request.warm_start is None else (request.warm_start.astype(np.int64),)
+    try:
+        search_cheapest(problem, given, request.seed, bound, watch, take)
+    except KeyboardInterrupt:
+        watch.interrupted = True
+    recorder.finish()
+    why = Termination.TIME_LIMIT if watch.expired else Termination.ITERATION_LIMIT
+    if watch.interrupted:
+        why = Termination.INTERRUPTED
+    times = {"compile": compiled, "solve": request.elapsed()}
+    if not best:
+        note = "the search found no placement that keeps every limit"
+        return Outcome(why, bound=bound, notes=[note], times=times)
+    cost = problem.moving_cost(best[-1])
+    bound = min(bound, cost)
+    if cost <= bound * (1.0 + 1e-9):
+        why = Termination.OPTIMAL
+    recorder.settle(cost, bound)
+    return Outcome(why, node=best[-1], claimed=cost, bound=bound, trace=recorder.trace, times=times)
 
 
 def _outcome(run: Run) -> Outcome:
@@ -227,6 +270,7 @@ METHOD = Method(
     source="ours",
     needs=BALANCE_MILP.needs,
     honours=BALANCE_MILP.honours,
+    objectives=("load_distance", COST),
     options=(
         Option(
             "tries", "int", TRIES, "levels of the search that may fail in a row", minimum=1,

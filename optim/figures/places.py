@@ -80,4 +80,5 @@ MIGRATION_COST = Figure(
     "what the migrations cost",
     "state",
     _cost,
+    sense="min",
 )

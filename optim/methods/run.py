@@ -172,7 +172,8 @@ def _one_start(starter: Method, instance: Instance, request: Request) -> Held | 
         for held in asked.hand.plans:
             request.hand.offer(*held)
         raise KeyboardInterrupt
-    finish(OBJECTIVES[starter.objective].binding(instance), outcome)
+    until = None if limit is None else asked.started + limit
+    finish(OBJECTIVES[starter.objective].binding(instance), outcome, until)
     if outcome.node is None or outcome.node.min(initial=0) < 0:
         return None
     asked.hand.offer(starter.name, outcome.node, outcome.slot)
@@ -199,10 +200,10 @@ def _check_indices(method: Method, instance: Instance, outcome: Outcome) -> None
             raise RefereeRefused(f"{method.name} returned {wanted}")
 
 
-def finish(instance: Instance, outcome: Outcome) -> bool:
+def finish(instance: Instance, outcome: Outcome, until: float | None = None) -> bool:
     """Complete and mend the outcome's placement in place; return whether anything changed.
 
-    A plan that keeps every rule is never touched.
+    A plan that keeps every rule is never touched. `until` is as in `optim.moves.repair.repair`.
     """
     from optim.moves.repair import repair
 
@@ -212,7 +213,7 @@ def finish(instance: Instance, outcome: Outcome) -> bool:
         outcome.node = np.full(instance.num_tasks, -1, dtype=np.int32)
     elif evaluate_indices(instance, outcome.node, outcome.slot).feasible:
         return False
-    mended = repair(instance, outcome.node)
+    mended = repair(instance, outcome.node, until)
     if np.array_equal(mended.node, outcome.node):
         return False
     outcome.node, outcome.slot, outcome.claimed = mended.node, None, None

@@ -46,7 +46,8 @@ class Scale:
             return float(self.load[0])
         if unit == "per_resource":
             return 1.0 / float(self.load[0])
-        return {"rate": self.rate, "cost": self.cost, "per_rate": 1.0 / self.rate}.get(unit, 1.0)
+        turned = {"rate": self.rate, "cost": self.cost, "state": self.cost}
+        return turned.get(unit, 1.0 / self.rate if unit == "per_rate" else 1.0)
 
     def told(self, instance: Instance, found: Violation) -> Violation:
         """Return a violation or reason with its figures in the file's units."""

@@ -9,6 +9,7 @@ first-fit decreasing (any variant of `optim.moves.first_fit`) fits.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ class RepairOutcome:
     notes: list[str]
 
 
-def repair(instance: Instance, node_idx: Ints) -> RepairOutcome:
+def repair(instance: Instance, node_idx: Ints, until: float | None = None) -> RepairOutcome:
     """Mend a placement.
 
     Parameters
@@ -71,6 +72,8 @@ def repair(instance: Instance, node_idx: Ints) -> RepairOutcome:
         Whose limits are to be kept.
     node_idx
         (T,) node of each task; -1 for a task without one.
+    until
+        ``time.perf_counter()`` value after which no further attempt is begun; ``None`` for never.
 
     Returns
     -------
@@ -90,6 +93,8 @@ def repair(instance: Instance, node_idx: Ints) -> RepairOutcome:
         key = (len(broken) - unplaced, unplaced)
         if best is None or key < best[0]:
             best = (key, node, note)
+        if until is not None and time.perf_counter() >= until:
+            break
     assert best is not None
     _, node, note = best
     rules = sorted({violation.rule for violation in evaluate_indices(instance, node).violations})

@@ -56,6 +56,9 @@ def values_undone(instance: Instance, node: Ints, tasks: Tasks, objective: Figur
         return _distances(instance, node, tasks)
     if objective.name == "imc_gain" and instance.total_traffic > 0:
         return _gains(instance, node, tasks)
+    if objective.name == "migration_cost" and not instance.copy_nodes:
+        cost = instance.tasks.migration_cost
+        return np.asarray(cost[moved_tasks(instance, node)].sum() - cost[tasks])
     assert objective.value is not None
     found, trial = np.full(len(tasks), np.nan), np.array(node, np.int32)
     for k, task in enumerate(tasks.tolist()):

@@ -74,15 +74,24 @@ class SetCounts:
             self._count[i].update(more)
             self._busy.add(i)
 
+    def cancel(self, step: Step) -> None:
+        """Take back `enter`."""
+        for i, (more, _) in self._crossed(step).items():
+            self._busy.discard(i)
+            self._take(i, more)
+
     def leave(self, step: Step) -> None:
         """Count tasks no longer on the places they came from; their step has ended."""
         for i, (_, less) in self._crossed(step).items():
             self._busy.discard(i)
-            count = self._count[i]
-            count.subtract(less)
-            for place in less:
-                if not count[place]:
-                    del count[place]
+            self._take(i, less)
+
+    def _take(self, i: int, members: Counter[int]) -> None:
+        count = self._count[i]
+        count.subtract(members)
+        for place in members:
+            if not count[place]:
+                del count[place]
 
     def _crossed(self, step: Step) -> dict[int, tuple[Counter[int], Counter[int]]]:
         """Return the sets that a step changes: members more, and fewer, by place."""

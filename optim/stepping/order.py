@@ -113,12 +113,7 @@ def _order_of(new_room: Callable[[], Room], steps: list[Step], *, parking: bool)
 def _batches(room: Room, steps: list[Step], order: Order) -> list[Step]:
     """Make batches of all steps that fit, until none does; return those that are left."""
     while steps:
-        left = []
-        for step in steps:
-            if room.fits(step):
-                room.begin(step)
-            else:
-                left.append(step)
+        left = room.fill(steps)
         if not room.batch:
             return steps
         order.batches.append(room.end())
@@ -176,7 +171,7 @@ class _Search:
         if len(rest) > SEARCHED:
             self.gave_up = True
             return None
-        left = JUDGED if self.room.judged else LOOKED
+        left = JUDGED if self.room.is_slow else LOOKED
         stack = [iter(list(rest))]
         while rest:
             step = next(stack[-1], None)

@@ -17,6 +17,7 @@ from optim.rules import LINKS, MAX_LOAD_DISTANCE, SLOTS
 from optim.rules.base import slack
 from optim.rules.placement import Placement
 from optim.stepping.counts import SetCounts
+from optim.stepping.link_sums import LinkSums
 from optim.stepping.move import Blocked, Step
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Room:
         self.node = between.start.copy()
         self.batch: list[Step] = []
         self._sets = SetCounts(between)
+        self._links = LinkSums.of(between)
         self._bounds = _Bounds(between)
         load = self._bounds.amounts(self.node)
         self._high: list[list[float]] = load.tolist()
@@ -62,16 +64,68 @@ class Room:
         self._load: list[list[float]] = np.hstack([instance.tasks.load, counted]).tolist()
         self._busy: dict[int, int] = {}
         self._refused = 0
-        self.judged, self._by_node = self._bounds.needs_referee()
+        self.judged, self._by_node = self._bounds.needs_referee(summed=self._links is not None)
         self._by_node &= each == 1
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a look at a step takes much longer than a few sums."""
+        return self.judged or self._links is not None
+
+    def fill(self, steps: Sequence[Step]) -> list[Step]:
+        """Take into the batch what fits; return the rest.
+
+        What each node keeps by itself is judged for all steps at once: they are on different nodes,
+        so that what is broken tells whose it is.
+        """
+        if not self.judged or not self._by_node:
+            rest = []
+            for step in steps:
+                if self.fits(step):
+                    self.begin(step)
+                else:
+                    rest.append(step)
+            return rest
+        left = list(steps)
+        while left:
+            taken, rest = [], []
+            for step in left:
+                if self._sums_fit(step):
+                    self.begin(step)
+                    taken.append(step)
+                else:
+                    rest.append(step)
+            wrong = self._wrong(taken)
+            for step in wrong:
+                self._cancel(step)
+            if not wrong:
+                break
+            left = rest  # some may fit now
+        done = set(self.batch)
+        return [step for step in steps if step not in done]
+
+    def _wrong(self, steps: list[Step]) -> list[Step]:
+        """Return the steps, on different nodes, that break what a node keeps by itself."""
+        if not steps or not self._verdict(tuple(itertools.chain(*steps))):
+            return []
+        half = len(steps) // 2
+        return self._wrong(steps[:half]) + self._wrong(steps[half:]) if half else steps
 
     def fits(self, step: Step) -> bool:
         """Whether a step may run beside those of the batch."""
-        changes, busy, each = self._changes(step), self._busy, self.each
-        if any(busy.get(node, 0) >= each for node, *_ in changes):
-            return False
         full = len(self.batch) >= TOGETHER_JUDGED and not self._by_node
         if self.judged and (full or self._refused >= REFUSED):
+            return False
+        if not self._sums_fit(step):
+            return False
+        if not self.judged or not self._breaks_any(step):
+            return True
+        self._refused += bool(self.batch)
+        return False
+
+    def _sums_fit(self, step: Step) -> bool:
+        changes, busy, each = self._changes(step), self._busy, self.each
+        if any(busy.get(node, 0) >= each for node, *_ in changes):
             return False
         for node, more, less, _ in changes:
             if more and any(map(_beyond, self._high[node], more, self._upper[node])):
@@ -80,10 +134,7 @@ class Room:
                 return False
         if self._sets.of and self._sets.blocks(step) is not None:
             return False
-        if not self.judged or not self._breaks_any(step):
-            return True
-        self._refused += bool(self.batch)
-        return False
+        return self._links is None or self._links.fits(step, self.node)
 
     def _changes(self, step: Step) -> list[_Change]:
         """Return, by node, what a step may add while it runs, take away, and adds in the end.
@@ -132,11 +183,26 @@ class Room:
             _add(self._low[node], less, -1)
             self._busy[node] = self._busy.get(node, 0) + 1
         self._sets.enter(step)
+        if self._links is not None:
+            self._links.enter(step, self.node)
         self.batch.append(step)
+
+    def _cancel(self, step: Step) -> None:
+        """Take a step out of the batch again."""
+        for node, more, less, _ in self._changes(step):
+            _add(self._high[node], more, -1)
+            _add(self._low[node], less)
+            self._busy[node] -= 1
+        self._sets.cancel(step)
+        if self._links is not None:
+            self._links.cancel(step, self.node)
+        self.batch.remove(step)
 
     def end(self) -> list[Step]:
         """Finish the batch, and return its steps."""
         done, self.batch = self.batch, []
+        if self._links is not None:
+            self._links.end(done, self.node)
         for step in done:
             for node, more, less, net in self._changes(step):
                 if less:
@@ -173,7 +239,7 @@ class Room:
             source: the one has room for all of it, and the other can spare all of it.
         """
         move = step[0]
-        if self.judged or len(step) > 1 or move.task in self._sets.of:
+        if self.is_slow or len(step) > 1 or move.task in self._sets.of:
             return False
         high, upper = self._high[move.target], self._upper[move.target]
         if any(h + c > u for h, c, u in zip(high, coming, upper, strict=True)):
@@ -255,13 +321,20 @@ class _Bounds:
         low = np.where(instance.open_nodes, mean - limit, -np.inf)
         self.lower[:, 0] = np.maximum(self.lower[:, 0], low)
 
-    def needs_referee(self) -> tuple[bool, bool]:
-        """Whether there are rules that these bounds do not say, and each node keeps by itself."""
+    def needs_referee(self, *, summed: bool) -> tuple[bool, bool]:
+        """Whether there are rules that these bounds do not say, and each node keeps by itself.
+
+        Parameters
+        ----------
+        summed
+            Whether loads of links are summed up elsewhere.
+        """
         instance = self.instance
         moving = self._between.start < 0
         distance = MAX_LOAD_DISTANCE.present(instance) is not None and bool(moving.any())
         slots = SLOTS.present(instance) is not None
         slots |= instance.limits.max_tasks_per_slot is not None
-        whole = bool(distance or LINKS.present(instance) or instance.crossing_cost.any())
+        links = LINKS.present(instance) is not None and not summed
+        whole = bool(distance or links or instance.crossing_cost.any())
         workers = bool((instance.topologies.workers >= 0).any())
         return whole or slots, not whole and not workers

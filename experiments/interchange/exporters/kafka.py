@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
 
 ROLLBACK, ELECTION = ".rollback.json", ".election.json"
+BACK = ".rollback.election.json"
+"""Leaders to elect once the rollback is complete."""
 _AT_A_TIME = 5
 _NAMED = 3
 
@@ -154,8 +156,8 @@ def write(
         )
     led = [c.partition for c in found if c.after.leader != c.before.leader]
     if led:
-        entries = [{"topic": p.topic, "partition": p.number} for p in led]
-        texts[ELECTION] = json.dumps({"partitions": entries}, ensure_ascii=False) + "\n"
+        texts[ELECTION] = _elections(led)
+        _add_way_back(texts, found, ledger)
         count = f"{len(led):,} partition{'s change' if len(led) > 1 else ' changes'} the leader"
         ledger.reading(
             f"{count}: kafka-leader-election.sh --election-type preferred --path-to-json-file "
@@ -167,6 +169,24 @@ def write(
             texts[f".{i}.json"] = reassignment((c.partition, c.after.replicas) for c in part)
         ledger.reading(f"{len(parts)} numbered parts: one after the other, --verify between them")
     return texts
+
+
+def _elections(partitions: Iterable[Listed]) -> str:
+    entries = [{"topic": p.topic, "partition": p.number} for p in partitions]
+    return json.dumps({"partitions": entries}, ensure_ascii=False) + "\n"
+
+
+def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger) -> None:
+    """Add the leaders to elect after a rollback: those that were the first of their lists."""
+    led = [c for c in found if c.after.leader != c.before.leader]
+    first = [c for c in led if c.before.leader == c.before.replicas[0]]
+    if first:
+        texts[BACK] = _elections(c.partition for c in first)
+    if len(first) < len(led):
+        count = f"{len(led) - len(first):,}"
+        ledger.reading(
+            f"{ROLLBACK}: {count} leaders were not the first replica: that will lead"
+        )
 
 
 def _tell_throttle(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.rebalancing.bounds.copies import without_switches
 from formulations.rebalancing.bounds.counting import (
     ROUNDING,
     counting_bound,
@@ -46,6 +47,7 @@ def touch_bound(problem: BalanceProblem, watch: Watch | None = None) -> float:
     watch
         Clock; when time is up, the bound found so far is returned.
     """
+    problem = without_switches(problem)
     top = problem.levels(problem.home).distance
     least = touched_bound(problem)
     return least if least >= top else counting_bound(problem, least, top, watch)
@@ -53,6 +55,7 @@ def touch_bound(problem: BalanceProblem, watch: Watch | None = None) -> float:
 
 def touched_bound(problem: BalanceProblem) -> float:
     """Return the bound by touched nodes alone: weaker, and a matter of a millisecond."""
+    problem = without_switches(problem)
     top = problem.levels(problem.home).distance
     if problem.num_tasks == 0:
         return top

@@ -75,13 +75,16 @@ class GoalSearch:
         first, after, before = (np.full_like(a, -1) for a in state[4:7])
         self._state = state._replace(first=first, after=after, before=before)
 
-    def attempt(self, goal: float, partners: int) -> float:
-        """Go from the start towards a goal; return the load distance reached."""
+    def attempt(self, goal: float, partners: int, *, pours: bool = True) -> float:
+        """Go from the start towards a goal; return the load distance reached.
+
+        Without pouring only nodes beyond the goal are changed, so that less is moved.
+        """
         from formulations.rebalancing.search import pour as compiled
 
         fixed, begin, state, n = self._fixed, self._begin, self._state, len(self._begin) - 1
         compiled.set_to(fixed, state, self._start)
-        while not self._watch.over():
+        while pours and not self._watch.over():
             if not compiled.pour(fixed, begin, state, goal, ROUNDS):
                 break
         patience = 8 + n // 50

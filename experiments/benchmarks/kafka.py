@@ -1,0 +1,226 @@
+"""Bytes that a rebalancing of Kafka copies, beside Cruise Control's goals worked through greedily.
+
+    python -m experiments.benchmarks.kafka [CLUSTERS]
+
+Paired: each cluster is balanced by Cruise Control's goals (`cruise_control`), and what that reached
+is then asked of our plan at least: the load distance of disk, and the highest utilisation of every
+other resource and number of replicas. Clusters are random and seeded: replicas dealt out as Kafka
+does, sizes and rates log-normal, by topic and by partition, some brokers new and empty.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.benchmarks.cruise_control import (
+    BALANCE,
+    DISK_ALONE,
+    PUBLISHED,
+    RESOURCES,
+    State,
+    optimise,
+)
+from experiments.benchmarks.table import print_table
+from experiments.interchange.ledger import Ledger
+from experiments.kafka.cluster import REPLICAS, Broker, Cluster, Partition, follower_cpu
+from experiments.kafka.document import document_of
+from experiments.kafka.folder import UNITS
+from experiments.kafka.modes import Operation
+from formulations.rebalancing.search.portfolio import warm_up
+from optim import solve
+from optim.format.instance import Instance
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CLUSTERS = 40
+SIZES = ((6, 3), (9, 3), (12, 4), (18, 6), (24, 4))
+"""Brokers and racks."""
+EACH = (15, 40)
+"""Partitions a broker."""
+RESAMPLED = 10_000
+
+
+def cluster_of(seed: int) -> Cluster:
+    """Return a cluster whose racks and capacities are kept, and whose loads are uneven."""
+    rng = np.random.default_rng(seed)
+    count, racks = SIZES[seed % len(SIZES)]
+    new = int(rng.integers(0, 3)) * (seed % 2)  # empty brokers in every other cluster
+    larger = rng.random(count) < (0.3 if rng.random() < 0.3 else 0.0)
+    full = list(range(count - new))
+    partitions = _partitions(rng, full, racks, int(rng.integers(*EACH)) * count)
+    capacity = _capacities(partitions, count - new)
+    brokers = {
+        b: Broker(
+            b,
+            f"r{b % racks}",
+            capacity={r: c * (2 if larger[b] else 1) for r, c in capacity.items()},
+        )
+        for b in range(count)
+    }
+    return Cluster(f"cluster-{seed}", brokers, partitions, RESOURCES, UNITS)
+
+
+def _partitions(
+    rng: np.random.Generator, brokers: Sequence[int], racks: int, count: int
+) -> list[Partition]:
+    found: list[Partition] = []
+    ordered = sorted(brokers, key=lambda b: (b // racks, b % racks))  # racks by turns
+    while len(found) < count:
+        topic, factor = f"t{len(found)}", int(rng.choice((2, 3, 3)))
+        size, rate, fan = rng.lognormal(23, 1), rng.lognormal(13, 1), rng.choice((0.5, 1, 2, 4))
+        first = int(rng.integers(len(brokers)))
+        for number in range(int(rng.choice((4, 8, 16, 32)))):
+            held = _dealt(ordered, racks, first + number, factor, number // len(brokers))
+            disk, into = size * rng.lognormal(0, 0.5), rate * rng.lognormal(0, 0.5)
+            out = into * (fan + factor - 1)
+            cpu = 1e-6 * (into + 0.2 * out)
+            leading = {"disk": disk, "nw_in": into, "nw_out": out, "cpu": cpu}
+            follows = follower_cpu(cpu, into, out)
+            following = {"disk": disk, "nw_in": into, "nw_out": 0.0, "cpu": follows}
+            found.append(
+                Partition(topic, number, held, held[0], held, leading, following, size=disk)
+            )
+    return found
+
+
+def _dealt(ordered: Sequence[int], racks: int, at: int, factor: int, turn: int) -> list[int]:
+    """Return brokers of distinct racks, round robin, as Kafka deals them out."""
+    held = [ordered[at % len(ordered)]]
+    step = at + 1 + turn
+    while len(held) < factor:
+        b = ordered[step % len(ordered)]
+        if b % racks not in {h % racks for h in held}:
+            held.append(b)
+        step += 1
+    return held
+
+
+def _capacities(partitions: Sequence[Partition], full: int) -> dict[str, float]:
+    """Return capacities that are enough everywhere: twice the most that a broker has now."""
+    held: dict[str, dict[int, float]] = {r: dict.fromkeys(range(full), 0.0) for r in RESOURCES}
+    for partition in partitions:
+        for broker in partition.replicas:
+            for r in RESOURCES:
+                held[r][broker] += partition.load(r, broker == partition.leader)
+    return {r: 2.0 * max(loads.values()) for r, loads in held.items()}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What both copied, for the same balance."""
+
+    seed: int
+    replicas: int
+    before: float
+    distance: float
+    theirs: float
+    ours: float | None
+    bound: float
+    seconds: float
+
+    @property
+    def saving(self) -> float:
+        """Percent fewer bytes; 0 where nothing was found that is as even."""
+        ours = self.theirs if self.ours is None else min(self.ours, self.theirs)
+        return 100.0 * (1.0 - ours / self.theirs)
+
+
+def as_even(cluster: Cluster, state: State, whole: bool) -> Instance:
+    """Return the instance in which no broker may be used more than Cruise Control left it."""
+    document = document_of(cluster, Operation(), "disk", Ledger())
+    used = {r: state.utilisation(k) for k, r in enumerate(RESOURCES)}
+    counts = state.load[:, state.column[REPLICAS]]
+    limit = {r: float(u.max()) * (1 + 1e-9) for r, u in used.items()}
+    for node in document["nodes"]:
+        if whole:
+            node["max_tasks"] = int(counts.max())
+        for r in RESOURCES:
+            most = limit[r] if whole and r != "disk" else 0.8
+            node["capacity"][r] *= most
+    return Instance.from_dict(document)
+
+
+def pair(seed: int, goals: tuple[str, ...]) -> Pair | None:
+    """Return what both copy; ``None`` where Cruise Control finds nothing to do."""
+    cluster = cluster_of(seed)
+    state = optimise(cluster, goals)
+    theirs = state.copied()
+    if not theirs:
+        return None
+    instance = as_even(cluster, state, goals == PUBLISHED)
+    load = instance.tasks.load[:, 0]
+    weight, mean = instance.nodes.weight, instance.mean_load or 0.0
+    reached = float(np.abs(state.load[:, 0] - weight * mean).max())
+    now = np.bincount(instance.tasks.node, load, instance.num_nodes)
+    before = float(np.abs(now - weight * mean).max())
+    limited = replace(instance, limits=replace(instance.limits, max_load_distance=reached))
+    started = time.perf_counter()
+    ours, bound = fewest_bytes(limited, seed)
+    seconds = time.perf_counter() - started
+    percent = 100.0 / mean
+    return Pair(
+        seed, instance.num_tasks, before * percent, reached * percent, theirs, ours, bound, seconds
+    )
+
+
+def fewest_bytes(instance: Instance, seed: int) -> tuple[float | None, float]:
+    """Return the bytes of our cheapest plan and the proven bound on them."""
+    result = solve(instance, "balance-search", objective="migration_cost", seed=seed)
+    value = result.objective.value if result.feasible and result.objective else None
+    return value, float(result.bound or 0.0)
+
+
+def interval(values: Sequence[float]) -> str:
+    """Return the 95 % interval of the median by a seeded bootstrap."""
+    rng = np.random.default_rng(0)
+    drawn = rng.choice(np.array(values), (RESAMPLED, len(values)))
+    low, high = np.percentile(np.median(drawn, axis=1), (2.5, 97.5))
+    return f"{low:.1f} … {high:.1f}"
+
+
+def summary(label: str, which: str, pairs: Sequence[Pair]) -> list[object]:
+    """Return a row over clusters."""
+    saved = [p.saving for p in pairs]
+    possible = [100.0 * (1.0 - p.bound / p.theirs) for p in pairs]
+    as_good = sum(p.ours is not None and p.ours <= p.theirs for p in pairs)
+    return [
+        label, which, len(pairs), f"{as_good} of {len(pairs)}", f"{statistics.median(saved):.1f}",
+        interval(saved), f"{min(saved):.1f} … {max(saved):.1f}",
+        f"{statistics.median(possible):.1f}", statistics.median(p.seconds for p in pairs),
+    ]  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print the table; rows of single clusters go to standard error."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else CLUSTERS
+    rows = []
+    warm_up()
+    for label, goals in (("the published order", PUBLISHED), ("disk alone", DISK_ALONE)):
+        found: dict[int, list[Pair]] = {0: [], 1: []}
+        for seed in range(count):
+            made = pair(seed, goals)
+            if made is not None:
+                print(label, made, file=sys.stderr, flush=True)
+                found[seed % 2].append(made)
+        for which, pairs in (
+            ("all", found[0] + found[1]), ("uneven", found[0]), ("some with new brokers", found[1])
+        ):  # fmt: skip
+            rows.append(summary(label, which, pairs))
+    columns = [
+        "goals", "clusters", "number", "no more bytes than greedy", "fewer bytes, median %",
+        "95 % interval", "least … most", "possible by the bound, median %", "s (median)",
+    ]  # fmt: skip
+    print_table(
+        f"Bytes copied beside Cruise Control's goals, within {100 * BALANCE:g} %", columns, rows
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""The cheapest moves within a load distance, against all placements."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+
+from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.search.cheapest import cost_bound, search_cheapest
+from formulations.rebalancing.search.watch import Watch
+from optim import solve
+from tests.formulations.rebalancing.bounds.test_copies import replicas
+
+
+def test_costs_lie_between_bound_and_optimum() -> None:
+    best = tried = 0
+    for seed in range(30):
+        problem = replace(balance_problem(replicas(seed)), max_moves=None, max_cost=None)
+        problem = replace(problem, max_distance=0.6 * problem.levels(problem.home).distance)
+        every = itertools.product(range(problem.num_nodes), repeat=problem.num_tasks)
+        plans = [p for p in map(np.array, every) if problem.is_feasible(p)]
+        if not plans:
+            continue
+        least = min(map(problem.moving_cost, plans))
+        bound, costs = cost_bound(problem), list[float]()
+        assert bound <= least + 1e-9, seed
+        search_cheapest(problem, (), 0, bound, Watch(), lambda _, cost, c=costs: c.append(cost))  # type: ignore[misc]
+        assert costs == sorted(costs, reverse=True)
+        assert not costs or costs[-1] >= least - 1e-9, seed
+        tried += 1
+        best += bool(costs) and costs[-1] <= least + 1e-9
+    assert best >= 0.7 * tried > 7
+
+
+def test_the_method_tells_cost_and_bound_in_the_units_of_the_file() -> None:
+    instance = replicas(8)
+    tasks = replace(instance.tasks, state=instance.tasks.state * 1e9)
+    free = replace(instance.limits, max_migrations=None, max_migration_cost=None)
+    now = solve(instance, "balance-search").evaluation
+    assert now is not None
+    limited = replace(free, max_load_distance=2.0 * (now.load_distance or 0.0) + 1.0)
+    large = replace(instance, tasks=tasks, limits=limited)
+    result = solve(large, "balance-search", objective="migration_cost")
+    assert result.objective is not None
+    assert result.evaluation is not None
+    assert result.objective.value == result.evaluation.migration_cost
+    assert result.bound is not None
+    assert result.bound <= (result.objective.value or 0.0) * (1 + 1e-9)
