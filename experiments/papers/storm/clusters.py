@@ -105,7 +105,7 @@ def optima(reduced: bool) -> pd.DataFrame:
             # as long as three
             if setup.get("utilisation", 60) not in (45, 60) or setup.get("topologies") == 4:
                 continue
-            for seed in range(10 if reduced else 30):
+            for seed in range(2 if reduced else 30):
                 made = generate("storm_reference", seed=seed, **setup)
                 found = measured(made, "storm-milp", time_limit=OPTIMUM_LIMIT, threads=1)
                 where = {"sweep": sweep, "value": str(setup[sweep]), "seed": seed}

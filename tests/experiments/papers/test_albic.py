@@ -126,20 +126,21 @@ def test_tables() -> None:
     wide = time_table(rows)
     assert wide["highs, cold"].isna().tolist() == [True, False]
     assert "highs, cold) 2 after 2 s" in FIGURES[0].measured(wide)[0]
-    base = {"one_to_one": 50.0, "distance": 1.0, "migrations": 2}
+    base = {"one_to_one": 50.0, "target": 10.0, "migrations": 2.0, "next": 2.0, "rounds": 7}
     made = frame(
         [
-            {**base, "policy": p, "period": n, "collocated": c, "bound": b, "joint": b}
-            for n in (0, 1)
-            for p, c, b in (
-                ("ALBIC, 20 pairs", 30.0, 40.0), ("COLA", 45.0, None), ("joint-search", 44.0, None)
+            {**base, "policy": policy, "seed": seed, "collocated": collocated, "distance": distance}
+            for policy, seed, collocated, distance in (
+                ("ALBIC", 0, 50.0, 1.0), ("ALBIC", 1, 40.0, 3.0),
+                ("COLA", 0, 50.0, 4.0), ("COLA", 1, 50.0, 5.0),
             )
         ]
+        + [{**base, "policy": "COLA", "target": 1.0, "seed": 0, "collocated": 0, "distance": 0.9}]
     )  # fmt: skip
     table = table_by("one_to_one", "share")(made)
-    assert table["gap of ALBIC, 20 pairs, to bound (%)"].iloc[0] == pytest.approx(25.0)
-    assert "15 points less than COLA at worst" in said(table)[0]
-    assert "ALBIC's gap to the bound of the joint optimum 25 %" in said(table)[1]
+    assert table[["ALBIC: load distance", "COLA: load distance"]].to_numpy().tolist() == [[2, 4.5]]
+    assert "1 of 1 lines, in 0 of them with the whole interval" in said(table)[0]
+    assert "collocates -5.0 to -5.0 points" in said(table)[0]
 
 
 @pytest.mark.parametrize(("moves", "verdict"), [(300, "in part"), (10, "different")])
