@@ -55,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where a trace's key groups are at first: round-robin, worst, or a method (default: "
         "as its description says)",
     )
+    parser.add_argument(
+        "--bottleneck",
+        action="store_true",
+        help="balance the resource that is used most in the first period (ALBIC, section 3), not "
+        "the first one of the recording",
+    )
     budget = parser.add_argument_group("budget a period, in place of the recording's")
     budget.add_argument("--max-migrations", metavar="N", type=whole)
     budget.add_argument("--max-migration-cost", metavar="C", type=amount)
@@ -101,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
     from experiments.replay.replaying import run_replay
 
     periods, names = _periods(args)
+    if args.bottleneck:
+        periods = _bottleneck_first(periods)
     options = _options(args)
     quiet = bool(getattr(args, "quiet", False))
     try:
@@ -147,6 +155,18 @@ def _periods(args: argparse.Namespace) -> tuple[list[Instance], list[str]]:
         names = [str(file) for file in find_files(args.instance)]
     most = args.periods or len(periods)
     return periods[:most], names[:most]
+
+
+def _bottleneck_first(periods: list[Instance]) -> list[Instance]:
+    """Return the periods with the resource first that is used most when the replay begins.
+
+    One for all periods: load distances of different resources are not comparable.
+    """
+    from formulations.rebalancing.bottleneck import bottleneck_of, resource_first
+
+    name = bottleneck_of(periods[0])
+    sys.stderr.write(f"balanced: {name}, the most used resource of the first period\n")
+    return [resource_first(period, name) for period in periods]
 
 
 def _options(args: argparse.Namespace) -> ReplayOptions:

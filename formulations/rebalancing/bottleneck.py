@@ -18,6 +18,23 @@ if TYPE_CHECKING:
 def bottleneck_first(instance: Instance) -> Instance:
     """Return the instance with its most used resource first, the others in their order.
 
+    Raises
+    ------
+    InvalidInput
+        As `bottleneck_of`.
+    """
+    return resource_first(instance, bottleneck_of(instance))
+
+
+def resource_first(instance: Instance, name: str) -> Instance:
+    """Return the instance with a resource of it first, the others in their order."""
+    others = [other for other in instance.resources if other != name]
+    return instance.replace(resources=[name, *others])
+
+
+def bottleneck_of(instance: Instance) -> str:
+    """Return the name of the most used resource.
+
     Use is the load of all tasks, with the background of the staying nodes, over the capacity of
     these. Of equally used resources the first is taken.
 
@@ -35,6 +52,4 @@ def bottleneck_first(instance: Instance) -> Instance:
     load = instance.tasks.load.sum(axis=0) + instance.nodes.background[stays].sum(axis=0)
     used = np.full(len(known), -np.inf)
     used[known] = load[known] / capacity.sum(axis=0)[known]
-    first = int(used.argmax())
-    names = list(instance.resources)
-    return instance.replace(resources=[names.pop(first), *names])
+    return instance.resources[int(used.argmax())]

@@ -110,3 +110,8 @@ JUDGES: dict[str, Judged] = {
 }
 
 CLAIMS = read_claims(Path(__file__).with_name("claims.toml"), JUDGES)
+
+SHOWN = {
+    "paper-size": "Figures 10 and 11 at the paper's own size, one instance a line",
+}
+"""Tables that the page shows whole."""

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-#: For the joint optimum in a plan's place.
-SECONDS = 5.0
-
 #: Name in tables, method, and what it is told.
 Policy = tuple[str, str, dict[str, Any]]
 
@@ -48,7 +45,7 @@ def placed(instance: Instance, node: NDArray[np.int32]) -> Instance:
     return instance.replace(tasks=tasks)
 
 
-def follow(periods: Sequence[Instance], policy: Policy, *, optimum: bool = False) -> list[Row]:
+def follow(periods: Sequence[Instance], policy: Policy) -> list[Row]:
     """Plan period after period, each from where the last plan left the key groups.
 
     Parameters
@@ -57,9 +54,6 @@ def follow(periods: Sequence[Instance], policy: Policy, *, optimum: bool = False
         Loads and traffic; the placement of the first.
     policy
         Who plans.
-    optimum
-        Whether to search, for every period, what could be collocated in its place: with the same
-        budget, at the load distance that the plan has.
 
     Raises
     ------
@@ -87,27 +81,9 @@ def follow(periods: Sequence[Instance], policy: Policy, *, optimum: bool = False
             "seconds": sum(result.times.get(part, 0.0) for part in ("build", "solve")),
             "nodes": int((~now.nodes.leaving).sum()),
         }
-        if optimum:
-            row |= best_instead(now, float(found.load_distance or 0.0), number)
         rows.append(row)
         node = result.plan.node_indices(now)
     return rows
-
-
-def best_instead(instance: Instance, distance: float, seed: int) -> Row:
-    """Return the collocation that `joint-search` finds at a load distance, and its proven bound."""
-    from optim import solve
-
-    result = solve(
-        instance, "joint-search", seed=seed, max_load_distance=distance + 1e-6,
-        ignore=("max_load_distance",), time_limit=SECONDS,
-    )  # fmt: skip
-    total = instance.total_traffic or 1.0
-    found = 0.0 if result.evaluation is None else result.evaluation.collocation_factor or 0.0
-    return {
-        "joint": 100.0 * found,
-        "bound": None if result.bound is None else 100.0 * result.bound / total,
-    }
 
 
 def frame(rows: list[Row]) -> Any:

@@ -180,10 +180,10 @@ def _drained_at_full_size(figure: pd.DataFrame) -> str | None:
     """Return what emptying first changes in the cases of Figure 5; None where it does not."""
     mine = figure.set_index(["overloaded nodes", "round"]).filter(like=": load left")
     mine.columns = mine.columns.str.removesuffix(": load left")
-    left = mine["MILP, integrated"].groupby(level=0).min()
+    left = mine[INTEGRATED].groupby(level=0).min()
     empty = mine[mine <= EMPTY].stack().reset_index(level=1)["round"].groupby(level=[0, 1]).min()
     rounds = empty.unstack().reindex(left.index)
-    both = rounds[["MILP, drained at the end", "scale-in first"]]
+    both = rounds[[DRAINED, FIRST]]
     if (left <= EMPTY).any() or both.isna().to_numpy().any():
         return None
     told = "; ".join(

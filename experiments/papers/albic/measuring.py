@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 SEEDS = 30
 REDUCED_SEEDS = 2
 
-SHARES = (20.0, 100.0)
+SHARES = (20.0, 40.0, 60.0, 80.0, 100.0)
 
 
 def collocation(reduced: bool) -> pd.DataFrame:
-    """Set-up K at six nodes, by share of one-to-one key groups."""
+    """Set-up K at four nodes, by share of one-to-one key groups."""
     from experiments.papers.albic.standstill import summary
 
     size = {"nodes": 4, "key_groups": 8, "operators": 4}
     keys = [
         {"seed": seed, "given": {**size, "one_to_one": share}, **more}
         for seed in _seeds(reduced)
-        for share in (SHARES[1:] if reduced else SHARES)
+        for share in (SHARES[-1:] if reduced else SHARES)
         for more in ({}, {"options": {"max_part_load": 50.0}})
         if not more or (share == 100.0 and seed < 10)
     ]
@@ -34,6 +34,19 @@ def collocation(reduced: bool) -> pd.DataFrame:
     made.attrs["left_out"] = 1
     made.attrs["left_out_why"] = "share 0: no traffic, which ALBIC and COLA refuse"
     return made
+
+
+def paper_size(reduced: bool) -> pd.DataFrame:
+    """Set-up K at the size of the paper: a line of Figure 10 and one of Figure 11."""
+    from experiments.papers.albic.standstill import summary
+
+    small = ({"nodes": 4, "key_groups": 8, "operators": 4, "one_to_one": 20.0},)
+    whole = (
+        {"nodes": 20, "key_groups": 20, "operators": 10, "one_to_one": 50.0},
+        {"nodes": 40, "key_groups": 20, "operators": 20, "one_to_one": 20.0},
+    )
+    keys = [{"seed": 0, "given": given} for given in (small if reduced else whole)]
+    return rows_of("paper-size", keys, summary)
 
 
 def sizes(reduced: bool) -> pd.DataFrame:
@@ -212,6 +225,7 @@ def _seeds(reduced: bool) -> range:
 
 TABLES: dict[str, Making] = {
     "collocation": Making(collocation, "0-29; 4 nodes, 32 key groups", "0-1"),
+    "paper-size": Making(paper_size, "one instance a line", "one instance"),
     "solving": Making(
         solving,
         "0-29; varies 40 %, 20 moves",

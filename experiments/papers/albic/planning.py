@@ -72,7 +72,7 @@ def scale_in(seed: int, overloaded: int, way: str) -> list[Row]:
         "scale_in", nodes=18, leaving=3, max_migrations=6, overloaded=overloaded, seed=seed
     )
     first = way == FIRST
-    given: dict[str, Any] = {"time_limit": 1.0, "gap": GAP} if first else {"time_limit": None}
+    given: dict[str, Any] = {"time_limit": 1.0, "gap": GAP} if first else {}
     method = "scale-in-first" if first else "balance-search"
     rows = run_rounds(made, method, 20, finish=way == DRAINED, stop=True, **given)
     return [{"seed": seed, "overloaded": overloaded, "way": way, **row} for row in rows]

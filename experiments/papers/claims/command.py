@@ -123,3 +123,11 @@ def _tell(papers: Sequence[str], found: Sequence[Judgement]) -> None:
             left = f"left out: {one.finding.left_out} ({one.finding.left_out_why})"
             sys.stdout.write(f"{'':24} {left}\n")
     sys.stdout.write("\nStarred claims in brackets.\n\n" + counts(papers, found) + "\n")
+    starred = [one for one in found if one.claim.starred]
+    open_ones = [
+        one.claim.id for one in starred if one.finding.verdict != "same" and not one.finding.cause
+    ]
+    but = f", all but {', '.join(open_ones)}" if open_ones else ""
+    held = len(starred) - len(open_ones)
+    text = f"\n{held} of {len(starred)} starred claims are the same or have a cause shown{but}.\n"
+    sys.stdout.write(text)

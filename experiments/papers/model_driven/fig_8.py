@@ -29,6 +29,8 @@ FIGURE = Figure(
         "The wirings stood in a figure that is lost. They are rebuilt from the text (number of "
         "tasks, overall selectivity, rates at the table query, which has more blob or Pi), so that "
         "this compares shapes, not numbers.",
+        "*Fewest for LSA's threads* is of packings, in which every slot holds whole items within "
+        "its CPU and memory; `lsa+dsm`, which deals threads round robin, may do with fewer slots.",
         "Where the fewest slots are not proven within 120 s, bound and best plan are both shown.",
     ),
     size="Full: 6 cases. Reduced: finance only.",

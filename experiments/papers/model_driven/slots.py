@@ -57,6 +57,8 @@ def _line(dag: str, rate: float, results: Mapping[str, Any], told: Told) -> dict
     for label, name in _BEST.items():
         found = results[label]
         slots, bound = found["evaluation"]["slots"], found["bound"]
+        if bound is None:  # the plan is none of the packings whose fewest slots were proven
+            slots, bound = map(int, found["trace"][-1][1:])
         line[name] = f"{slots}" if slots == bound else f"{bound:.0f} to {slots}"
     line[FEWER] = 100 * (1 - line[SAM_ALL] / line[RSM_ALL])
     line[SUPPORTED] = results[SAM_ALL]["evaluation"]["supported_rate"]

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.papers.claims.rows import TABLE, table_rows
 from experiments.papers.figure import Figure
 from experiments.papers.storm.traffic import NODES, READING, plot_shares, shares_by
-from experiments.papers.sweeps import sweep_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NAME = "alpha"
-_FACTOR = "option.alpha"
+_BUSY = "60"
+"""Percent of CPU in use: that of the instances of the sweep over alpha."""
 
 
 def table(rows: pd.DataFrame) -> pd.DataFrame:
     """One line an alpha; the default and the optimum know none, and stand in every line."""
     import pandas as pd
 
-    known = rows[_FACTOR].notna()
-    # labels of options that are swept carry their values
-    rows = rows.assign(method_label=rows["method_label"].str.split(" ").str[0])
-    values = sorted(rows.loc[known, _FACTOR].unique())
-    copies = [rows[~known].assign(**{_FACTOR: value}) for value in values]
-    return shares_by(_FACTOR, _NAME)(pd.concat([rows[known], *copies]))
+    known = rows[rows[TABLE] == "alphas"]
+    known = known.assign(scheduler=known["scheduler"].str.removesuffix(", gamma 1.5"))
+    others = rows[(rows["sweep"] == "utilisation") & (rows["value"].astype(str) == _BUSY)]
+    others = others[others["scheduler"].isin(["default", "optimum"])]
+    copies = [others.assign(alpha=value) for value in sorted(known[_NAME].unique())]
+    return shares_by(_NAME, _NAME)(pd.concat([known, *copies]))
 
 
 def measured(table: pd.DataFrame) -> list[str]:
@@ -50,16 +50,11 @@ FIGURE = Figure(
         "Alpha from 0 to 1 bounds the executors of a slot between even and as uneven as can be. "
         "That the more a slot may hold, the more traffic can stay inside is our sentence."
     ),
-    rows=sweep_rows(
-        Path(__file__).with_name("alpha.toml"),
-        reduced={"instances.generate.0.seeds": {"from": 0, "to": 0}},
-        wide=True,
-    ),
+    rows=table_rows("storm", "alphas", "clusters", "optima"),
     table=table,
     plot=plot_shares(_NAME),
     measured=measured,
     readings=(READING, "Four stages, three executors a component; gamma stays 1.5."),
-    size="Full: 11 values of alpha, three seeds each; 4 nodes of 4 slots, 4 workers. Reduced: one "
-    "seed.",
+    size="Full: 11 values of alpha, 30 seeds each; 4 nodes of 4 slots, 4 workers. Reduced: 10.",
     panels=2,
 )

@@ -11,6 +11,8 @@ TABLES = {
     "hertz": Making(rules.hertz, "0-29", "0-9"),
     "trigger": Making(rules.trigger, "0-29 of the drifts", "0-9 of the drifts"),
     "clusters": Making(clusters.clusters, "0-29 a line", "0-9 a line"),
+    "optima": Making(clusters.optima, "0-29 a line", "0-1 a line"),
+    "node-loads": Making(clusters.node_loads, "0-29 a line", "0-9 a line"),
     "limits": Making(clusters.limits, "0-29 a line", "0-9 a line"),
     "alphas": Making(clusters.alphas, "0-29", "0-9"),
     "betas": Making(clusters.betas, "0-29", "0-9"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.papers.claims.rows import table_rows
 from experiments.papers.drawing import draw_lines
 from experiments.papers.figure import Figure
-from experiments.papers.storm.traffic import NODES, READING, with_shares
-from experiments.papers.sweeps import sweep_rows
+from experiments.papers.storm.traffic import NODES, READING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,12 +21,11 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
     """One line a utilisation: traffic, fullest node and overloaded plans, means over the seeds."""
     import pandas as pd
 
-    rows = with_shares(rows)
     columns = {}
     for label in LABELS:
-        mine = rows[rows["method_label"] == label].groupby("instance.utilisation")
-        columns[f"{label}, {NODES}"] = mine[NODES].mean()
-        columns[f"{label}, {FULLEST}"] = 100.0 * mine["max_utilisation"].mean()
+        mine = rows[rows["setting"] == label].groupby("use")
+        columns[f"{label}, {NODES}"] = mine["nodes_traffic"].mean()
+        columns[f"{label}, {FULLEST}"] = mine["fullest_use"].mean()
         columns[f"{label}, plans that overload"] = mine["feasible"].agg(lambda f: int((~f).sum()))
     return pd.DataFrame(columns).rename_axis(index=BUSY).reset_index()
 
@@ -60,11 +58,7 @@ FIGURE = Figure(
         "The paper bounds the load of every node by its capacity. The published code compares "
         "single slots with the capacity, since it never adds up what a node already has."
     ),
-    rows=sweep_rows(
-        Path(__file__).with_name("node_load.toml"),
-        reduced={"instances.generate.0.seeds": {"from": 0, "to": 0}},
-        wide=True,
-    ),
+    rows=table_rows("storm", "node-loads"),
     table=table,
     plot=plot,
     measured=measured,
@@ -73,7 +67,7 @@ FIGURE = Figure(
         "As few nodes as possible are asked for (node_spread 0, delta 1): spread over all of them, "
         "a topology hardly overloads one. Whatever busy is, slots suffice.",
     ),
-    size="Full: 8 utilisations, five seeds each; three topologies of 16 executors and 4 workers on "
-    "8 nodes of 4 slots. Reduced: one seed.",
+    size="Full: 8 utilisations, 30 seeds each; three topologies of 16 executors and 4 workers on "
+    "8 nodes of 4 slots. Reduced: 10.",
     panels=2,
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from experiments.papers.figure import Figure
 from experiments.papers.storm.traffic import (
     OURS,
@@ -12,8 +10,8 @@ from experiments.papers.storm.traffic import (
     against_default,
     plot_shares,
     shares_by,
+    swept,
 )
-from experiments.papers.sweeps import sweep_rows
 
 _NAME = "stages of bolts"
 
@@ -22,15 +20,11 @@ FIGURE = Figure(
     title="Traffic by the number of stages",
     source=SOURCE,
     words=OURS,
-    rows=sweep_rows(
-        Path(__file__).with_name("stages.toml"),
-        reduced={"instances.generate.0.seeds": {"from": 0, "to": 0}},
-        wide=True,
-    ),
-    table=shares_by("instance.stages", _NAME),
+    rows=swept("stages"),
+    table=shares_by(_NAME),
     plot=plot_shares(_NAME),
     measured=against_default,
-    readings=(READING, "Two executors a component, online with alpha 0.2."),
-    size="Full: 1 to 9 stages, three seeds each; 4 nodes of 4 slots, 4 workers. Reduced: one seed.",
+    readings=(READING, "Two executors a component."),
+    size="Full: 1 to 8 stages, 30 seeds each; 4 nodes of 4 slots, 4 workers. Reduced: 10.",
     panels=2,
 )

@@ -182,6 +182,7 @@ def test_the_command_ends_1_where_a_committed_verdict_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("--claims", "storm", "--check") == 0
+    assert "10 of 10 starred claims are the same or have a cause" in capsys.readouterr().out
     shutil.copytree(PAPERS / "storm", tmp_path / "storm")
     path = tmp_path / "storm" / "verdicts.csv"
     lines = path.read_text().splitlines(keepends=True)

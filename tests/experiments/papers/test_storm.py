@@ -17,7 +17,7 @@ from experiments.papers.storm.traffic import against_default, shares_by
 from experiments.papers.sweeps import load
 from optim.methods.solve import solve
 
-FIGURES = [f for paper in ("storm", "cross-comparison") for f in find_figures(paper)]
+FIGURES = find_figures("cross-comparison")
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f.name)
@@ -29,30 +29,20 @@ def test_sweeps_can_be_read(figure: Any, repository: Path) -> None:
     assert figure.size
 
 
-def row(label: str, stages: int, seed: int, nodes: float, slots: float, **more: Any) -> dict:
-    result = {"evaluation": {"interslot_traffic": slots}}
-    return {
-        "method_label": label,
-        "instance": f"i{stages}-{seed}",
-        "instance.stages": stages,
-        "termination": "heuristic" if label != "optimum" else "optimal",
-        "internode_traffic": nodes,
-        "total_traffic": 10.0,
-        "result": json.dumps(result),
-        **more,
-    }
+def row(label: str, seed: int, nodes: float, slots: float, **more: Any) -> dict:
+    line = {"table": "clusters", "sweep": "stages", "value": "1", "seed": seed}
+    traffic = {"nodes_traffic": nodes, "slots_traffic": slots}
+    return {**line, "scheduler": label, **traffic, "proved": None, **more}
 
 
 def test_shares_are_means_and_unproved_optima_are_left_out() -> None:
-    rows = [row("default", 1, s, 8.0, 10.0) for s in (0, 1)]
-    rows += [row("online", 1, 0, 2.0, 4.0), row("online", 1, 1, 6.0, 8.0)]
+    rows = [row("default", s, 80.0, 100.0) for s in (0, 1)]
+    rows += [row("online", 0, 20.0, 40.0), row("online", 1, 60.0, 80.0)]
     rows += [
-        row("optimum", 1, 0, 2.0, 2.0),
-        row("optimum", 1, 1, 1.0, 1.0, termination="time_limit"),
+        row("optimum", 0, 20.0, 20.0, proved=True),
+        row("optimum", 1, 10.0, 10.0, proved=False),
     ]
-    table = shares_by("instance.stages", "stages", ("default", "online", "optimum"))(
-        pd.DataFrame(rows)
-    )
+    table = shares_by("stages", methods=("default", "online", "optimum"))(pd.DataFrame(rows))
     line = table.iloc[0]
     assert line["stages"] == 1
     assert line["default, between nodes (%)"] == 80.0
@@ -64,11 +54,12 @@ def test_shares_are_means_and_unproved_optima_are_left_out() -> None:
 
 
 def test_methods_without_alpha_stand_in_every_line() -> None:
-    rows = [row("default", 1, 0, 8.0, 8.0), row("optimum", 1, 0, 2.0, 2.0)]
+    busy = {"sweep": "utilisation", "value": "60"}
+    rows = [row("default", 0, 80.0, 80.0, **busy), row("optimum", 0, 20.0, 20.0, **busy)]
     for alpha in (0.0, 1.0):
-        for label in ("offline", "online"):
-            text = f"{label} alpha={alpha:g}"
-            rows.append(row(text, 1, 0, 6.0 - alpha, 6.0, **{"option.alpha": alpha}))
+        for label in ("offline", "online, gamma 1.5"):
+            more = {"table": "alphas", "sweep": None, "value": None, "alpha": alpha}
+            rows.append(row(label, 0, 60.0 - 10 * alpha, 60.0, **more))
     table = alpha_table(pd.DataFrame(rows))
     assert table["alpha"].tolist() == [0.0, 1.0]
     assert table["default, between nodes (%)"].tolist() == [80.0, 80.0]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from experiments.cli.main import main
 from formulations.rebalancing.bottleneck import bottleneck_first
 from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _made(memory: float | None, **changes: Any) -> Instance:
@@ -44,3 +49,21 @@ def test_what_has_no_capacity_is_not_compared() -> None:
     assert bottleneck_first(_made(None)).resources == ("cpu", "memory")
     with pytest.raises(InvalidInput, match=r"nodes\[\]\.capacity"):
         bottleneck_first(_made(None, nodes=[{"id": "n0"}, {"id": "n1"}]))
+
+
+def test_a_replay_balances_the_most_used_resource(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # as recorded nodes have 20 and 20 of cpu, and 7 and 3 of memory
+    periods = []
+    for number in range(2):
+        periods.append(tmp_path / f"{number}.json")
+        periods[-1].write_text(json.dumps(_made(10.0, name=f"p{number}").to_dict()))
+    told = {}
+    for flags in ([], ["--bottleneck"]):
+        out = ["--policy", "static", "-o", str(tmp_path / f"out{len(flags)}"), "--json"]
+        assert main(["replay", *map(str, periods), *out, *flags]) == 0
+        written = capsys.readouterr()
+        told[len(flags)] = [row["load_distance"] for row in json.loads(written.out)["rows"]]
+        assert ("balanced: memory" in written.err) == bool(flags)
+    assert told == {0: [0.0, 0.0], 1: [2.0, 2.0]}
