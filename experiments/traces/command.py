@@ -23,6 +23,7 @@ EXAMPLES = """\
 examples:
   streamplace trace experiments/papers/albic_real/real_job_2.toml -o build/job2
   streamplace trace job.toml --events clicks=/data/clicks/*.csv.zip -o build/clicks
+  streamplace trace job.toml -o build/clicks --append
   streamplace trace build/clicks --instances 17 --placement cola
   streamplace trace build/clicks --instances all --carry flux
   streamplace replay build/job2 -o build/replay --policy albic --policy flux
@@ -45,6 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="a recording in place of the one in the description; may be given again",
+    )
+    parser.add_argument(
+        "--append",
+        action="store_true",
+        help="add the files that the trace in DIR has not read yet",
     )
     spark = parser.add_argument_group("Spark")
     spark.add_argument(
@@ -117,6 +123,7 @@ def _check(args: argparse.Namespace) -> None:
     if is_trace(args.job):
         tracing = {
             "--events": args.events,
+            "--append": args.append,
             "--output": args.output,
             "--master": args.master,
             "--spark-config": args.spark_config,
@@ -164,6 +171,7 @@ def _trace(args: argparse.Namespace) -> TraceFolder:
         scratch=args.scratch,
         config=dict(args.spark_config),
         quiet=bool(getattr(args, "quiet", False)),
+        append=args.append,
     )
 
 

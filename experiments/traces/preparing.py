@@ -12,12 +12,13 @@ from experiments.traces.reading import BAD, Rows, bad_value, joined, read_rows
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from experiments.traces.job import Edge, Input, Job, OperatorSpec
+    from experiments.traces.locating import Paths
     from experiments.traces.recordings import Events, Expression
 
 NULL_KEY = "\x00null"
@@ -58,7 +59,7 @@ class Prepared:
 
 
 def prepare(
-    session: SparkSession, job: Job, events: Events, paths: dict[str, Sequence[str]]
+    session: SparkSession, job: Job, events: Events, paths: Mapping[str, Paths]
 ) -> Prepared:
     """Read a recording and compute everything about single events.
 
@@ -69,7 +70,7 @@ def prepare(
     job, events
         The description, and which of its recordings.
     paths
-        Located files: of the recording under ``""``, of joined tables under their names.
+        What Spark is to read: of ``clicks``, and of the tables looked up as ``clicks.users``.
 
     Raises
     ------
@@ -100,18 +101,24 @@ def _rows(
     session: SparkSession,
     job: Job,
     events: Events,
-    paths: dict[str, Sequence[str]],
+    paths: Mapping[str, Paths],
     wanted: list[Expression],
 ) -> tuple[Rows, dict[str, dict[str, int]]]:
     mine = [*wanted, *(a for join in events.joins for a, _ in join.on)]
-    rows = read_rows(session, events, paths[""], mine)
+    rows = read_rows(session, events, paths[events.name], mine)
     lookups = {}
     for number, join in enumerate(events.joins):
         # what is looked up stands in the expressions as name.column, and in the keys of later joins
         theirs = [b for _, b in join.on]
         later = [a for other in events.joins[number + 1 :] for a, _ in other.on]
         own = [_of_table(e, join.name) for e in (*wanted, *later)]
-        table = read_rows(session, join, paths[join.name], [*theirs, *(e for e in own if e)], "t")
+        table = read_rows(
+            session,
+            join,
+            paths[f"{events.name}.{join.name}"],
+            [*theirs, *(e for e in own if e)],
+            "t",
+        )
         rows, count, doubled = joined(rows, join, table, job.calendar.zone)
         lookups[join.name] = {"rows": count, "doubled": doubled}
     return rows, lookups

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from experiments.traces.locating import Paths
     from experiments.traces.recordings import Expression, Files, Join
 
 BAD = "bad"
@@ -94,7 +95,7 @@ class Rows:
 def read_rows(
     session: SparkSession,
     files: Files,
-    paths: Sequence[str],
+    paths: Paths,
     expressions: Iterable[Expression],
     prefix: str = "e",
 ) -> Rows:
@@ -121,7 +122,7 @@ def read_rows(
     leaves = _leaves(raw.schema)
     names = {name: leaf.type for name, leaf in leaves.items()}
     if files.format == "csv":
-        _check_csv(raw, files, paths)
+        _check_csv(raw, files, paths.paths)
     _check_declared(files, names)
     wanted = dict.fromkeys(n for e in expressions for n in column_names(e.node))
     used = [name for name in (*wanted, *files.columns) if name in names]
@@ -216,20 +217,23 @@ def _check_alike(join: Join, kinds: Iterable[tuple[str, str]]) -> None:
         raise InvalidInput(problems)
 
 
-def _open(session: SparkSession, files: Files, paths: Sequence[str]) -> DataFrame:
+def _open(session: SparkSession, files: Files, located: Paths) -> DataFrame:
+    paths = located.paths
     reader = session.read.option("mode", "FAILFAST")
+    if located.root:
+        reader = reader.option("basePath", located.root)
     try:
         if files.format == "parquet":
-            return session.read.parquet(*paths)
+            return reader.parquet(*paths)
         if files.format == "jsonl":
-            return reader.option("primitivesAsString", True).json(list(paths))
+            return reader.option("primitivesAsString", True).json(paths)
         reader = reader.option("header", True).option("enforceSchema", False)
         # where it leaves out columns that are not used, Spark takes lines of any length
         reader = reader.option("columnPruning", False).option("multiLine", files.multiline)
         reader = reader.option("sep", files.delimiter).option("escape", '"')
         if files.null is not None:
             reader = reader.option("nullValue", files.null)
-        frame = reader.csv(list(paths))
+        frame = reader.csv(paths)
     except PySparkException as error:
         raise spark_trouble(error, files) from None
     if not frame.columns:
@@ -334,6 +338,7 @@ def _kind(files: Files, name: str, spark: str) -> str:
 def _value(raw: Column, spark: str, kind: str, files: Files) -> tuple[Column, Column | None]:
     """Return a column as its type, and where that fails (``None``: nowhere)."""
     if files.format != "parquet":
+        raw = raw.cast("string")  # a folder such as day=1 is a number to Spark
         text = F.when(raw != "", raw) if files.format == "csv" else raw
         value = typed(text, kind, files.zone)
         return value, (None if kind == "text" else text.isNotNull() & value.isNull())
