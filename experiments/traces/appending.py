@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from experiments.traces.locating import entry_of, escaped
 from experiments.traces.manifest import FileEntry
+from experiments.traces.periods import micros_of
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -23,10 +24,12 @@ if TYPE_CHECKING:
     from experiments.traces.job import Job
     from experiments.traces.locating import Found, Paths
     from experiments.traces.manifest import Following, Manifest
+    from experiments.traces.periods import Period
 
 Entries = dict[str, list[FileEntry]]
 """Files by recording (``clicks``) and looked-up table (``clicks.users``)."""
 
+_LONG_AGO = -(1 << 62)
 _OWN = ("format", "period", "events", "operator", "edge")
 """What of a job description the sums depend on; of recordings all but their paths."""
 
@@ -59,6 +62,38 @@ class Feed:
             name: tuple({e.path: e for e in (*before.get(name, ()), *new)}.values())
             for name, new in self.files.items()
         }
+
+    def open_from(self, job: Job) -> int | None:
+        """Return the first bucket that takes events; ``None`` where periods are never closed."""
+        if self.following is None:
+            return None
+        first = older_span(job, self.older)["first"]
+        return _LONG_AGO if first is None else first + self.following.closed
+
+    def followed(
+        self, job: Job, periods: Sequence[Period], latest: Mapping[str, int | None]
+    ) -> Following | None:
+        """Return how far a trace is after these files.
+
+        Parameters
+        ----------
+        periods
+            All of it.
+        latest
+            By recording that was read: its latest event, in microseconds since 1970.
+        """
+        told = self.following
+        if told is None:
+            return None
+        seen = dict(told.latest)
+        for name, moment in latest.items():
+            if moment is not None:
+                seen[name] = max(moment, seen.get(name, moment))
+        closed = told.closed
+        if all(events.name in seen for events in job.events):
+            watermark = min(seen.values()) - round(job.calendar.lateness * 1e6)
+            closed = max(closed, sum(micros_of(period.end) <= watermark for period in periods))
+        return replace(told, closed=closed, written=told.closed, latest=seen)
 
     def check_unchanged(self) -> None:
         """Refuse local files that were changed while they were read.

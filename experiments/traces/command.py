@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli.arguments import add_json, assignment, whole
+from experiments.cli.arguments import add_json, assignment, seconds, whole
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from experiments.traces.folder import TraceFolder
+    from experiments.traces.job import Job
 
 _SHOWN = 10
 """Periods without plan that are named."""
@@ -24,6 +25,7 @@ examples:
   streamplace trace experiments/papers/albic_real/real_job_2.toml -o build/job2
   streamplace trace job.toml --events clicks=/data/clicks/*.csv.zip -o build/clicks
   streamplace trace job.toml -o build/clicks --append
+  streamplace trace job.toml -o build/clicks --follow --carry cola
   streamplace trace build/clicks --instances 17 --placement cola
   streamplace trace build/clicks --instances all --carry flux
   streamplace replay build/job2 -o build/replay --policy albic --policy flux
@@ -51,6 +53,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--append",
         action="store_true",
         help="add the files that the trace in DIR has not read yet",
+    )
+    followed = parser.add_argument_group("follow")
+    followed.add_argument(
+        "--follow",
+        action="store_true",
+        help="go on as files arrive, and write the instance of every period that is over, until "
+        "Ctrl-C or SIGTERM",
+    )
+    followed.add_argument(
+        "--once", action="store_true", help="with --follow: take what is there and end"
+    )
+    followed.add_argument(
+        "--every", metavar="S", type=seconds, help="seconds between two looks; default 10"
     )
     spark = parser.add_argument_group("Spark")
     spark.add_argument(
@@ -116,7 +131,15 @@ def _check(args: argparse.Namespace) -> None:
     from optim.errors import InvalidInput, Problem
 
     problems = []
-    if args.instances is None:
+    if args.follow:
+        reason, remedy = "is of no use with --follow", "leave it out"
+        given = {"--append": args.append, "--instances": args.instances}
+        problems += [Problem(n, None, reason, remedy) for n, v in given.items() if v]
+    else:
+        reason, remedy = "is of use with --follow only", "leave it out, or add --follow"
+        given = {"--once": args.once, "--every": args.every}
+        problems += [Problem(n, None, reason, remedy) for n, v in given.items() if v]
+    if args.instances is None and not args.follow:
         made = {"--placement": args.placement, "--carry": args.carry, "--seed": args.seed}
         reason, remedy = "is of use for instances only", "add --instances PERIODS, or leave it out"
         problems += [Problem(n, v, reason, remedy) for n, v in made.items() if v is not None]
@@ -124,6 +147,7 @@ def _check(args: argparse.Namespace) -> None:
         tracing = {
             "--events": args.events,
             "--append": args.append,
+            "--follow": args.follow,
             "--output": args.output,
             "--master": args.master,
             "--spark-config": args.spark_config,
@@ -161,18 +185,39 @@ def _trace(args: argparse.Namespace) -> TraceFolder:
         raise InvalidInput(Problem("cluster", None, "is missing", "add [cluster]"), args.job)
     if job.cluster is not None:
         check_placement(job.cluster.placement, "cluster.placement")
+    tracing = {
+        "master": args.master or "local[*]",
+        "paths": dict(args.events),
+        "scratch": args.scratch,
+        "config": dict(args.spark_config),
+        "quiet": bool(getattr(args, "quiet", False)),
+    }
+    if args.follow:
+        return _followed(job, args, tracing)
     from experiments.traces.tracing import run_trace
 
-    return run_trace(
-        job,
-        args.output,
-        args.master or "local[*]",
-        paths=dict(args.events),
-        scratch=args.scratch,
-        config=dict(args.spark_config),
-        quiet=bool(getattr(args, "quiet", False)),
-        append=args.append,
-    )
+    return run_trace(job, args.output, **tracing, append=args.append)
+
+
+def _followed(job: Job, args: argparse.Namespace, tracing: dict[str, Any]) -> TraceFolder:
+    """Follow until interrupted, which is how it ends, or with ``--once`` until all is read."""
+    from experiments.traces.folder import TraceFolder, is_trace
+    from experiments.traces.following import Planning, follow
+    from optim.errors import InvalidInput, Problem
+    from optim.util.signals import sigterm_as_interrupt
+
+    placement = args.placement or (job.cluster.placement if job.cluster else "")
+    planning = Planning(placement, args.carry, args.seed or 0)
+    every = 10.0 if args.every is None else args.every
+    try:
+        with sigterm_as_interrupt():
+            follow(job, args.output, **tracing, every=every, once=args.once, planning=planning)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nended: the same command goes on from here\n")
+    if not is_trace(args.output):
+        remedy = "let files arrive"
+        raise InvalidInput(Problem("events", None, "hold no event so far", remedy), job.source)
+    return TraceFolder.open(args.output)
 
 
 def _instances(

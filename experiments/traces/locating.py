@@ -55,16 +55,14 @@ class Found:
         Local files and folders.
     pattern
         What Spark can look for, again and again; all that is known of what is not local.
+    local
+        Whether the files can be seen from here.
     """
 
     files: Files
     parts: tuple[Path, ...]
     pattern: str
-
-    @property
-    def local(self) -> bool:
-        """Whether the files can be seen from here."""
-        return bool(self.parts)
+    local: bool = True
 
     def entries(self) -> list[FileEntry]:
         """Return the local files."""
@@ -92,6 +90,9 @@ class Found:
             return Paths([_plain(path) for path in sorted(wanted)], self.pattern if nested else "")
         paths: list[str] = []
         root = ""
+        if gone := set(wanted or ()) - {entry.path for entry in self.entries()}:
+            where = f"{self.files.where}.path"
+            raise InvalidInput([Problem(where, path, "is gone") for path in sorted(gone)])
         for part in self.parts:
             inside = _inside(part)
             chosen = [path for path in inside if wanted is None or str(path) in wanted]
@@ -114,7 +115,7 @@ def entry_of(path: Path) -> FileEntry:
     return FileEntry(str(path), told.st_size, told.st_mtime_ns // 1_000_000)
 
 
-def find(files: Files, base: Path, path: str | None = None) -> Found:
+def find(files: Files, base: Path, path: str | None = None, *, may_come: bool = False) -> Found:
     """Return where the files are that a job description names.
 
     Parameters
@@ -125,6 +126,8 @@ def find(files: Files, base: Path, path: str | None = None) -> Found:
         Folder that its paths are relative to.
     path
         In place of the description's, relative to the working folder.
+    may_come
+        A folder or a pattern may have no files yet.
 
     Raises
     ------
@@ -139,11 +142,11 @@ def find(files: Files, base: Path, path: str | None = None) -> Found:
         if text.lower().endswith(".zip"):
             remedy = "unpack it there, or bring it here"
             raise InvalidInput(Problem(where, text, "is a zip that is not local", remedy))
-        return Found(files, (), text)
+        return Found(files, (), text, local=False)
     else:
         local = re.sub(r"^file:(//)?(?=/)", "", text)
         found = (Path() if path is not None else base) / Path(local).expanduser()
-    return _local(files, found.resolve(), text)
+    return _local(files, found.resolve(), text, may_come)
 
 
 def locate(files: Files, base: Path, scratch: Path, path: str | None = None) -> list[str]:
@@ -151,18 +154,20 @@ def locate(files: Files, base: Path, scratch: Path, path: str | None = None) -> 
     return find(files, base, path).paths(scratch).paths
 
 
-def _local(files: Files, found: Path, text: str) -> Found:
+def _local(files: Files, found: Path, text: str, may_come: bool) -> Found:
     where = f"{files.where}.path"
     pattern = escaped(found)
     if any(mark in str(found) for mark in "*?[{") and not found.exists():
         pattern = f"file://{found}"
         matches = sorted(Path(found.anchor).glob(str(found.relative_to(found.anchor))))
-        if not matches:
+        if not matches and not may_come:
             raise InvalidInput(Problem(where, text, "matches no file", f"looked for {found}"))
     elif not found.exists():
         raise InvalidInput(Problem(where, text, "does not exist", f"looked for {found}"))
     else:
         matches = [found]
+        if may_come and found.is_dir() and not any(found.iterdir()):
+            matches = []
     several = matches != [found]
     parts = tuple(part for match in matches for part in _expanded(files, match, several))
     return Found(files, parts, pattern)

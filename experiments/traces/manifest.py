@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from experiments.traces.periods import Period
 
 FORMAT = "streamplace.trace/1"
+_SPAN = ("first", "last", "latest")
 TABLES = ("loads", "rates", "keys", "states")
 REMEDY = "trace again"
 
@@ -150,6 +151,11 @@ class Manifest:
     files: dict[str, tuple[FileEntry, ...]] = field(default_factory=dict)
     following: Following | None = None
 
+    @property
+    def num_over(self) -> int:
+        """Number of periods that take no more events: all, unless the trace follows."""
+        return len(self.periods) if self.following is None else self.following.closed
+
     @classmethod
     def of(
         cls, job: Job, periods: Sequence[Period], recordings: Mapping[str, Mapping[str, Any]]
@@ -159,7 +165,11 @@ class Manifest:
             PeriodEntry(p.number, _iso(p.start), _iso(p.end), p.seconds) for p in periods
         )
         told: dict[str, Any] = {
-            name: {key: value for key, value in counts.items() if key not in ("first", "last")}
+            name: {
+                key: value
+                for key, value in counts.items()
+                if key not in ("first", "last", "latest")
+            }
             for name, counts in recordings.items()
         }
         return cls(json.loads(json.dumps(job.document, default=str)), entries, told)

@@ -150,7 +150,7 @@ Places = dict[str, Found]
 """By recording (``clicks``) and looked-up table (``clicks.users``): where its files are."""
 
 
-def find_all(job: Job, given: Mapping[str, str]) -> Places:
+def find_all(job: Job, given: Mapping[str, str], *, may_come: bool = False) -> Places:
     """Return where all files are that a job description names.
 
     Raises
@@ -164,7 +164,8 @@ def find_all(job: Job, given: Mapping[str, str]) -> Places:
         tables = {f"{events.name}.{join.name}": join for join in events.joins}
         for name, files in {events.name: events, **tables}.items():
             try:
-                found[name] = find(files, job.base, given.get(name))
+                awaited = may_come and "." not in name
+                found[name] = find(files, job.base, given.get(name), may_come=awaited)
             except InvalidInput as error:
                 problems += error.problems
     if problems:
@@ -213,6 +214,7 @@ def add(
     older = feed.older
     told: dict[str, Any] = {} if older is None else dict(older.manifest.recordings)
     spans: list[Mapping[str, Any]] = [older_span(job, older)]
+    latest: dict[str, int | None] = {}
     started = time.perf_counter()
     events = job.events[0]
     try:
@@ -220,16 +222,21 @@ def add(
             if not feed.files[events.name]:
                 continue
             tell(f"reading {events.name}")
-            prepared = prepare(session, job, events, feed.paths)
+            prepared = prepare(session, job, events, feed.paths, feed.open_from(job))
             prepared.frame.persist(StorageLevel.MEMORY_AND_DISK)
             recordings.append(prepared)
             judged = judge(job, prepared)
             spans.append(judged)
+            latest[events.name] = judged["latest"]
             told[events.name] = added(told.get(events.name, {}), judged)
         if not recordings and older is not None:
             return older
         periods, first = _periods(job, spans)
-        manifest = replace(Manifest.of(job, periods, told), files=feed.all_files())
+        manifest = replace(
+            Manifest.of(job, periods, told),
+            files=feed.all_files(),
+            following=feed.followed(job, periods, latest),
+        )
         tell(f"{sum(t['events'] for t in told.values()):,} events in {len(periods):,} periods")
         summing = Summing(
             job,
