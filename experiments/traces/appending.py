@@ -197,18 +197,22 @@ def older_span(job: Job, older: TraceFolder | None) -> dict[str, int | None]:
 
 
 def older_tables(
-    session: SparkSession, job: Job, older: TraceFolder | None, first: int
+    session: SparkSession, job: Job, folder: TraceFolder, older: TraceFolder | None, first: int
 ) -> dict[str, DataFrame]:
-    """Return the tables of an older trace, with periods counted from another bucket."""
+    """Return the tables of an older trace, with periods counted from another bucket.
+
+    Parameters
+    ----------
+    folder
+        In which the older trace lies.
+    """
     if older is None:
         return {}
     before = older_span(job, older)["first"]
     assert before is not None
     period = (F.col("period") + F.lit(before - first)).cast("int")
     return {
-        name: session.read.parquet(escaped(older.table_path(name).resolve())).withColumn(
-            "period", period
-        )
+        name: session.read.parquet(escaped(folder.table_uri(name))).withColumn("period", period)
         for name in ("loads", "rates", "keys")
         if name in older.manifest.rows
     }

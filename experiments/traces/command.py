@@ -13,6 +13,7 @@ from optim.exit_codes import ExitCode
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from experiments.traces.folder import TraceFolder
     from experiments.traces.job import Job
@@ -115,12 +116,32 @@ def run(args: argparse.Namespace) -> int:
     StreamplaceError
         As `experiments.traces.tracing.run_trace` and `experiments.traces.placing.instances`.
     """
+    from experiments.spark.remote import is_remote
+
     _check(args)
-    trace = _trace(args)
     unplanned: dict[int, str] = {}
-    written = _instances(args, trace, unplanned) if args.instances else []
-    _print(trace, written, unplanned, args)
+    with _output(args) as path:
+        trace = _trace(args, path)
+        written = _instances(args, trace, unplanned) if args.instances else []
+        where = args.output if args.output and is_remote(args.output) else str(trace.path)
+        _print(trace, where, written, unplanned, args)
     return int(ExitCode.OK)
+
+
+def _output(args: argparse.Namespace) -> AbstractContextManager[Path]:
+    """Give the folder of the trace; of a URI a working copy."""
+    from experiments.spark.remote import is_remote, output_at
+    from optim.errors import InvalidInput, Problem
+
+    if args.output is None or not is_remote(args.output):
+        return output_at(args.output or args.job)
+    if args.follow:
+        reason = "is not local, and --follow replaces what is there again and again"
+        raise InvalidInput(Problem("--output", args.output, reason, "name a local folder"))
+    from experiments.traces.tracing import MEMORY
+
+    config = {"spark.driver.memory": MEMORY, **dict(args.spark_config)}
+    return output_at(args.output, args.master or "local[*]", quick=False, config=config)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -167,7 +188,8 @@ def _check(args: argparse.Namespace) -> None:
         check_method(args.carry)
 
 
-def _trace(args: argparse.Namespace) -> TraceFolder:
+def _trace(args: argparse.Namespace, output: Path) -> TraceFolder:
+    from experiments.spark.remote import is_remote
     from experiments.traces.folder import TraceFolder, is_trace
     from experiments.traces.job import load_job
     from experiments.traces.placing import check_placement
@@ -193,13 +215,16 @@ def _trace(args: argparse.Namespace) -> TraceFolder:
         "quiet": bool(getattr(args, "quiet", False)),
     }
     if args.follow:
-        return _followed(job, args, tracing)
+        return _followed(job, args, output, tracing)
     from experiments.traces.tracing import run_trace
 
-    return run_trace(job, args.output, **tracing, append=args.append)
+    uri = args.output if is_remote(args.output) else None
+    return run_trace(job, output, **tracing, append=args.append, uri=uri)
 
 
-def _followed(job: Job, args: argparse.Namespace, tracing: dict[str, Any]) -> TraceFolder:
+def _followed(
+    job: Job, args: argparse.Namespace, output: Path, tracing: dict[str, Any]
+) -> TraceFolder:
     """Follow until interrupted, which is how it ends, or with ``--once`` until all is read."""
     from experiments.traces.folder import TraceFolder, is_trace
     from experiments.traces.following import Planning, follow
@@ -211,13 +236,13 @@ def _followed(job: Job, args: argparse.Namespace, tracing: dict[str, Any]) -> Tr
     every = 10.0 if args.every is None else args.every
     try:
         with sigterm_as_interrupt():
-            follow(job, args.output, **tracing, every=every, once=args.once, planning=planning)
+            follow(job, output, **tracing, every=every, once=args.once, planning=planning)
     except KeyboardInterrupt:
         sys.stderr.write("\nended: the same command goes on from here\n")
-    if not is_trace(args.output):
+    if not is_trace(output):
         remedy = "let files arrive"
         raise InvalidInput(Problem("events", None, "hold no event so far", remedy), job.source)
-    return TraceFolder.open(args.output)
+    return TraceFolder.open(output)
 
 
 def _instances(
@@ -244,17 +269,25 @@ def _instances(
 
 
 def _print(
-    trace: TraceFolder, written: list[Path], unplanned: dict[int, str], args: argparse.Namespace
+    trace: TraceFolder,
+    where: str,
+    written: list[Path],
+    unplanned: dict[int, str],
+    args: argparse.Namespace,
 ) -> None:
     manifest = trace.manifest
+
+    def shown(path: Path) -> str:
+        return f"{where}/{path.relative_to(trace.path)}"
+
     if args.json:
         content: dict[str, Any] = {
-            "path": str(trace.path),
+            "path": where,
             "periods": len(manifest.periods),
             "recordings": manifest.recordings,
             "operators": trace.totals,
             "rows": {name: trace.count(name) for name in ("loads", "rates", "states")},
-            "instances": [str(path) for path in written],
+            "instances": [shown(path) for path in written],
             "without_plan": [{"period": p, "reason": why} for p, why in unplanned.items()],
         }
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
@@ -281,10 +314,10 @@ def _print(
         )
     answer_console().print(table)
     rows = ", ".join(f"{trace.count(name):,} {name}" for name in ("loads", "rates", "states"))
-    sys.stdout.write(f"rows: {rows}, in {trace.path}\n")
+    sys.stdout.write(f"rows: {rows}, in {where}\n")
     if written:
-        more = f" … {written[-1]}" if len(written) > 1 else ""
-        sys.stdout.write(f"instances: {written[0]}{more}\n")
+        more = f" … {shown(written[-1])}" if len(written) > 1 else ""
+        sys.stdout.write(f"instances: {shown(written[0])}{more}\n")
     if unplanned:
         some = ", ".join(map(str, list(unplanned)[:_SHOWN]))
         rest = f" and {len(unplanned) - _SHOWN:,} more" if len(unplanned) > _SHOWN else ""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from experiments.spark.remote import Place
     from experiments.traces.job import Job
 
 MARKER = "trace.json"
@@ -44,10 +45,14 @@ class TraceFolder:
     ----------
     path
         The folder.
+    place
+        Where the trace goes in the end, if this is its working copy: Spark reads and writes tables
+        there, since its workers may see no other.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, place: Place | None = None) -> None:
         self.path = Path(path)
+        self.place = place
         self._locked: int | None = None
 
     @classmethod
@@ -102,7 +107,15 @@ class TraceFolder:
 
         Hadoop takes what follows the scheme as it stands: percent signs and blanks are not decoded.
         """
+        if self.place is not None:
+            return self.place.within(self.place.new, f"{name}.parquet")
         return f"file://{self.path.resolve() / _NEW / name}.parquet"
+
+    def table_uri(self, name: str) -> str:
+        """Return where Spark finds a table of the finished trace."""
+        if self.place is not None:
+            return self.place.within(self.place.target, f"{name}.parquet")
+        return f"file://{self.table_path(name).resolve()}"
 
     @property
     def scratch(self) -> Path:

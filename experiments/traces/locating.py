@@ -87,7 +87,7 @@ class Found:
             if wanted is None:
                 return Paths([self.pattern])
             nested = any("=" in PurePosixPath(path).parent.name for path in wanted)
-            return Paths([_plain(path) for path in sorted(wanted)], self.pattern if nested else "")
+            return Paths([escaped(path) for path in sorted(wanted)], self.pattern if nested else "")
         paths: list[str] = []
         root = ""
         if gone := set(wanted or ()) - {entry.path for entry in self.entries()}:
@@ -99,11 +99,11 @@ class Found:
             if chosen and _is_zip(part):
                 folder = scratch / f"{self.files.where}-{len(paths)}"
                 ending = ".csv" if self.files.format == "csv" else f".{self.files.format}"
-                paths += [escaped(member) for member in unpack(part, folder, ending)]
+                paths += [escaped(f"file://{member}") for member in unpack(part, folder, ending)]
             elif chosen == inside:
-                paths.append(escaped(part))
+                paths.append(escaped(f"file://{part}"))
             elif chosen:
-                paths += [escaped(path) for path in chosen]
+                paths += [escaped(f"file://{path}") for path in chosen]
                 if any(path.parent != part for path in chosen):
                     root = f"file://{part}"
         return Paths(paths, root)
@@ -156,7 +156,7 @@ def locate(files: Files, base: Path, scratch: Path, path: str | None = None) -> 
 
 def _local(files: Files, found: Path, text: str, may_come: bool) -> Found:
     where = f"{files.where}.path"
-    pattern = escaped(found)
+    pattern = escaped(f"file://{found}")
     if any(mark in str(found) for mark in "*?[{") and not found.exists():
         pattern = f"file://{found}"
         matches = sorted(Path(found.anchor).glob(str(found.relative_to(found.anchor))))
@@ -236,12 +236,8 @@ def _is_zip(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def escaped(path: Path) -> str:
-    """Return a path that Spark takes for what it is, whatever signs it holds."""
-    return f"file://{_plain(str(path))}"
-
-
-def _plain(path: str) -> str:
+def escaped(path: str) -> str:
+    """Return a path or URI that Spark takes for what it is, whatever signs it holds."""
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 

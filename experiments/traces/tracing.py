@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.spark.remote import Place
 from experiments.traces.appending import (
     Feed,
     added,
@@ -47,6 +48,7 @@ def run_trace(
     config: Mapping[str, str] | None = None,
     quiet: bool = True,
     append: bool = False,
+    uri: str | None = None,
 ) -> TraceFolder:
     """Trace recordings of a job.
 
@@ -70,6 +72,8 @@ def run_trace(
     append
         Add the files that the trace in the folder has not read, if there is one: the result is that
         of a trace over everything.
+    uri
+        Of what `output` is the working copy, as `experiments.spark.remote.output_at` gives it.
 
     Raises
     ------
@@ -96,6 +100,7 @@ def run_trace(
             settings = {"spark.driver.memory": MEMORY, **(config or {})}
             with spark_session(master, "streamplace trace", quick=False, config=settings) as spark:
                 session = spark.newSession()
+                folder.place = None if uri is None else Place(session, uri)
                 if not _all_local(found):
                     take(feed, found, Path(unpacked), session)
                 return add(session, job, folder, feed, tell)
@@ -243,7 +248,7 @@ def add(
             recordings,
             first,
             lengths_frame(session, periods),
-            older_tables(session, job, older, first),
+            older_tables(session, job, folder, older, first),
         )
         written = _write(session, folder, summing, tell)
         feed.check_unchanged()
@@ -280,8 +285,10 @@ def _write(
             remedy = "look at free memory (--spark-config spark.driver.memory=…) and disks"
             raise SparkFailed(f"{reason} ({remedy})") from error
         written.append(name)
+        if folder.place is not None:
+            folder.place.fetch_new(f"{name}.parquet", folder.scratch / f"{name}.parquet")
         if name == "keys":
-            summing.stored_keys = session.read.parquet(escaped(folder.scratch / "keys.parquet"))
+            summing.stored_keys = session.read.parquet(escaped(folder.part_uri(name)))
     return written
 
 
