@@ -133,7 +133,7 @@ class Place:
                 reason = "is the root of a file system"
                 raise InvalidInput(Problem("--output", uri, reason, "name a folder in it"))
             self.name: str = self.target.getName()
-            self._fs = self.target.getFileSystem(spark._jsc.hadoopConfiguration())  # type: ignore[attr-defined]
+            self._fs = self.target.getFileSystem(spark._jsc.hadoopConfiguration())
             self.new = self._path(parent, f".{self.name}.new")
             self._old = self._path(parent, f".{self.name}.old")
 

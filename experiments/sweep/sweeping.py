@@ -121,9 +121,8 @@ def run_sweep(
     threads = max(run.settings.threads for run in plan.runs)
     _check_master(master, threads)
     reporter = make_reporter(progress) if isinstance(progress, bool) else progress
-    session = {"task_cpus": threads, "config": config}
     with (
-        output_at(output_dir, master, **session) as path,
+        output_at(output_dir, master, task_cpus=threads, config=config) as path,
         (folder := ResultFolder(path)).writing(spec.name),
     ):
         folder.compact()

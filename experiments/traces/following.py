@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 _EVER = "36500d"
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 1
 
 
 @dataclass(frozen=True)

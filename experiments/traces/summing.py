@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from experiments.traces.preparing import Prepared
 
 LOADS = ("period", "operator", "group", "events", "cost", "load", "millionths")
-RATES = ("period", "source", "target", "source_group", "target_group", "amount", "rate")
-RATES += ("millionths",)
+_PAIR = ("period", "source", "target", "source_group", "target_group")
+RATES = (*_PAIR, "amount", "rate", "millionths")
 KEYS = ("period", "operator", "group", "key", "millionths")
 STATES = ("period", "operator", "group", "keys", "state")
 
@@ -98,7 +98,7 @@ class Summing:
                 )
                 both = F.col("source_group").isNotNull() & F.col("target_group").isNotNull()
                 parts.append(part.where(both & (F.col("micros") > 0)))
-        order = ("period", "source", "target", "source_group", "target_group")
+        order = _PAIR
         summed = _union(parts).groupBy(*order).agg(_sum("micros")) if parts else None
         summed = self._with_older("rates", summed, order, ("micros",))
         if summed is None:
