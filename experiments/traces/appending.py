@@ -109,7 +109,7 @@ class Feed:
             if path.is_absolute() and not (path.exists() and entry_of(path) == entry):
                 reason = "was changed while it was read"
                 remedy = "trace again when nothing writes to it"
-                problems.append(Problem("events", entry.path, reason, remedy))
+                problems.append(Problem(entry.path, None, reason, remedy))
         if problems:
             raise InvalidInput(problems)
 
@@ -175,8 +175,7 @@ def unread(name: str, entries: Sequence[FileEntry], older: Manifest | None) -> l
     if changed:
         reason = "is not as it was when it was read"
         remedy = "trace everything again, without --append"
-        where = ".join.".join(name.split(".", 1))
-        raise InvalidInput([Problem(f"events.{where}", p, reason, remedy) for p in changed])
+        raise InvalidInput([Problem(path, None, reason, remedy) for path in changed])
     return [] if looked_up and known else new
 
 

@@ -91,8 +91,7 @@ class Found:
         paths: list[str] = []
         root = ""
         if gone := set(wanted or ()) - {entry.path for entry in self.entries()}:
-            where = f"{self.files.where}.path"
-            raise InvalidInput([Problem(where, path, "is gone") for path in sorted(gone)])
+            raise InvalidInput([Problem(path, None, "is gone") for path in sorted(gone)])
         for part in self.parts:
             inside = _inside(part)
             chosen = [path for path in inside if wanted is None or str(path) in wanted]

@@ -100,10 +100,10 @@ def test_what_was_read_must_be_as_it_was(tmp_path: Path, capsys: Any) -> None:
     refused("period: is not as it was for the trace in", period__length="1 day")
     stamp = (tmp_path / "a.csv").stat().st_mtime_ns
     write_csv(tmp_path / "a.csv", random_events(1, 11, 1))
-    refused("a.csv' is not as it was when it was read .trace everything again")
+    refused(r"/a\.csv is not as it was when it was read \(trace everything again")
     write_csv(tmp_path / "a.csv", random_events(1, 10, 1))
     os.utime(tmp_path / "a.csv", ns=(stamp, stamp))
     write_csv(tmp_path / "users.csv", [("u1", "y"), ("u2", "x")], ("user", "kind"))
-    refused("events.clicks.join.users: .*users.csv' is not as it was")
+    refused(r"/users\.csv is not as it was")
     assert main(["trace", str(tmp_path / "out"), "--append"]) == 2
     assert "--append is of no use with a finished trace" in capsys.readouterr().err
