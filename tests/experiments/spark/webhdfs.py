@@ -145,6 +145,13 @@ class Handler(BaseHTTPRequestHandler):
 
     _liststatus_batch = _liststatus
 
+    def _getfileblocklocations(self, path: Path, _: bytes) -> None:
+        size = path.stat().st_size
+        block = {"hosts": ["localhost"], "names": ["localhost:1"], "topologyPaths": ["/x"]}
+        block |= {"offset": 0, "length": size, "corrupt": False, "storageTypes": ["DISK"]}
+        block |= {"cachedHosts": [], "storageIds": []}
+        self._answer({"BlockLocations": {"BlockLocation": [block]}})
+
     def _open(self, path: Path, _: bytes) -> None:
         if not path.is_file():
             raise FileNotFoundError(path)
