@@ -108,6 +108,7 @@ def test_what_is_remote() -> None:
     assert local_path("-x") == Path("-x")
 
 
+@pytest.mark.slow
 def test_trace_and_replay_anywhere(tmp_path: Path, spark: Any, server: Server, capsys: Any) -> None:
     write_csv(tmp_path / "events.csv", EVENTS)
     (tmp_path / "job.toml").write_text(JOB)
@@ -140,3 +141,34 @@ operator = [
 edge = [{from = "user", to = "page"}]
 cluster = {nodes = 2}
 """
+
+
+SWEEP = """
+name = "t"
+time_limit = 30
+[instances]
+files = ["*.json"]
+[matrix]
+method = ["top-down", "storm-even"]
+seed = {from = 0, to = 1}
+"""
+
+
+@pytest.mark.slow
+def test_sweep_and_report_anywhere(
+    tmp_path: Path, spark: Any, server: Server, examples: Path
+) -> None:
+    """A second call finds all rows where the first has put them."""
+    (tmp_path / "capsys-q1.json").write_bytes((examples / "capsys-q1.json").read_bytes())
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    uri = f"{server.uri}/results/t 1"
+    command = ["sweep", str(tmp_path / "sweep.toml"), "-o", uri]
+    assert main(command) == 0
+    there = server.root / "results" / "t 1"
+    first = (there / "rows.parquet").read_bytes()
+    assert main(command) == 0
+    assert (there / "rows.parquet").read_bytes() == first
+    assert main(["report", uri, "--figures", f"{server.uri}/figures"]) == 0
+    assert "<html" in (there / "report.html").read_text()
+    assert any((there / "report-tables").iterdir())
+    assert any((server.root / "figures").glob("*.svg"))
