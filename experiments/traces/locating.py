@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import lzma
 import re
@@ -66,7 +67,11 @@ class Found:
 
     def entries(self) -> list[FileEntry]:
         """Return the local files."""
-        return [entry_of(path) for part in self.parts for path in _inside(part)]
+        found = []
+        for path in (path for part in self.parts for path in _inside(part)):
+            with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                found.append(entry_of(path))
+        return found
 
     def paths(self, scratch: Path, wanted: Collection[str] | None = None) -> Paths:
         """Return what Spark is to read, zips unpacked.
@@ -90,21 +95,21 @@ class Found:
             return Paths([escaped(path) for path in sorted(wanted)], self.pattern if nested else "")
         paths: list[str] = []
         root = ""
+        ending = f".{self.files.format}"
         if gone := set(wanted or ()) - {entry.path for entry in self.entries()}:
             raise InvalidInput([Problem(path, None, "is gone") for path in sorted(gone)])
         for part in self.parts:
             inside = _inside(part)
             chosen = [path for path in inside if wanted is None or str(path) in wanted]
-            if chosen and _is_zip(part):
-                folder = scratch / f"{self.files.where}-{len(paths)}"
-                ending = ".csv" if self.files.format == "csv" else f".{self.files.format}"
-                paths += [escaped(f"file://{member}") for member in unpack(part, folder, ending)]
-            elif chosen == inside:
+            if chosen == inside and not any(map(_is_zip, chosen)):
                 paths.append(escaped(f"file://{part}"))
-            elif chosen:
-                paths += [escaped(f"file://{path}") for path in chosen]
-                if any(path.parent != part for path in chosen):
-                    root = f"file://{part}"
+                continue
+            for path in chosen:
+                folder = scratch / f"{self.files.where}-{len(paths)}"
+                read = unpack(path, folder, ending) if _is_zip(path) else [path]
+                paths += [escaped(f"file://{member}") for member in read]
+            if any(path.parent != part for path in chosen if path != part):
+                root = f"file://{part}"
         return Paths(paths, root)
 
 
@@ -126,7 +131,8 @@ def find(files: Files, base: Path, path: str | None = None, *, may_come: bool = 
     path
         In place of the description's, relative to the working folder.
     may_come
-        A folder or a pattern may have no files yet.
+        A folder or a pattern may have no files yet, or some that are still being written; what
+        Spark will pass over is not refused.
 
     Raises
     ------
@@ -165,8 +171,8 @@ def _local(files: Files, found: Path, text: str, may_come: bool) -> Found:
         raise InvalidInput(Problem(where, text, "does not exist", f"looked for {found}"))
     else:
         matches = [found]
-        if may_come and found.is_dir() and not any(found.iterdir()):
-            matches = []
+    if may_come:
+        return Found(files, tuple(matches), pattern)
     several = matches != [found]
     parts = tuple(part for match in matches for part in _expanded(files, match, several))
     return Found(files, parts, pattern)

@@ -42,6 +42,7 @@ def test_periods_that_are_over_become_instances(
     days.mkdir()
     job = described(tmp_path, "days", period__length="1 h", period__lateness="15 min")
     arrive(days, "a.csv", [0, 1, 1, 3])
+    (days / ".b.csv").write_text("at,us")  # is still being written
     with monkeypatch.context() as patch:  # cut off after the tables, before the instances
         patch.setattr(_State, "write_instances", lambda _: None)
         follow(job, out, once=True)
@@ -59,6 +60,7 @@ def test_periods_that_are_over_become_instances(
         False,
     ]
     found = follow(job, out, once=True)
+    (days / ".b.csv").unlink()
     equal(found, run_trace(job, tmp_path / "whole"))
     assert len(instances(out)) == 5 == found.manifest.num_over
     arrive(days, "c.csv", [2, 5])  # an event of a period that is over
