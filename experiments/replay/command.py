@@ -105,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
         As `experiments.replay.replaying.run_replay`.
     """
     from experiments.replay.replaying import run_replay
+    from experiments.spark.remote import output_at
 
     periods, names = _periods(args)
     if args.bottleneck:
@@ -112,14 +113,15 @@ def run(args: argparse.Namespace) -> int:
     options = _options(args)
     quiet = bool(getattr(args, "quiet", False))
     try:
-        done = run_replay(periods, args.output, options, quiet=quiet, names=names)
+        with output_at(args.output) as path:
+            done = run_replay(periods, path, options, quiet=quiet, names=names)
     except KeyboardInterrupt:
         sys.stderr.write(
             f"\ninterrupted: finished periods are kept in {args.output}; the same command goes on "
             "from there\n"
         )
         return int(ExitCode.INTERRUPTED)
-    _print(done, args.json)
+    _print(done, args.output, args.json)
     return int(ExitCode.OK)
 
 
@@ -185,10 +187,10 @@ def _options(args: argparse.Namespace) -> ReplayOptions:
     )
 
 
-def _print(done: Replayed, as_json: bool) -> None:
+def _print(done: Replayed, where: str, as_json: bool) -> None:
     if as_json:
         content: dict[str, Any] = {
-            "path": str(done.path),
+            "path": where,
             "policies": [vars(summary) for summary in done.summaries],
             "rows": list(done.rows),
         }
@@ -204,4 +206,4 @@ def _print(done: Replayed, as_json: bool) -> None:
     for line in zip(HEADINGS[1:], *(cells(s)[1:] for s in done.summaries), strict=True):
         table.add_row(*line)
     console.print(table)
-    sys.stdout.write(f"rows, table and picture: {done.path}\n")
+    sys.stdout.write(f"rows, table and picture: {where}\n")

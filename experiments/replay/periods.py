@@ -80,7 +80,7 @@ def load_trace(
     from experiments.traces.placing import instances
 
     trace = TraceFolder.open(path)
-    count = len(trace.manifest.periods)
+    count = trace.manifest.num_over
     count = count if most is None else min(most, count)
     maker = InstanceMaker(trace, 0, count - 1)
     chosen = placement or maker.cluster.placement

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import tempfile
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from experiments.report.document import Report
 
@@ -28,7 +31,7 @@ docs/reports.md tells what every column means."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("folder", metavar="DIR", help="result folder of a sweep")
+    parser.add_argument("folder", metavar="DIR", help="result folder of a sweep, or its URI")
     parser.add_argument(
         "-o",
         "--output",
@@ -68,25 +71,61 @@ def run(args: argparse.Namespace) -> int:
         write_latex,
         write_report,
     )
+    from experiments.spark.remote import input_at, output_at
     from optim.exit_codes import ExitCode
 
-    folder = check_folder(args.folder)
-    output = check_output(args.output or folder / "report.html")
-    figures = figures_folder(args.figures) if args.figures else None
-    logger.info("reading %s", folder)
-    report = report_of(folder, args.master)
-    paths = write_report(report, output)
-    if figures:
-        write_drawings(report, figures)
-        paths.append(figures)
-    if args.latex:
-        write_latex(report, figures or paths[2])
+    output = args.output or f"{args.folder.rstrip('/')}/report.html"
+    with ExitStack() as stack:
+        page = stack.enter_context(page_at(output, args.master))
+        folder = check_folder(stack.enter_context(input_at(args.folder, args.master)))
+        check_output(page)
+        figures = None
+        if args.figures:
+            figures = figures_folder(stack.enter_context(output_at(args.figures, args.master)))
+        logger.info("reading %s", args.folder)
+        report = report_of(folder, args.master)
+        paths = write_report(report, page)
+        if figures:
+            write_drawings(report, figures)
+        if args.latex:
+            write_latex(report, figures or paths[2])
+    told = [f"{output.removesuffix(page.name)}{path.name}" for path in paths]
+    told += [args.figures] if figures else []
     console = answer_console()
     print_report(report, console)
     console.print()
-    for path, what in zip(paths, ("report", "Markdown", "tables", "figures"), strict=False):
+    for path, what in zip(told, ("report", "Markdown", "tables", "figures"), strict=False):
         console.print(f"{what:<9} {path}", soft_wrap=True)
     return int(ExitCode.OK)
+
+
+@contextmanager
+def page_at(output: str, master: str) -> Iterator[Path]:
+    """Give the local path of the page; at a URI all that lies beside it is put there, it last.
+
+    Raises
+    ------
+    InvalidInput
+        It cannot be written.
+    """
+    from experiments.spark.remote import Place, is_remote, local_path
+    from experiments.spark.session import spark_session
+
+    if not is_remote(output):
+        yield local_path(output)
+        return
+    with (
+        spark_session(master, app_name="streamplace report") as spark,
+        tempfile.TemporaryDirectory(prefix="streamplace-") as made,
+    ):
+        place = Place(spark, output)
+        page = Path(made) / place.name
+        yield page
+        beside = sorted(path for path in Path(made).iterdir() if path != page)
+        for path in (*beside, page):
+            target = Place(spark, place.beside(path.name))
+            target.settle()
+            target.put(path)
 
 
 def report_of(folder: str | Path, master: str = "local[*]") -> Report:

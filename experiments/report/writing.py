@@ -88,7 +88,7 @@ def write_report(report: Report, output: Path) -> list[Path]:
     return [output, output.with_suffix(".md"), folder]
 
 
-def figures_folder(text: str) -> Path:
+def figures_folder(text: str | Path) -> Path:
     """Return the folder of figure files, before any work is done for it.
 
     Raises

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of ``streamplace sweep``."""
     parser.add_argument("sweep", metavar="SWEEP.toml", type=Path, help="what to run")
     parser.add_argument(
-        "-o", "--output", metavar="DIR", type=Path, help="result folder: new, or of this sweep"
+        "-o", "--output", metavar="DIR", help="result folder, or a URI: new, or of this sweep"
     )
     parser.add_argument(
         "--master",

@@ -9,9 +9,9 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.spark.remote import is_remote, output_at
 from experiments.sweep.estimates import LEARNED_COLUMNS, Estimator
 from experiments.sweep.planning import Plan, plan_runs
 from experiments.sweep.progress import Reporter, make_reporter
@@ -24,6 +24,7 @@ from optim.errors import StreamplaceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class SweepSummary:
     seconds
         This call took, the start of Spark included.
     path
-        Result folder.
+        Result folder, or its URI.
     notes
         What was left out and why.
     """
@@ -61,7 +62,7 @@ class SweepSummary:
     failed: int
     outcomes: Mapping[str, int]
     seconds: float
-    path: Path
+    path: Path | str
     notes: tuple[str, ...] = ()
 
 
@@ -85,7 +86,8 @@ def run_sweep(
     spec
         A sweep file, or what `load_spec` made of one.
     output_dir
-        Result folder: new, empty, or one of the same sweep.
+        Result folder: new, empty, or one of the same sweep. Or a URI that Hadoop writes; rows then
+        lie in a working copy until the sweep ends, and the same call goes on with it.
     master
         Spark master. A session that is active in this process is used as it is.
     retry_failed
@@ -118,9 +120,11 @@ def run_sweep(
         logger.info("%s", note)
     threads = max(run.settings.threads for run in plan.runs)
     _check_master(master, threads)
-    folder = ResultFolder(Path(output_dir))
     reporter = make_reporter(progress) if isinstance(progress, bool) else progress
-    with folder.writing(spec.name):
+    with (
+        output_at(output_dir, master, task_cpus=threads, config=config) as path,
+        (folder := ResultFolder(path)).writing(spec.name),
+    ):
         folder.compact()
         outcomes = _stored(folder)
         _write_marker(folder, spec, plan)
@@ -142,7 +146,7 @@ def run_sweep(
         failed=len(plan.runs) - ended["ok"],
         outcomes=dict(sorted(ended.items())),
         seconds=time.monotonic() - began,
-        path=folder.path,
+        path=str(output_dir) if is_remote(output_dir) else folder.path,
         notes=plan.notes,
     )
 

@@ -7,14 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli.arguments import add_json, assignment, whole
+from experiments.cli.arguments import add_json, assignment, seconds, whole
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
+    from contextlib import AbstractContextManager
 
     from experiments.traces.folder import TraceFolder
+    from experiments.traces.job import Job
 
 _SHOWN = 10
 """Periods without plan that are named."""
@@ -23,6 +25,8 @@ EXAMPLES = """\
 examples:
   streamplace trace experiments/papers/albic_real/real_job_2.toml -o build/job2
   streamplace trace job.toml --events clicks=/data/clicks/*.csv.zip -o build/clicks
+  streamplace trace job.toml -o build/clicks --append
+  streamplace trace job.toml -o build/clicks --follow --carry cola
   streamplace trace build/clicks --instances 17 --placement cola
   streamplace trace build/clicks --instances all --carry flux
   streamplace replay build/job2 -o build/replay --policy albic --policy flux
@@ -45,6 +49,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="a recording in place of the one in the description; may be given again",
+    )
+    parser.add_argument(
+        "--append",
+        action="store_true",
+        help="add the files that the trace in DIR has not read yet",
+    )
+    followed = parser.add_argument_group("follow")
+    followed.add_argument(
+        "--follow",
+        action="store_true",
+        help="go on as files arrive, and write the instance of every period that is over, until "
+        "Ctrl-C or SIGTERM",
+    )
+    followed.add_argument(
+        "--once", action="store_true", help="with --follow: take what is there and end"
+    )
+    followed.add_argument(
+        "--every", metavar="S", type=seconds, help="seconds between two looks; default 10"
     )
     spark = parser.add_argument_group("Spark")
     spark.add_argument(
@@ -94,12 +116,32 @@ def run(args: argparse.Namespace) -> int:
     StreamplaceError
         As `experiments.traces.tracing.run_trace` and `experiments.traces.placing.instances`.
     """
+    from experiments.spark.remote import is_remote
+
     _check(args)
-    trace = _trace(args)
     unplanned: dict[int, str] = {}
-    written = _instances(args, trace, unplanned) if args.instances else []
-    _print(trace, written, unplanned, args)
+    with _output(args) as path:
+        trace = _trace(args, path)
+        written = _instances(args, trace, unplanned) if args.instances else []
+        where = args.output if args.output and is_remote(args.output) else str(trace.path)
+        _print(trace, where, written, unplanned, args)
     return int(ExitCode.OK)
+
+
+def _output(args: argparse.Namespace) -> AbstractContextManager[Path]:
+    """Give the folder of the trace; of a URI a working copy."""
+    from experiments.spark.remote import is_remote, output_at
+    from optim.errors import InvalidInput, Problem
+
+    if args.output is None or not is_remote(args.output):
+        return output_at(args.output or args.job)
+    if args.follow:
+        reason = "is not local, and --follow replaces what is there again and again"
+        raise InvalidInput(Problem("--output", args.output, reason, "name a local folder"))
+    from experiments.traces.tracing import MEMORY
+
+    config = {"spark.driver.memory": MEMORY, **dict(args.spark_config)}
+    return output_at(args.output, args.master or "local[*]", quick=False, config=config)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -110,13 +152,23 @@ def _check(args: argparse.Namespace) -> None:
     from optim.errors import InvalidInput, Problem
 
     problems = []
-    if args.instances is None:
+    if args.follow:
+        reason, remedy = "is of no use with --follow", "leave it out"
+        given = {"--append": args.append, "--instances": args.instances}
+        problems += [Problem(n, None, reason, remedy) for n, v in given.items() if v]
+    else:
+        reason, remedy = "is of use with --follow only", "leave it out, or add --follow"
+        given = {"--once": args.once, "--every": args.every}
+        problems += [Problem(n, None, reason, remedy) for n, v in given.items() if v]
+    if args.instances is None and not args.follow:
         made = {"--placement": args.placement, "--carry": args.carry, "--seed": args.seed}
         reason, remedy = "is of use for instances only", "add --instances PERIODS, or leave it out"
         problems += [Problem(n, v, reason, remedy) for n, v in made.items() if v is not None]
     if is_trace(args.job):
         tracing = {
             "--events": args.events,
+            "--append": args.append,
+            "--follow": args.follow,
             "--output": args.output,
             "--master": args.master,
             "--spark-config": args.spark_config,
@@ -136,7 +188,8 @@ def _check(args: argparse.Namespace) -> None:
         check_method(args.carry)
 
 
-def _trace(args: argparse.Namespace) -> TraceFolder:
+def _trace(args: argparse.Namespace, output: Path) -> TraceFolder:
+    from experiments.spark.remote import is_remote
     from experiments.traces.folder import TraceFolder, is_trace
     from experiments.traces.job import load_job
     from experiments.traces.placing import check_placement
@@ -154,17 +207,42 @@ def _trace(args: argparse.Namespace) -> TraceFolder:
         raise InvalidInput(Problem("cluster", None, "is missing", "add [cluster]"), args.job)
     if job.cluster is not None:
         check_placement(job.cluster.placement, "cluster.placement")
+    tracing = {
+        "master": args.master or "local[*]",
+        "paths": dict(args.events),
+        "scratch": args.scratch,
+        "config": dict(args.spark_config),
+        "quiet": bool(getattr(args, "quiet", False)),
+    }
+    if args.follow:
+        return _followed(job, args, output, tracing)
     from experiments.traces.tracing import run_trace
 
-    return run_trace(
-        job,
-        args.output,
-        args.master or "local[*]",
-        paths=dict(args.events),
-        scratch=args.scratch,
-        config=dict(args.spark_config),
-        quiet=bool(getattr(args, "quiet", False)),
-    )
+    uri = args.output if is_remote(args.output) else None
+    return run_trace(job, output, **tracing, append=args.append, uri=uri)
+
+
+def _followed(
+    job: Job, args: argparse.Namespace, output: Path, tracing: dict[str, Any]
+) -> TraceFolder:
+    """Follow until interrupted, which is how it ends, or with ``--once`` until all is read."""
+    from experiments.traces.folder import TraceFolder, is_trace
+    from experiments.traces.following import Planning, follow
+    from optim.errors import InvalidInput, Problem
+    from optim.util.signals import sigterm_as_interrupt
+
+    placement = args.placement or (job.cluster.placement if job.cluster else "")
+    planning = Planning(placement, args.carry, args.seed or 0)
+    every = 10.0 if args.every is None else args.every
+    try:
+        with sigterm_as_interrupt():
+            follow(job, output, **tracing, every=every, once=args.once, planning=planning)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nended: the same command goes on from here\n")
+    if not is_trace(output):
+        remedy = "let files arrive"
+        raise InvalidInput(Problem("events", None, "hold no event so far", remedy), job.source)
+    return TraceFolder.open(output)
 
 
 def _instances(
@@ -191,17 +269,25 @@ def _instances(
 
 
 def _print(
-    trace: TraceFolder, written: list[Path], unplanned: dict[int, str], args: argparse.Namespace
+    trace: TraceFolder,
+    where: str,
+    written: list[Path],
+    unplanned: dict[int, str],
+    args: argparse.Namespace,
 ) -> None:
     manifest = trace.manifest
+
+    def shown(path: Path) -> str:
+        return f"{where}/{path.relative_to(trace.path)}"
+
     if args.json:
         content: dict[str, Any] = {
-            "path": str(trace.path),
+            "path": where,
             "periods": len(manifest.periods),
             "recordings": manifest.recordings,
             "operators": trace.totals,
             "rows": {name: trace.count(name) for name in ("loads", "rates", "states")},
-            "instances": [str(path) for path in written],
+            "instances": [shown(path) for path in written],
             "without_plan": [{"period": p, "reason": why} for p, why in unplanned.items()],
         }
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
@@ -228,10 +314,10 @@ def _print(
         )
     answer_console().print(table)
     rows = ", ".join(f"{trace.count(name):,} {name}" for name in ("loads", "rates", "states"))
-    sys.stdout.write(f"rows: {rows}, in {trace.path}\n")
+    sys.stdout.write(f"rows: {rows}, in {where}\n")
     if written:
-        more = f" … {written[-1]}" if len(written) > 1 else ""
-        sys.stdout.write(f"instances: {written[0]}{more}\n")
+        more = f" … {shown(written[-1])}" if len(written) > 1 else ""
+        sys.stdout.write(f"instances: {shown(written[0])}{more}\n")
     if unplanned:
         some = ", ".join(map(str, list(unplanned)[:_SHOWN]))
         rest = f" and {len(unplanned) - _SHOWN:,} more" if len(unplanned) > _SHOWN else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -20,10 +22,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from experiments.spark.remote import Place
     from experiments.traces.job import Job
 
 MARKER = "trace.json"
 INSTANCES = "instances"
+CHECKPOINT = ".checkpoint-"
+"""Beginning of the name of a folder where Spark notes files that it has seen."""
 _NEW = ".new"
 _INSTANCE = re.compile(r".*-p\d+\.json")
 """Names that `experiments.traces.instances` gives."""
@@ -40,10 +45,15 @@ class TraceFolder:
     ----------
     path
         The folder.
+    place
+        Where the trace goes in the end, if this is its working copy: Spark reads and writes tables
+        there, since its workers may see no other.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, place: Place | None = None) -> None:
         self.path = Path(path)
+        self.place = place
+        self._locked: int | None = None
 
     @classmethod
     def create(cls, path: str | Path) -> TraceFolder:
@@ -59,11 +69,14 @@ class TraceFolder:
         try:
             if target.exists() and not is_ours(target / MARKER):
                 inside = target.iterdir() if target.is_dir() else [target]
-                if any(path.name != _NEW for path in inside):
+                if not all(
+                    path.name == _NEW or path.name.startswith(CHECKPOINT) for path in inside
+                ):
                     reason, remedy = "is not empty and holds no trace", "choose another folder"
                     raise InvalidInput(Problem("--output", str(target), reason, remedy))
-            folder.clean()
-            (target / _NEW).mkdir(parents=True)
+            target.mkdir(parents=True, exist_ok=True)
+            folder._lock()
+            folder.renew()
         except OSError as error:
             reason = f"cannot be written: {error.strerror}"
             raise InvalidInput(Problem("--output", str(target), reason)) from None
@@ -84,7 +97,7 @@ class TraceFolder:
             remedy = "make one with `streamplace trace JOB.toml -o DIR`"
             raise InvalidInput(Problem(str(path), None, f"holds no {MARKER}", remedy))
         for name, rows in folder.manifest.rows.items():
-            check_table(folder._table_path(name), name, rows)
+            check_table(folder.table_path(name), name, rows)
         return folder
 
     # -- writing ---------------------------------------------------------------------------------
@@ -94,7 +107,15 @@ class TraceFolder:
 
         Hadoop takes what follows the scheme as it stands: percent signs and blanks are not decoded.
         """
+        if self.place is not None:
+            return self.place.within(self.place.new, f"{name}.parquet")
         return f"file://{self.path.resolve() / _NEW / name}.parquet"
+
+    def table_uri(self, name: str) -> str:
+        """Return where Spark finds a table of the finished trace."""
+        if self.place is not None:
+            return self.place.within(self.place.target, f"{name}.parquet")
+        return f"file://{self.table_path(name).resolve()}"
 
     @property
     def scratch(self) -> Path:
@@ -133,20 +154,43 @@ class TraceFolder:
         new = self.path / _NEW
         if not (new / MARKER).is_file():
             return
-        self.remove_instances()
+        whole = Manifest.read(new / MARKER)
+        if whole.following is None:
+            self.remove_instances()
         for name in TABLES:
-            target = self._table_path(name)
+            target = self.table_path(name)
             if (new / target.name).exists():
                 shutil.rmtree(target, ignore_errors=True)
                 (new / target.name).rename(target)
-            elif name not in Manifest.read(new / MARKER).rows:
+            elif name not in whole.rows:
                 shutil.rmtree(target, ignore_errors=True)
         (new / MARKER).replace(self.path / MARKER)
 
-    def clean(self) -> None:
-        """Remove what an unfinished trace left."""
+    def renew(self) -> None:
+        """Make room for tables; what an unfinished trace left goes."""
         self._settle()
         shutil.rmtree(self.path / _NEW, ignore_errors=True)
+        (self.path / _NEW).mkdir()
+
+    def clean(self) -> None:
+        """Remove what an unfinished trace left, and let others write."""
+        self._settle()
+        shutil.rmtree(self.path / _NEW, ignore_errors=True)
+        if self._locked is not None:
+            os.close(self._locked)
+            self._locked = None
+
+    def _lock(self) -> None:
+        """Keep other traces out until `clean`, or until this process is no more."""
+        self._locked = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._locked)
+            self._locked = None
+            reason = "is being written by another trace"
+            remedy = "wait for it, or choose another folder"
+            raise InvalidInput(Problem("--output", str(self.path), reason, remedy)) from None
 
     def remove_instances(self) -> None:
         """Remove written instances; files of others stay."""
@@ -182,7 +226,7 @@ class TraceFolder:
             The table cannot be read.
         """
         if name in self.manifest.rows:
-            return read_table(self._table_path(name), first, last)
+            return read_table(self.table_path(name), first, last)
         import pyarrow as pa
 
         return pa.table({"period": pa.array([], pa.int32())})
@@ -191,7 +235,8 @@ class TraceFolder:
         """Return the number of rows of a table."""
         return self.manifest.rows.get(name, 0)
 
-    def _table_path(self, name: str) -> Path:
+    def table_path(self, name: str) -> Path:
+        """Return where a table lies."""
         return self.path / f"{name}.parquet"
 
     @cached_property
@@ -237,6 +282,7 @@ COLUMNS = {
         "load": "number",
     },
     "rates": {"period": "whole", **_PAIR, "amount": "number", "rate": "number"},
+    "keys": {"period": "whole", "operator": "text", "group": "whole", "key": "text"},
     "states": {
         "period": "whole",
         "operator": "text",

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 
+_ENDLESS = 6
+"""Digits of a period of a trace that grows, of which there are at most a million."""
+
+
 class InstanceMaker:
     """Makes instances of some periods of a trace; their tables are read once.
 
@@ -89,7 +93,7 @@ class InstanceMaker:
         )
         return replace(
             bare,
-            name=f"{self.job.name}-p{period:0{len(str(len(self.trace.manifest.periods) - 1))}d}",
+            name=name_of(self.trace, period),
             origin=f"events of {self.job.name} traced from {entry.start} to {entry.end}",
             labels={"period": str(period), "start": entry.start, "end": entry.end},
             operators=operators,
@@ -200,6 +204,13 @@ class InstanceMaker:
             raise InvalidInput(Problem(str(self.trace.path), None, reason, "trace again"))
         index: Integers = start[which] + number
         return index
+
+
+def name_of(trace: TraceFolder, period: int) -> str:
+    """Return the name of the instance of a period: names in order are periods in order."""
+    last = len(trace.manifest.periods) - 1
+    width = len(str(last)) if trace.manifest.following is None else _ENDLESS
+    return f"{trace.job.name}-p{period:0{width}d}"
 
 
 class _Sorted:

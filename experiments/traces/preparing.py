@@ -12,12 +12,13 @@ from experiments.traces.reading import BAD, Rows, bad_value, joined, read_rows
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from experiments.traces.job import Edge, Input, Job, OperatorSpec
+    from experiments.traces.locating import Paths
     from experiments.traces.recordings import Events, Expression
 
 NULL_KEY = "\x00null"
@@ -58,7 +59,11 @@ class Prepared:
 
 
 def prepare(
-    session: SparkSession, job: Job, events: Events, paths: dict[str, Sequence[str]]
+    session: SparkSession,
+    job: Job,
+    events: Events,
+    paths: Mapping[str, Paths],
+    open_from: int | None = None,
 ) -> Prepared:
     """Read a recording and compute everything about single events.
 
@@ -69,7 +74,10 @@ def prepare(
     job, events
         The description, and which of its recordings.
     paths
-        Located files: of the recording under ``""``, of joined tables under their names.
+        What Spark is to read: of ``clicks``, and of the tables looked up as ``clicks.users``.
+    open_from
+        First bucket that still takes events, where periods are closed one after another; moments
+        are then kept as ``at``, so that `judge` can tell the latest.
 
     Raises
     ------
@@ -86,7 +94,7 @@ def prepare(
     wanted += [edge.rate for edge in edges.values()]
     rows, lookups = _rows(session, job, events, paths, wanted)
     made = _Maker(job, rows)
-    columns = {"fate": None, "bucket": None, BAD: F.col(BAD)} | made.moments(events)
+    columns = {"fate": None, "bucket": None, BAD: F.col(BAD)} | made.moments(events, open_from)
     for o, entry in inputs.items():
         columns |= made.input(o, job.operators[o], entry)
     for e, edge in edges.items():
@@ -100,18 +108,24 @@ def _rows(
     session: SparkSession,
     job: Job,
     events: Events,
-    paths: dict[str, Sequence[str]],
+    paths: Mapping[str, Paths],
     wanted: list[Expression],
 ) -> tuple[Rows, dict[str, dict[str, int]]]:
     mine = [*wanted, *(a for join in events.joins for a, _ in join.on)]
-    rows = read_rows(session, events, paths[""], mine)
+    rows = read_rows(session, events, paths[events.name], mine)
     lookups = {}
     for number, join in enumerate(events.joins):
         # what is looked up stands in the expressions as name.column, and in the keys of later joins
         theirs = [b for _, b in join.on]
         later = [a for other in events.joins[number + 1 :] for a, _ in other.on]
         own = [_of_table(e, join.name) for e in (*wanted, *later)]
-        table = read_rows(session, join, paths[join.name], [*theirs, *(e for e in own if e)], "t")
+        table = read_rows(
+            session,
+            join,
+            paths[f"{events.name}.{join.name}"],
+            [*theirs, *(e for e in own if e)],
+            "t",
+        )
         rows, count, doubled = joined(rows, join, table, job.calendar.zone)
         lookups[join.name] = {"rows": count, "doubled": doubled}
     return rows, lookups
@@ -138,8 +152,8 @@ class _Maker:
         self.job, self.rows = job, rows
         self.translate = rows.translator(job.calendar.zone)
 
-    def moments(self, events: Events) -> dict[str, Column]:
-        """Return ``fate`` and ``bucket``."""
+    def moments(self, events: Events, open_from: int | None) -> dict[str, Column]:
+        """Return ``fate`` and ``bucket``, and ``at`` where periods are closed."""
         calendar = self.job.calendar
         moment = self._moment(events.time)
         bucket, late = calendar.bucket(moment), F.lit(False)
@@ -160,7 +174,10 @@ class _Maker:
             outside = outside | (judged >= _literal(calendar.end))
         of_late = {"keep": 5, "drop": 3, "move": 4}[calendar.late]
         fate = F.when(moment.isNull(), 1).when(late & F.lit(of_late == 3), 3).when(outside, 2)
-        return {"fate": fate.when(late, of_late).otherwise(0), "bucket": bucket}
+        if open_from is None:
+            return {"fate": fate.when(late, of_late).otherwise(0), "bucket": bucket}
+        fate = fate.when(bucket < F.lit(open_from), 3).when(late, of_late)
+        return {"fate": fate.otherwise(0), "bucket": bucket, "at": F.unix_micros(judged)}
 
     def input(self, number: int, spec: OperatorSpec, entry: Input) -> dict[str, Column]:
         """Return key group, cost, and where there is state its key and size."""
@@ -209,7 +226,8 @@ def judge(job: Job, prepared: Prepared) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``events``, one count for each of `FATES`, ``first`` and ``last`` bucket (or None), and for
+        ``events``, one count for each of `FATES`, ``first`` and ``last`` bucket (or None), the
+        ``latest`` moment in microseconds, where it is kept, and for
         every operator the events without key, cost and state, for every edge those without rate;
         for every joined table its rows, those dropped, and the events without a match.
 
@@ -224,6 +242,8 @@ def judge(job: Job, prepared: Prepared) -> dict[str, Any]:
     asked |= {f"fate{i}": _count(F.col("fate") == i) for i in range(len(FATES))}
     asked |= {"first": F.min(F.when(counted, F.col("bucket")))}
     asked |= {"last": F.max(F.when(counted, F.col("bucket")))}
+    if "at" in prepared.frame.columns:
+        asked |= {"latest": F.max(F.when(counted, F.col("at")))}
     amounts: dict[str, Expression] = {}
     for o in prepared.operators:
         entry = job.operators[o].input_of(prepared.events.name)
@@ -264,6 +284,7 @@ def judge(job: Job, prepared: Prepared) -> dict[str, Any]:
         **{fate: row[f"fate{i}"] for i, fate in enumerate(FATES)},
         "first": row["first"],
         "last": row["last"],
+        "latest": row["latest"] if "latest" in asked else None,
         "without_key": {name: row[f"null{o}"] for name, o in names.items()},
         "without_cost": {name: row[f"none_c{o}"] for name, o in names.items()},
         "without_state": {n: row[f"none_s{o}"] for n, o in names.items() if f"s{o}" in amounts},

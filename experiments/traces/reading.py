@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from experiments.traces.columns import Translator, as_text, dated, typed
 from experiments.traces.functions import type_of
 from experiments.traces.grammar import ExpressionFault, column_names
+from experiments.traces.recordings import UTF_8
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from experiments.traces.locating import Paths
     from experiments.traces.recordings import Expression, Files, Join
 
 BAD = "bad"
@@ -42,6 +44,8 @@ _KINDS = {
     "timestamp_ntz": "time",
     "date": "time",
 }
+_REPLACED = "\ufffd"
+"""What Spark puts for bytes that are not of an encoding."""
 _SEPARATOR = "\x1f"
 _UNKNOWN_ZONE = re.compile(r"INVALID_TIMEZONE\W+The timezone: (\S+)")
 _HEADER = 100_000
@@ -94,7 +98,7 @@ class Rows:
 def read_rows(
     session: SparkSession,
     files: Files,
-    paths: Sequence[str],
+    paths: Paths,
     expressions: Iterable[Expression],
     prefix: str = "e",
 ) -> Rows:
@@ -120,8 +124,8 @@ def read_rows(
     raw = _open(session, files, paths)
     leaves = _leaves(raw.schema)
     names = {name: leaf.type for name, leaf in leaves.items()}
-    if files.format == "csv":
-        _check_csv(raw, files, paths)
+    if files.format != "parquet":
+        _check_lines(raw, files, paths.paths)
     _check_declared(files, names)
     wanted = dict.fromkeys(n for e in expressions for n in column_names(e.node))
     used = [name for name in (*wanted, *files.columns) if name in names]
@@ -133,7 +137,8 @@ def read_rows(
         columns[name], types[name] = f"{prefix}{number}", kind
         values.append(value.alias(columns[name]))
         if fault is not None:
-            faults.append(F.when(fault, F.concat(F.lit(name + _SEPARATOR), given)))
+            told = F.concat(F.lit(name + _SEPARATOR), given.cast("string"))
+            faults.append(F.when(fault, told))
     bad = F.coalesce(*faults) if faults else F.lit(None).cast("string")
     everything = {name: types.get(name, "text") for name in names}
     frame = raw.select(*values, bad.alias(BAD))
@@ -143,6 +148,8 @@ def read_rows(
 def bad_value(files: Files, first: str, count: int) -> InvalidInput:
     """Return the error for values that are not of their declared type."""
     name, _, value = first.partition(_SEPARATOR)
+    if _REPLACED in value and files.encoding != UTF_8:
+        return InvalidInput(Problem(f"{files.where}.path", value, *_garbled(files)))
     where = f"{files.where}.columns.{name}"
     more = f" ({count} rows hold such values)" if count > 1 else ""
     remedy = "declare another type, or the text that stands for null"
@@ -216,20 +223,25 @@ def _check_alike(join: Join, kinds: Iterable[tuple[str, str]]) -> None:
         raise InvalidInput(problems)
 
 
-def _open(session: SparkSession, files: Files, paths: Sequence[str]) -> DataFrame:
+def _open(session: SparkSession, files: Files, located: Paths) -> DataFrame:
+    paths = located.paths
     reader = session.read.option("mode", "FAILFAST")
+    if files.encoding != UTF_8:
+        reader = reader.option("encoding", files.encoding)
+    if located.root:
+        reader = reader.option("basePath", located.root)
     try:
         if files.format == "parquet":
-            return session.read.parquet(*paths)
+            return reader.parquet(*paths)
         if files.format == "jsonl":
-            return reader.option("primitivesAsString", True).json(list(paths))
+            return reader.option("primitivesAsString", True).json(paths)
         reader = reader.option("header", True).option("enforceSchema", False)
         # where it leaves out columns that are not used, Spark takes lines of any length
         reader = reader.option("columnPruning", False).option("multiLine", files.multiline)
         reader = reader.option("sep", files.delimiter).option("escape", '"')
         if files.null is not None:
             reader = reader.option("nullValue", files.null)
-        frame = reader.csv(list(paths))
+        frame = reader.csv(paths)
     except PySparkException as error:
         raise spark_trouble(error, files) from None
     if not frame.columns:
@@ -268,21 +280,36 @@ def _leaves(schema: StructType, names: str = "", path: str = "") -> dict[str, _L
     return inner | found
 
 
-def _check_csv(raw: DataFrame, files: Files, paths: Sequence[str]) -> None:
-    """Refuse what Spark would take, or would not tell: torn records, names that stand twice."""
+def _check_lines(raw: DataFrame, files: Files, paths: Sequence[str]) -> None:
+    """Refuse what Spark would not tell: bytes that are no text, torn records, doubled names."""
     lines = raw.sparkSession.read.text(list(paths)).select("value")
+    torn = F.lit(False)
+    if files.format == "csv" and not files.multiline:
+        torn = _torn(F.col("value"), files)
+    garbled = F.lit(False)
+    if files.encoding == UTF_8:
+        garbled = ~F.is_valid_utf8("value")
     try:
         # Spark adds its position to a name that stands twice, and then finds it nowhere
         if any(name.endswith(str(i)) for i, name in enumerate(raw.columns)):
-            first = lines.first()
+            first = lines.first() if files.format == "csv" else None
             _check_header(raw.columns, files, first[0][:_HEADER] if first else "")
-        torn = None if files.multiline else lines.where(_torn(F.col("value"), files)).first()
+        valid = F.make_valid_utf8("value").alias("value")
+        wrong = lines.where(garbled | torn).select(valid, garbled.alias("garbled")).first()
     except (PySparkException, Py4JJavaError) as error:
         raise spark_trouble(error, files) from None
-    if torn is not None:
+    if wrong is not None:
+        where, line = f"{files.where}.path", wrong["value"][:200]
+        if wrong["garbled"]:
+            raise InvalidInput(Problem(where, line, *_garbled(files)))
         reason = "is a line with a quote that it does not close"
         remedy = "multiline = true takes line breaks inside quotes"
-        raise InvalidInput(Problem(f"{files.where}.path", torn[0][:200], reason, remedy))
+        raise InvalidInput(Problem(where, line, reason, remedy))
+
+
+def _garbled(files: Files) -> tuple[str, str]:
+    reason = f"holds bytes that are no {files.encoding}"
+    return reason, 'name the encoding, such as encoding = "latin-1"'
 
 
 def _torn(line: Column, files: Files) -> Column:
@@ -334,9 +361,14 @@ def _kind(files: Files, name: str, spark: str) -> str:
 def _value(raw: Column, spark: str, kind: str, files: Files) -> tuple[Column, Column | None]:
     """Return a column as its type, and where that fails (``None``: nowhere)."""
     if files.format != "parquet":
+        raw = raw.cast("string")  # a folder such as day=1 is a number to Spark
         text = F.when(raw != "", raw) if files.format == "csv" else raw
         value = typed(text, kind, files.zone)
-        return value, (None if kind == "text" else text.isNotNull() & value.isNull())
+        fault = None if kind == "text" else text.isNotNull() & value.isNull()
+        if files.encoding != UTF_8:
+            garbled = F.coalesce(text.contains(_REPLACED), F.lit(False))
+            fault = garbled if fault is None else fault | garbled
+        return value, fault
     if spark in ("timestamp_ntz", "date"):
         local = F.when(F.year(raw).between(1, 9999), raw).cast("timestamp")
         return F.to_utc_timestamp(local, files.zone), None

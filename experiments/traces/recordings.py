@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -18,6 +19,7 @@ from optim.format.read import Fault
 _ENDINGS = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _ENDINGS |= {".json": "jsonl"}
 _FORMATS = ("csv", "parquet", "jsonl")
+UTF_8 = "utf-8"
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -54,6 +56,16 @@ def _format(name: str) -> str:
     if name not in _FORMATS:
         raise Fault("is no format", f"one of {', '.join(_FORMATS)}")
     return name
+
+
+def _encoding(name: str) -> str:
+    try:
+        found = codecs.lookup(name)
+        if not found._is_text_encoding or "\0" in name:
+            raise LookupError
+    except (LookupError, ValueError):
+        raise Fault("is no encoding", "such as utf-8, latin-1 or cp1252") from None
+    return found.name
 
 
 def _delimiter(value: str) -> str:
@@ -97,6 +109,8 @@ class Files:
         Time zone of moments without offset; where it is not given, that of the periods.
     multiline
         Whether quoted values of CSV may hold line breaks.
+    encoding
+        Of CSV and JSON, by Python's name of it.
     """
 
     __pydantic_config__ = TABLE
@@ -108,6 +122,7 @@ class Files:
     delimiter: Annotated[str, Strict(), AfterValidator(_delimiter)] = ","
     zone: Annotated[Zone, Field(alias="timezone")] = ""
     multiline: Flag = False
+    encoding: Annotated[str, Strict(), AfterValidator(_encoding)] = UTF_8
 
     def __post_init__(self) -> None:
         if not self.format:
@@ -119,6 +134,9 @@ class Files:
         if self.multiline and self.format != "csv":
             told = "is of use for CSV only"
             raise Fault(problems=[Problem("multiline", True, told, "remove it")])
+        if self.encoding != UTF_8 and self.format == "parquet":
+            told = "is of use for CSV and JSON only"
+            raise Fault(problems=[Problem("encoding", self.encoding, told, "remove it")])
 
 
 @dataclass(frozen=True, kw_only=True)

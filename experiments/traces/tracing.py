@@ -5,24 +5,31 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from functools import reduce
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import Window
-from pyspark.sql import functions as F
-
-from experiments.traces.columns import MICRO
-from experiments.traces.folder import TraceFolder
-from experiments.traces.locating import locate
-from experiments.traces.manifest import Manifest
+from experiments.spark.remote import Place
+from experiments.traces.appending import (
+    Feed,
+    added,
+    check_appendable,
+    older_span,
+    older_tables,
+    remote_entries,
+    unread,
+)
+from experiments.traces.folder import TraceFolder, is_trace
+from experiments.traces.locating import Found, escaped, find
+from experiments.traces.manifest import TABLES, Manifest
 from experiments.traces.periods import MAX_PERIODS, Period
+from experiments.traces.summing import Summing, lengths_frame
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from experiments.traces.job import Job
     from experiments.traces.preparing import Prepared
@@ -40,6 +47,8 @@ def run_trace(
     scratch: str | Path | None = None,
     config: Mapping[str, str] | None = None,
     quiet: bool = True,
+    append: bool = False,
+    uri: str | None = None,
 ) -> TraceFolder:
     """Trace recordings of a job.
 
@@ -60,15 +69,54 @@ def run_trace(
         Spark settings.
     quiet
         Do not tell what is being done.
+    append
+        Add the files that the trace in the folder has not read, if there is one: the result is that
+        of a trace over everything.
+    uri
+        Of what `output` is the working copy, as `experiments.spark.remote.output_at` gives it.
 
     Raises
     ------
     InvalidInput
-        A file, a column, an expression or a value cannot be taken.
+        A file, a column, an expression or a value cannot be taken; or what was read before is not
+        as it was.
     SparkFailed
         Spark gave up.
     """
-    from experiments.spark.session import check_master, spark_session
+    from experiments.spark.session import spark_session
+
+    job, given = ready(job, master, paths)
+    tell = Talk(quiet)
+    folder = TraceFolder.create(output)
+    try:
+        with unpacking(folder, scratch) as unpacked:
+            feed = Feed(older=_older(job, folder) if append else None)
+            found = find_all(job, given)
+            take(feed, found, Path(unpacked))
+            if feed.older is not None and not any(feed.files.values()) and _all_local(found):
+                tell("nothing new")
+                return feed.older
+            tell("starting Spark")
+            settings = {"spark.driver.memory": MEMORY, **(config or {})}
+            with spark_session(master, "streamplace trace", quick=False, config=settings) as spark:
+                session = spark.newSession()
+                folder.place = None if uri is None else Place(session, uri)
+                if not _all_local(found):
+                    take(feed, found, Path(unpacked), session)
+                return add(session, job, folder, feed, tell)
+    finally:
+        folder.clean()
+
+
+def ready(job: Job, master: str, paths: Mapping[str, str] | None) -> tuple[Job, Mapping[str, str]]:
+    """Return a job with other paths for its recordings, and these.
+
+    Raises
+    ------
+    InvalidInput
+        The master is none, or there is no such recording.
+    """
+    from experiments.spark.session import check_master
 
     check_master(master)
     given = dict(paths or {})
@@ -76,21 +124,21 @@ def run_trace(
     if unknown:
         remedy = f"one of {', '.join(e.name for e in job.events)}"
         raise InvalidInput([Problem("--events", n, "is no recording", remedy) for n in unknown])
-    job = job.with_paths(given)
-    tell = _Talk(quiet)
-    settings = {"spark.driver.memory": MEMORY, **(config or {})}
-    folder = TraceFolder.create(output)
-    try:
-        with _unpacking(folder, scratch) as unpacked:
-            located = _locate(job, given, Path(unpacked))
-            tell("starting Spark")
-            with spark_session(master, "streamplace trace", quick=False, config=settings) as spark:
-                return _trace(spark.newSession(), job, folder, located, tell)
-    finally:
-        folder.clean()
+    return job.with_paths(given), given
 
 
-def _unpacking(folder: TraceFolder, scratch: str | Path | None) -> tempfile.TemporaryDirectory[str]:
+def _older(job: Job, folder: TraceFolder) -> TraceFolder | None:
+    if not is_trace(folder.path):
+        return None
+    older = TraceFolder.open(folder.path)
+    check_appendable(job, older)
+    if older.manifest.following is not None:
+        reason = "follows its recordings"
+        raise InvalidInput(Problem("--append", str(folder.path), reason, "use --follow"))
+    return older
+
+
+def unpacking(folder: TraceFolder, scratch: str | Path | None) -> tempfile.TemporaryDirectory[str]:
     """Make the folder that archives are unpacked in.
 
     Within that of the trace the next run removes it, should this one be killed.
@@ -103,20 +151,26 @@ def _unpacking(folder: TraceFolder, scratch: str | Path | None) -> tempfile.Temp
         raise InvalidInput(Problem("--scratch", str(base), reason, remedy)) from None
 
 
-Located = dict[str, dict[str, list[str]]]
-"""By recording: its files under ``""``, those of joined tables under their names."""
+Places = dict[str, Found]
+"""By recording (``clicks``) and looked-up table (``clicks.users``): where its files are."""
 
 
-def _locate(job: Job, given: Mapping[str, str], scratch: Path) -> Located:
-    found: Located = {}
+def find_all(job: Job, given: Mapping[str, str], *, may_come: bool = False) -> Places:
+    """Return where all files are that a job description names.
+
+    Raises
+    ------
+    InvalidInput
+        With everything that is missing.
+    """
+    found: Places = {}
     problems: list[Problem] = []
     for events in job.events:
-        wanted = {"": events} | {join.name: join for join in events.joins}
-        found[events.name] = {}
-        for name, files in wanted.items():
-            path = given.get(events.name) if name == "" else None
+        tables = {f"{events.name}.{join.name}": join for join in events.joins}
+        for name, files in {events.name: events, **tables}.items():
             try:
-                found[events.name][name] = locate(files, job.base, scratch, path)
+                awaited = may_come and "." not in name
+                found[name] = find(files, job.base, given.get(name), may_come=awaited)
             except InvalidInput as error:
                 problems += error.problems
     if problems:
@@ -124,13 +178,34 @@ def _locate(job: Job, given: Mapping[str, str], scratch: Path) -> Located:
     return found
 
 
-def _trace(
-    session: SparkSession,
-    job: Job,
-    folder: TraceFolder,
-    located: Located,
-    tell: Callable[[str], None],
+def _all_local(found: Places) -> bool:
+    return all(place.local for place in found.values())
+
+
+def take(feed: Feed, found: Places, scratch: Path, session: SparkSession | None = None) -> None:
+    """Put the files that are to be read into a feed; without a session only local ones."""
+    older = None if feed.older is None else feed.older.manifest
+    for name, place in found.items():
+        if place.local == (session is not None):
+            continue
+        entries = place.entries() if session is None else remote_entries(session, place)
+        new = unread(name, entries, older)
+        feed.files[name] = new
+        whole = older is None or "." in name
+        wanted = None if whole else [entry.path for entry in new]
+        feed.paths[name] = place.paths(scratch, wanted)
+
+
+def add(
+    session: SparkSession, job: Job, folder: TraceFolder, feed: Feed, tell: Callable[[str], None]
 ) -> TraceFolder:
+    """Trace what a feed holds, together with the sums of its older trace.
+
+    Raises
+    ------
+    InvalidInput, SparkFailed
+        As `run_trace`.
+    """
     from py4j.protocol import Py4JJavaError
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
@@ -141,20 +216,42 @@ def _trace(
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.ansi.enabled", "true")
     recordings: list[Prepared] = []
-    told: dict[str, Any] = {}
+    older = feed.older
+    told: dict[str, Any] = {} if older is None else dict(older.manifest.recordings)
+    spans: list[Mapping[str, Any]] = [older_span(job, older)]
+    latest: dict[str, int | None] = {}
     started = time.perf_counter()
     events = job.events[0]
     try:
         for events in job.events:
+            if not feed.files[events.name]:
+                continue
             tell(f"reading {events.name}")
-            prepared = prepare(session, job, events, dict(located[events.name]))
+            prepared = prepare(session, job, events, feed.paths, feed.open_from(job))
             prepared.frame.persist(StorageLevel.MEMORY_AND_DISK)
             recordings.append(prepared)
-            told[events.name] = judge(job, prepared)
-        periods, first = _periods(job, told)
-        manifest = Manifest.of(job, periods, told)
+            judged = judge(job, prepared)
+            spans.append(judged)
+            latest[events.name] = judged["latest"]
+            told[events.name] = added(told.get(events.name, {}), judged)
+        if not recordings and older is not None:
+            return older
+        periods, first = _periods(job, spans)
+        manifest = replace(
+            Manifest.of(job, periods, told),
+            files=feed.all_files(),
+            following=feed.followed(job, periods, latest),
+        )
         tell(f"{sum(t['events'] for t in told.values()):,} events in {len(periods):,} periods")
-        written = _write(session, job, folder, recordings, (periods, first), tell)
+        summing = Summing(
+            job,
+            recordings,
+            first,
+            lengths_frame(session, periods),
+            older_tables(session, job, folder, older, first),
+        )
+        written = _write(session, folder, summing, tell)
+        feed.check_unchanged()
         return folder.finish(manifest, time.perf_counter() - started, written)
     except (PySparkException, Py4JJavaError) as error:
         raise spark_trouble(error, events).within(job.source) from error
@@ -166,12 +263,7 @@ def _trace(
 
 
 def _write(
-    session: SparkSession,
-    job: Job,
-    folder: TraceFolder,
-    recordings: Sequence[Prepared],
-    span: tuple[Sequence[Period], int],
-    tell: Callable[[str], None],
+    session: SparkSession, folder: TraceFolder, summing: Summing, tell: Callable[[str], None]
 ) -> list[str]:
     """Have Spark write the tables, and return their names."""
     from py4j.protocol import Py4JJavaError
@@ -179,32 +271,32 @@ def _write(
 
     from experiments.spark.session import SparkFailed, cause_of
 
-    periods, first = span
     written = []
-    summing = Summing(job, recordings, first, lengths_frame(session, periods))
-    for name, frame in (
-        ("loads", summing.loads()),
-        ("rates", summing.rates()),
-        ("states", summing.states()),
-    ):
-        if frame is not None:
-            tell(f"summing up {name}")
-            try:
-                frame.write.parquet(folder.part_uri(name))
-            except (PySparkException, Py4JJavaError) as error:
-                # what is in the files was read before: this is about Spark, memory or disks
-                reason = f"{job.name}: {name} cannot be summed up: {cause_of(error)}"
-                remedy = "look at free memory (--spark-config spark.driver.memory=…) and disks"
-                raise SparkFailed(f"{reason} ({remedy})") from error
-            written.append(name)
+    for name in TABLES:
+        frame = getattr(summing, name)()
+        if frame is None:
+            continue
+        tell(f"summing up {name}")
+        try:
+            frame.write.parquet(folder.part_uri(name))
+        except (PySparkException, Py4JJavaError) as error:
+            # what is in the files was read before: this is about Spark, memory or disks
+            reason = f"{summing.job.name}: {name} cannot be summed up: {cause_of(error)}"
+            remedy = "look at free memory (--spark-config spark.driver.memory=…) and disks"
+            raise SparkFailed(f"{reason} ({remedy})") from error
+        written.append(name)
+        if folder.place is not None:
+            folder.place.fetch_new(f"{name}.parquet", folder.scratch / f"{name}.parquet")
+        if name == "keys":
+            summing.stored_keys = session.read.parquet(escaped(folder.part_uri(name)))
     return written
 
 
-def _periods(job: Job, told: Mapping[str, Mapping[str, Any]]) -> tuple[list[Period], int]:
+def _periods(job: Job, spans: Sequence[Mapping[str, Any]]) -> tuple[list[Period], int]:
     """Return all periods of the recording, empty ones too, and the bucket of the first."""
     calendar = job.calendar
-    firsts = [t["first"] for t in told.values() if t["first"] is not None]
-    lasts = [t["last"] for t in told.values() if t["last"] is not None]
+    firsts = [span["first"] for span in spans if span["first"] is not None]
+    lasts = [span["last"] for span in spans if span["last"] is not None]
     if not firsts and (calendar.start is None or calendar.end is None):
         remedy = "look at time, period.start and period.end, and at the file"
         raise InvalidInput(Problem("events", None, "hold no event that counts", remedy))
@@ -223,7 +315,7 @@ def _periods(job: Job, told: Mapping[str, Mapping[str, Any]]) -> tuple[list[Peri
     return [period for period in found if period.end > period.start], first
 
 
-class _Talk:
+class Talk:
     """Tells on standard error what is being done, with the seconds since the start."""
 
     def __init__(self, quiet: bool) -> None:
@@ -233,140 +325,3 @@ class _Talk:
         if not self._quiet:
             sys.stderr.write(f"{time.perf_counter() - self._started:6.1f} s  {text}\n")
             sys.stderr.flush()
-
-
-LOADS = ("period", "operator", "group", "events", "cost", "load")
-RATES = ("period", "source", "target", "source_group", "target_group", "amount", "rate")
-STATES = ("period", "operator", "group", "keys", "state")
-
-_GROUP = ("operator", "group")
-_KEY = (*_GROUP, "key")
-_FIRST = Window.unboundedPreceding
-
-
-class Summing:
-    """Sums up prepared recordings.
-
-    Parameters
-    ----------
-    job
-        The description.
-    recordings
-        Prepared.
-    first
-        Bucket of period 0.
-    lengths
-        Seconds by period, as `lengths_frame` makes it.
-    """
-
-    def __init__(
-        self, job: Job, recordings: Sequence[Prepared], first: int, lengths: DataFrame
-    ) -> None:
-        self.job, self.recordings, self.first = job, recordings, first
-        self.lengths = F.broadcast(lengths)
-
-    def loads(self) -> DataFrame:
-        """One row a period and key group with events."""
-        parts = [
-            prepared.counted.select(
-                self._period(),
-                F.lit(self.job.operators[o].id).alias("operator"),
-                F.col(f"g{o}").alias("group"),
-                F.col(f"c{o}").alias("micros"),
-            ).where(F.col("group").isNotNull())
-            for prepared in self.recordings
-            for o in prepared.operators
-        ]
-        sums = _union(parts).groupBy("period", "operator", "group")
-        summed = sums.agg(
-            F.count(F.lit(1)).alias("events"), _sum("micros").cast("double").alias("micros")
-        )
-        per_second = self._over_time(summed, "cost", "load")
-        return per_second.select(*LOADS).orderBy("period", "operator", "group")
-
-    def rates(self) -> DataFrame | None:
-        """One row a period and pair of key groups with traffic; ``None`` without edges."""
-        parts = []
-        for prepared in self.recordings:
-            for e in prepared.edges:
-                edge = self.job.edges[e]
-                source, target = (self._number(name) for name in (edge.source, edge.target))
-                part = prepared.counted.select(
-                    self._period(),
-                    F.lit(edge.source).alias("source"),
-                    F.lit(edge.target).alias("target"),
-                    F.col(f"g{source}").alias("source_group"),
-                    F.col(f"g{target}").alias("target_group"),
-                    F.col(f"r{e}").alias("micros"),
-                )
-                both = F.col("source_group").isNotNull() & F.col("target_group").isNotNull()
-                parts.append(part.where(both & (F.col("micros") > 0)))
-        if not parts:
-            return None
-        order = ("period", "source", "target", "source_group", "target_group")
-        summed = _union(parts).groupBy(*order).agg(_sum("micros").cast("double").alias("micros"))
-        return self._over_time(summed, "amount", "rate").select(*RATES).orderBy(*order)
-
-    def states(self) -> DataFrame | None:
-        """One row where the state of a key group grows: from that period on it has this size.
-
-        State is that of all keys seen so far; a key counts with the largest state it had so far,
-        so that no period knows of a later one.
-        """
-        parts = [
-            prepared.counted.select(
-                self._period(),
-                F.lit(self.job.operators[o].id).alias("operator"),
-                F.col(f"g{o}").alias("group"),
-                F.col(f"k{o}").alias("key"),
-                F.coalesce(F.col(f"s{o}"), F.lit(0)).alias("micros"),
-            ).where(F.col("group").isNotNull())
-            for prepared in self.recordings
-            for o in prepared.operators
-            if f"k{o}" in prepared.frame.columns
-        ]
-        if not parts:
-            return None
-        seen = _union(parts).groupBy(*_KEY, "period").agg(F.max("micros").alias("micros"))
-        earlier = Window.partitionBy(*_KEY).orderBy("period").rowsBetween(_FIRST, -1)
-        known = F.max("micros").over(earlier)
-        more = F.col("micros") - F.coalesce(known, F.lit(0))
-        keys = seen.select(
-            *_GROUP, "period", known.isNull().cast("bigint").alias("new"), more.alias("more")
-        ).where((F.col("new") > 0) | (F.col("more") > 0))
-        grown = keys.groupBy(*_GROUP, "period").agg(
-            F.sum("new").alias("new"), _sum("more").alias("more")
-        )
-        so_far = Window.partitionBy(*_GROUP).orderBy("period")
-        return grown.select(
-            "period",
-            *_GROUP,
-            F.sum("new").over(so_far).alias("keys"),
-            (F.sum("more").over(so_far).cast("double") / MICRO).alias("state"),
-        ).orderBy("period", *_GROUP)
-
-    def _number(self, name: str) -> int:
-        return next(o for o, spec in enumerate(self.job.operators) if spec.id == name)
-
-    def _period(self) -> Column:
-        return (F.col("bucket") - F.lit(self.first)).cast("int").alias("period")
-
-    def _over_time(self, summed: DataFrame, total: str, per_second: str) -> DataFrame:
-        amount = F.coalesce(F.col("micros"), F.lit(0)) / MICRO
-        timed = summed.join(self.lengths, "period")
-        return timed.withColumns({total: amount, per_second: amount / F.col("seconds")})
-
-
-def lengths_frame(session: SparkSession, periods: Sequence[Period]) -> DataFrame:
-    """Return the length of every period in seconds."""
-    rows = [(period.number, period.seconds) for period in periods]
-    return session.createDataFrame(rows, "period int, seconds double")
-
-
-def _union(parts: Sequence[DataFrame]) -> DataFrame:
-    return reduce(lambda a, b: a.unionAll(b), parts)
-
-
-def _sum(column: str) -> Column:
-    """Return a sum of whole numbers that neither overflows nor depends on their order."""
-    return F.sum(F.col(column).cast("decimal(20,0)"))

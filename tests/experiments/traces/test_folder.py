@@ -99,7 +99,7 @@ def test_tables_are_as_they_were_written(
         ({"seconds": 10**400}, "seconds: .* is too large a number"),
         ({"job": 5}, "job: 5 must be an object"),
         ({"rows": {"loads": -1}}, r"rows\.loads: -1 must be at least 0"),
-        ({"rows": {"others": 1}}, r"rows\.others: 'others' must be 'loads', 'rates' or"),
+        ({"rows": {"others": 1}}, r"rows\.others: 'others' must be 'loads', 'rates', 'k"),
         ({"rows": None}, "rows must be an object"),
     ],
 )

@@ -136,3 +136,23 @@ def test_parquet_with_moments_that_no_calendar_has(tmp_path: Path, spark: Any) -
         found = run_trace(Job.from_dict(document, tmp_path), tmp_path / f"out-{kind}")
         assert found.manifest.recordings["clicks"]["no_time"] == 1
         assert len(rows(found, "loads")) == 2
+
+
+def test_encodings(tmp_path: Path) -> None:
+    """Bytes that are no text are an error: as U+FFFD all such keys would be one."""
+    text = "at,user,page,size\n" + "".join(f"2024-01-01T00:00:00Z,{u},a,1\n" for u in "üöä")
+    (tmp_path / "l.csv").write_bytes(text.encode("latin-1"))
+
+    def traced(**changes: Any) -> TraceFolder:
+        changes = {"events__clicks__path": "l.csv", **changes}
+        return run_trace(Job.from_dict(job(**changes), tmp_path), tmp_path / "out")
+
+    with pytest.raises(InvalidInput, match=r"clicks\.path: .*holds bytes that are no utf-8 \(name"):
+        traced()
+    found = traced(events__clicks__encoding="latin-1")
+    assert {row["key"] for row in rows(found, "keys")} == set("üöä")
+    (tmp_path / "l.csv").write_bytes(text.encode("latin-1").replace(b"\xfc", b"\x81"))
+    with pytest.raises(InvalidInput, match="holds bytes that are no cp1252"):
+        traced(events__clicks__encoding="cp1252")
+    with pytest.raises(InvalidInput, match=r"clicks\.encoding: 'klingon' is no encoding"):
+        traced(events__clicks__encoding="klingon")
