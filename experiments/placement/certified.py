@@ -1,8 +1,8 @@
 """Claimed against certified bounds, over the instances that the benchmarks are about.
 
-Run: ``python -m experiments.placement.certified [SET …] [--graphs N] [--seeds N]``. Prints a table a set: what the
-method claims, what the certificate proves, the gap that is left, the seconds of solving, of writing the certificate
-and of checking it, and its size. Without a set, all of them.
+Run: ``python -m experiments.placement.certified [SET …] [--graphs N] [--seeds N]``. Prints a table
+a set: what the method claims, what the certificate proves, the gap that is left, the seconds of
+solving, of writing the certificate and of checking it, and its size. Without a set, all of them.
 """
 
 from __future__ import annotations
@@ -102,9 +102,7 @@ def rate() -> Iterator[Row]:
     for query in range(1, 7):
         for level in LEVELS:
             made = capsys_case(query, level)
-            yield row_of(
-                f"Q{query}, {level}", made, "sustainable_rate", method="throughput-exact"
-            )
+            yield row_of(f"Q{query}, {level}", made, "sustainable_rate", method="throughput-exact")
 
 
 def graphs(count: int) -> Iterator[Row]:
@@ -121,7 +119,9 @@ def clusters(seeds: int) -> Iterator[Row]:
             continue
         given = case.given()
         if given is not None:
-            yield row_of(case.name, given, "load_distance", method="balance-milp", time_limit=case.limit)
+            yield row_of(
+                case.name, given, "load_distance", method="balance-milp", time_limit=case.limit
+            )
         for seed in range(seeds):
             name = f"{case.name}, seed {seed}"
             made = case.made(seed)

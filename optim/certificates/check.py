@@ -297,9 +297,13 @@ class Model:
     the bound, and the proof is that there is no z. `tasks` are the members of the classes.
     """
 
-    def __init__(self, instance: Instance, objective: str, bound: F, *, patterns: bool) -> None:
-        x = self.instance = instance
-        self.objective, self.bound, self.patterns, self.steps = objective, bound, patterns, 0
+    def __init__(
+        self, instance: Instance, objective: str, bound: F, *, patterns: bool,
+        most_steps: int = MOST_STEPS,
+    ) -> None:  # fmt: skip
+        x, self.left = instance, most_steps
+        self.instance = instance
+        self.objective, self.bound, self.patterns = objective, bound, patterns
         self.threshold, self.shares = objective in THRESHOLDS, shares_of(x, objective)
         if objective == "load_distance" and x.mean is None:
             raise Refused("load distance needs staying nodes, and no crossing costs")
@@ -352,6 +356,11 @@ class Model:
         # any two tasks of two classes have the same traffic
         self.rates = [{of[b]: int(rate * scale) for b, rate in near[t].items()} for t in self.first]
 
+    def _step(self, count: int = 1) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise Refused("too many steps to list what nodes may hold")
+
     def pays(self, t: int, n: int) -> bool:
         """Whether task t on node n has migrated, and that counts."""
         x = self.instance
@@ -396,9 +405,7 @@ class Model:
         upper = [(i, most) for i, sign, most in limits if sign > 0 and i < len(x.resources)]
 
         def grow(g: int, loads: list[int], gain: int, out: int, into: int) -> bool:
-            self.steps += 1
-            if self.steps > MOST_STEPS:
-                raise Refused(f"more than {MOST_STEPS:,} steps to list what nodes may hold")
+            self._step()
             if any(loads[i] > most for i, most in upper):
                 return False  # nor will it with more
             while g < len(counts) and n not in x.may[self.first[g]]:
@@ -454,6 +461,7 @@ class Model:
         x, out, used = self.instance, len(self.instance.resources), self.objective in OF_NODES
         nodes = range(len(x.node))
         prices, bound_by = self._budget_rows(), list[list[tuple[int, int, int]]]()
+        self._step(10 * len(nodes) * (len(self.sizes) + sum(map(len, self.rates))))
         use: list[list[tuple[int, int]]] = [[] for _ in nodes]
         on: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for n in nodes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from fractions import Fraction
 from typing import Any
 
@@ -16,7 +17,9 @@ _RATIO = 0.6180339887498949
 _PARTS = (Fraction(1), Fraction(1, 2), ZERO)
 
 
-def counting(instance: check.Instance, value: Fraction) -> tuple[Fraction, dict[str, Any]] | None:
+def counting(
+    instance: check.Instance, value: Fraction, deadline: float
+) -> tuple[Fraction, dict[str, Any]] | None:
     """Return the best bound on the load distance by counting, and its proof.
 
     The value itself, less a little, is tried first; then the distance between 0 and it is halved.
@@ -27,7 +30,7 @@ def counting(instance: check.Instance, value: Fraction) -> tuple[Fraction, dict[
     low, high, proof = ZERO, value, None
     rough, middle = _in_doubles(instance), rounded(value, value * _NEAR, "load_distance")
     for _ in range(_HALVINGS):
-        found = _multipliers(rough, middle) if middle > low else None
+        found = _multipliers(rough, middle, deadline) if middle > low else None
         told = dict(zip(("out", "gain"), map(number, found), strict=True)) if found else {}
         if told and check.moved(instance, middle, told):
             low, proof = middle, {"kind": "counting", **told}
@@ -47,7 +50,7 @@ def _in_doubles(instance: check.Instance) -> Any:
     return rough
 
 
-def _multipliers(rough: Any, bound: Any) -> tuple[Fraction, Fraction] | None:
+def _multipliers(rough: Any, bound: Any, deadline: float) -> tuple[Fraction, Fraction] | None:
     """Look for multipliers that refute a distance; the sum is concave in the price of load."""
     free = [load[0] for load in rough.load if load[0] > 0]
     most = 2.0 / (sum(free) / len(free)) if free else 1.0
@@ -66,6 +69,8 @@ def _multipliers(rough: Any, bound: Any) -> tuple[Fraction, Fraction] | None:
         fa, fb = lacking(part, a), lacking(part, b)
         for _ in range(_GOLDEN):
             price, best = (a, fa) if fa < fb else (b, fb)
+            if time.process_time() > deadline:
+                return None
             if best < 0:
                 return part, Fraction(price).limit_denominator(10**6)
             if fa < fb:

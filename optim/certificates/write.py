@@ -17,12 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ZERO = Fraction(0)
-_GRACE = 10.0
+_GRACE, _BYTES_A_SECOND, _STEPS_A_SECOND = 10.0, 5_000_000, 200_000
 _FEWER = 200
 """Most cases of a proof over the textbook's model, where patterns give none."""
 _SHARES = tuple(Fraction(1, k) for k in (10**6, 1000, 100, 20, 4, 1))
 #: Above the value of the plan that sums of doubles and duals are rounded to.
 _NEAR = Fraction(1, 10**9)
+
+
+class Limits(NamedTuple):
+    """Cases, `time.process_time` at which to end, seconds of grace for a root, steps of listing."""
+
+    nodes: int
+    deadline: float
+    grace: float
+    steps: int
 
 
 class Written(NamedTuple):
@@ -67,6 +76,10 @@ def certify(
         There is no certificate, and why.
     """
     began = time.perf_counter()
+    if len(text) > seconds * _BYTES_A_SECOND:
+        raise check.Refused(
+            f"a file of {len(text):,} bytes takes longer than {seconds:.2g} s to read"
+        )
     document, sha256 = check.parse(text)
     assumes = [f"without {name}" for name in sorted(ignored)]
     instance = check.Instance(document, frozenset(ignored))
@@ -91,7 +104,8 @@ def certify(
 
     best: Written | None = None
     sign = 1 if check.SENSES[objective] == "min" else -1
-    for bound, proof in _attempts(instance, objective, value, nodes, deadline, patterns):
+    limits = Limits(nodes, deadline, min(_GRACE, seconds), int(seconds * _STEPS_A_SECOND))
+    for bound, proof in _attempts(instance, objective, value, limits, patterns):
         for near in dict.fromkeys((value, bound)):
             certificate = made(near, proof)
             if certificate is not None:
@@ -107,29 +121,23 @@ def certify(
 
 
 def _attempts(
-    instance: check.Instance,
-    objective: str,
-    value: Fraction,
-    nodes: int,
-    deadline: float,
-    listed: bool,
+    instance: check.Instance, objective: str, value: Fraction, limits: Limits, listed: bool
 ) -> Iterator[tuple[Fraction, dict[str, Any]]]:
     """Yield (bound, proof), what is likely to close first."""
     if listed and objective == "load_distance" and value > 0:
-        sums = counting(instance, value)
+        sums = counting(instance, value, limits.deadline)
         if sums is not None:
             yield sums
     refused = None
+    steps = min(check.MOST_STEPS, limits.steps)
     for patterns in (True, False) if listed else (False,):
+        make = partial(check.Model, instance, objective, patterns=patterns, most_steps=steps)
+        prove = _thresholds if objective in check.THRESHOLDS else _of_gains
         try:
-            make = partial(check.Model, instance, objective, patterns=patterns)
-            if objective in check.THRESHOLDS:
-                yield from _thresholds(make, objective, value, nodes, deadline)
-            else:
-                yield from _of_gains(make, objective, value, nodes, deadline)
+            yield from prove(make, objective, value, limits)
         except check.Refused as error:  # too many patterns or columns
             refused = refused or error
-        nodes = min(nodes, _FEWER)
+        limits = limits._replace(nodes=min(limits.nodes, _FEWER))
     if refused is not None:
         raise refused
 
@@ -141,28 +149,29 @@ def _kind(model: check.Model) -> str:
 
 
 def _thresholds(
-    make: Any, objective: str, value: Fraction, nodes: int, deadline: float
+    make: Any, objective: str, value: Fraction, limits: Limits
 ) -> Iterator[tuple[Fraction, dict[str, Any]]]:
     """Refute what is better than the value; failing that, than what is ever worse than it."""
     for bound in _weaker(objective, value):
-        model = make(bound)
+        model = make(bound=bound)
         with suppress(GaveUp):
-            steps = Tree(model, bound, nodes, deadline).run()
+            steps = Tree(model, bound, limits.nodes, limits.deadline).run()
             yield bound, {"kind": _kind(model), "steps": steps}
             return
 
 
 def _of_gains(
-    make: Any, objective: str, value: Fraction, nodes: int, deadline: float
+    make: Any, objective: str, value: Fraction, limits: Limits
 ) -> Iterator[tuple[Fraction, dict[str, Any]]]:
     """Close the tree; failing that, its root. No multipliers at all prove something as well."""
-    model = make(value)
+    model = make(bound=value)
     near = rounded(value, _NEAR * abs(value), objective)
     kind = _kind(model)
     with suppress(GaveUp):
-        yield near, {"kind": kind, "steps": Tree(model, near, nodes, deadline).run()}
+        steps = Tree(model, near, limits.nodes, limits.deadline).run()
+        yield near, {"kind": kind, "steps": steps}
         return
-    for step, proved in Tree(model, near, nodes, deadline + _GRACE).roots():
+    for step, proved in Tree(model, near, limits.nodes, limits.deadline + limits.grace).roots():
         bound = model.offset + model.unit * proved
         yield rounded(bound, ZERO, objective), {"kind": kind, "steps": [step]}
 
