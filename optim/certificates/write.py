@@ -105,18 +105,22 @@ def certify(
     best: Written | None = None
     sign = 1 if check.SENSES[objective] == "min" else -1
     limits = Limits(nodes, deadline, min(_GRACE, seconds), int(seconds * _STEPS_A_SECOND))
-    for bound, proof in _attempts(instance, objective, value, limits, patterns):
-        for near in dict.fromkeys((value, bound)):
-            certificate = made(near, proof)
-            if certificate is not None:
-                if best is None or sign * near > sign * best.bound:
-                    size = len(json.dumps(certificate))
-                    best = Written(certificate, near, time.perf_counter() - began, size)
+    why = f"no proof was found within {nodes} cases and {seconds:g} s"
+    try:
+        for bound, proof in _attempts(instance, objective, value, limits, patterns):
+            for near in dict.fromkeys((value, bound)):
+                certificate = made(near, proof)
+                if certificate is not None:
+                    if best is None or sign * near > sign * best.bound:
+                        size = len(json.dumps(certificate))
+                        best = Written(certificate, near, time.perf_counter() - began, size)
+                    break
+            if best is not None and abs(best.bound - value) <= 10 * _NEAR * abs(value):
                 break
-        if best is not None and abs(best.bound - value) <= 10 * _NEAR * abs(value):
-            break
+    except check.Refused as error:
+        why = str(error)
     if best is None:
-        raise check.Refused(f"no proof was found within {nodes} cases and {seconds:g} s")
+        raise check.Refused(why)
     return best._replace(seconds=time.perf_counter() - began)
 
 
