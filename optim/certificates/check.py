@@ -139,6 +139,7 @@ class Instance:
         self.weight = [number(x.get("weight", 1)) for x in nodes]
         self._rates(tables["operators"], tables["streams"], document.get("input_rate"))
         self._tasks(tables["operators"], tables["tasks"])
+        self._slots(nodes, tables["topologies"], tables["operators"])
         self._traffic(document.get("traffic", []), tables["streams"])
         self._rooms(document, tables["links"])
 
@@ -195,6 +196,18 @@ class Instance:
             may = {self.node[n] for n in (self.node if free else x["allowed"])}
             held = "leaving" in self.dropped or (home is not None and self.leaving[home])
             self.may.append(may if held or not may & staying else may & staying)
+
+    def _slots(self, nodes: list[Doc], topologies: list[Doc], operators: list[Doc]) -> None:
+        """Slots of each node, and how many of them each topology with `workers` fills."""
+        of, most = {x["id"]: x.get("topology") for x in operators}, len(self.load)
+        self.slots = [
+            most if "slots" in self.dropped else whole(x.get("slots", most)) for x in nodes
+        ]
+        self.topology = [of.get(m) for m in self.member]
+        self.fills = [
+            (x["id"], min(whole(x["workers"]), self.topology.count(x["id"])))
+            for x in topologies if "workers" in x and "slots" not in self.dropped
+        ]  # fmt: skip
 
     def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
         self.traffic: dict[tuple[int, int], F] = {}
@@ -338,6 +351,7 @@ class Model:
         found: dict[Any, list[list[int]]] = {}
         for t, load in enumerate(x.load):
             own = (x.home[t], x.cost[t], frozenset(x.copies[t])) if self.budgets else ()
+            own = (*own, x.topology[t]) if x.fills else own
             groups = found.setdefault((*load, frozenset(x.may[t]), *flow[t], len(near[t]), own), [])
             for group in groups:
                 a = group[0]
@@ -436,10 +450,19 @@ class Model:
         places: dict[Any, list[int]] = {}
         for n in range(len(self.limits)):  # alike where all that is read here of them is
             open_to = [(n in self.instance.may[t], self.pays(t, n)) for t in self.first]
-            places.setdefault((*self.limits[n], *open_to, self.shares[n]), []).append(n)
+            slots = self.instance.slots[n] if self.instance.fills else 0
+            places.setdefault((*self.limits[n], *open_to, self.shares[n], slots), []).append(n)
         self.nodes = list(places.values())
         self.rows = [("=", size) for size in self.sizes]
         prices, scale = self._budget_rows(), common(self.shares)
+        fills = []
+        for (
+            name,
+            wanted,
+        ) in self.instance.fills:  # by what is on a node: a slot or more, and at most
+            of = [g for g, t in enumerate(self.first) if self.instance.topology[t] == name]
+            fills.append((len(self.rows), of))
+            self.rows += [("<", wanted), (">", wanted)]
         for k, (n, *others) in enumerate(self.nodes):
             self.groups.append(1 + len(others))
             for counts, inside in self.of_node(n):
@@ -451,6 +474,9 @@ class Model:
                         c * price[g] for g, c in enumerate(counts) if self.pays(self.first[g], n)
                     )
                     held.append((row, sum(away)))
+                for row, of in fills:
+                    there = sum(counts[g] for g in of)
+                    held += [(row, min(1, there)), (row + 1, min(self.instance.slots[n], there))]
                 self.columns.append(Column((k, *counts), gain, tuple(held)))
             if len(self.columns) > MOST_COLUMNS:
                 raise Refused(f"more than {MOST_COLUMNS:,} patterns")

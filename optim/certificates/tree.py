@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array, eye_array, hstack, vstack
+from scipy.sparse import csc_array, csr_array, eye_array, hstack, vstack
 
 from optim.certificates.check import Proof
 from optim.solvers.inprocess import solve_lp
@@ -28,6 +28,9 @@ _TOLERANCE = 1e-10
 _SAME = 1e-6
 _MANY = 20_000
 """Columns from which only one divisor is tried."""
+
+_FEW, _ADDED, _DEAR = 4000, 400, 1e5
+"""Columns beyond which the solver has only some; how many come at a time; the price of a lack."""
 
 Spec = list[list[int]]
 Cuts = tuple[tuple[Spec, frozenset[int], str, int], ...]
@@ -186,8 +189,37 @@ class Tree:
         return solved[0] * factor, solved[1][: len(columns)]
 
     def _solved(self, cost: Any, matrix: Any, right: Any, equal: Any) -> Any:
+        """Solve a linear program; of many columns only those that pay."""
+        if len(cost) <= _FEW:
+            return self._solved_whole(cost, matrix, right, equal)
+        rows = len(right)
+        eye = eye_array(rows, format="csc")
+        dear = np.full(2 * rows, _DEAR)
+        columns, chosen = csc_array(matrix), np.arange(0, len(cost), max(1, len(cost) // _ADDED))
+        while True:
+            some = hstack([columns[:, chosen], eye, -eye]).tocsr()
+            solved = self._solved_whole(np.r_[cost[chosen], dear], some, right, equal)
+            if solved is None:
+                return None
+            y, z = solved
+            reduced = cost + matrix.T @ y
+            reduced[chosen] = 0.0
+            pays = np.flatnonzero(reduced < -_TOLERANCE * _DEAR)
+            if not len(pays):
+                break
+            best = pays[np.argsort(reduced[pays], kind="stable")[:_ADDED]]
+            chosen = np.unique(np.r_[chosen, best])
+        if z[len(chosen) :].max(initial=0.0) > _SAME:
+            return None
+        whole = np.zeros(len(cost))
+        whole[chosen] = z[: len(chosen)]
+        return y, whole
+
+    def _solved_whole(self, cost: Any, matrix: Any, right: Any, equal: Any) -> Any:
         size = len(cost)
-        left = max(0.1, self.deadline - time.process_time())
+        left = self.deadline - time.process_time()
+        if left <= 0:
+            raise GaveUp
         answer = solve_lp(
             np.asarray(cost, float),
             matrix,
