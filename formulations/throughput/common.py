@@ -69,7 +69,10 @@ def _kept(binding: Instance, given: Iterable[Ints], usable: Bools) -> list[Ints]
     return [
         node
         for node in given
-        if nodes[node].all() and evaluate_indices(binding, node.astype(np.int32)).feasible
+        if nodes[node].all()
+        # one that leaves tasks where the model may not would cut off what the model looks for
+        and not (binding.nodes.leaving[node] & binding.has_open_node).any()
+        and evaluate_indices(binding, node.astype(np.int32)).feasible
     ]
 
 
