@@ -200,9 +200,7 @@ class Instance:
     def _slots(self, nodes: list[Doc], topologies: list[Doc], operators: list[Doc]) -> None:
         """Slots of each node, and how many of them each topology with `workers` fills."""
         of, most = {x["id"]: x.get("topology") for x in operators}, len(self.load)
-        self.slots = [
-            most if "slots" in self.dropped else whole(x.get("slots", most)) for x in nodes
-        ]
+        self.slots = [whole(x.get("slots", most)) for x in nodes]
         self.topology = [of.get(m) for m in self.member]
         self.fills = [
             (x["id"], min(whole(x["workers"]), self.topology.count(x["id"])))
@@ -362,10 +360,8 @@ class Model:
                 groups.append([t])
         self.tasks = sorted(group for groups in found.values() for group in groups)
         self.first, self.sizes = [g[0] for g in self.tasks], [len(g) for g in self.tasks]
-        scale, of = (
-            common(x.traffic.values()),
-            {t: g for g, ts in enumerate(self.tasks) for t in ts},
-        )
+        of = {t: g for g, group in enumerate(self.tasks) for t in group}
+        scale = common(x.traffic.values())
         self.flow = [[int(f * scale) for f in flow[t]] for t in self.first]
         # any two tasks of two classes have the same traffic
         self.rates = [{of[b]: int(rate * scale) for b, rate in near[t].items()} for t in self.first]
@@ -456,10 +452,7 @@ class Model:
         self.rows = [("=", size) for size in self.sizes]
         prices, scale = self._budget_rows(), common(self.shares)
         fills = []
-        for (
-            name,
-            wanted,
-        ) in self.instance.fills:  # by what is on a node: a slot or more, and at most
+        for name, wanted in self.instance.fills:  # a node's tasks fill a slot, or as many as can be
             of = [g for g, t in enumerate(self.first) if self.instance.topology[t] == name]
             fills.append((len(self.rows), of))
             self.rows += [("<", wanted), (">", wanted)]
@@ -467,13 +460,10 @@ class Model:
             self.groups.append(1 + len(others))
             for counts, inside in self.of_node(n):
                 held = [(g, c) for g, c in enumerate(counts) if c]
-                gain = inside if self.objective in OF_TRAFFIC else 0
+                gain = inside * (self.objective in OF_TRAFFIC)
                 gain -= int(self.shares[n] * scale) if held else 0
-                for row, price in prices:
-                    away = (
-                        c * price[g] for g, c in enumerate(counts) if self.pays(self.first[g], n)
-                    )
-                    held.append((row, sum(away)))
+                away = [(g, c) for g, c in held if self.pays(self.first[g], n)] if prices else []
+                held += [(row, sum(c * price[g] for g, c in away)) for row, price in prices]
                 for row, of in fills:
                     there = sum(counts[g] for g in of)
                     held += [(row, min(1, there)), (row + 1, min(self.instance.slots[n], there))]
@@ -515,10 +505,8 @@ class Model:
         for n in nodes if used else ():
             self.groups.append(1)
             cost, k = int(self.shares[n] / -self.unit), len(self.groups) - 1
-            self.columns += [
-                Column((k, 2, -1, n, 1), -cost, tuple(use[n])),
-                Column((k, 2, -1, n, 0), 0, ()),
-            ]
+            self.columns.append(Column((k, 2, -1, n, 1), -cost, tuple(use[n])))
+            self.columns.append(Column((k, 2, -1, n, 0), 0, ()))
 
     def _products(self, bound_by: Any, on: Any) -> None:
         """Pairs of tasks that meet on a node: at most what either has, times all of the other."""
@@ -578,7 +566,7 @@ class Proof:
                         if not self.closed(value + F(rest, divisor), gains=gains)]  # fmt: skip
                 cases.append((keep, cuts))
             elif not self.closed(value, gains=gains):
-                raise Refused(f"step {number}: its multipliers leave {float(value):.12g}")
+                raise Refused(f"step {number}: its multipliers leave {float(value or 0):.12g}")
         if cases:
             raise Refused(f"{len(cases)} cases are left open")
 
