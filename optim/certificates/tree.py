@@ -67,7 +67,7 @@ class Tree:
         shape = (rows + len(model.groups), len(columns))
         self.matrix = csr_array((a, (i.astype(int), j.astype(int))), shape=shape)
         self.every = [*model.rows, *(("=", size) for size in model.groups)]
-        largest = np.abs(self.matrix[:rows]).max(axis=1).toarray() if rows and columns else None
+        largest = abs(self.matrix[:rows]).max(axis=1).toarray() if rows and columns else None
         self.size = np.ones(len(self.every))
         if largest is not None:
             self.size[:rows] = np.maximum(1.0, largest.ravel())
