@@ -23,6 +23,8 @@ _FEWER = 200
 _SHARES = tuple(Fraction(1, k) for k in (10**6, 1000, 100, 20, 4, 1))
 #: Above the value of the plan that sums of doubles and duals are rounded to.
 _NEAR = Fraction(1, 10**9)
+#: How near to the value a bound closes the case.
+_SAME = Fraction(1, 10**6)
 
 
 class Limits(NamedTuple):
@@ -114,7 +116,7 @@ def certify(
             if certificate is not None:
                 size = len(json.dumps(certificate))
                 best = Written(certificate, bound, time.perf_counter() - began, size)
-            if best is not None and abs(best.bound - value) <= 10 * _NEAR * abs(value):
+            if best is not None and abs(best.bound - value) <= _SAME * abs(value):
                 break
     except check.Refused as error:
         why = str(error)
