@@ -189,8 +189,7 @@ def _run(args: argparse.Namespace) -> int:
         result.plan.save(args.output)
     if args.cross_check:
         result = cross_checked(args, instance, result, options)
-    if args.certificate is not None:
-        result = certified(args, instance, result)
+    result = certified(args, instance, result)
     if args.json and curve is not None:
         from experiments.cli.json_text import print_json
 

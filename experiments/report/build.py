@@ -16,7 +16,7 @@ from experiments.report.grading import grade
 from experiments.report.opening import metric_section
 from experiments.report.summary import summarise
 from experiments.report.views import define_views
-from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, REQUIRED
+from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, REQUIRED
 from experiments.sweep.store import ResultFolder
 from optim.errors import InvalidInput, Problem
 
@@ -133,7 +133,7 @@ def _check_file(path: Path) -> int:
     except (pa.ArrowException, OSError) as error:
         reason = f"cannot be read as Parquet: {_first_line(error)}"
         raise _refused(path, reason, _REMEDY) from None
-    missing = [name for name in COLUMNS if name not in names and name not in FIGURE_COLUMNS]
+    missing = [name for name in COLUMNS if name not in names and name not in NEWER_COLUMNS]
     if missing:
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         reason = f"lacks columns of a sweep's rows: {', '.join(missing[:_SHOWN])}{more}"

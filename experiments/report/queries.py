@@ -137,12 +137,14 @@ SELECT contestant, problem, count(*) AS runs, {_count("has_plan", "plans")},
   {mean("gap_bound")} AS gap_bound, {mean("gap_optimum")} AS gap_optimum,
   {mean("gap_known")} AS gap_known,
   CASE WHEN min(metric_sense) = 'max' THEN min(own_bound) ELSE max(own_bound) END AS own_bound,
+  CASE WHEN min(metric_sense) = 'max' THEN min(certified) ELSE max(certified) END AS certified,
   {mean("CASE WHEN outcome = 'ok' THEN seconds END")} AS seconds
 FROM (SELECT *, CASE WHEN objective_name = metric AND bound_of = 'problem' THEN bound END
-  AS own_bound FROM evaluated WHERE metric = :metric)
+  AS own_bound, CASE WHEN objective_name = metric THEN certified_bound END AS certified
+  FROM evaluated WHERE metric = :metric)
 GROUP BY contestant, problem ORDER BY contestant, problem
 """
-"""Per contestant and case: the mean of a metric over the seeds, its gaps, own bound and time."""
+"""Per contestant and case: the mean of a metric over the seeds, its gaps, bounds and time."""
 
 METRIC_CONTESTANTS = f"""
 WITH per_case AS (

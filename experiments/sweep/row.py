@@ -20,6 +20,14 @@ FIGURE_COLUMNS: Mapping[str, str] = {
 }
 """Columns of the referee's figures; a row from before a figure was declared has none for it."""
 
+CERTIFICATE_COLUMNS: Mapping[str, str] = {
+    "bound_by": "text", "certified_bound": "float", "certified_gap": "float",
+}  # fmt: skip
+"""What the bound rests on, as `Result` tells it."""
+
+NEWER_COLUMNS = frozenset((*FIGURE_COLUMNS, *CERTIFICATE_COLUMNS))
+"""Columns that rows of older versions may lack."""
+
 COLUMNS: Mapping[str, str] = {
     # what was asked for
     "run_key": "text!",
@@ -53,6 +61,7 @@ COLUMNS: Mapping[str, str] = {
     "bound": "float",
     "bound_of": "text",
     "gap": "float",
+    **CERTIFICATE_COLUMNS,
     **FIGURE_COLUMNS,
     "num_violations": "int",
     "repaired": "bool",

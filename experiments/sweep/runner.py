@@ -7,7 +7,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from experiments.sweep.row import FIGURE_COLUMNS
+from experiments.sweep.row import CERTIFICATE_COLUMNS, FIGURE_COLUMNS
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
@@ -32,11 +32,12 @@ def run(document: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
         Columns of `experiments.sweep.row`.
     """
     from optim import solve
+    from optim.certificates.grade import affordable
 
     began = time.perf_counter()
     instance = _instance(document)
     read = time.perf_counter() - began
-    result = solve(instance, **arguments)
+    result = affordable(solve(instance, **arguments), lambda: document)
     return columns_of(result, read, time.perf_counter() - began)
 
 
@@ -68,6 +69,7 @@ def columns_of(result: Result, read: float, total: float) -> dict[str, Any]:
         "bound": result.bound,
         "bound_of": result.bound_of,
         "gap": result.gap,
+        **{name: getattr(result, name) for name in CERTIFICATE_COLUMNS},
         **figures,
         "num_violations": None if evaluation is None else len(evaluation.violations),
         "repaired": result.repaired,

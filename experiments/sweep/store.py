@@ -24,7 +24,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
-from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, arrow_schema
+from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, arrow_schema
 from optim.errors import InvalidInput, Problem
 from optim.util.files import read_bytes, write_atomic
 
@@ -246,7 +246,7 @@ def check_file(path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    needed = [name for name in COLUMNS if name not in FIGURE_COLUMNS]
+    needed = [name for name in COLUMNS if name not in NEWER_COLUMNS]
     try:
         with pq.ParquetFile(path) as file:
             if missing := [name for name in needed if name not in file.schema_arrow.names]:
@@ -310,7 +310,7 @@ def _completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     import pyarrow as pa
 
     for name in schema.names:
-        if name in FIGURE_COLUMNS and name not in table.column_names:
+        if name in NEWER_COLUMNS and name not in table.column_names:
             kind = schema.field(name).type
             table = table.append_column(name, pa.nulls(table.num_rows, kind))
     return table.select(schema.names).cast(schema)

@@ -139,6 +139,7 @@ class Instance:
         self.weight = [number(x.get("weight", 1)) for x in nodes]
         self._rates(tables["operators"], tables["streams"], document.get("input_rate"))
         self._tasks(tables["operators"], tables["tasks"])
+        self._slots(nodes, tables["topologies"], tables["operators"])
         self._traffic(document.get("traffic", []), tables["streams"])
         self._rooms(document, tables["links"])
 
@@ -195,6 +196,16 @@ class Instance:
             may = {self.node[n] for n in (self.node if free else x["allowed"])}
             held = "leaving" in self.dropped or (home is not None and self.leaving[home])
             self.may.append(may if held or not may & staying else may & staying)
+
+    def _slots(self, nodes: list[Doc], topologies: list[Doc], operators: list[Doc]) -> None:
+        """Slots of each node, and how many of them each topology with `workers` fills."""
+        of, most = {x["id"]: x.get("topology") for x in operators}, len(self.load)
+        self.slots = [whole(x.get("slots", most)) for x in nodes]
+        self.topology = [of.get(m) for m in self.member]
+        self.fills = [
+            (x["id"], min(whole(x["workers"]), self.topology.count(x["id"])))
+            for x in topologies if "workers" in x and "slots" not in self.dropped
+        ]  # fmt: skip
 
     def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
         self.traffic: dict[tuple[int, int], F] = {}
@@ -276,15 +287,13 @@ def shares_of(x: Instance, objective: str) -> list[F]:
     return [size / sum(sizes) for size in sizes]
 
 
-# ---- 3. the model of node patterns --------------------------------------------------------------
+# ---- 3. models ----------------------------------------------------------------------------------
 class Column(NamedTuple):
-    """What a node of a class may hold: tasks of each class, gain, entries in rows, how often."""
+    """A whole number ≥ 0: the key that tells what it counts (its group first), gain, rows."""
 
-    node_class: int
-    counts: tuple[int, ...]
+    key: tuple[int, ...]
     gain: int
     entries: tuple[tuple[int, int], ...]
-    most: int
 
 
 def common(numbers: Any) -> int:
@@ -293,15 +302,19 @@ def common(numbers: Any) -> int:
 
 
 class Model:
-    """max gain·z, rows (sense, right side), 0 ≤ z ≤ most whole; value = offset + unit·gain·z.
+    """max gain·z: rows (sense, right side), the z of each group add up to its size, all whole.
 
-    With `threshold` a column stands only where its node is better than the bound, and the proof is
-    that nothing covers the tasks. `tasks` and `nodes` are the members of the classes.
+    The objective is offset + unit·gain·z. With `threshold`, limits are those of being better than
+    the bound, and the proof is that there is no z. `tasks` are the members of the classes.
     """
 
-    def __init__(self, instance: Instance, objective: str, bound: F) -> None:
-        x = self.instance = instance
-        self.objective, self.bound, self.steps = objective, bound, 0
+    def __init__(
+        self, instance: Instance, objective: str, bound: F, *, patterns: bool,
+        most_steps: int = MOST_STEPS,
+    ) -> None:  # fmt: skip
+        x, self.left = instance, most_steps
+        self.instance = instance
+        self.objective, self.bound, self.patterns = objective, bound, patterns
         self.threshold, self.shares = objective in THRESHOLDS, shares_of(x, objective)
         if objective == "load_distance" and x.mean is None:
             raise Refused("load distance needs staying nodes, and no crossing costs")
@@ -313,12 +326,16 @@ class Model:
         self.scale += [common(x.traffic.values())] * 3
         self.loads = [[int(a * s) for a, s in zip(x.load[t], self.scale)] for t in self.first]
         self.limits = [self._limits(n) for n in range(len(x.node))]
-        places: dict[Any, list[int]] = {}
-        for n in range(len(x.node)):  # nodes are alike where all that is read here of them is
-            open_to = [(n in x.may[t], self.pays(t, n)) for t in self.first]
-            places.setdefault((*self.limits[n], *open_to, self.shares[n]), []).append(n)
-        self.nodes = list(places.values())
-        self._build()
+        self.offset, self.unit = ZERO, F(1, self.scale[-1])
+        if objective == "internode_traffic":
+            self.offset, self.unit = x.total_traffic, -self.unit
+        elif objective in OF_NODES:
+            self.unit = F(-1, common(self.shares))
+        self.columns: list[Column] = []
+        self.rows, self.groups = list[tuple[str, int]](), list[int]()
+        (self._list if patterns else self._textbook)()
+        if len(self.columns) > MOST_COLUMNS:
+            raise Refused(f"more than {MOST_COLUMNS:,} columns")
 
     def _alike(self) -> None:
         """Classes of tasks that can be exchanged without changing anything that is read here."""
@@ -332,6 +349,7 @@ class Model:
         found: dict[Any, list[list[int]]] = {}
         for t, load in enumerate(x.load):
             own = (x.home[t], x.cost[t], frozenset(x.copies[t])) if self.budgets else ()
+            own = (*own, x.topology[t]) if x.fills else own
             groups = found.setdefault((*load, frozenset(x.may[t]), *flow[t], len(near[t]), own), [])
             for group in groups:
                 a = group[0]
@@ -341,14 +359,17 @@ class Model:
             else:
                 groups.append([t])
         self.tasks = sorted(group for groups in found.values() for group in groups)
-        if len(self.tasks) > 300:
-            raise Refused(f"{len(self.tasks)} classes of tasks are too many for patterns")
         self.first, self.sizes = [g[0] for g in self.tasks], [len(g) for g in self.tasks]
+        of = {t: g for g, group in enumerate(self.tasks) for t in group}
         scale = common(x.traffic.values())
         self.flow = [[int(f * scale) for f in flow[t]] for t in self.first]
-        # any two tasks of two classes have the same traffic: that of the first ones
-        self.rates = [[int(near[a].get(b if a != b else g[-1], ZERO) * scale) for b in self.first]
-                      for a, g in zip(self.first, self.tasks)]  # fmt: skip
+        # any two tasks of two classes have the same traffic
+        self.rates = [{of[b]: int(rate * scale) for b, rate in near[t].items()} for t in self.first]
+
+    def _step(self, count: int = 1) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise Refused("too many steps to list what nodes may hold")
 
     def pays(self, t: int, n: int) -> bool:
         """Whether task t on node n has migrated, and that counts."""
@@ -376,6 +397,16 @@ class Model:
                 found.append((0, sign, ceil(edge) - 1 if below else floor(edge)))
         return tuple(found)
 
+    def _budget_rows(self) -> list[tuple[int, list[int]]]:
+        """Add the rows of the budgets; return (row, price of each class of tasks)."""
+        prices = []
+        for costs, most in self.budgets:
+            unit = common(costs)
+            prices.append((len(self.rows), [int(costs[t] * unit) for t in self.first]))
+            self.rows.append(("<", floor((most + SLACK * max(most, sum(costs, ZERO))) * unit)))
+        return prices
+
+    # -- node patterns: what a node of a class may hold
     def of_node(self, n: int) -> list[tuple[tuple[int, ...], int]]:
         """List (counts, traffic inside) of all that node n may hold."""
         x, counts = self.instance, [0] * len(self.first)
@@ -384,9 +415,7 @@ class Model:
         upper = [(i, most) for i, sign, most in limits if sign > 0 and i < len(x.resources)]
 
         def grow(g: int, loads: list[int], gain: int, out: int, into: int) -> bool:
-            self.steps += 1
-            if self.steps > MOST_STEPS:
-                raise Refused(f"more than {MOST_STEPS:,} steps to list what nodes may hold")
+            self._step()
             if any(loads[i] > most for i, most in upper):
                 return False  # nor will it with more
             while g < len(counts) and n not in x.may[self.first[g]]:
@@ -396,11 +425,12 @@ class Model:
                 if all(sign * amounts[i] <= most for i, sign, most in limits):
                     found.append((tuple(counts), gain))
                 return True
-            pull, (a, b) = sum(c * r for c, r in zip(counts[:g], self.rates[g])), self.flow[g]
+            pull = sum(counts[h] * rate for h, rate in self.rates[g].items() if h < g)
+            within, (a, b) = self.rates[g].get(g, 0), self.flow[g]
             for size in range(self.sizes[g] + 1):
                 counts[g] = size
                 own = [load + size * one for load, one in zip(loads, self.loads[g])]
-                more = gain + size * pull + size * (size - 1) // 2 * self.rates[g][g]
+                more = gain + size * pull + size * (size - 1) // 2 * within
                 if not grow(g + 1, own, more, out + size * a, into + size * b):
                     break
             counts[g] = 0
@@ -409,37 +439,97 @@ class Model:
         grow(0, [0] * len(x.resources), 0, 0, 0)
         return found
 
-    def _build(self) -> None:
-        """Rows and columns: every class of tasks placed, every node holds one pattern."""
-        x, scale, prices = self.instance, common(self.shares), []
-        self.columns: list[Column] = []
-        self.rows = [("=", size) for size in (*self.sizes, *map(len, self.nodes))]
-        for costs, most in self.budgets:
-            unit = common(costs)
-            prices.append((len(self.rows), [int(costs[t] * unit) for t in self.first]))
-            self.rows.append(("<", floor((most + SLACK * max(most, sum(costs, ZERO))) * unit)))
+    def _list(self) -> None:
+        """Rows: every class of tasks is placed. Groups: every node of a class holds one pattern."""
+        if len(self.tasks) > 300:
+            raise Refused(f"{len(self.tasks)} classes of tasks are too many for patterns")
+        places: dict[Any, list[int]] = {}
+        for n in range(len(self.limits)):  # alike where all that is read here of them is
+            open_to = [(n in self.instance.may[t], self.pays(t, n)) for t in self.first]
+            slots = self.instance.slots[n] if self.instance.fills else 0
+            places.setdefault((*self.limits[n], *open_to, self.shares[n], slots), []).append(n)
+        self.nodes = list(places.values())
+        self.rows = [("=", size) for size in self.sizes]
+        prices, scale = self._budget_rows(), common(self.shares)
+        fills = []
+        for name, wanted in self.instance.fills:  # a node's tasks fill a slot, or as many as can be
+            of = [g for g, t in enumerate(self.first) if self.instance.topology[t] == name]
+            fills.append((len(self.rows), of))
+            self.rows += [("<", wanted), (">", wanted)]
         for k, (n, *others) in enumerate(self.nodes):
+            self.groups.append(1 + len(others))
             for counts, inside in self.of_node(n):
                 held = [(g, c) for g, c in enumerate(counts) if c]
-                gain = inside if self.objective in OF_TRAFFIC else 0
+                gain = inside * (self.objective in OF_TRAFFIC)
                 gain -= int(self.shares[n] * scale) if held else 0
-                entries = [*held, (len(self.sizes) + k, 1)]
-                for row, price in prices:
-                    away = (c * price[g] for g, c in held if self.pays(self.first[g], n))
-                    entries.append((row, sum(away)))
-                often = min([1 + len(others), *(self.sizes[g] // c for g, c in held)])
-                self.columns.append(Column(k, counts, gain, tuple(entries), often))
+                away = [(g, c) for g, c in held if self.pays(self.first[g], n)] if prices else []
+                held += [(row, sum(c * price[g] for g, c in away)) for row, price in prices]
+                for row, of in fills:
+                    there = sum(counts[g] for g in of)
+                    held += [(row, min(1, there)), (row + 1, min(self.instance.slots[n], there))]
+                self.columns.append(Column((k, *counts), gain, tuple(held)))
             if len(self.columns) > MOST_COLUMNS:
                 raise Refused(f"more than {MOST_COLUMNS:,} patterns")
-        self.offset, self.unit = ZERO, F(1, self.scale[-1])
-        if self.objective == "internode_traffic":
-            self.offset, self.unit = x.total_traffic, -self.unit
-        elif self.objective in OF_NODES:
-            self.unit = F(-1, scale)
+
+    # -- the textbook's model: (group, kind, home, node, moved) is a column's key
+    def _textbook(self) -> None:
+        """Rows: limits, budgets, products, use. Groups: of each class, pair and node."""
+        x, out, used = self.instance, len(self.instance.resources), self.objective in OF_NODES
+        nodes = range(len(x.node))
+        prices, bound_by = self._budget_rows(), list[list[tuple[int, int, int]]]()
+        self._step(10 * len(nodes) * (len(self.sizes) + sum(map(len, self.rates))))
+        use: list[list[tuple[int, int]]] = [[] for _ in nodes]
+        on: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for n in nodes:
+            bound_by.append([(len(self.rows) + k, *it[:2]) for k, it in enumerate(self.limits[n])])
+            for _, sign, most in self.limits[n]:
+                tied = used and sign > 0 and most >= 0  # an unused node has nothing of an amount
+                use[n] += [(len(self.rows), -most)] if tied else []
+                self.rows.append(("<", 0 if tied else most))
+        for g, n in ((g, n) for g, size in enumerate(self.sizes) for n in nodes) if used else ():
+            use[n].append((len(self.rows), -self.sizes[g]))
+            on[g, n] = [(len(self.rows), 1)]
+            self.rows.append(("<", 0))
+        self.groups = list(self.sizes)
+        if self.objective in OF_TRAFFIC or any(i >= out for ls in self.limits for i, *_ in ls):
+            self._products(bound_by, on)
+        for g, t in enumerate(self.first):
+            amounts = [*self.loads[g], *self.flow[g], sum(self.flow[g])]
+            for n in sorted(x.may[t]):
+                moved = self.pays(t, n)
+                entries = [(row, sign * amounts[i]) for row, i, sign in bound_by[n]]
+                entries += [(row, price[g]) for row, price in prices if moved] + on.get((g, n), [])
+                home = x.home[t]
+                key = g, 0, -1 if home is None else home, n, int(moved)
+                self.columns.append(Column(key, 0, tuple(e for e in entries if e[1])))
+        for n in nodes if used else ():
+            self.groups.append(1)
+            cost, k = int(self.shares[n] / -self.unit), len(self.groups) - 1
+            self.columns.append(Column((k, 2, -1, n, 1), -cost, tuple(use[n])))
+            self.columns.append(Column((k, 2, -1, n, 0), 0, ()))
+
+    def _products(self, bound_by: Any, on: Any) -> None:
+        """Pairs of tasks that meet on a node: at most what either has, times all of the other."""
+        out, counts = len(self.instance.resources), self.objective in OF_TRAFFIC
+        for g, h, rate in ((g, h, r) for g, near in enumerate(self.rates) for h, r in near.items()):
+            if g > h:
+                continue
+            a, b = self.sizes[g], self.sizes[h]
+            k, twice = len(self.groups), 1 + (g == h)
+            self.groups.append(a * b if g != h else a * (a - 1) // 2)
+            self.columns.append(Column((k, 1, -1, -1, 0), 0, ()))  # those that are apart
+            both = self.instance.may[self.first[g]] & self.instance.may[self.first[h]]
+            for n in sorted(both):
+                entries = [(row, -sign * rate * (1 + (i == out + 2)))
+                           for row, i, sign in bound_by[n] if i >= out]  # fmt: skip
+                for c, most in {g: b - (g == h), h: a - (g == h)}.items():
+                    on.setdefault((c, n), []).append((len(self.rows), -most))
+                    entries.append((len(self.rows), twice))
+                    self.rows.append(("<", 0))
+                self.columns.append(Column((k, 1, -1, n, 0), rate * counts, tuple(entries)))
 
 
 # ---- 4. proofs over a model ---------------------------------------------------------------------
-
 Cuts = tuple[tuple[frozenset[int], str, int], ...]
 
 
@@ -469,75 +559,66 @@ class Proof:
             gains, divisor = "empty" not in step, whole(step.get("over", 1), 1)
             given = next((step[k] for k in ("empty", "drop", "close") if k in step), None)
             value, reduced = self.value(given, divisor, columns, cuts, gains=gains)
-            if "drop" in step:  # no placement that is better than the bound uses such a column
-                least = [value + F(min(0, rest), divisor) for rest in reduced]
-                keep = [j for j, v in zip(columns, least) if not self.closed(v, gains=gains)]
+            if (
+                value is not None and "drop" in step
+            ):  # no placement that is better than the bound uses such a column
+                keep = [j for j, rest in zip(columns, reduced)
+                        if not self.closed(value + F(rest, divisor), gains=gains)]  # fmt: skip
                 cases.append((keep, cuts))
             elif not self.closed(value, gains=gains):
-                raise Refused(f"step {number}: its multipliers leave {float(value):.12g}")
+                raise Refused(f"step {number}: its multipliers leave {float(value or 0):.12g}")
         if cases:
             raise Refused(f"{len(cases)} cases are left open")
 
     def cut(self, branch: Any, columns: list[int]) -> frozenset[int]:
-        """Return the columns of a node class with so many tasks of some classes."""
-        every, k, counts = self.model.columns, branch["class"], branch["counts"]
+        """Return the columns whose keys have certain places within certain ranges."""
+        keys = ((j, self.model.columns[j].key) for j in columns)
         return frozenset(
-            j for j in columns if every[j].node_class == k
-            and all(low <= every[j].counts[g] <= high for g, low, high in counts)
-        )  # fmt: skip
+            j for j, key in keys if all(low <= key[i] <= high for i, low, high in branch)
+        )
 
     def value(
         self, given: Any, divisor: int, columns: list[int], cuts: Cuts, *, gains: bool
-    ) -> tuple[F, list[int]]:
-        """Return the most that multipliers allow, and each column's reduced gain × divisor."""
+    ) -> tuple[F | None, list[int]]:
+        """Return the most that multipliers allow, and how far each column × divisor is from it."""
         every, rows = self.model.columns, [*self.model.rows, *(cut[1:] for cut in cuts)]
         if not isinstance(given, list) or len(given) != len(rows):
             raise Refused(f"{len(rows)} multipliers are needed, one a row")
         signed = [whole(y, None) for y in given]
         if any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows)):
             raise Refused("a multiplier has the wrong sign")
-        tail = list(zip(signed[len(self.model.rows) :], cuts))
-        reduced, total = [], sum(y * right for y, (_, right) in zip(signed, rows))
+        tail = [(y, cut[0]) for y, cut in zip(signed[len(self.model.rows) :], cuts) if y]
+        rests, top = list[int](), dict[int, int]()
         for j in columns:
             rest = divisor * every[j].gain if gains else 0
-            rest -= sum(signed[row] * factor for row, factor in every[j].entries)
-            rest -= sum(y for y, cut in tail if j in cut[0])
-            reduced.append(rest)
-            total += max(0, rest) * every[j].most
-        return F(total, divisor), reduced
+            rest -= sum([signed[row] * factor for row, factor in every[j].entries])
+            rest -= sum([y for y, cut in tail if j in cut])
+            rests.append(rest)
+            group = every[j].key[0]
+            top[group] = max(rest, top.get(group, rest))
+        total = sum(y * right for y, (_, right) in zip(signed, rows))
+        sizes = self.model.groups
+        if any(size and group not in top for group, size in enumerate(sizes)):
+            return None, []  # nothing is left that a group could be of: no solution
+        total += sum(size * top[group] for group, size in enumerate(sizes) if size)
+        rests = [rest - top[every[j].key[0]] for j, rest in zip(columns, rests)]
+        return F(total, divisor), rests
 
-    def closed(self, value: F, *, gains: bool) -> bool:
+    def closed(self, value: F | None, *, gains: bool) -> bool:
         """Whether gains that add up to at most a value leave nothing better than the bound."""
+        if value is None:
+            return True
         if self.model.threshold or not gains:
             return value < 0
         return self.step * floor(value / self.step) <= self.goal
 
 
 # ---- 5. counting --------------------------------------------------------------------------------
-def counted(x: Instance, objective: str, bound: F, proof: Doc) -> bool:
-    """Whether simple sums prove a bound."""
-    if objective == "imc_gain":
-        return bound >= x.total_traffic
-    if objective == "sustainable_rate":
-        return bound >= counted_rate(x, whole(proof.get("resource")))
-    if objective == "load_distance" and bound > 0:
-        return moved(x, bound, *(number(proof.get(k), None, text=True) for k in ("out", "gain")))
-    return SENSES[objective] == "min" and bound <= 0
-
-
-def counted_rate(x: Instance, r: int) -> F:
-    """Return the rate that all nodes together carry of a resource."""
-    lefts = [left for rooms in x.rooms for i, _, left, driven in rooms if i == r and driven]
-    total = sum((load[r] for load in x.load), ZERO) if r < len(x.resources) else ZERO
-    if len(lefts) < len(x.node) or not total:
-        raise Refused("not a rate-driven resource that is used, with capacities everywhere")
-    return sum(lefts, ZERO) / total
-
-
-def moved(x: Instance, bound: F, part: F, price: F) -> bool:
+def moved(x: Instance, bound: F, proof: Doc) -> bool:
     """Whether a load distance below the bound takes more moves than there may be."""
-    told = 0 <= part <= 1 and None not in x.home and not any(x.copies) and x.mean is not None
-    if not told or "max_migrations" not in x.limits:
+    part, price = (number(proof.get(key), None, text=True) for key in ("out", "gain"))
+    told = bound > 0 and 0 <= part <= 1 and None not in x.home and not any(x.copies)
+    if not told or x.mean is None or "max_migrations" not in x.limits:
         raise Refused("counting needs max_migrations, a place of every task, and 0 ≤ out ≤ 1")
     least = least_moves(x, bound, part, price)
     return least is None or least > x.limits["max_migrations"]
@@ -621,9 +702,10 @@ def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None)
         raise Refused("feasible is 0 where there is no placement; nothing else is proved")
     read = Instance(instance, frozenset(x.removeprefix("without ") for x in assumes))
     kind = proof.get("kind") if isinstance(proof, dict) else None
-    if kind == ("threshold" if objective in THRESHOLDS else "patterns"):
-        Proof(Model(read, objective, bound), bound).walk(proof.get("steps"))
-    elif kind != "counting" or not counted(read, objective, bound, proof):
+    if kind in ("dual", "threshold" if objective in THRESHOLDS else "patterns"):
+        model = Model(read, objective, bound, patterns=kind != "dual")
+        Proof(model, bound).walk(proof.get("steps"))
+    elif (kind, objective) != ("counting", "load_distance") or not moved(read, bound, proof):
         raise Refused(f"{str(kind)[:30]!r} is no proof of this bound on {objective}")
     told = f"{objective} is {'at most' if sense == 'max' else 'at least'} {float(bound):.15g}"
     told = ", ".join([f"{told} (exactly {certificate['bound']})", *assumes])

@@ -11,10 +11,15 @@ from optim.figures.catalogue import OBJECTIVES
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from optim.referee.result import Result
 
 _SAME = 1e-6
 """Gap of a certified bound from a claimed one up to which the certificate carries the claim."""
+
+
+_WORTH, _SHARE, _CASES = 1.0, 0.2, 2000
 
 
 def certified(
@@ -68,6 +73,24 @@ def certified(
         ),
         written.document,
     )
+
+
+def affordable(result: Result, text: Callable[[], bytes]) -> Result:
+    """Certify what a result claims, if that costs at most a fifth of the time of the solve.
+
+    Solves below a second are left alone: to begin with a certificate costs as much. What is not
+    certified so is left as it is.
+    """
+    spent = sum(result.times.get(part, 0.0) for part in ("build", "solve"))
+    claims = result.bound is not None or result.termination is Termination.INFEASIBLE
+    if not claims or spent < _WORTH:
+        return result
+    seconds = _SHARE * spent / 2  # what is written is checked
+    try:
+        told, document = certified(result, text(), nodes=_CASES, seconds=seconds)
+    except KeyboardInterrupt:  # what was solved is not lost with its certificate
+        return result
+    return result if document is None else told
 
 
 def _noted(result: Result, why: str) -> Result:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from contextlib import suppress
+import time
 from fractions import Fraction
 from typing import Any
 
@@ -11,55 +11,35 @@ from optim.certificates import check
 
 ZERO = Fraction(0)
 _DIGITS = 12
-_HALVINGS, _GOLDEN = 16, 12
+_HALVINGS, _GOLDEN = 20, 12
+_NEAR = Fraction(1, 10**7)
 _RATIO = 0.6180339887498949
 _PARTS = (Fraction(1), Fraction(1, 2), ZERO)
 
 
 def counting(
-    instance: check.Instance, objective: str, value: Fraction
+    instance: check.Instance, value: Fraction, deadline: float
 ) -> tuple[Fraction, dict[str, Any]] | None:
-    """Return the best bound by counting, no better than the value of a plan, and its proof."""
-    proof: dict[str, Any] = {"kind": "counting"}
-    if objective == "imc_gain":
-        return max(value, instance.total_traffic), proof
-    if objective == "sustainable_rate":
-        return _rate(instance, value)
-    if objective == "load_distance" and value > 0:
-        return _distance(instance, value)
-    return None if objective == "feasible" else (ZERO, proof)
+    """Return the best bound on the load distance by counting, and its proof.
 
-
-def _rate(instance: check.Instance, value: Fraction) -> tuple[Fraction, dict[str, Any]] | None:
-    found = []
-    for r in range(len(instance.resources)):
-        with suppress(check.Refused):
-            found.append((max(value, check.counted_rate(instance, r)), r))
-    if not found:
-        return None
-    bound, r = min(found)
-    return bound, {"kind": "counting", "resource": r}
-
-
-def _distance(instance: check.Instance, value: Fraction) -> tuple[Fraction, dict[str, Any]]:
-    """Halve the distance between 0 and the plan's; doubles find the multipliers."""
-    low = ZERO
-    proof: dict[str, Any] = {"kind": "counting"}
+    The value itself, less a little, is tried first; then the distance between 0 and it is halved.
+    """
     placed = all(home is not None for home in instance.home) and not any(instance.copies)
     if not placed or "max_migrations" not in instance.limits or instance.mean is None:
-        return low, proof
-    rough = _in_doubles(instance)
-    high = value
+        return None
+    low, high, proof = ZERO, value, None
+    rough, middle = _in_doubles(instance), rounded(value, value * _NEAR, "load_distance")
     for _ in range(_HALVINGS):
-        middle = rounded((low + high) / 2, ZERO, "load_distance")
-        found = _multipliers(rough, middle)
-        if found is not None and check.moved(instance, middle, *found):
-            low, high = middle, high
-            out, gain = map(number, found)
-            proof = {"kind": "counting", "out": out, "gain": gain}
+        found = _multipliers(rough, middle, deadline) if middle > low else None
+        told = dict(zip(("out", "gain"), map(number, found), strict=True)) if found else {}
+        if told and check.moved(instance, middle, told):
+            low, proof = middle, {"kind": "counting", **told}
         else:
             high = middle
-    return low, proof
+        if high == value:
+            break
+        middle = rounded((low + high) / 2, ZERO, "load_distance")
+    return None if proof is None else (low, proof)
 
 
 def _in_doubles(instance: check.Instance) -> Any:
@@ -70,7 +50,7 @@ def _in_doubles(instance: check.Instance) -> Any:
     return rough
 
 
-def _multipliers(rough: Any, bound: Any) -> tuple[Fraction, Fraction] | None:
+def _multipliers(rough: Any, bound: Any, deadline: float) -> tuple[Fraction, Fraction] | None:
     """Look for multipliers that refute a distance; the sum is concave in the price of load."""
     free = [load[0] for load in rough.load if load[0] > 0]
     most = 2.0 / (sum(free) / len(free)) if free else 1.0
@@ -89,6 +69,8 @@ def _multipliers(rough: Any, bound: Any) -> tuple[Fraction, Fraction] | None:
         fa, fb = lacking(part, a), lacking(part, b)
         for _ in range(_GOLDEN):
             price, best = (a, fa) if fa < fb else (b, fb)
+            if time.process_time() > deadline:
+                return None
             if best < 0:
                 return part, Fraction(price).limit_denominator(10**6)
             if fa < fb:

@@ -7,17 +7,20 @@ exact arithmetic before it is written, so that floating point decides only where
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array, eye_array, hstack, vstack
+from scipy.sparse import csc_array, csr_array, eye_array, hstack, vstack
 
 from optim.certificates.check import Proof
 from optim.solvers.inprocess import solve_lp
 from optim.solvers.interface import LinearTermination
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from optim.certificates.check import Model
 
 _DIVISORS = (1, 2, 6, 60, 1000, 10**6, 10**9)
@@ -26,7 +29,11 @@ _SAME = 1e-6
 _MANY = 20_000
 """Columns from which only one divisor is tried."""
 
-Cuts = tuple[tuple[dict[str, Any], frozenset[int], str, int], ...]
+_FEW, _ADDED, _DEAR = 4000, 400, 1e5
+"""Columns beyond which the solver has only some; how many come at a time; the price of a lack."""
+
+Spec = list[list[int]]
+Cuts = tuple[tuple[Spec, frozenset[int], str, int], ...]
 
 
 class GaveUp(Exception):
@@ -48,16 +55,26 @@ class Tree:
         self.model, self.proof = model, Proof(model, bound)
         self.steps: list[dict[str, Any]] = []
         self.left, self.deadline = nodes, deadline
-        columns = model.columns
+        columns, rows = model.columns, len(model.rows)
         gain = np.array([float(c.gain) for c in columns])
         self.scale = 1000.0 / max(1e-300, float(np.abs(gain).max(initial=0.0)) or 1.0)
         self.gain = gain * self.scale
-        rows = [(i, j, float(a)) for j, c in enumerate(columns) for i, a in c.entries]
-        i, j, a = (np.array(x) for x in zip(*rows, strict=True)) if rows else (np.zeros(0),) * 3
-        shape = (len(model.rows), len(columns))
+        entries = [(i, j, float(a)) for j, c in enumerate(columns) for i, a in c.entries]
+        entries += [(rows + c.key[0], j, 1.0) for j, c in enumerate(columns)]
+        i, j, a = (
+            (np.array(x) for x in zip(*entries, strict=True)) if entries else (np.zeros(0),) * 3
+        )
+        shape = (rows + len(model.groups), len(columns))
         self.matrix = csr_array((a, (i.astype(int), j.astype(int))), shape=shape)
-        self.counts = np.array([c.counts for c in columns]).reshape(len(columns), len(model.tasks))
-        self.node_class = np.array([c.node_class for c in columns], dtype=int)
+        self.every = [*model.rows, *(("=", size) for size in model.groups)]
+        largest = abs(self.matrix[:rows]).max(axis=1).toarray() if rows and columns else None
+        self.size = np.ones(len(self.every))
+        if largest is not None:
+            self.size[:rows] = np.maximum(1.0, largest.ravel())
+        # multipliers of rows with large numbers are small: rounded to more places
+        self.fine = 10 ** max(0, int(np.log10(self.size.max(initial=1.0))) - 1)
+        width = {len(c.key) for c in columns}
+        self.keys = np.array([c.key for c in columns]) if len(width) == 1 else np.zeros((0, 1), int)
 
     def run(self) -> list[dict[str, Any]]:
         """Return the steps.
@@ -84,13 +101,19 @@ class Tree:
             stack.append((columns, (*cuts, (spec, held, "<", at))))
         return self.steps
 
-    def root(self) -> tuple[dict[str, Any], Fraction]:
-        """Return a step that closes the root, and the value that it proves."""
+    def roots(self) -> Iterator[tuple[dict[str, Any], Fraction]]:
+        """Yield steps that close the root, and what they prove: of its duals, and of none."""
         columns = np.arange(len(self.model.columns))
-        found = self._linear(columns, ())
-        if found is None:
-            raise GaveUp
-        step, value, _ = self._rounded(found[0], columns, (), gains=True)
+        with suppress(GaveUp):
+            found = self._linear(columns, ())
+            if found is not None:
+                yield self._closing(found[0])
+        yield self._closing(np.zeros(len(self.every)))
+
+    def _closing(self, y: np.ndarray) -> tuple[dict[str, Any], Fraction]:
+        columns = np.arange(len(self.model.columns))
+        step, value, _ = self._rounded(y, columns, (), gains=True)
+        assert value is not None
         return {"close": step["y"], "over": step["over"]}, value
 
     def _case(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, Any]:
@@ -99,20 +122,26 @@ class Tree:
         found = self._linear(columns, cuts) if gains else None
         if found is None:
             y, z = self._infeasible(columns, cuts)
-            step, value, _ = self._rounded(y, columns, cuts, gains=False)
+            step, value, reduced = self._rounded(y, columns, cuts, gains=False)
             if self.proof.closed(value, gains=False):
                 self.steps.append({"empty": step["y"], "over": step["over"]})
                 return columns, None
             if gains:
                 raise GaveUp
-            return columns, self._branch(columns, z)
+            return self._thinned(step, value, reduced, columns, z)
         y, z = found
         step, value, reduced = self._rounded(y, columns, cuts, gains=True)
         if self.proof.closed(value, gains=True):
             self.steps.append({"close": step["y"], "over": step["over"]})
             return columns, None
+        return self._thinned(step, value, reduced, columns, z)
+
+    def _thinned(
+        self, step: Any, value: Any, reduced: list[int], columns: np.ndarray, z: np.ndarray
+    ) -> tuple[np.ndarray, Any]:
+        """Drop the columns that nothing better can use, if they are many, and branch."""
         keep = [
-            not self.proof.closed(value + Fraction(min(0, rest), step["over"]), gains=True)
+            not self.proof.closed(value + Fraction(rest, step["over"]), gains=True)
             for rest in reduced
         ]
         if sum(keep) < 0.9 * len(keep):
@@ -123,16 +152,13 @@ class Tree:
     def _system(self, columns: np.ndarray, cuts: Cuts) -> tuple[Any, Any, Any, Any]:
         """Rows with scaled entries, right sides, what is an equality, and the factors."""
         matrix = self.matrix[:, columns]
-        rows = [*self.model.rows, *((sense, right) for _, _, sense, right in cuts)]
+        rows = [*self.every, *((sense, right) for _, _, sense, right in cuts)]
         if cuts:
             extra = [np.isin(columns, list(held)).astype(float) for _, held, _, _ in cuts]
             matrix = vstack([matrix, csr_array(np.array(extra))]).tocsr()
         right = np.array([float(b) for _, b in rows])
         sign = np.array([-1.0 if sense == ">" else 1.0 for sense, _ in rows])
-        size = np.maximum(1.0, np.abs(right))
-        size[: len(self.model.tasks) + len(self.model.nodes)] = 1.0
-        size[len(self.model.rows) :] = 1.0
-        factor = sign / size
+        factor = sign / np.concatenate([self.size, np.ones(len(cuts))])
         scaled = csr_array(matrix.multiply(factor[:, None]))
         return scaled, right * factor, np.array([s == "=" for s, _ in rows]), factor
 
@@ -150,9 +176,12 @@ class Tree:
     def _infeasible(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, np.ndarray]:
         """Multipliers that show a case to be empty, as far as it is; and what comes closest."""
         matrix, right, equal, factor = self._system(columns, cuts)
-        count = len(right)
-        eye = eye_array(count)
-        cost = np.concatenate([np.zeros(len(columns)), np.ones(count), np.ones(count)])
+        first = len(self.model.rows)
+        if len(np.unique(self.keys[columns, 0])) < sum(size > 0 for size in self.model.groups):
+            return np.zeros(len(right)), np.zeros(len(columns))  # a group has no columns left
+        soft = np.r_[:first, len(self.every) : len(right)]  # groups are kept
+        eye = eye_array(len(right), format="csr")[:, soft]
+        cost = np.concatenate([np.zeros(len(columns)), np.ones(2 * len(soft))])
         whole = csr_array(hstack([matrix, eye, -eye]))
         solved = self._solved(cost, whole, right, equal)
         if solved is None:
@@ -160,8 +189,37 @@ class Tree:
         return solved[0] * factor, solved[1][: len(columns)]
 
     def _solved(self, cost: Any, matrix: Any, right: Any, equal: Any) -> Any:
+        """Solve a linear program; of many columns only those that pay."""
+        if len(cost) <= _FEW:
+            return self._solved_whole(cost, matrix, right, equal)
+        rows = len(right)
+        eye = eye_array(rows, format="csc")
+        dear = np.full(2 * rows, _DEAR)
+        columns, chosen = csc_array(matrix), np.arange(0, len(cost), max(1, len(cost) // _ADDED))
+        while True:
+            some = hstack([columns[:, chosen], eye, -eye]).tocsr()
+            solved = self._solved_whole(np.r_[cost[chosen], dear], some, right, equal)
+            if solved is None:
+                return None
+            y, z = solved
+            reduced = cost + matrix.T @ y
+            reduced[chosen] = 0.0
+            pays = np.flatnonzero(reduced < -_TOLERANCE * _DEAR)
+            if not len(pays):
+                break
+            best = pays[np.argsort(reduced[pays], kind="stable")[:_ADDED]]
+            chosen = np.unique(np.r_[chosen, best])
+        if z[len(chosen) :].max(initial=0.0) > _SAME:
+            return None
+        whole = np.zeros(len(cost))
+        whole[chosen] = z[: len(chosen)]
+        return y, whole
+
+    def _solved_whole(self, cost: Any, matrix: Any, right: Any, equal: Any) -> Any:
         size = len(cost)
-        left = max(0.1, self.deadline - time.process_time())
+        left = self.deadline - time.process_time()
+        if left <= 0:
+            raise GaveUp
         answer = solve_lp(
             np.asarray(cost, float),
             matrix,
@@ -181,72 +239,59 @@ class Tree:
 
     def _rounded(
         self, y: np.ndarray, columns: np.ndarray, cuts: Cuts, *, gains: bool
-    ) -> tuple[dict[str, Any], Fraction, list[int]]:
-        """Round multipliers; those of the classes of nodes are then the least that bound."""
-        tasks, nodes = len(self.model.tasks), len(self.model.nodes)
+    ) -> tuple[dict[str, Any], Fraction | None, list[int]]:
+        """Round multipliers, the coarser the better; those of the groups follow from them."""
         plain, every = tuple((h, s, r) for _, h, s, r in cuts), columns.tolist()
+        told = [*y[: len(self.model.rows)], *y[len(self.every) :]]
         best: Any = None
-        for over in _DIVISORS if len(every) < _MANY else (1000,):
-            whole = [round(float(v) * over) for v in y]
-            whole[tasks : tasks + nodes] = [0] * nodes
-            self.proof.work = 0
-            _, reduced = self.proof.value(whole, over, every, plain, gains=gains)
-            top = self._tops(every, reduced)
-            whole[tasks : tasks + nodes] = top
-            reduced = [
-                r - top[self.model.columns[j].node_class]
-                for j, r in zip(every, reduced, strict=True)
-            ]
-            rows = [*(b for _, b in self.model.rows), *(b for _, _, b in plain)]
-            value = Fraction(sum(a * b for a, b in zip(whole, rows, strict=True)), over)
-            if best is None or value < best[1]:
+        for over in _DIVISORS if len(every) < _MANY and self.fine == 1 else (1000 * self.fine,):
+            whole = [round(float(v) * over) for v in told]
+            value, reduced = self.proof.value(whole, over, every, plain, gains=gains)
+            if best is None or value is None or value < best[1]:
                 best = {"y": whole, "over": over}, value, reduced
             if self.proof.closed(value, gains=gains):
                 break
         return best
 
-    def _tops(self, columns: list[int], reduced: list[int]) -> list[int]:
-        """Return the greatest reduced gain of each class of nodes."""
-        top: list[int | None] = [None] * len(self.model.nodes)
-        for j, rest in zip(columns, reduced, strict=True):
-            k = self.model.columns[j].node_class
-            if top[k] is None or rest > top[k]:  # type: ignore[operator]
-                top[k] = rest
-        # a class without columns: nothing can fill it, and any multiplier says so
-        return [-(10**12) if t is None else t for t in top]
-
-    def _branch(self, columns: np.ndarray, z: np.ndarray) -> tuple[dict[str, Any], int]:
-        """Choose columns of a node class whose number is broken in the optimum."""
-        counts, classes = self.counts[columns], self.node_class[columns]
+    def _branch(self, columns: np.ndarray, z: np.ndarray) -> tuple[Spec, int]:
+        """Choose columns whose number is broken in the optimum: of many, else of one."""
         best: Any = None
-        live = z > _SAME
-        for k in np.unique(classes[live]):
-            here = live & (classes == k)
-            for g in range(counts.shape[1]):
-                for least in np.unique(counts[here, g])[1:].tolist() or []:
-                    total = float(z[here & (counts[:, g] >= least)].sum())
-                    part = total - np.floor(total)
-                    score = min(part, 1 - part)
-                    if score > _SAME and (best is None or score > best[0] + _SAME):
-                        spec = {"class": int(k), "counts": [[g, int(least), _most(self, g)]]}
-                        best = score, spec, int(np.floor(total))
+        for spec, held in self._sets(columns, z):
+            total = float(z[held].sum())
+            part = total - np.floor(total)
+            score = min(part, 1 - part)
+            if score > _SAME and (best is None or score > best[0] + _SAME):
+                best = score, spec, int(np.floor(total))
         if best is not None:
             return best[1], best[2]
-        return self._branch_on_two(columns, z)
-
-    def _branch_on_two(self, columns: np.ndarray, z: np.ndarray) -> tuple[dict[str, Any], int]:
-        """The same for one pattern, where no single class of tasks tells columns apart."""
         part = np.minimum(z - np.floor(z), np.ceil(z) - z)
         if not len(z) or part.max() <= _SAME:
             raise GaveUp  # a placement that is better than the bound, or rounding
-        j = int(columns[int(np.argmax(part))])
-        column = self.model.columns[j]
-        spec = {
-            "class": column.node_class,
-            "counts": [[g, c, c] for g, c in enumerate(column.counts)],
-        }
-        return spec, int(np.floor(z[int(np.argmax(part))]))
+        at = int(np.argmax(part))
+        key = self.keys[columns[at]].tolist()
+        return [[i, v, v] for i, v in enumerate(key)], int(np.floor(z[at]))
 
+    def _sets(self, columns: np.ndarray, z: np.ndarray) -> Iterator[tuple[Spec, np.ndarray]]:
+        """Sets of columns that are worth a branch: (what tells them, which they are)."""
+        keys, live = self.keys[columns], z > _SAME
+        if not self.model.patterns:
+            yield from self._sets_of_nodes(keys, live)
+            return
+        for k in np.unique(keys[live, 0]):
+            here = live & (keys[:, 0] == k)
+            for g in range(1, keys.shape[1]):
+                for least in np.unique(keys[here, g])[1:].tolist():
+                    most = self.model.sizes[g - 1]
+                    yield [[0, int(k), int(k)], [g, least, most]], here & (keys[:, g] >= least)
 
-def _most(tree: Tree, g: int) -> int:
-    return len(tree.model.tasks[g])
+    def _sets_of_nodes(
+        self, keys: np.ndarray, live: np.ndarray
+    ) -> Iterator[tuple[Spec, np.ndarray]]:
+        """Nodes in use; tasks that leave a node; tasks that come to one."""
+        _, kind, home, node, moved = keys.T
+        for n in np.unique(node[live & (kind == 2)]).tolist():
+            yield [[1, 2, 2], [3, n, n], [4, 1, 1]], (kind == 2) & (node == n) & (moved == 1)
+        gone = live & (kind == 0) & (moved == 1)
+        for i, of in ((2, home), (3, node)):
+            for n in np.unique(of[gone]).tolist():
+                yield [[1, 0, 0], [i, n, n], [4, 1, 1]], (kind == 0) & (of == n) & (moved == 1)

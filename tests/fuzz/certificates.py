@@ -8,6 +8,7 @@ bound that is beyond the optimum, or a changed certificate that was accepted and
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import random
 import sys
@@ -134,17 +135,22 @@ def accepted(text: bytes, certificate: Any) -> bool:
 def examine(seed: int, tamperings: int | None, found: Counter[str]) -> Iterator[str]:
     """Yield what is wrong with the certificates of an instance; count what was seen."""
     asked_of = {case.objective: case for case in cases(seed)}
-    for case in asked_of.values():
+    for case, patterns in itertools.product(asked_of.values(), (True, False)):
         if case.objective == "feasible" and case.best:
             continue
         try:
-            written = certify(case.text, case.objective, case.plan, nodes=200, seconds=5)
+            written = certify(
+                case.text, case.objective, case.plan, nodes=200 if patterns else 20, seconds=5,
+                patterns=patterns,
+            )  # fmt: skip
         except (check.Refused, check.Unreadable) as error:
             found[f"none: {type(error).__name__} {str(error)[:30]}"] += 1
             continue
         found["certificates"] += 1
+        found[f"kind {written.document['proof']['kind']}"] += 1
         tight = abs(float(written.bound) - case.best) <= 1e-6 * abs(case.best) + case.noise
-        found[f"{case.objective} {'optimum' if tight else 'weaker'}"] += 1
+        by = "" if patterns else ", dual"
+        found[f"{case.objective}{by}: {'optimum' if tight else 'weaker'}"] += 1
         if case.beyond(written.bound):
             yield f"seed {seed}: {case.objective} {case.best} beyond {written.bound}"
         changes = list(tampered(written.document))

@@ -42,6 +42,11 @@ def test_equal_to_all_placements(first: int) -> None:
     assert tried > 2
 
 
+def test_a_start_that_leaves_tasks_does_not_stand_for_the_best_that_leaves_none() -> None:
+    instance = small(1053)
+    check(instance, solve(instance, "throughput-exact"))
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_relaxation_that_fails_refutes_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch

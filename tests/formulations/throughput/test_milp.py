@@ -9,7 +9,7 @@ from tests.formulations.throughput.small import best_of, small
 from tests.formulations.throughput.test_exact import check
 
 
-@pytest.mark.parametrize("seed", [*range(9), 126])
+@pytest.mark.parametrize("seed", [*range(9), 126, 1053])
 def test_equal_to_all_placements(seed: int) -> None:
     instance = small(seed)
     try:

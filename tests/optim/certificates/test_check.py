@@ -79,8 +79,10 @@ def test_the_checker_runs_alone(written: tuple[Path, Path, dict[str, Any]], tmp_
         ('{"assumes": ["without weight"], ', 1),
         ('{"proof": null, ', 1),
         ('{"proof": {"kind": "patterns", "steps": []}, ', 1),
-        ('{"proof": {"kind": "patterns", "steps": [{"branch": {"class": 0, "counts": []}}]}, ', 2),
-        ('{"proof": {"kind": "patterns", "steps": [{"branch": {"class": 0}, "at": 0}]}, ', 2),
+        ('{"proof": {"kind": "patterns", "steps": [{"branch": []}]}, ', 2),
+        ('{"proof": {"kind": "dual", "steps": [{"branch": [[0, 1]], "at": 0}]}, ', 2),
+        ('{"proof": {"kind": "dual", "steps": [{"branch": [[5, 0, 0]], "at": 0}]}, ', 2),
+        ('{"proof": {"kind": "dual", "steps": [{"close": [0], "over": 1}]}, ', 1),
         ('{"proof": {"kind": "threshold", "steps": [{"close": [0, 0, 0, 0, 0]}]}, ', 1),
         ('{"proof": {"kind": "patterns", "steps": [{"close": [0], "over": 0}]}, ', 2),
     ],
@@ -125,10 +127,10 @@ def test_loads_are_derived_of_tasks_that_are_listed_one_by_one() -> None:
     }  # fmt: skip
     load = Instance.from_json(json.dumps(document)).tasks.load[:, 0].tolist()
     assert load == [row[0] for row in check.Instance(document).load] == [0, 5, 5, 10]
-    model = check.Model(check.Instance(document), "load_distance", check.F(5))
+    model = check.Model(check.Instance(document), "load_distance", check.F(5), patterns=True)
     # beside b0, which costs nothing: a0 and a1 on one node, c on the other
-    balanced = {(b, *rest) for b in (0, 1) for rest in ((2, 0), (0, 1))}
-    assert {column.counts for column in model.columns} == balanced
+    balanced = {(0, b, *rest) for b in (0, 1) for rest in ((2, 0), (0, 1))}
+    assert {column.key for column in model.columns} == balanced
     document["streams"].append({"from": "b", "to": "b", "rate": 1})
     with pytest.raises(check.Unreadable, match="ends where it began"):
         check.Instance(document)
@@ -140,16 +142,52 @@ def test_a_resource_that_nothing_uses_proves_no_rate() -> None:
         "rate_driven": ["cpu", "net"], "tasks": [{"id": "t", "load": {"net": 1}}],
         "nodes": [{"id": "n", "capacity": {"cpu": 0, "net": 3}}],
     }  # fmt: skip
-    rate: dict[str, Any] = {"objective": "sustainable_rate"}
-    assert "at most 3" in proved(
-        document, **rate, bound=3, proof={"kind": "counting", "resource": 1}
-    )
-    for resource, bound in ((0, 0), (0, 2), (1, 2), (2, 3)):
+
+    def rate(bound: int, y: list[int]) -> str:
+        proof = {"kind": "dual", "steps": [{"empty": y, "over": 1}]}
+        return proved(document, objective="sustainable_rate", bound=bound, proof=proof)
+
+    assert "at most 3" in rate(3, [0, 1])
+    for bound, y in ((0, [1, 0]), (2, [1, 0]), (2, [0, 1]), (3, [0, -1]), (3, [0, 1, 0])):
         with pytest.raises(check.Refused):
-            proved(document, **rate, bound=bound, proof={"kind": "counting", "resource": resource})
+            rate(bound, y)
+
+
+def test_multipliers_of_the_textbook_s_rows_prove_a_bound() -> None:
+    """Two tasks that talk, of 6 and 5, on nodes of 10: they cannot meet."""
+    document: dict[str, Any] = {
+        "format": "streamplace.instance/1", "name": "apart", "traffic": [["a", "b", 7]],
+        "tasks": [{"id": "a", "load": {"cpu": 6}}, {"id": "b", "load": {"cpu": 5}}],
+        "nodes": [{"id": n, "capacity": {"cpu": 10}} for n in "nm"],
+    }  # fmt: skip
+    model = check.Model(check.Instance(document), "imc_gain", check.ZERO, patterns=False)
+    # capacity of each node; a pair's meeting on n, then m, is at most either task's being there
+    assert [right for _, right in model.rows] == [10, 10, 0, 0, 0, 0]
+    assert [c.gain for c in model.columns] == [0, 7, 7, 0, 0, 0, 0]
+
+    def gain(bound: int, steps: list[Any]) -> str:
+        return proved(
+            document, objective="imc_gain", bound=bound, proof={"kind": "dual", "steps": steps}
+        )
+
+    nothing: dict[str, Any] = {"close": [0] * 6}
+    apart = {"empty": [1, 0, 6, 5, 0, 0, -1], "over": 1}
+    met = [[1, 1, 1], [3, 0, 0]]
+    assert "at most 7" in gain(7, [nothing])
+    also = {"empty": [0, 1, 0, 0, 6, 5, 0, -11], "over": 1}
+    low = {"close": [0, 0, 0, 0, 0, 0, 7, 7]}
+    steps = [{"branch": met, "at": 0}, {"branch": [[1, 1, 1], [3, 1, 1]], "at": 0}, low]
+    steps += [also, {**apart, "empty": [1, 0, 6, 5, 0, 0, -11]}]
+    assert "at most 0" in gain(0, steps)
+    for wrong in ([nothing], [*steps[:-1], apart], steps[:-1], steps[1:]):
+        with pytest.raises(check.Refused):
+            gain(0, wrong)
 
 
 def test_a_second_solver_is_asked(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     instance = str(repository / "examples" / "capsys-q5.json")
     assert main(["solve", "-q", instance, "--cross-check", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["bound_by"] == "two solvers"
+    told = json.loads(capsys.readouterr().out)
+    assert told["bound_by"] == "two solvers"
+    first = (told["solver"] or "").partition(" ")[0]
+    assert not any(note.endswith(f"with {first} agrees") for note in told["notes"])
