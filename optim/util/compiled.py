@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 SMALL = 400
 """Tasks times nodes up to which Python may do in moments what numba takes a second to load."""
 
-_LOADED, _COMPILED = 0.5, 2.5
-"""Seconds that a kernel may take as it stands: where its twin is on disk, and where it is not."""
+_LOADED, _COMPILED = 0.5, 4.0
+"""Seconds of the processor that a kernel may take as it stands: where its twin is on disk, and
+where it would have to be compiled."""
 _STEP = 0.1
 
 _HELPERS: dict[Any, str] = {}
@@ -131,7 +132,7 @@ class _Clock:
         """Watch a kernel of this thread."""
         with self._lock:
             self._sent = False
-            self._running = running, time.perf_counter(), threading.get_ident()
+            self._running = running, time.process_time(), threading.get_ident()
 
     def stop(self) -> None:
         """Watch no more; what was sent and has not arrived yet never does."""
@@ -141,7 +142,7 @@ class _Clock:
             self._running = None
             if self._sent:
                 _send(thread, None)
-        running.seconds += time.perf_counter() - began
+        running.seconds += time.process_time() - began
 
     def look(self) -> None:
         """Stop what has taken too long."""
@@ -149,7 +150,7 @@ class _Clock:
             if self._running is None or self._sent:
                 return
             running, began, thread = self._running
-            if running.seconds + time.perf_counter() - began > running.patience:
+            if running.seconds + time.process_time() - began > running.patience:
                 self._sent = True
                 _send(thread, ctypes.py_object(_TooLongError))
 
