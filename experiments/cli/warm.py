@@ -92,7 +92,9 @@ def _solve(name: str) -> tuple[bool, float]:
     """Solve each instance that suits a method: with traffic and limits other kernels are used."""
     from optim import solve
     from optim.errors import StreamplaceError
+    from optim.util import compiled
 
+    compiled.SMALL = -1
     began, taken = time.perf_counter(), False
     for instance in _small():
         try:

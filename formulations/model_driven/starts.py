@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from formulations.patterns import warm
 from optim.errors import InvalidInput
 from optim.methods.registry import Request, get_method
 from optim.rules.base import slack
+from optim.util.compiled import warming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def stands_beside(
     return bool(found.capacity_rate >= min(rate, mine) * _ENOUGH)
 
 
-@cache
+@warming
 def warm_up() -> None:
     """Compile, or load from disk, every kernel."""
     warm.warm_up()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import cache
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from formulations.patterns.functional_bound import Functional
 from formulations.patterns.pricing import TreePricer
 from formulations.patterns.problem import make_problem
 from formulations.patterns.start import constructed, improved
+from optim.util.compiled import warming
 
 _BUDGET = 1000
 
@@ -24,7 +24,7 @@ def warm_up() -> float:
     return time.perf_counter() - began
 
 
-@cache
+@warming
 def _compile() -> None:
     problem = make_problem(
         sizes=[1, 2], load=[[1.0], [1.0]], rate=[[0.0, 1.0], [1.0, 0.0]],

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import time
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ from optim.moves.room import move_budget
 from optim.referee.result import Termination
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOTS
 from optim.rules.placement import Placement
-from optim.util.compiled import helper, kernel
+from optim.util.compiled import helper, kernel, warming
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -300,7 +299,7 @@ def _warm_up() -> float:
     return time.perf_counter() - began
 
 
-@cache
+@warming
 def _compile() -> None:
     one, number = np.ones((1, 1)), np.zeros(1, dtype=np.int64)
     walk = Walk(

@@ -28,7 +28,7 @@ LINEAR_ONLY = frozenset(
 )
 """Limits that the linearised model keeps beside these, and node patterns do not."""
 
-STARTS = ("top-down", "partition", "task-level", "naive")
+STARTS = ("top-down", "partition", "task-level", "naive", "imc-search")
 """Heuristics that they never fall below where they do not prove their plan."""
 
 

@@ -21,6 +21,7 @@ from formulations.patterns.warm import warm_up
 from formulations.task_allocation.common import (
     HONOURS,
     STARTS,
+    feasible_among,
     feasible_packing,
     feasible_starts,
     why_nothing_fits,
@@ -80,7 +81,11 @@ def run(instance: Instance, request: Request) -> Outcome:
     standing.found = lambda found: request.offer(dealt(found))
     interrupted = False
     try:
-        starts = [counts(node) for node in feasible_starts(instance, request, classes)]
+        given = feasible_starts(instance, request, classes)
+        if request.time_limit is not None and 2 * groups.num_groups > instance.num_tasks:
+            held = request.start()  # of unlike tasks the patterns are many, and searches ahead
+            given += [] if held is None else feasible_among(instance, [held.node], classes)
+        starts = [counts(node) for node in given]
         solve_counts(standing, backend, starts, budget, otherwise)
     except KeyboardInterrupt:
         interrupted = True

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from formulations.patterns.warm import warm_up as warm_up_patterns
 from formulations.throughput.listing import list_patterns
+from optim.util.compiled import warming
 
 
-@cache
+@warming
 def warm_up() -> None:
     """Compile, or load from disk, the kernels of `throughput-exact`."""
     warm_up_patterns()

@@ -7,7 +7,6 @@ followed by the next one, sorted anew, until the budget is spent or no pair can 
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.problem import writable
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
+from optim.util.compiled import warming
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Ints
@@ -92,7 +92,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     )
 
 
-@functools.cache
+@warming
 def warm_up() -> None:
     """Compile the kernel, or load it from the disk: once a process."""
     from formulations.rebalancing.make_problem import make_problem

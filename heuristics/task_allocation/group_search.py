@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.patterns.deal import counts_of, deal
 from heuristics.task_allocation.groups import NO_RESTRICTION, grouped_job
+from optim.util.compiled import warming
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -217,7 +217,7 @@ def warm_up() -> float:
     return time.perf_counter() - began
 
 
-@cache
+@warming
 def _warm_up_once() -> None:
     from heuristics.task_allocation.groups import tiny_job
     from heuristics.task_allocation.top_down import place_groups

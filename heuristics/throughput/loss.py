@@ -7,7 +7,6 @@ on the arrays of the search for the rate.
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from optim.figures.loss import heaviest_first, spare_room
 from optim.figures.rate import without_measured
 from optim.moves.guard import NOBODY, make_guard, may_enter
 from optim.moves.place_rules import place_rules
-from optim.util.compiled import helper, kernel
+from optim.util.compiled import helper, kernel, warming
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
@@ -147,7 +146,7 @@ def anneal_losses(
     return record
 
 
-@cache
+@warming
 def warm_up_losses() -> None:
     """Compile the kernel on two tasks, or load it from the cache."""
     from optim.methods.registry import Request

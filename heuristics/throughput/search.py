@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from optim.moves.place_rules import place_rules
 from optim.moves.warm import warm_up
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
+from optim.util.compiled import warming
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class _Search:
         self.recorder.note(rate_at(high))
 
 
-@cache
+@warming
 def _warm_up() -> None:
     """Compile the kernel on two tasks, or load it from the cache."""
     warm_up()

@@ -24,6 +24,7 @@ from optim.methods.suitable import check_suitable
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Result, Termination
 from optim.rules import without_limits
+from optim.util.compiled import by_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -250,11 +251,12 @@ def _solve_by(
     dropped = tuple(dict.fromkeys([*asked.dropped, *_dropped_by(chosen, request)]))
     relaxed = asked.relaxed(dropped)
     check_suitable(chosen, relaxed, repair=repair and not threads)
-    start = resolve_start(relaxed, chosen, asked.warm_start, request)
-    outcome = run_method(chosen, relaxed, request, start)
-    repaired = False
-    if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
-        repaired = finish(OBJECTIVES[chosen.objective].binding(relaxed), outcome)
+    with by_size(relaxed):
+        start = resolve_start(relaxed, chosen, asked.warm_start, request)
+        outcome = run_method(chosen, relaxed, request, start)
+        repaired = False
+        if repair and outcome.termination is not Termination.INFEASIBLE and not threads:
+            repaired = finish(OBJECTIVES[chosen.objective].binding(relaxed), outcome)
     outcome.notes[:0] = notes
     if start is not None and start.seconds > 0:
         outcome.times["warm_start"] = start.seconds

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
+from optim.util.compiled import warming
 
-@cache
+
+@warming
 def warm_up() -> None:
     """Compile the kernels of repair and descent on two tasks, or load them from the cache."""
     from optim.format.instance import Instance

@@ -1,221 +1,205 @@
-"""Decorators for numba kernels: entry points are cached on disk, helpers are not.
+"""Kernels: Python functions that numba compiles where that is worth its while.
 
-Four properties of numba's cache make this necessary.
+The functions stay what they are; `optim.util.machine_code` compiles twins of them. So modules of
+kernels load without numba (half a second), and a small instance needs neither it nor a compiler
+(seconds to a minute where nobody was here before): its kernels run as they stand, each until it has
+taken longer than its twin would take to be had. Then what it did is undone, and the twin does it.
 
-* A function that was loaded from the cache is machine code without an intermediate form. A caller
-  that is compiled later can neither inline it nor drop its reference counting: measured, five
-  times slower, and the slow code is then cached itself. Hence only what Python calls is cached
-  (`kernel`); what kernels call is compiled into them (`helper`).
-* A cache entry is renewed when the kernel's own file changes, not when a helper's file does, and
-  files unpacked from wheels keep their dates. Hence the stamp covers every source file that the
-  kernel's module imports, directly or through others, so that kernels may share code.
-* Processes that start together (the workers of a sweep) would all compile the same. Hence each
-  kernel is compiled by one, and the others wait for it (`Turn`).
-* A truncated file ends the program, and what an image brought along is not found by users who may
-  not write there. Hence the files of a kernel are read by `_Kept`.
+Function and twin give the same: they draw from the same generator, and what numba sums or sorts
+otherwise than numpy (`sum` of fractions, an unstable `argsort`) has no place in kernels. Hence
+nothing but time depends on which one runs.
 """
 
 from __future__ import annotations
 
-import ast
-import atexit
-import contextlib
-import hashlib
+import ctypes
 import os
-import shutil
-import sys
-import tempfile
-from functools import cache
+import threading
+import time
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numba
-from numba.core import event
-from numba.core.caching import IndexDataCacheFile
-from numba.core.types import unliteral
-
-from optim.util import compilation
-from optim.util.signals import Held
-from optim.util.turn import Turn
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_njit: Any = numba.njit
-_LIBRARIES = {"llvmlite", "numba", "numpy", "scipy", *sys.stdlib_module_names}
-"""What kernels build on; numba's own index knows their versions."""
+    from optim.format.instance import Instance
 
+SMALL = 400
+"""Tasks times nodes up to which Python may do in moments what numba takes a second to load."""
 
-class _Teller(event.Listener):
-    """Passes numba's own event on; it does not fire for what is loaded from the cache."""
+_LOADED, _COMPILED = 0.5, 4.0
+"""Seconds of the processor that a kernel may take as it stands: where its twin is on disk, and
+where it would have to be compiled."""
+_STEP = 0.1
 
-    def on_start(self, event: Any) -> None:
-        compilation.tell()
-
-    def on_end(self, event: Any) -> None:
-        """Let another process compile what was interrupted; what is done is saved first."""
-        dispatcher = event.data["dispatcher"]
-        files = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-        if isinstance(files, _Kept) and tuple(event.data["args"]) not in dispatcher.overloads:
-            files.give_up()
-
-
-event.register("numba:compile", _Teller())
+_HELPERS: dict[Any, str] = {}
+_small: ContextVar[bool] = ContextVar("small", default=False)
+_within: ContextVar[bool] = ContextVar("within", default=False)
 
 
 def helper(function: Callable[..., Any]) -> Any:
-    """Decorate what only other compiled functions call: no way in from Python or C is compiled.
-
-    Constants among the arguments count as numbers: to numba the `-1` of "no task" is a type of its
-    own, and a function with four such arguments was compiled seven times.
-    """
-    compiled = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
-    template = compiled.get_call_template
-
-    def of_any_value(args: Any, kws: Any) -> Any:
-        return template(
-            tuple(unliteral(a) for a in args), {name: unliteral(a) for name, a in kws.items()}
-        )
-
-    compiled.get_call_template = of_any_value
-    return compiled
+    """Mark what other kernels call: its twin has no way in from Python."""
+    _HELPERS[function] = "helper"
+    return function
 
 
-inlined = _njit(inline="always", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""For tiny helpers in hot loops: a call that is not inlined counts references to every array."""
+def inlined(function: Callable[..., Any]) -> Any:
+    """Mark tiny helpers in hot loops: a call that is not inlined counts references to arrays."""
+    _HELPERS[function] = "inlined"
+    return function
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kind_of(function: Any) -> str | None:
+    """Say whether a function is a ``helper``, ``inlined``, or no part of a kernel (``None``)."""
+    return _HELPERS.get(function) if hasattr(function, "__code__") else None
+
+
+class _TooLongError(BaseException):
+    """Raised within a kernel that has run long enough as it stands."""
+
+
+class kernel:
     """Compile a function that Python calls; the machine code is kept on disk where possible."""
-    try:
-        compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
-    except RuntimeError:  # no folder that may be written
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.seconds = 0.0
+        self.left = False
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Any) -> Any:
+        """Run the function where that is quicker, else the twin."""
+        if _within.get():
+            return self.function(*args)
+        if self.left or not _small.get():
+            return self.compiled(*args)
+        before = [(array, array.copy()) for array in _arrays(args)]
         try:
-            _own_folder()
-            compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
-        except (OSError, RuntimeError):
-            return _njit(function)
-    cache = getattr(compiled, "_cache", None)
-    if cache is not None:
-        cache.load_overload = _whole(cache.load_overload)
-        base, stamp = cache._impl.filename_base, _stamp(function.__module__)
-        beside = Path(function.__code__.co_filename).parent / "__pycache__"
-        shipped = None
-        if str(beside) != cache.cache_path:
-            shipped = _Kept(str(beside), base, stamp)
-        cache._cache_file = _Kept(cache.cache_path, base, stamp, shipped)
-    return compiled
+            return self._as_it_stands(args)
+        except _TooLongError:
+            self.left = True
+        for array, values in before:
+            array[...] = values
+        return self.compiled(*args)
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The twin: a dispatcher of numba's."""
+        from optim.util.machine_code import dispatcher_of
+
+        self.left = True
+        return dispatcher_of(self.function)
+
+    @cached_property
+    def patience(self) -> float:
+        """Seconds after which a twin would have been the better choice."""
+        file = Path(self.function.__code__.co_filename)
+        own = os.environ.get("NUMBA_CACHE_DIR")
+        folders = [file.parent / "__pycache__", *(Path(own).glob("*") if own else ())]
+        name = f"{file.stem}.{self.function.__qualname__}-*.nbi"
+        return _LOADED if any(any(folder.glob(name)) for folder in folders) else _COMPILED
+
+    def _as_it_stands(self, args: tuple[Any, ...]) -> Any:
+        """Run the function; its draws are numba's, and nobody else's go on from them."""
+        drawn = np.random.get_state()  # noqa: NPY002
+        inner = _within.set(True)
+        try:
+            with np.errstate(all="ignore"):  # integers wrap round, as in C
+                _CLOCK.start(self)
+                try:
+                    return self.function(*args)
+                finally:
+                    _CLOCK.stop()
+        finally:
+            _within.reset(inner)
+            np.random.set_state(drawn)  # noqa: NPY002
 
 
-def _whole(load: Callable[..., Any]) -> Callable[..., Any]:
-    """Let nothing interrupt numba's first look at what it can do: it would never end that look."""
+class _Clock:
+    """Stops kernels that take too long as they stand, from a thread of its own; one at a time."""
 
-    def loaded(signature: Any, context: Any) -> Any:
-        with Held():
-            context.refresh()
-        return load(signature, context)
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: tuple[kernel, float, int] | None = None
+        self._sent = False
 
-    return loaded
+    def start(self, running: kernel) -> None:
+        """Watch a kernel of this thread."""
+        with self._lock:
+            self._sent = False
+            self._running = running, time.process_time(), threading.get_ident()
 
+    def stop(self) -> None:
+        """Watch no more; what was sent and has not arrived yet never does."""
+        with self._lock:
+            assert self._running is not None
+            running, began, thread = self._running
+            self._running = None
+            if self._sent:
+                _send(thread, None)
+        running.seconds += time.process_time() - began
 
-class _Kept(IndexDataCacheFile):
-    """Files of one kernel: damaged ones count as missing, and disks may be full.
-
-    Parameters
-    ----------
-    shipped
-        Where else to look: beside the module, which may not be written by those who run it.
-    """
-
-    def __init__(self, path: str, base: str, stamp: str, shipped: _Kept | None = None) -> None:
-        super().__init__(cache_path=path, filename_base=base, source_stamp=stamp)
-        self._shipped = shipped
-        self._turn = Turn(Path(path) / f"{base}.lock")
-
-    def load(self, key: Any) -> Any:
-        found = self._read(key)
-        if found is None and self._turn.wait():  # meanwhile another process may have compiled it
-            found = self._read(key)
-            if found is not None:
-                self._turn.end()
-        return found
-
-    def _read(self, key: Any) -> Any:
-        with contextlib.suppress(Exception):  # a torn pickle raises anything
-            found = super().load(key)
-            if found is not None:
-                return found
-        return None if self._shipped is None else self._shipped._read(key)
-
-    def save(self, key: Any, data: Any) -> None:
-        with contextlib.suppress(OSError):
-            super().save(key, data)
-        self._turn.end()
-
-    def give_up(self) -> None:
-        """Let another process compile."""
-        self._turn.end()
-
-    def _load_index(self) -> Any:
-        with contextlib.suppress(Exception):
-            return super()._load_index()
-        return {}
+    def look(self) -> None:
+        """Stop what has taken too long."""
+        with self._lock:
+            if self._running is None or self._sent:
+                return
+            running, began, thread = self._running
+            if running.seconds + time.process_time() - began > running.patience:
+                self._sent = True
+                _send(thread, ctypes.py_object(_TooLongError))
 
 
-@cache
-def _own_folder() -> None:
-    """Let numba write where this process alone does; what was shipped is still read."""
-    folder = tempfile.mkdtemp(prefix="streamplace-kernels-")
-    owner = os.getpid()
-
-    def remove() -> None:
-        if os.getpid() == owner:  # and not in a forked process
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
-    numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]
+def _send(thread: int, error: Any) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
 
 
-@cache
-def _stamp(module: str) -> str:
-    """Hash of a module's source and of all it imports from us; of the version without sources."""
-    digest = hashlib.sha256(sys.version.encode())
-    sources = import_closure(module)
-    for name in sorted(sources):
-        digest.update(sources[name])
-    if not sources:
-        from importlib.metadata import version
-
-        digest.update(version("streamplace").encode())
-    return digest.hexdigest()
+_CLOCK = _Clock()
 
 
-def import_closure(module: str) -> dict[str, bytes]:
-    """Return the sources of a module and of what it imports beside the libraries, by name.
+@contextmanager
+def by_size(instance: Instance) -> Iterator[None]:
+    """Within, kernels run as they stand where the instance is small."""
+    small = instance.num_tasks * instance.num_nodes <= SMALL
+    if not small or _small.get() or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ended, before = threading.Event(), _small.set(True)
 
-    Imports for type checking only do not count; modules that are not loaded yet do not either.
-    """
-    found: dict[str, bytes] = {}
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if name in found or file is None or name.partition(".")[0] in _LIBRARIES:
-            continue  # a name within a module, or nothing of ours
-        if not Path(file).is_file():
-            continue  # code in a zip
-        found[name] = Path(file).read_bytes()
-        for node in _runtime_nodes(ast.parse(found[name])):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-            elif isinstance(node, ast.Import):
-                waiting += [alias.name for alias in node.names]
-    return found
+    def look() -> None:
+        while not ended.wait(_STEP):
+            _CLOCK.look()
+
+    threading.Thread(target=look, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+        _small.reset(before)
 
 
-def _runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.iter_child_nodes(tree):
-        guard = isinstance(node, ast.If) and isinstance(node.test, ast.Name)
-        if not (guard and node.test.id == "TYPE_CHECKING"):  # type: ignore[attr-defined]
-            yield node
-            yield from _runtime_nodes(node)
+def warming(warm_up: Callable[[], object]) -> Callable[[], None]:
+    """Let a warm-up be run once a process, and again where kernels no longer run as they stand."""
+    done: set[bool] = set()
+
+    def once() -> None:
+        if _small.get() not in done:
+            warm_up()
+            done.add(_small.get())
+
+    return once
+
+
+def _arrays(args: tuple[Any, ...]) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield what a kernel may change."""
+    for value in args:
+        if isinstance(value, np.ndarray):
+            if value.flags.writeable:
+                yield value
+        elif isinstance(value, tuple):
+            yield from _arrays(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ import numpy as np
 
 from formulations.rebalancing.problem import writable
 from formulations.rebalancing.search.arrays import changing_part
+from optim.util.compiled import warming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,7 +225,7 @@ def fixed_part(problem: JointProblem) -> JointFixed:
     )
 
 
-@functools.cache
+@warming
 def warm_up() -> None:
     """Compile the kernel, or load it from the disk: once a process."""
     from formulations.rebalancing.joint.problem import JointProblem

@@ -102,7 +102,7 @@ def mend_all(fixed, state, goal, partners, one, two):
             donor[i] = state.deviation[i]
             if fixed.leaving[i]:
                 donor[i] = 1e300 if state.size[i] > 0 else -1e300
-        order = np.argsort(donor)
+        order = np.argsort(donor, kind="mergesort")
         takers = order[~fixed.leaving[order]]
         hot, mended, turn = 0, 0, 0
         for at in range(n - 1, -1, -1):

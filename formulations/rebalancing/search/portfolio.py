@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from formulations.rebalancing.search.goals import bisect_goals
 from formulations.rebalancing.search.watch import Watch
 from optim.format.tables import APART
 from optim.solvers.inprocess import solve_small_milp
+from optim.util.compiled import warming
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Ints
@@ -217,7 +217,7 @@ def descend_from_all(
         portfolio.descend(start, tries)
 
 
-@functools.cache
+@warming
 def warm_up() -> None:
     """Compile the kernels of search and bound, or load them from the disk: once a process."""
     from formulations.rebalancing.bounds.touch import touch_bound

@@ -111,7 +111,7 @@ def pour(fixed, begin, state, goal, rounds):
             height[i] = state.deviation[i]
             if fixed.leaving[i] and state.size[i] > 0:
                 height[i] += above
-        order = np.argsort(height)
+        order = np.argsort(height, kind="mergesort")
         givers, takers = 0, 0
         while givers < n and height[order[n - 1 - givers]] > goal:
             givers += 1
@@ -176,7 +176,7 @@ def give(fixed, begin, state, i, j, goal):
 @kernel
 def by_height(state):
     """Return the nodes from the lowest deviation to the highest."""
-    return np.argsort(state.deviation)
+    return np.argsort(state.deviation, kind="mergesort")
 
 
 @kernel

@@ -67,13 +67,22 @@ def relieve(fixed, state, unit):
 
 
 @helper
+def mean_load(fixed, n):
+    """Return the mean load of a node; summed in order, as numpy's own sum is not."""
+    total = 0.0
+    for load in fixed.load:
+        total += load
+    return max(1e-300, total / n)
+
+
+@helper
 def mend_rules(fixed, state, unit):
     """Make the move that mends most of the sets and inflow; return whether there was one.
 
     Of equal ones the move that breaks less of capacities and least loads, then the lowest node.
     """
     guard, n = guard_of(state), len(state.deviation)
-    mean = max(1e-300, fixed.load.sum() / n)
+    mean = mean_load(fixed, n)
     best, best_k, best_j = -1e300, NOBODY, -1
     for k in range(len(fixed.load)):
         i = state.place[k]
@@ -123,10 +132,10 @@ def broken_by(fixed, state, node, sign, k, other, unit):
 def relieve_node(fixed, state, i, unit, one, two, swaps):
     """Make the best move (or swap) between node i and some partners; return whether there was."""
     n = len(state.deviation)
-    order = np.argsort(state.deviation)
+    order = np.argsort(state.deviation, kind="mergesort")
     count_i = gather(state, i, one)
     before_i = broken_by(fixed, state, i, 0.0, NOBODY, NOBODY, unit)
-    mean = max(1e-300, fixed.load.sum() / n)
+    mean = mean_load(fixed, n)
     best, best_k, best_l, best_j = 1e300, NOBODY, NOBODY, -1
     for attempt in range(min(n, 2 * PARTNERS)):
         near = attempt < PARTNERS or n <= 2 * PARTNERS

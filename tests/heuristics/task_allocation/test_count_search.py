@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,35 +16,36 @@ from heuristics.task_allocation.group_search import CountProblem
 from heuristics.task_allocation.groups import NO_RESTRICTION
 from heuristics.task_allocation.pair_split import new_scratch, split_pair
 from heuristics.task_allocation.pattern_pool import best_combination
+from optim.util.compiled import kernel
 
 EPS = 1e-9
 
 
-@numba.njit
+@kernel
 def board_with(size, load, rate, room, spare, allowed, table):  # type: ignore[no-untyped-def]
     counts = new_counts(size, load, rate, room, spare, allowed)
     load_counts(counts, table, size)
     return counts
 
 
-@numba.njit
+@kernel
 def split(counts, first, second, most_steps):  # type: ignore[no-untyped-def]
     scratch = new_scratch(counts.load.shape[0], counts.load.shape[1])
     return split_pair(counts, first, second, scratch, most_steps, 1e-9)
 
 
-@numba.njit
+@kernel
 def kicked(counts, strength, seed):  # type: ignore[no-untyped-def]
     np.random.seed(seed)  # noqa: NPY002
     kick(counts, np.zeros(counts.held.shape[0], np.int64), 1, strength)
 
 
-@numba.njit
+@kernel
 def gain(counts):  # type: ignore[no-untyped-def]
     return gain_of(counts)
 
 
-@numba.njit
+@kernel
 def by_patterns(size, load, rate, room, spare, allowed, own, share):  # type: ignore[no-untyped-def]
     counts = new_counts(size, load, rate, room, spare, allowed)
     complete = fill_by_patterns(counts, own, share, 1000)

@@ -106,7 +106,7 @@ def test_pairs_too_many_to_be_listed_are_walked_in_strides() -> None:
     for rows, columns in ((2_500, 2_600), (count // 8, 8)):
         turn = np.empty(0, np.int64)
         walked = [
-            task_level_kernel._pair.py_func(k, rows, columns, task_level_kernel.SHUFFLED, turn)
+            task_level_kernel._pair(k, rows, columns, task_level_kernel.SHUFFLED, turn)
             for k in range(1000)
         ]
         assert len(set(walked)) == 1000

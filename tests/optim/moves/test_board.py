@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +10,11 @@ from optim.figures.measures import imc_gain_of, moved_tasks, node_loads
 from optim.format.instance import Instance
 from optim.moves.board import Board, board_of, connection, pair_rate, put, take
 from optim.moves.room import placing_floor, placing_room
+from optim.util.compiled import kernel
 from tests.optim.moves.cases import placements, problems
 
 
-@numba.njit
+@kernel
 def put_or_take(board, task, node):  # type: ignore[no-untyped-def]
     if board.node[task] >= 0:
         take(board, task)
@@ -22,12 +22,12 @@ def put_or_take(board, task, node):  # type: ignore[no-untyped-def]
         put(board, task, node)
 
 
-@numba.njit
+@kernel
 def traffic_of(board, task, node):  # type: ignore[no-untyped-def]
     return connection(board, task, node)
 
 
-@numba.njit
+@kernel
 def rate_of(board, task, other):  # type: ignore[no-untyped-def]
     return pair_rate(board, task, other)
 

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 from optim.figures.measures import migrated_tasks
-from optim.moves import guard as guards
+from optim.moves.guard import broken as how_broken
+from optim.moves.guard import enter as entering
+from optim.moves.guard import make_guard
+from optim.moves.guard import may_enter as enters
+from optim.moves.guard import relief_of as relief
 from optim.moves.place_rules import place_rules
 from optim.rules import MAX_INFLOW, SETS
 from optim.rules.placement import Placement
@@ -17,25 +21,25 @@ from tests.optim.moves.rule_cases import ruled_instance
 @kernel
 def may_enter(guard, task, source, target, leaver):  # type: ignore[no-untyped-def]
     """Ask a guard from Python."""
-    return guards.may_enter(guard, task, source, target, leaver)
+    return enters(guard, task, source, target, leaver)
 
 
 @kernel
 def enter(guard, task, source, target):  # type: ignore[no-untyped-def]
     """Tell a guard from Python."""
-    guards.enter(guard, task, source, target)
+    entering(guard, task, source, target)
 
 
 @kernel
 def broken(guard):  # type: ignore[no-untyped-def]
     """Ask a guard how much is broken."""
-    return guards.broken(guard)
+    return how_broken(guard)
 
 
 @kernel
 def relief_of(guard, task, source, target):  # type: ignore[no-untyped-def]
     """Ask a guard what a move mends."""
-    return guards.relief_of(guard, task, source, target)
+    return relief(guard, task, source, target)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -50,7 +54,7 @@ def test_a_placement_keeps_the_rules_where_the_referee_finds_none_broken(seed: i
         assert (
             np.flatnonzero(rules.migrates(node)).tolist() == migrated_tasks(instance, node).tolist()
         )
-        assert (broken(guards.make_guard(rules, node)) == 0) == (not found)
+        assert (broken(make_guard(rules, node)) == 0) == (not found)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -59,7 +63,7 @@ def test_a_guard_lets_no_change_break_what_is_kept(seed: int) -> None:
     rng = np.random.default_rng(seed)
     count, nodes = len(rules.home), len(rules.most_in)
     node = rng.integers(0, nodes, count)
-    guard = guards.make_guard(rules, node)
+    guard = make_guard(rules, node)
     for _ in range(80):
         task, target = int(rng.integers(count)), int(rng.integers(nodes))
         source = int(node[task])
@@ -67,7 +71,7 @@ def test_a_guard_lets_no_change_break_what_is_kept(seed: int) -> None:
             continue
         moved = node.copy()
         moved[task] = target
-        less = broken(guard) - broken(guards.make_guard(rules, moved))
+        less = broken(guard) - broken(make_guard(rules, moved))
         assert relief_of(guard, task, source, target) == less
         if not may_enter(guard, task, source, target, -1):
             assert not (rules.are_kept(node) and rules.are_kept(moved))
@@ -75,9 +79,7 @@ def test_a_guard_lets_no_change_break_what_is_kept(seed: int) -> None:
         assert less >= 0
         enter(guard, task, source, target)
         node = moved
-        for name, mine, fresh in zip(
-            guard._fields, guard, guards.make_guard(rules, node), strict=True
-        ):
+        for name, mine, fresh in zip(guard._fields, guard, make_guard(rules, node), strict=True):
             assert np.array_equal(mine, fresh), name
 
 
@@ -95,7 +97,7 @@ def test_a_guard_knows_exchanges(seed: int) -> None:
             continue
         swapped = node.copy()
         swapped[[one, two]] = b, a
-        guard = guards.make_guard(rules, node)
+        guard = make_guard(rules, node)
         if may_enter(guard, one, a, b, two) and may_enter(guard, two, b, a, one):
             assert rules.are_kept(swapped)
 
@@ -109,6 +111,6 @@ def test_tasks_that_stand_nowhere_leave_room_to_be_spread() -> None:
         rules, rule=np.array([2]), limit=np.array([3]), place=np.arange(3)[None, :],
         indptr=np.array([0, 3]), members=all_three, most_in=np.full(3, 3),
     )  # fmt: skip
-    guard = guards.make_guard(rules, np.array([0, -1, -1]))
+    guard = make_guard(rules, np.array([0, -1, -1]))
     assert not may_enter(guard, 1, -1, 0, -1)
     assert may_enter(guard, 1, -1, 1, -1)

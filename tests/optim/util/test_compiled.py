@@ -8,8 +8,15 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from optim.errors import StreamplaceError
 from optim.util.turn import Turn
+
+if TYPE_CHECKING:
+    import pytest
+
+    from optim.format.instance import Instance
 
 HELPERS = """
 from optim.util.compiled import helper
@@ -32,7 +39,7 @@ from kernels_of_test import run
 heard = []
 with listening(lambda: heard.append(1)):
     value = run(1)
-print(value, sum(run.stats.cache_hits.values()), bool(heard))
+print(value, sum(run.compiled.stats.cache_hits.values()), bool(heard))
 """
 
 
@@ -111,6 +118,7 @@ def test_what_lies_beside_the_module_is_read_by_those_who_write_elsewhere(
 
 def test_constants_among_the_arguments_make_no_second_version(tmp_path: Path) -> None:
     from optim.util.compiled import helper, kernel
+    from optim.util.machine_code import twin
 
     @helper
     def plus(x: int, more: int) -> int:
@@ -121,7 +129,7 @@ def test_constants_among_the_arguments_make_no_second_version(tmp_path: Path) ->
         return plus(x, -1) + plus(-1, x) + plus(x, more=2) + plus(x, x)
 
     assert run(5) == 4 + 4 + 7 + 10
-    assert len(plus.signatures) == 1
+    assert len(twin(plus).signatures) == 1
 
 
 def test_one_process_compiles_and_the_others_wait(tmp_path: Path, repository: Path) -> None:
@@ -154,10 +162,11 @@ def test_who_waits_goes_on_when_compiling_fails_or_its_process_ends(tmp_path: Pa
 def test_interrupted_compilation_lets_the_others_go_on(tmp_path: Path, repository: Path) -> None:
     write_modules(tmp_path)
     before = (
-        "import kernels_of_test as k\ndef stop():\n    raise KeyboardInterrupt\n"
-        "inner = k.run._compiler.compile\nk.run._compiler.compile = lambda *_: stop()\n"
-        "try:\n    k.run(1)\nexcept KeyboardInterrupt:\n    pass\n"
-        "assert k.run._cache._cache_file._turn._file is None\nk.run._compiler.compile = inner\n"
+        "from kernels_of_test import run\ntwin = run.compiled\ndef stop():\n"
+        "    raise KeyboardInterrupt\n"
+        "inner = twin._compiler.compile\ntwin._compiler.compile = lambda *_: stop()\n"
+        "try:\n    run(1)\nexcept KeyboardInterrupt:\n    pass\n"
+        "assert twin._cache._cache_file._turn._file is None\ntwin._compiler.compile = inner\n"
     )
     assert call(tmp_path, repository, before) == ["20", "0", "True"]
 
@@ -168,7 +177,7 @@ def test_an_interruption_waits_for_the_first_look_at_what_numba_can(
     write_modules(tmp_path)
     before = (
         "import signal, kernels_of_test as k\n"
-        "context, done = type(k.run.targetctx), []\ninner = context.refresh\n"
+        "context, done = type(k.run.compiled.targetctx), []\ninner = context.refresh\n"
         "def refresh(self):\n"
         "    signal.raise_signal(signal.SIGINT)\n    inner(self)\n    done.append(1)\n"
         "context.refresh = refresh\n"
@@ -176,3 +185,78 @@ def test_an_interruption_waits_for_the_first_look_at_what_numba_can(
         "context.refresh = inner\n"
     )
     assert call(tmp_path, repository, before) == ["20", "0", "True"]
+
+
+def small_instance() -> Instance:
+    from experiments.generators import generate
+
+    return generate("community", seed=1, tasks=4, nodes=2)
+
+
+def test_small_work_runs_as_it_stands_and_draws_what_compiled_code_draws() -> None:
+    import numpy as np
+
+    from optim.util.compiled import by_size, helper, kernel
+
+    @helper
+    def some(most: int) -> int:
+        return np.random.randint(most)  # noqa: NPY002
+
+    @kernel
+    def run(seed: int, found: np.ndarray[Any, Any]) -> None:
+        np.random.seed(seed)  # noqa: NPY002
+        for i in range(len(found)):
+            found[i] = some(7) + np.random.random()  # noqa: NPY002
+
+    here, there = np.zeros(50), np.zeros(50)
+    before = np.random.get_state()[2]  # noqa: NPY002
+    with by_size(small_instance()):
+        run(3, here)
+        assert not run.left
+    assert np.random.get_state()[2] == before  # noqa: NPY002
+    run(3, there)
+    assert run.left
+    assert here.tolist() == there.tolist()
+
+
+def test_what_takes_too_long_as_it_stands_is_undone_and_left_to_the_twin() -> None:
+    import numpy as np
+
+    from optim.util.compiled import by_size, kernel
+
+    @kernel
+    def count(cells: tuple[np.ndarray[Any, Any], int]) -> int:
+        for _ in range(3_000_000):
+            cells[0][0] += 1
+        return int(cells[0][0])
+
+    count.patience = 0.2
+    cell = np.zeros(1, dtype=np.int64)
+    with by_size(small_instance()):
+        assert count((cell, 0)) == 3_000_000
+    assert count.left
+    assert cell[0] == 3_000_000
+
+
+def test_methods_answer_the_same_compiled_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    from experiments.generators import generate
+    from optim import solve
+    from optim.util import compiled
+
+    monkeypatch.setattr(compiled, "_COMPILED", 1e9)
+    monkeypatch.setattr(compiled, "_LOADED", 1e9)
+    cases = [generate("cluster", seed=2, nodes=3), generate("community", seed=2, tasks=9, nodes=3)]
+    used: set[bool] = set()
+    for instance in cases:
+        for name in ("flux", "gma", "task-level", "top-down", "partition", "storm-online"):
+            answers = []
+            for size in (10**6, -1):  # what is compiled once stays so
+                monkeypatch.setattr(compiled, "SMALL", size)
+                try:
+                    plan = solve(instance, name, repair=True).plan
+                    answers.append(plan and plan.node_indices(instance).tolist())
+                except StreamplaceError as error:
+                    answers.append(str(error))
+            assert answers[0] == answers[1]
+            used.add(isinstance(answers[0], str))
+    assert False in used

@@ -85,11 +85,11 @@ def test_read_only_arrays_do_not_compile_again() -> None:
 
     problem = make_problem([1.0, 2.0, 3.0], [0, 0, 1], 3, leaving=[False, True, False])
     search_balance(problem)
-    compiled = len(drain.signatures)
+    compiled = len(drain.compiled.signatures)
     for array in (problem.load, problem.cost, problem.home, problem.leaving):
         array.flags.writeable = False
     search_balance(problem)
-    assert len(drain.signatures) == compiled
+    assert len(drain.compiled.signatures) == compiled
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,270 @@
+"""What numba makes of kernels: entry points are cached on disk, helpers are not.
+
+Four properties of numba's cache make this necessary.
+
+* A function that was loaded from the cache is machine code without an intermediate form. A caller
+  that is compiled later can neither inline it nor drop its reference counting: measured, five
+  times slower, and the slow code is then cached itself. Hence only what Python calls is cached
+  (`kernel`); what kernels call is compiled into them (`helper`).
+* A cache entry is renewed when the kernel's own file changes, not when a helper's file does, and
+  files unpacked from wheels keep their dates. Hence the stamp covers every source file that the
+  kernel's module imports, directly or through others, so that kernels may share code.
+* Processes that start together (the workers of a sweep) would all compile the same. Hence each
+  kernel is compiled by one, and the others wait for it (`Turn`).
+* A truncated file ends the program, and what an image brought along is not found by users who may
+  not write there. Hence the files of a kernel are read by `_Kept`.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from types import CellType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numba
+from numba.core import event
+from numba.core.caching import IndexDataCacheFile
+from numba.core.types import unliteral
+
+from optim.util import compilation
+from optim.util.compiled import kernel, kind_of
+from optim.util.signals import Held
+from optim.util.turn import Turn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_njit: Any = numba.njit
+_LIBRARIES = {"llvmlite", "numba", "numpy", "scipy", *sys.stdlib_module_names}
+"""What kernels build on; numba's own index knows their versions."""
+
+
+class _Teller(event.Listener):
+    """Passes numba's own event on; it does not fire for what is loaded from the cache."""
+
+    def on_start(self, event: Any) -> None:
+        compilation.tell()
+
+    def on_end(self, event: Any) -> None:
+        """Let another process compile what was interrupted; what is done is saved first."""
+        dispatcher = event.data["dispatcher"]
+        files = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+        if isinstance(files, _Kept) and tuple(event.data["args"]) not in dispatcher.overloads:
+            files.give_up()
+
+
+event.register("numba:compile", _Teller())
+
+
+_twins: dict[Any, Any] = {}
+_globals: dict[int, dict[str, Any]] = {}
+
+
+def twin(value: Any) -> Any:
+    """Return what compiled code calls in place of a helper or kernel; anything else as it is."""
+    if isinstance(value, kernel):
+        return value.compiled
+    kind = kind_of(value)
+    if kind is None:
+        return value
+    if value not in _twins:
+        copy = _for_numba(value)
+        _twins[value] = _inlined(copy) if kind == "inlined" else _helper(copy)
+        _fill(value, copy)
+    return _twins[value]
+
+
+def _for_numba(function: Any) -> Any:
+    """Return a copy of a function, whose names are to lead to twins (`_fill`)."""
+    names = _globals.setdefault(id(function.__globals__), dict(function.__globals__))
+    closure = tuple(CellType(cell.cell_contents) for cell in function.__closure__ or ())
+    copy = FunctionType(
+        function.__code__, names, function.__name__, function.__defaults__, closure or None
+    )
+    copy.__qualname__, copy.__kwdefaults__ = function.__qualname__, function.__kwdefaults__
+    return copy
+
+
+def _fill(function: Any, copy: Any) -> None:
+    """Put twins where a function's copy finds helpers and kernels; later, as they may go round."""
+    for name in function.__code__.co_names:
+        if name in function.__globals__:
+            copy.__globals__[name] = twin(function.__globals__[name])
+    for cell in copy.__closure__ or ():
+        cell.cell_contents = twin(cell.cell_contents)
+
+
+def _helper(function: Callable[..., Any]) -> Any:
+    """Compile what only other compiled functions call: no way in from Python or C.
+
+    Constants among the arguments count as numbers: to numba the `-1` of "no task" is a type of its
+    own, and a function with four such arguments was compiled seven times.
+    """
+    compiled = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    template = compiled.get_call_template
+
+    def of_any_value(args: Any, kws: Any) -> Any:
+        return template(
+            tuple(unliteral(a) for a in args), {name: unliteral(a) for name, a in kws.items()}
+        )
+
+    compiled.get_call_template = of_any_value
+    return compiled
+
+
+_inlined = _njit(inline="always", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+def dispatcher_of(function: Callable[..., Any]) -> Any:
+    """Return a kernel's twin, which is compiled on its first call or read from the disk."""
+    copy = _for_numba(function)
+    compiled = _entry(copy)
+    _fill(function, copy)
+    return compiled
+
+
+def _entry(function: Any) -> Any:
+    try:
+        compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
+    except RuntimeError:  # no folder that may be written
+        try:
+            _own_folder()
+            compiled = _njit(cache=True, no_cfunc_wrapper=True)(function)
+        except (OSError, RuntimeError):
+            return _njit(function)
+    cache = getattr(compiled, "_cache", None)
+    if cache is not None:
+        cache.load_overload = _whole(cache.load_overload)
+        base, stamp = cache._impl.filename_base, _stamp(function.__module__)
+        beside = Path(function.__code__.co_filename).parent / "__pycache__"
+        shipped = None
+        if str(beside) != cache.cache_path:
+            shipped = _Kept(str(beside), base, stamp)
+        cache._cache_file = _Kept(cache.cache_path, base, stamp, shipped)
+    return compiled
+
+
+def _whole(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Let nothing interrupt numba's first look at what it can do: it would never end that look."""
+
+    def loaded(signature: Any, context: Any) -> Any:
+        with Held():
+            context.refresh()
+        return load(signature, context)
+
+    return loaded
+
+
+class _Kept(IndexDataCacheFile):
+    """Files of one kernel: damaged ones count as missing, and disks may be full.
+
+    Parameters
+    ----------
+    shipped
+        Where else to look: beside the module, which may not be written by those who run it.
+    """
+
+    def __init__(self, path: str, base: str, stamp: str, shipped: _Kept | None = None) -> None:
+        super().__init__(cache_path=path, filename_base=base, source_stamp=stamp)
+        self._shipped = shipped
+        self._turn = Turn(Path(path) / f"{base}.lock")
+
+    def load(self, key: Any) -> Any:
+        found = self._read(key)
+        if found is None and self._turn.wait():  # meanwhile another process may have compiled it
+            found = self._read(key)
+            if found is not None:
+                self._turn.end()
+        return found
+
+    def _read(self, key: Any) -> Any:
+        with contextlib.suppress(Exception):  # a torn pickle raises anything
+            found = super().load(key)
+            if found is not None:
+                return found
+        return None if self._shipped is None else self._shipped._read(key)
+
+    def save(self, key: Any, data: Any) -> None:
+        with contextlib.suppress(OSError):
+            super().save(key, data)
+        self._turn.end()
+
+    def give_up(self) -> None:
+        """Let another process compile."""
+        self._turn.end()
+
+    def _load_index(self) -> Any:
+        with contextlib.suppress(Exception):
+            return super()._load_index()
+        return {}
+
+
+@cache
+def _own_folder() -> None:
+    """Let numba write where this process alone does; what was shipped is still read."""
+    folder = tempfile.mkdtemp(prefix="streamplace-kernels-")
+    owner = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner:  # and not in a forked process
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    numba.config.CACHE_DIR = folder  # type: ignore[attr-defined]
+
+
+@cache
+def _stamp(module: str) -> str:
+    """Hash of a module's source and of all it imports from us; of the version without sources."""
+    digest = hashlib.sha256(sys.version.encode())
+    sources = import_closure(module)
+    for name in sorted(sources):
+        digest.update(sources[name])
+    if not sources:
+        from importlib.metadata import version
+
+        digest.update(version("streamplace").encode())
+    return digest.hexdigest()
+
+
+def import_closure(module: str) -> dict[str, bytes]:
+    """Return the sources of a module and of what it imports beside the libraries, by name.
+
+    Imports for type checking only do not count, nor those within functions, which come and go.
+    """
+    found: dict[str, bytes] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if name in found or file is None or name.partition(".")[0] in _LIBRARIES:
+            continue  # a name within a module, or nothing of ours
+        if not Path(file).is_file():
+            continue  # code in a zip
+        found[name] = Path(file).read_bytes()
+        for node in _runtime_nodes(ast.parse(found[name])):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            elif isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+    return found
+
+
+def _runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs when a module is loaded: names in kernels lead to nothing else."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        guard = isinstance(node, ast.If) and isinstance(node.test, ast.Name)
+        if not (guard and node.test.id == "TYPE_CHECKING"):  # type: ignore[attr-defined]
+            yield node
+            yield from _runtime_nodes(node)
