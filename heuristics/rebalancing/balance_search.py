@@ -206,7 +206,7 @@ def _cheapest(problem: BalanceProblem, request: Request, compiled: float) -> Out
 
     def take(placement: Ints, cost: float) -> None:
         best.append(placement)
-        request.offer(placement)
+        request.offer(placement.astype(np.int32))
         recorder.note(cost, phase="search")
 
     given = () if request.warm_start is None else (request.warm_start.astype(np.int64),)

@@ -82,7 +82,7 @@ def _alike(problem: BalanceProblem, rules: PlaceRules) -> Bools:
     return good
 
 
-def _least(owner: Ints, values: np.ndarray, sets: int) -> np.ndarray:  # type: ignore[type-arg]
+def _least(owner: Ints, values: np.ndarray, sets: int) -> np.ndarray:
     """(S,) least value of each set's members; infinite where it has none."""
     found = np.full(sets, np.inf)
     np.minimum.at(found, owner, values)
