@@ -184,9 +184,7 @@ def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger
         texts[BACK] = _elections(c.partition for c in first)
     if len(first) < len(led):
         count = f"{len(led) - len(first):,}"
-        ledger.reading(
-            f"{ROLLBACK}: {count} leaders were not the first replica: that will lead"
-        )
+        ledger.reading(f"{ROLLBACK}: {count} leaders were not the first replica: that will lead")
 
 
 def _tell_throttle(
