@@ -73,7 +73,9 @@ class State:
         self.load = np.zeros((len(number), len(names)))
         self.on: list[dict[int, None]] = [{} for _ in number]
         for p, partition in enumerate(cluster.partitions):
-            order = sorted(partition.replicas, key=lambda b, p=partition: b != p.leader)  # type: ignore[misc]
+            first = partition.leader
+            order = [first] if first is not None else []
+            order += [b for b in partition.replicas if b != first]
             self.lists.append([number[b] for b in order])
             for i, b in enumerate(self.lists[p]):
                 self.load[b] += self.share(p, i)

@@ -16,7 +16,7 @@ import numpy as np
 from optim.format.tables import APART
 
 if TYPE_CHECKING:
-    from formulations.rebalancing.problem import BalanceProblem, Bools, Ints
+    from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
     from optim.moves.place_rules import PlaceRules
 
 
@@ -82,7 +82,7 @@ def _alike(problem: BalanceProblem, rules: PlaceRules) -> Bools:
     return good
 
 
-def _least(owner: Ints, values: np.ndarray, sets: int) -> np.ndarray:
+def _least(owner: Ints, values: Floats, sets: int) -> Floats:
     """(S,) least value of each set's members; infinite where it has none."""
     found = np.full(sets, np.inf)
     np.minimum.at(found, owner, values)

@@ -91,13 +91,17 @@ def search_cheapest(
                 low = budget
 
     for start in (problem.home, *starts):
-        within(problem.most_cost, lambda limited, home, start=start: start)  # type: ignore[misc]
+        within(problem.most_cost, _as_given(start))
     within(problem.most_cost, lambda limited, home: home)
     for pours in (False, True):
         for partners in PARTNERS:
             bisect(_towards_goal(problem, seed, watch, partners, pours), ATTEMPTS)
     if math.isinf(best) or (best > FAR * bound and problem.num_tasks <= MOST):
         bisect(_all_searches(problem, seed, watch, 10 if math.isinf(best) else 1), LAST)
+
+
+def _as_given(start: Ints) -> Callable[[BalanceProblem, Ints], Ints | None]:
+    return lambda limited, home: start
 
 
 def _towards_goal(

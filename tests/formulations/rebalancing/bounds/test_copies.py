@@ -20,14 +20,19 @@ def replicas(seed: int, alike: float = 0.8) -> Instance:
     rng = np.random.default_rng(seed)
     n = int(rng.integers(3, 5))
     tasks: list[dict[str, Any]] = []
-    sets = []
+    sets: list[dict[str, Any]] = []
     for p in range(int(rng.integers(1, 4))):
         homes = rng.choice(n, 2, replace=False).tolist()
         size, other = rng.integers(1, 9, 2).tolist()
         cpu = rng.integers(1, 5, 2).tolist()
         for i, home in enumerate(homes):
             load = size if i == 0 or rng.random() < alike else other
-            task = {"id": f"p{p}#{i}", "operator": "t", "node": str(home), "state": size}
+            task: dict[str, Any] = {
+                "id": f"p{p}#{i}",
+                "operator": "t",
+                "node": str(home),
+                "state": size,
+            }
             task |= {"load": {"disk": load, "cpu": cpu[i]}, "copies": [str(homes[1 - i])]}
             if rng.random() < 0.2:
                 some = rng.choice(n, int(rng.integers(1, n + 1)), replace=False)

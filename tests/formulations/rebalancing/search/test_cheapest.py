@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +13,13 @@ from formulations.rebalancing.search.cheapest import cost_bound, search_cheapest
 from formulations.rebalancing.search.watch import Watch
 from optim import solve
 from tests.formulations.rebalancing.bounds.test_copies import replicas
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _into(taken: list[tuple[Any, float]]) -> Callable[[Any, float], None]:
+    return lambda placement, cost: taken.append((placement, cost))
 
 
 def test_costs_lie_between_bound_and_optimum() -> None:
@@ -24,9 +32,11 @@ def test_costs_lie_between_bound_and_optimum() -> None:
         if not plans:
             continue
         least = min(map(problem.moving_cost, plans))
-        bound, costs = cost_bound(problem), list[float]()
+        bound = cost_bound(problem)
         assert bound <= least + 1e-9, seed
-        search_cheapest(problem, (), 0, bound, Watch(), lambda _, cost, c=costs: c.append(cost))  # type: ignore[misc]
+        taken: list[tuple[Any, float]] = []
+        search_cheapest(problem, (), 0, bound, Watch(), _into(taken))
+        costs = [cost for _, cost in taken]
         assert costs == sorted(costs, reverse=True)
         assert not costs or costs[-1] >= least - 1e-9, seed
         tried += 1
