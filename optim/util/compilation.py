@@ -5,6 +5,7 @@ Kept apart from `optim.util.compiled` so that listening does not load numba.
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _listeners: list[Callable[[], None]] = []
+_begun: list[float] = []
+_done = [0.0]
 
 
 @contextmanager
@@ -24,7 +27,20 @@ def listening(listener: Callable[[], None]) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def tell() -> None:
-    """Tell everyone who listens."""
+def begin() -> None:
+    """Tell everyone who listens; kernels are compiled within others."""
+    _begun.append(time.perf_counter())
     for listener in _listeners:
         listener()
+
+
+def end() -> None:
+    """Count the seconds of what was compiled."""
+    began = _begun.pop()
+    if not _begun:
+        _done[0] += time.perf_counter() - began
+
+
+def seconds() -> float:
+    """Return how long this process has compiled so far."""
+    return _done[0]

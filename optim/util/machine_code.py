@@ -52,10 +52,11 @@ class _Teller(event.Listener):
     """Passes numba's own event on; it does not fire for what is loaded from the cache."""
 
     def on_start(self, event: Any) -> None:
-        compilation.tell()
+        compilation.begin()
 
     def on_end(self, event: Any) -> None:
         """Let another process compile what was interrupted; what is done is saved first."""
+        compilation.end()
         dispatcher = event.data["dispatcher"]
         files = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
         if isinstance(files, _Kept) and tuple(event.data["args"]) not in dispatcher.overloads:
