@@ -179,7 +179,8 @@ def test_multipliers_of_the_textbook_s_rows_prove_a_bound() -> None:
     steps = [{"branch": met, "at": 0}, {"branch": [[1, 1, 1], [3, 1, 1]], "at": 0}, low]
     steps += [also, {**apart, "empty": [1, 0, 6, 5, 0, 0, -11]}]
     assert "at most 0" in gain(0, steps)
-    for wrong in ([nothing], [*steps[:-1], apart], steps[:-1], steps[1:]):
+    negative: dict[str, Any] = {"empty": [-1, -1, 0, 0, 0, 0]}  # would be below 0
+    for wrong in ([nothing], [negative], [*steps[:-1], apart], steps[:-1], steps[1:]):
         with pytest.raises(check.Refused):
             gain(0, wrong)
 
