@@ -4,8 +4,9 @@ Goals come one after the other; an action of a later goal is only taken where ev
 accepts it. Hard goals are rack awareness and capacities; the soft ones bring replicas, disk,
 network and CPU of every broker within a margin of the mean utilisation, worst broker first, by
 changes of leaders where these help, by moves of the largest replicas to the emptiest brokers, and
-by swaps last. Written from the documentation of its goals (`ResourceDistributionGoal`,
-`ReplicaDistributionGoal`, `LeaderReplicaDistributionGoal`), not from its code. Goals about
+by swaps last. Written from the published order and names of the goals
+(`ResourceDistributionGoal`, `ReplicaDistributionGoal`, `LeaderReplicaDistributionGoal`), without a
+look at their code; the margins are ours. Goals about
 topics (`TopicReplicaDistributionGoal`, `MinTopicLeadersPerBrokerGoal`) only add moves: left out.
 """
 
