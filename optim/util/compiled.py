@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.util.signals import Held
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -109,7 +111,8 @@ class kernel:
         drawn = np.random.get_state()  # noqa: NPY002
         inner = _within.set(True)
         try:
-            with np.errstate(all="ignore"):  # integers wrap round, as in C
+            # as in C: integers wrap round, and a signal finds a kernel whole or not begun
+            with Held(), np.errstate(all="ignore"):
                 _CLOCK.start(self)
                 try:
                     return self.function(*args)
