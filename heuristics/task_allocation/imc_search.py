@@ -81,8 +81,7 @@ def run(instance: Instance, request: Request) -> Outcome:
 
 
 TRIES = 3
-"""Cuts to start from, as many as `partition` makes: so the search is never below it. By table and
-with a time limit it is one, finished as `partition` finishes its first."""
+"""Cuts to start from, as many as `partition` makes: so the search is never below it."""
 
 
 def search_tasks(instance: Instance, incumbent: Incumbent) -> None:
@@ -90,10 +89,10 @@ def search_tasks(instance: Instance, incumbent: Incumbent) -> None:
     from heuristics.task_allocation.annealing import anneal_in_rounds, by_table
 
     incumbent.compiled(_warm_up())
-    # by table the annealing finds more in the time that further cuts and their descents take
+    # by table the annealing finds more in the time that a descent along long rows takes
     hasty = incumbent.request.remaining() is not None and by_table(instance)
     for node in _starts(instance, incumbent, 1 if hasty else TRIES):
-        incumbent.take(node)
+        incumbent.take(node, descend=not hasty)
         if incumbent.out_of_time:
             break
     if incumbent.node is not None and not incumbent.out_of_time:
