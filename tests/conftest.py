@@ -29,9 +29,6 @@ _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 settings.load_profile(_PROFILE)
 _LEAST_EXAMPLES = 10
 
-# A JVM that lives for seconds spends most of them on compiling for hours to come.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
 # A shell without job control starts background jobs with Ctrl-C ignored, and children inherit that:
 # tests that interrupt a command would then wait for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -106,6 +106,7 @@ def settings(
         "spark.task.maxFailures": str(TASK_FAILURES),
         "spark.python.worker.reuse": "true",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.legacy.javaCharsets": "true",  # of recordings: all that Java knows
         "spark.sql.shuffle.partitions": "8",
         "spark.log.level": "ERROR",
     }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MORE = (1.0, 1.02, 1.1, 1.3)
 """Whole tasks may need more than sums do: the least raise times these is tried."""
 _SHARED = frozenset({"capacity", "max_tasks", "slots", "slot_capacity", "max_inflow"})
-_CHECK = 3.0
+_CHECK = 10.0
 _ADDED = (1, 2, 4)
 
 

@@ -35,8 +35,8 @@ SMALL = 400
 """Tasks times nodes up to which Python may do in moments what numba takes a second to load."""
 
 _LOADED, _COMPILED = 0.5, 4.0
-"""Seconds of the processor that a kernel may take as it stands: where its twin is on disk, and
-where it would have to be compiled."""
+"""Seconds of the processor that kernels may take as they stand: all whose twins are on disk, which
+numba is loaded for once, and each that would have to be compiled."""
 _STEP = 0.1
 
 _HELPERS: dict[Any, str] = {}
@@ -78,7 +78,7 @@ class kernel:
         """Run the function where that is quicker, else the twin."""
         if _within.get():
             return self.function(*args)
-        if self.left or not _small.get():
+        if self.left or not _small.get() or self.seconds > self.patience:
             return self.compiled(*args)
         before = [(array, array.copy()) for array in _arrays(args)]
         try:
@@ -97,14 +97,19 @@ class kernel:
         self.left = True
         return dispatcher_of(self.function)
 
-    @cached_property
+    @property
     def patience(self) -> float:
         """Seconds after which a twin would have been the better choice."""
+        return _LOADED - _CLOCK.loaded + self.seconds if self.on_disk else _COMPILED
+
+    @cached_property
+    def on_disk(self) -> bool:
+        """Whether somebody compiled it before."""
         file = Path(self.function.__code__.co_filename)
         own = os.environ.get("NUMBA_CACHE_DIR")
         folders = [file.parent / "__pycache__", *(Path(own).glob("*") if own else ())]
         name = f"{file.stem}.{self.function.__qualname__}-*.nbi"
-        return _LOADED if any(any(folder.glob(name)) for folder in folders) else _COMPILED
+        return any(any(folder.glob(name)) for folder in folders)
 
     def _as_it_stands(self, args: tuple[Any, ...]) -> Any:
         """Run the function; its draws are numba's, and nobody else's go on from them."""
@@ -130,6 +135,7 @@ class _Clock:
         self._lock = threading.Lock()
         self._running: tuple[kernel, float, int] | None = None
         self._sent = False
+        self.loaded = 0.0
 
     def start(self, running: kernel) -> None:
         """Watch a kernel of this thread."""
@@ -145,7 +151,9 @@ class _Clock:
             self._running = None
             if self._sent:
                 _send(thread, None)
-        running.seconds += time.process_time() - began
+        taken = time.process_time() - began
+        running.seconds += taken
+        self.loaded += taken if running.on_disk else 0.0
 
     def look(self) -> None:
         """Stop what has taken too long."""

@@ -9,7 +9,7 @@ from tests.fuzz.reading import Reading
 #: look only for plans that take off leaving nodes all that may go elsewhere
 EMPTIES = frozenset({
     "imc-exact", "imc-milp", "imc-brute", "eoa-milp", "storm-milp", "throughput-exact",
-    "throughput-milp",
+    "throughput-milp", "throughput-search",
 })  # fmt: skip
 #: the same unless told otherwise
 DRAINS = frozenset({"joint-milp", "joint-search", "albic"})

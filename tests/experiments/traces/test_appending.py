@@ -97,7 +97,7 @@ def test_what_was_read_must_be_as_it_was(tmp_path: Path, capsys: Any) -> None:
             run_trace(described_now, tmp_path / "out", append=True)
         assert (tmp_path / "out" / "trace.json").read_text() == told
 
-    refused("period: is not as it was for the trace in", period__length="1 day")
+    refused("period is not as it was for the trace in", period__length="1 day")
     stamp = (tmp_path / "a.csv").stat().st_mtime_ns
     write_csv(tmp_path / "a.csv", random_events(1, 11, 1))
     refused(r"/a\.csv is not as it was when it was read \(trace everything again")

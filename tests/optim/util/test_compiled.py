@@ -219,9 +219,12 @@ def test_small_work_runs_as_it_stands_and_draws_what_compiled_code_draws() -> No
     assert here.tolist() == there.tolist()
 
 
-def test_what_takes_too_long_as_it_stands_is_undone_and_left_to_the_twin() -> None:
+def test_what_takes_too_long_as_it_stands_is_undone_and_left_to_the_twin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import numpy as np
 
+    from optim.util import compiled
     from optim.util.compiled import by_size, kernel
 
     @kernel
@@ -230,7 +233,7 @@ def test_what_takes_too_long_as_it_stands_is_undone_and_left_to_the_twin() -> No
             cells[0][0] += 1
         return int(cells[0][0])
 
-    count.patience = 0.2
+    monkeypatch.setattr(compiled, "_COMPILED", 0.2)
     cell = np.zeros(1, dtype=np.int64)
     with by_size(small_instance()):
         assert count((cell, 0)) == 3_000_000
