@@ -249,8 +249,8 @@ def import_closure(module: str) -> dict[str, bytes]:
         file = getattr(sys.modules.get(name), "__file__", None)
         if name in found or file is None or name.partition(".")[0] in _LIBRARIES:
             continue  # a name within a module, or nothing of ours
-        if not Path(file).is_file():
-            continue  # code in a zip
+        if not Path(file).is_file() or Path(file).suffix != ".py":
+            continue  # code in a zip, or in C
         found[name] = Path(file).read_bytes()
         for node in _runtime_nodes(ast.parse(found[name])):
             if isinstance(node, ast.ImportFrom) and node.module:
