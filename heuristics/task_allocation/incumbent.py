@@ -87,7 +87,7 @@ class Incumbent:
         if self.instance.has_current:
             yield self.instance.tasks.node
 
-    def take(self, node: Ints) -> Ints | None:
+    def take(self, node: Ints, *, descend: bool = True) -> Ints | None:
         """Repair a start if it needs that, descend from it, offer both; ``None`` if it fails."""
         from optim.moves.repair import repair
 
@@ -97,7 +97,7 @@ class Incumbent:
                 self.partial, self.notes = mended.node, mended.notes
             return None
         self.offer(mended.node)
-        return self.descended(mended.node)
+        return self.descended(mended.node) if descend else mended.node
 
     def descended(self, node: Ints) -> Ints:
         """Descend from a placement, and offer what is found."""
