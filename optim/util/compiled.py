@@ -24,6 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.util.marks import Entry
+from optim.util.marks import helper as helper
+from optim.util.marks import inlined as inlined
 from optim.util.signals import Held
 
 if TYPE_CHECKING:
@@ -39,33 +42,15 @@ _LOADED, _COMPILED = 0.5, 4.0
 numba is loaded for once, and each that would have to be compiled."""
 _STEP = 0.1
 
-_HELPERS: dict[Any, str] = {}
 _small: ContextVar[bool] = ContextVar("small", default=False)
 _within: ContextVar[bool] = ContextVar("within", default=False)
-
-
-def helper(function: Callable[..., Any]) -> Any:
-    """Mark what other kernels call: its twin has no way in from Python."""
-    _HELPERS[function] = "helper"
-    return function
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """Mark tiny helpers in hot loops: a call that is not inlined counts references to arrays."""
-    _HELPERS[function] = "inlined"
-    return function
-
-
-def kind_of(function: Any) -> str | None:
-    """Say whether a function is a ``helper``, ``inlined``, or no part of a kernel (``None``)."""
-    return _HELPERS.get(function) if hasattr(function, "__code__") else None
 
 
 class _TooLongError(BaseException):
     """Raised within a kernel that has run long enough as it stands."""
 
 
-class kernel:
+class kernel(Entry):
     """Compile a function that Python calls; the machine code is kept on disk where possible."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

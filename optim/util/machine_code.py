@@ -36,7 +36,7 @@ from numba.core.caching import IndexDataCacheFile
 from numba.core.types import unliteral
 
 from optim.util import compilation
-from optim.util.compiled import kernel, kind_of
+from optim.util.marks import Entry, kind_of
 from optim.util.signals import Held
 from optim.util.turn import Turn
 
@@ -72,7 +72,7 @@ _globals: dict[int, dict[str, Any]] = {}
 
 def twin(value: Any) -> Any:
     """Return what compiled code calls in place of a helper or kernel; anything else as it is."""
-    if isinstance(value, kernel):
+    if isinstance(value, Entry):
         return value.compiled
     kind = kind_of(value)
     if kind is None:
