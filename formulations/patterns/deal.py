@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from formulations.patterns.classes import NodeClasses, TaskGroups
     from formulations.patterns.problem import Counts
     from optim.format.tables import Ints
+
+    Order = NDArray[np.int64]
 
 _MATCHED = 1000
 
@@ -32,12 +36,8 @@ def deal(groups: TaskGroups, classes: NodeClasses, counts: Counts, reference: In
     num_tasks = len(groups.group)
     near = np.full(num_tasks, -1, dtype=np.int32) if reference is None else reference
     num_nodes = len(classes.node_class)
-    before = groups.counts(near, num_nodes)[classes.members]
     contents = np.zeros((num_nodes, groups.num_groups), dtype=np.int64)
-    for k in range(classes.num_classes):
-        mine = slice(classes.indptr[k], classes.indptr[k + 1])
-        rows = _matched(counts[mine], before[mine])
-        contents[classes.members[mine]] = rows
+    contents[classes.members] = counts[staying_order(groups, classes, counts, near)]
     node = np.full(num_tasks, -1, dtype=np.int32)
     for g in range(groups.num_groups):
         tasks = groups.tasks_of(g)
@@ -45,17 +45,29 @@ def deal(groups: TaskGroups, classes: NodeClasses, counts: Counts, reference: In
     return node
 
 
-def _matched(counts: Counts, before: Counts) -> Counts:
-    """Order the contents of identical nodes so that most tasks can stay."""
+def staying_order(groups: TaskGroups, classes: NodeClasses, counts: Counts, near: Ints) -> Order:
+    """Return which of the (N', G) contents each node takes, among identical ones, so most stay."""
+    before = counts_of(groups, classes, near, len(classes.node_class))
+    return np.concatenate(
+        [
+            classes.indptr[k] + matched(counts[mine], before[mine])
+            for k in range(classes.num_classes)
+            for mine in [slice(classes.indptr[k], classes.indptr[k + 1])]
+        ]
+    )
+
+
+def matched(counts: Counts, before: Counts) -> Order:
+    """Return which of the contents each place takes, so that most of what it had stays."""
+    order = np.arange(len(counts))
     if len(counts) < 2 or len(counts) > _MATCHED or not before.any():
-        return counts
+        return order
     from scipy.optimize import linear_sum_assignment
 
     stay = np.minimum(counts[:, None, :], before[None, :, :]).sum(axis=2)
-    pattern, place = linear_sum_assignment(stay, maximize=True)
-    rows = np.empty_like(counts)
-    rows[place] = counts[pattern]
-    return rows
+    content, place = linear_sum_assignment(stay, maximize=True)
+    order[place] = content
+    return order
 
 
 def _deal_class(wanted: Counts, near: Ints) -> Ints:

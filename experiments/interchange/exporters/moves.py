@@ -10,6 +10,7 @@ import numpy as np
 
 from experiments.interchange.declaring import Exporter
 from experiments.interchange.reading_tables import places_of_table
+from experiments.numbers import plural
 from experiments.spreadsheet import to_cell
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ def write(
     if places.slot is not None:
         same = (places.node == tasks.node) & (places.slot != tasks.slot) & (tasks.slot >= 0)
         if same.any():
-            ledger.warn(f"{int(same.sum())} tasks change their slot within a node: not listed")
+            tasks_told = plural(int(same.sum()), "task")
+            ledger.warn(f"not listed, for they change their slot only: {tasks_told}")
     return {"": text.getvalue()}
 
 

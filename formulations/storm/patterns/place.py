@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.patterns.deal import deal, matched, staying_order
 from formulations.storm.patterns.split import MOST_STEPS, Splitter
 from formulations.storm.splits import split_all
 
@@ -28,7 +29,7 @@ def place(
     *,
     quick: bool = False,
 ) -> tuple[Integers, Integers]:
-    """Return (T,) node and slot of each executor, nodes and executors of a class in order.
+    """Return (T,) node and slot of each executor: of equal nodes and executors, most stay.
 
     Slots are those of the best split of each node; of a greedy one where the best takes too long.
 
@@ -39,29 +40,42 @@ def place(
     quick
         Split greedily.
     """
-    node = np.full(instance.num_tasks, -1, dtype=np.int64)
-    slot = np.full(instance.num_tasks, -1, dtype=np.int64)
+    near = instance.tasks.node
+    node = deal(problem.groups, problem.classes, counts, near).astype(np.int64)
+    order = staying_order(problem.groups, problem.classes, counts, near)
+    counts, workers = counts[order], workers[order]
     parts = None if quick else _parts(problem, counts, workers)
-    members = [problem.groups.tasks_of(c) for c in range(problem.groups.num_groups)]
-    taken = np.zeros(len(members), dtype=np.int64)
-    for row, n in enumerate(problem.classes.members.tolist()):
-        if parts is None:
-            for c, count in enumerate(counts[row].tolist()):
-                node[members[c][taken[c] : taken[c] + count]] = n
-            taken += counts[row]
-            continue
-        for s, part in enumerate(parts[row]):
-            for c, count in enumerate(part.tolist()):
-                tasks = members[c][taken[c] : taken[c] + count]
-                node[tasks], slot[tasks] = n, s
-            taken += part
     if parts is None:
         table = np.zeros((jobs.num_jobs, instance.num_nodes), dtype=np.int64)
         table[:, problem.classes.members] = workers.T
         split = split_all(instance, jobs, node, table)
         assert split is not None
-        slot = split
+        return node, split
+    slot = np.full(instance.num_tasks, -1, dtype=np.int64)
+    before = np.where(near == node, instance.tasks.slot, -1)
+    for n, of_slots in zip(problem.classes.members.tolist(), parts, strict=True):
+        tasks = np.flatnonzero(node == n)
+        idle = np.zeros((int(jobs.slots[n]) - len(of_slots), of_slots.shape[1]), dtype=np.int64)
+        group = problem.groups.group[tasks].astype(np.int64)
+        slot[tasks] = _slots(group, before[tasks], np.concatenate([of_slots, idle]))
     return node, slot
+
+
+def _slots(group: Integers, before: Integers, parts: Integers) -> Integers:
+    """Return the slots of a node's executors, given (slots, C) counts; most keep their slot."""
+    stayed = (before >= 0) & (before < len(parts))
+    held = np.zeros_like(parts)
+    np.add.at(held, (before[stayed], group[stayed]), 1)
+    left = parts[matched(parts, held)]
+    slot = np.full(len(group), -1, dtype=np.int64)
+    for i in np.flatnonzero(stayed):
+        if left[before[i], group[i]] > 0:
+            left[before[i], group[i]] -= 1
+            slot[i] = before[i]
+    for i in np.flatnonzero(slot < 0):
+        slot[i] = int(np.argmax(left[:, group[i]] > 0))
+        left[slot[i], group[i]] -= 1
+    return slot
 
 
 def _parts(problem: StormProblem, counts: Integers, workers: Integers) -> list[Integers] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -185,5 +186,7 @@ def test_a_proof_is_told(method: str, streamplace: Run, instance_file: Path) -> 
     done = streamplace("solve", "pairs.json", "--method", method)
     assert done.returncode == ExitCode.OK, done.stderr
     by = {"imc-exact": "highs"}.get(method, method)
-    told = f"optimal according to {by}  imc_gain 12 MB/s  bound 12 MB/s  gap 0 %\n"
-    assert done.stdout.startswith(told)
+    told = re.escape(f"optimal according to {by}") + "  imc_gain 12 MB/s  bound 12 MB/s  gap 0 %\n"
+    # where the machine is so slow that a certificate costs little beside the solve
+    certified = "proved optimal  imc_gain 12 MB/s  certified bound 12 MB/s  gap 0 %\n"
+    assert re.match(f"{told}|{certified}", done.stdout)

@@ -398,3 +398,22 @@ def test_a_long_run_begins_with_the_best_of_the_heuristics(
     assert result.objective is not None
     assert result.feasible
     assert result.objective.value <= start.objective.value + 1e-9  # type: ignore[operator]
+
+
+def test_of_equal_nodes_and_slots_most_executors_stay() -> None:
+    """All fit one node; four of six are on the second, three of them in its slot 1."""
+    made = chain([2, 2, 2], workers=2, rates=[5.0, 2.0])
+    nodes = [{"id": n, "slots": 3, "capacity": {"cpu": 100}} for n in "abc"]
+    at = [("a", 0), ("b", 1), ("b", 1), ("b", 1), ("b", 0), ("c", 2)]
+    tasks = [
+        {**task, "node": node, "slot": slot}
+        for task, (node, slot) in zip(made.to_dict()["tasks"], at, strict=True)
+    ]
+    made = made.replace(nodes=nodes, tasks=tasks)
+    for second in (True, False):
+        result = solve(made, "storm-milp", second_level=second)
+        assert result.evaluation is not None and result.plan is not None
+        assert result.evaluation.moves == 2, second
+        assert set(result.plan.assignment.values()) == {"b"}
+        kept = [f"{t['id']}" for t in tasks if result.plan.slots[t["id"]] == t["slot"]]
+        assert len(kept) >= 3
