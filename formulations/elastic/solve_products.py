@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from formulations.elastic.goals import LevelAnswer, scale_of, surely
 from formulations.elastic.products import build
-from formulations.patterns.classes import node_classes
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, relabelled
 from formulations.task_allocation.covers import solve_exactly
 from optim.errors import Problem, UnsuitableMethod
+from optim.moves.classes import node_classes
 from optim.rules import kept_by
 
 if TYPE_CHECKING:

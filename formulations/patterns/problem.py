@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from formulations.patterns.classes import NodeClasses, TaskGroups
     from optim.format.instance import Instance
+    from optim.moves.classes import NodeClasses, TaskGroups
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

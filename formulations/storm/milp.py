@@ -141,11 +141,11 @@ def _by_patterns(
 ) -> Outcome:
     from formulations.patterns.clock import Clock
     from formulations.patterns.close import OPTIMAL, Standing
-    from formulations.patterns.deal import counts_of
     from formulations.patterns.integer import Backend
     from formulations.storm.patterns.place import place
     from formulations.storm.patterns.slots import best_workers, spread_workers
     from formulations.storm.patterns.solve import solve_nodes
+    from optim.moves.deal import counts_of
 
     inner, total = problem.inner, instance.total_traffic
     recorder = ProgressRecorder("min", request.progress, request.started)

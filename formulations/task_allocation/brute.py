@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.patterns.classes import TaskGroups, node_classes, task_groups
 from formulations.task_allocation.brute_figure import JUDGED, best_by_figure
 from formulations.task_allocation.common import HONOURS, STARTS, why_nothing_fits
 from optim.errors import Problem, UnsuitableMethod
 from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
 from optim.moves.board import NOWHERE
+from optim.moves.classes import TaskGroups, node_classes, task_groups
 from optim.moves.guard import NOBODY, broken, enter, make_guard, may_enter, pays
 from optim.moves.place_rules import no_rules, place_rules
 from optim.moves.room import move_budget
@@ -33,9 +33,9 @@ from optim.util.progress import ProgressRecorder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.patterns.classes import NodeClasses
     from optim.format.instance import Instance
     from optim.methods.registry import Request
+    from optim.moves.classes import NodeClasses
 
 MOST_TASKS = 64
 

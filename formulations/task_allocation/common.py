@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from formulations.patterns.classes import NodeClasses
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Request
+    from optim.moves.classes import NodeClasses
 
 HONOURS = frozenset({"capacity", "min_load", "allowed", "leaving"})
 """Limits all three keep; counts of tasks on nodes reach them as capacities."""

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.patterns.classes import node_classes, task_groups
 from formulations.patterns.clock import Clock
 from formulations.patterns.close import OPTIMAL, Standing
-from formulations.patterns.deal import counts_of, deal
 from formulations.patterns.integer import Backend
 from formulations.patterns.problem import problem_of
 from formulations.patterns.solve import NODE_BUDGET, search_order, solve_counts
@@ -29,16 +27,18 @@ from formulations.task_allocation.common import (
 from optim.errors import Problem, UnsuitableMethod
 from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
+from optim.moves.classes import node_classes, task_groups
+from optim.moves.deal import counts_of, deal
 from optim.referee.result import Termination
 from optim.rules import limits_set, without_limits
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
-    from formulations.patterns.classes import NodeClasses, TaskGroups
     from formulations.patterns.problem import Counts
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Request
+    from optim.moves.classes import NodeClasses, TaskGroups
 
 
 def run(instance: Instance, request: Request) -> Outcome:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.patterns.classes import node_classes
 from formulations.task_allocation.common import (
     HONOURS,
     LINEAR_ONLY,
@@ -25,6 +24,7 @@ from formulations.task_allocation.model import AllocationModel, build
 from optim.errors import SolverError
 from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
+from optim.moves.classes import node_classes
 from optim.referee.result import Termination
 from optim.rules import kept_by
 from optim.solvers import solve_linear

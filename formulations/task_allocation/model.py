@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.patterns.classes import node_classes
 from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from optim.errors import Problem, UnsuitableMethod
 from optim.format.traffic import TaskPairs
+from optim.moves.classes import node_classes
 from optim.moves.place_rules import place_rules
 from optim.moves.room import link_room, move_budget, placing_floor, placing_masks, placing_room
 from optim.solvers.linear_model import LinearModel

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.patterns.clock import Clock
-from formulations.patterns.deal import counts_of, deal
 from formulations.patterns.integer import Backend
 from formulations.task_allocation.common import why_nothing_fits
 from formulations.throughput.common import (
@@ -36,6 +35,7 @@ from formulations.throughput.warm import warm_up
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
 from optim.methods.registry import Method, Option, Outcome
+from optim.moves.deal import counts_of, deal
 from optim.referee.result import Termination
 from optim.util.progress import ProgressRecorder
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.patterns.deal import deal
 from formulations.throughput.common import MOVES, NODES, counted, good_starts
 from formulations.throughput.cover import Cover
 from formulations.throughput.groups import grouped
 from optim.errors import Problem, UnsuitableMethod
 from optim.methods.registry import Outcome
+from optim.moves.deal import deal
 from optim.referee.result import Termination
 from optim.rules.violation import Violation
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.patterns.classes import node_classes
 from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from formulations.task_allocation.model import (
     add_assignment,
@@ -30,6 +29,7 @@ from formulations.task_allocation.model import (
 )
 from formulations.throughput.common import MOVES, NODES
 from formulations.throughput.places import Places, load_of, places_of
+from optim.moves.classes import node_classes
 from optim.moves.place_rules import place_rules
 from optim.moves.room import placing_floor, placing_masks, placing_room
 from optim.solvers.linear_model import LinearModel
@@ -37,10 +37,10 @@ from optim.solvers.linear_model import LinearModel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.patterns.classes import NodeClasses
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
     from optim.format.traffic import TaskPairs
+    from optim.moves.classes import NodeClasses
 
 _SIDES = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
 """How much of what leaves, and of what enters, each kind of link counts."""

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.patterns.deal import counts_of, deal
 from heuristics.task_allocation.groups import NO_RESTRICTION, grouped_job
+from optim.moves.deal import counts_of, deal
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.patterns.classes import NodeClasses, TaskGroups
     from heuristics.task_allocation.incumbent import Incumbent
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
+    from optim.moves.classes import NodeClasses, TaskGroups
 
     Counts = NDArray[np.int64]
 
@@ -47,7 +47,7 @@ class CountProblem:
     Attributes
     ----------
     size, load, rate
-        (G,), (G, R), (G, G) as in `formulations.patterns.classes.TaskGroups`.
+        (G,), (G, R), (G, G) as in `optim.moves.classes.TaskGroups`.
     room, spare
         (N', R) what may be placed, and minus what must be.
     allowed

@@ -50,8 +50,8 @@ MOST_NODES = 2000
 
 def run(instance: Instance, request: Request) -> Outcome:
     """Search; see the module's page for what is done when."""
-    from formulations.patterns.classes import node_classes, task_groups
     from heuristics.task_allocation.incumbent import Incumbent
+    from optim.moves.classes import node_classes, task_groups
 
     incumbent = Incumbent(instance, request)
     counted = lowered(instance, _HONOURS - {"sets"})

@@ -15,7 +15,7 @@ from optim.format.plan import Plan
 from optim.methods.claims import broken_by, check_claim, check_promise, write_result
 from optim.methods.hand import BEFORE, Held
 from optim.moves.room import at_the_edge
-from optim.moves.undo import enough_for, fewer_moves, without_needless
+from optim.moves.undo import enough_for, fewer_moves, nearer_home, without_needless
 from optim.referee.evaluate import evaluate_indices, plan_kind
 from optim.referee.result import Level, Move, Termination, WarmStart
 from optim.rules import kept_by
@@ -168,7 +168,8 @@ def _worth_making(
     if outcome.slot is not None or (exact and not all(map(_known, outcome.levels))):
         return node, evaluation
     later = [OBJECTIVES[level.name] for level in outcome.levels] if exact else []
-    fewer = without_needless(objective.binding(instance), node, [objective, *later])
+    binding, ranked = objective.binding(instance), [objective, *later]
+    fewer = without_needless(binding, nearer_home(binding, node, ranked), ranked)
     if fewer is node:
         return node, evaluation
     found = evaluate_indices(instance, fewer, None, objective.name)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from optim.figures.measures import moved_tasks
-from optim.rules import broken
+from optim.moves.deal import brought_home
+from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _TRIALS = 4_000
 """Undoings tried at most: work that repeats, where seconds do not."""
+_MOST_TASKS = 200_000
+"""Tasks up to which equal plans are looked for."""
 _CHUNK = 2_000_000
 _LOOKED_AT = 8
 
@@ -151,6 +154,33 @@ def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure
         if not changed:
             return best
     return best
+
+
+def nearer_home(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> Ints:
+    """Return the plan that identical nodes and tasks make of this one, where it moves less.
+
+    Parameters
+    ----------
+    instance, node, objectives
+        As of `without_needless`.
+    """
+    if instance.num_tasks > _MOST_TASKS or any(figure.value is None for figure in objectives):
+        return node
+    # to who moves less, no budget makes a difference
+    other = brought_home(without_limits(instance, ("max_migrations", "max_migration_cost")), node)
+    less, more = _moved(instance, other), _moved(instance, node)
+    if less == more or less[0] > more[0] or less[1] > more[1]:
+        return node
+    values = (_ranks(instance, plan, objectives) for plan in (other, node))
+    if any(a > b for a, b in zip(*values, strict=True)):
+        return node
+    breaks = [len(broken(Placement(instance, plan))) for plan in (other, node)]
+    return node if breaks[0] > breaks[1] else other
+
+
+def _moved(instance: Instance, node: Ints) -> tuple[int, float]:
+    moved = moved_tasks(instance, node)
+    return len(moved), float(instance.tasks.migration_cost[moved].sum())
 
 
 def _rounding(instance: Instance, objective: Figure) -> float:

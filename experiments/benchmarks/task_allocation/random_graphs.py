@@ -16,11 +16,11 @@ import numpy as np
 
 from experiments.benchmarks.table import print_table
 from experiments.generators import generate
-from formulations.patterns.classes import node_classes, task_groups
 from heuristics.task_allocation.group_search import SHARES, STEPS, STRENGTH, count_problem
 from heuristics.task_allocation.groups import grouped_job
 from optim import solve
 from optim.figures.measures import imc_gain_of
+from optim.moves.classes import node_classes, task_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,11 @@ import numpy as np
 
 from formulations.elastic.patterns.rules import held_alone
 from formulations.elastic.problem import TIMES, directed_degrees
-from formulations.patterns.classes import (
+from formulations.patterns.clock import Clock
+from formulations.patterns.pool import Pool
+from formulations.patterns.pricing import TreePricer
+from formulations.patterns.problem import make_problem
+from optim.moves.classes import (
     NodeClasses,
     TaskGroups,
     alike_rows,
@@ -18,11 +22,7 @@ from formulations.patterns.classes import (
     node_classes,
     task_groups,
 )
-from formulations.patterns.clock import Clock
-from formulations.patterns.deal import deal
-from formulations.patterns.pool import Pool
-from formulations.patterns.pricing import TreePricer
-from formulations.patterns.problem import make_problem
+from optim.moves.deal import deal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

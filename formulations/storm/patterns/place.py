@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.patterns.deal import deal, matched, staying_order
 from formulations.storm.patterns.split import MOST_STEPS, Splitter
 from formulations.storm.splits import split_all
+from optim.moves.deal import deal, matched, staying_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from formulations.patterns.classes import node_classes
 from formulations.task_allocation.common import relabelled
 from formulations.task_allocation.milp import build
 from optim import Instance, solve
 from optim.errors import UnsuitableMethod
+from optim.moves.classes import node_classes
 from optim.referee.evaluate import evaluate_indices
 from tests.formulations.task_allocation.cases import places, random_instance, seeds
 from tests.optim.make import instance, nodes

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.patterns.classes import node_classes, task_groups
 from optim.errors import UnsuitableMethod
 from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
 from optim.methods.solve import solve
+from optim.moves.classes import node_classes, task_groups
 from optim.rules import broken
 from optim.rules.placement import Placement
 from tests.formulations.task_allocation.cases import random_document

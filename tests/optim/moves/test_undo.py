@@ -8,7 +8,7 @@ import pytest
 from experiments.generators import generate
 from optim import Instance
 from optim.figures.catalogue import OBJECTIVES
-from optim.moves.undo import enough_for, fewer_moves, values_undone, without_needless
+from optim.moves.undo import enough_for, fewer_moves, nearer_home, values_undone, without_needless
 from optim.rules import broken
 from optim.rules.placement import Placement
 
@@ -71,3 +71,27 @@ def test_ever_fewer_moves_end_in_none_and_most_of_the_gain_needs_no_more(
         assert points[points[0].moves - enough].value >= points[-1].value + 0.95 * gain
     else:
         assert enough is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_nodes_and_tasks_change_places_where_fewer_move(seed: int) -> None:
+    made = generate("cluster", seed=seed, nodes=6, key_groups=5, varies=0, one_to_one=50)
+    home, rng = made.tasks.node, np.random.default_rng(seed)
+    objectives = [OBJECTIVES["imc_gain"], OBJECTIVES["load_distance"]]
+    turned = rng.permutation(6).astype(np.int32)[home]
+    assert (nearer_home(made, turned, objectives) == home).all()
+    turned[:8] = rng.integers(0, 6, 8)
+    found = nearer_home(made, turned, objectives)
+    assert (found != home).sum() < (turned != home).sum()
+    for objective in objectives:
+        assert objective.value is not None
+        values = [objective.value(Placement(made, plan)) for plan in (turned, found)]
+        assert values[0] == pytest.approx(values[1], rel=1e-8)
+
+
+def test_unlike_nodes_keep_their_tasks() -> None:
+    made = generate("cluster", seed=1, nodes=6, key_groups=5)
+    nodes = [{"id": n, "capacity": {"cpu": 1e4 + i}} for i, n in enumerate(made.nodes.ids)]
+    unlike = made.replace(nodes=nodes)
+    turned = np.roll(np.arange(6, dtype=np.int32), 1)[unlike.tasks.node]
+    assert nearer_home(unlike, turned, [OBJECTIVES["imc_gain"]]) is turned

@@ -6,16 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.moves.classes import node_classes, task_groups
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.patterns.classes import NodeClasses, TaskGroups
-    from formulations.patterns.problem import Counts
+    from optim.format.instance import Instance
     from optim.format.tables import Ints
+    from optim.moves.classes import NodeClasses, TaskGroups
 
+    Counts = NDArray[np.int64]
     Order = NDArray[np.int64]
 
 _MATCHED = 1000
+"""Identical nodes that are matched at most."""
+_SMALL = 50_000_000
+"""Tasks × nodes² up to which classes of tasks are counted."""
 
 
 def counts_of(groups: TaskGroups, classes: NodeClasses, node: Ints, num_nodes: int) -> Counts:
@@ -62,12 +68,17 @@ def matched(counts: Counts, before: Counts) -> Order:
     order = np.arange(len(counts))
     if len(counts) < 2 or len(counts) > _MATCHED or not before.any():
         return order
+    order[_assigned(np.minimum(counts[:, None, :], before[None, :, :]).sum(axis=2))] = order.copy()
+    return order
+
+
+def _assigned(stay: NDArray[np.int64]) -> Order:
+    """Return the place of each content; as they are where no others let more stay."""
     from scipy.optimize import linear_sum_assignment
 
-    stay = np.minimum(counts[:, None, :], before[None, :, :]).sum(axis=2)
     content, place = linear_sum_assignment(stay, maximize=True)
-    order[place] = content
-    return order
+    better = stay[content, place].sum() > np.trace(stay)
+    return np.asarray(place) if better else np.arange(len(stay))
 
 
 def _deal_class(wanted: Counts, near: Ints) -> Ints:
@@ -80,3 +91,29 @@ def _deal_class(wanted: Counts, near: Ints) -> Ints:
             node[i] = near[i]
     node[node < 0] = np.repeat(np.arange(len(left), dtype=np.int32), left)
     return node
+
+
+def brought_home(instance: Instance, node: Ints) -> Ints:
+    """Return the placement that identical nodes and tasks make of this one, nearest to the current.
+
+    Where the classes are many, only nodes change places.
+    """
+    home, size = instance.tasks.node, instance.num_nodes
+    classes = node_classes(instance)
+    if not (home != node).any() or (classes.node_class[node] < 0).any():
+        return node
+    if instance.num_tasks * size * size <= _SMALL:
+        groups = task_groups(instance)
+        return deal(groups, classes, counts_of(groups, classes, node, size), home)
+    new = np.arange(size, dtype=np.int32)
+    for k in range(classes.num_classes):
+        nodes = classes.nodes_of(k)
+        at = np.full(size + 1, -1, dtype=np.int32)  # the last one for no node
+        at[nodes] = np.arange(len(nodes))
+        both = (at[node] >= 0) & (at[home] >= 0)
+        stay = np.zeros((len(nodes), len(nodes)), dtype=np.int64)
+        if len(nodes) > _MATCHED or not both.any():
+            continue
+        np.add.at(stay, (at[node[both]], at[home[both]]), 1)
+        new[nodes] = nodes[_assigned(stay)]
+    return new[node]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from formulations.patterns.classes import node_classes, task_groups
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
+from optim.moves.classes import node_classes, task_groups
 from tests.formulations.task_allocation.cases import places, random_instance, seeds
 from tests.optim.make import document, instance, nodes
 

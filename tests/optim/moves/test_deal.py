@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
-from formulations.patterns.classes import node_classes, task_groups
-from formulations.patterns.deal import counts_of, deal
+from optim.moves.classes import node_classes, task_groups
+from optim.moves.deal import counts_of, deal
 from tests.formulations.task_allocation.cases import random_instance, seeds
 from tests.optim.make import instance, nodes
 
