@@ -30,15 +30,16 @@ from pathlib import Path
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-import numba
-from numba.core import event
-from numba.core.caching import IndexDataCacheFile
-from numba.core.types import unliteral
-
 from optim.util import compilation
 from optim.util.marks import Entry, kind_of
 from optim.util.signals import Held
 from optim.util.turn import Turn
+
+with Held():  # half of numba could not be imported again, nor the other half
+    import numba
+    from numba.core import event
+    from numba.core.caching import IndexDataCacheFile
+    from numba.core.types import unliteral
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -187,6 +187,21 @@ def test_an_interruption_waits_for_the_first_look_at_what_numba_can(
     assert call(tmp_path, repository, before) == ["20", "0", "True"]
 
 
+def test_an_interruption_waits_for_numba_to_be_whole(tmp_path: Path, repository: Path) -> None:
+    """Half imported, it could be imported by nobody of this process again."""
+    write_modules(tmp_path)
+    before = (
+        "import signal, sys, kernels_of_test as k\n"
+        "class Stop:\n    def find_spec(self, name, *_):\n"
+        "        if name == 'numba.core.datamodel.models':\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "try:\n    k.run(1)\n    raise SystemExit('not interrupted')\n"
+        "except KeyboardInterrupt:\n    sys.meta_path.pop(0)\n"
+    )
+    assert call(tmp_path, repository, before) == ["20", "0", "True"]
+
+
 def small_instance() -> Instance:
     from experiments.generators import generate
 
