@@ -16,7 +16,7 @@ import ctypes
 import os
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cached_property, update_wrapper
 from pathlib import Path
@@ -129,13 +129,13 @@ class _Clock:
             self._running = running, time.process_time(), threading.get_ident()
 
     def stop(self) -> None:
-        """Watch no more; what was sent and has not arrived yet never does."""
+        """Watch no more; what was sent and has not arrived yet does so here."""
         with self._lock:
             assert self._running is not None
             running, began, thread = self._running
-            self._running = None
-            if self._sent:
-                _send(thread, None)
+            self._running, sent = None, self._sent
+        if sent:
+            _receive(thread)
         taken = time.process_time() - began
         running.seconds += taken
         self.loaded += taken if running.on_disk else 0.0
@@ -148,11 +148,24 @@ class _Clock:
             running, began, thread = self._running
             if running.seconds + time.process_time() - began > running.patience:
                 self._sent = True
-                _send(thread, ctypes.py_object(_TooLongError))
+                _send(thread)
 
 
-def _send(thread: int, error: Any) -> None:
+def _send(thread: int) -> None:
+    error = ctypes.py_object(_TooLongError)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), error)
+
+
+def _receive(thread: int) -> None:
+    """Let what was sent to this thread arrive, or another in its place.
+
+    To take it back would leave Python looking for it ever after: that is slow, and endless under a
+    profiler (CPython 3.11).
+    """
+    with suppress(_TooLongError):
+        _send(thread)
+        while True:
+            pass
 
 
 _CLOCK = _Clock()

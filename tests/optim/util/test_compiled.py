@@ -256,6 +256,30 @@ def test_what_takes_too_long_as_it_stands_is_undone_and_left_to_the_twin(
     assert cell[0] == 3_000_000
 
 
+def test_a_profiler_goes_on_after_what_took_too_long(tmp_path: Path, repository: Path) -> None:
+    """What is sent and taken back again keeps CPython 3.11 in the first call for ever."""
+    program = (
+        "import sys\nfrom optim.util import compiled\n"
+        "from experiments.generators import generate\n"
+        "compiled._COMPILED = 0.01\n"
+        "@compiled.kernel\ndef count(most):\n    total = 0\n"
+        "    for i in range(most):\n        total += i\n    return total\n"
+        "count.on_disk, count.compiled = False, lambda most: -1\n"
+        "with compiled.by_size(generate('community', seed=1, tasks=4, nodes=2)):\n"
+        "    print(count(50_000_000))\n"
+        "sys.setprofile(lambda *_: None)\nprint(len(str(1)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(repository), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["-1", "1"]
+
+
 def test_methods_answer_the_same_compiled_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     from experiments.generators import generate
     from optim import solve
