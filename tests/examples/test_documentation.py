@@ -11,6 +11,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from experiments.cli.main import COMMANDS, build_parser
+from tests.command import run_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -33,6 +35,8 @@ GRADED = (
     (re.compile(r"\bcertified bound\b"), "bound"),
 )
 """Solves of a second and more certify their bounds: that is not the same on each machine."""
+SHELL = re.compile(r"[|<>;&$*`~]")
+PROCESSES = frozenset({"trace", "sweep", "report", "replay", "versions"})
 COMPARED = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -62,25 +66,33 @@ def ungraded(text: str) -> str:
     return text
 
 
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line of a page: here, unless a shell is needed or the command starts a JVM."""
+    environment = {"COLUMNS": "100", "NO_COLOR": "1"}
+    words = shlex.split(command, comments=True)
+    if not SHELL.search(command) and words[1] not in PROCESSES:
+        return run_command(words[1:], folder, environment, merged=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env={**os.environ, **environment, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
 WITH_EXAMPLES = [page for page in PAGES if examples_of(page)]
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.name)
 def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "COLUMNS": "100", "NO_COLOR": "1"}
     for example in examples_of(page):
-        done = subprocess.run(
-            ["bash", "-c", example.command],
-            cwd=tmp_path,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        done = run(example.command, tmp_path)
         checker = doctest.OutputChecker()
         shown = doctest.Example(example.command, example.output + "\n")
         graded = ungraded(shown.want), ungraded(done.stdout)
