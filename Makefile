@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 DEMO := build/demo
 WORKERS ?= 2
 TESTS ?= not slow or live
-# of hypothesis: `ci` draws a third of the examples, the same ones each time
+# `ci` draws the first seeds of each family and a tenth of the examples of hypothesis, the same each time
 PROFILE ?= ci
 # of `make fuzz`: another run each night, the same run for the same SEED
 SEED ?= $(shell date +%Y%m%d)

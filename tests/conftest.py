@@ -27,7 +27,8 @@ settings.register_profile("ci", derandomize=True, print_blob=True, **_COMMON)
 settings.register_profile("thorough", max_examples=1000, **_COMMON)
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 settings.load_profile(_PROFILE)
-_LEAST_EXAMPLES = 10
+_LEAST_EXAMPLES = 6
+_SEEDS = 5
 
 # A shell without job control starts background jobs with Ctrl-C ignored, and children inherit that:
 # tests that interrupt a command would then wait for ever.
@@ -36,14 +37,31 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Draw a third of the examples where time is short; `make test-all` draws all."""
+    """Draw less where time is short: the first seeds of each family, a tenth of the examples.
+
+    ``make test-all`` draws all. A family whose first seeds say too little is marked ``seeds(n)``.
+    """
     if _PROFILE != "ci":
         return
+    drawn: dict[str, list[Any]] = {}
     for item in items:
-        made = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
-        if made is not None and "slow" not in item.keywords:
-            few = max(min(made.max_examples, _LEAST_EXAMPLES), made.max_examples // 3)
-            item.obj._hypothesis_internal_use_settings = settings(made, max_examples=few)  # type: ignore[attr-defined]
+        _draw_few_examples(item)
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        if "seed" not in params or "slow" in item.keywords:
+            continue
+        family = drawn.setdefault(item.nodeid.partition("[")[0], [])
+        if params["seed"] not in family:
+            family.append(params["seed"])
+        few = item.get_closest_marker("seeds")
+        if family.index(params["seed"]) >= (few.args[0] if few else _SEEDS):
+            item.add_marker(pytest.mark.slow)
+
+
+def _draw_few_examples(item: pytest.Item) -> None:
+    made = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+    if made is not None and "slow" not in item.keywords:
+        few = max(min(made.max_examples, _LEAST_EXAMPLES), made.max_examples // 10)
+        item.obj._hypothesis_internal_use_settings = settings(made, max_examples=few)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

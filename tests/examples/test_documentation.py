@@ -33,8 +33,10 @@ GRADED = (
     (re.compile(r"^note +certificate of .*\n", re.MULTILINE), ""),
     (re.compile(r"^(proved optimal|optimal according to \S+)", re.MULTILINE), "optimal"),
     (re.compile(r"\bcertified bound\b"), "bound"),
+    (re.compile(r"^ +\d+\.\d+ s  \S+: .*\n", re.MULTILINE), ""),
 )
-"""Solves of a second and more certify their bounds: that is not the same on each machine."""
+"""Solves of a second and more tell of their progress and certify their bounds: not the same on each
+machine."""
 SHELL = re.compile(r"[|<>;&$*`~]")
 PROCESSES = frozenset({"trace", "sweep", "report", "replay", "versions"})
 COMPARED = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -60,7 +62,7 @@ def examples_of(page: Path) -> list[Example]:
 
 
 def ungraded(text: str) -> str:
-    """Return an output without what it says of certificates."""
+    """Return an output without what depends on the speed of the machine."""
     for pattern, instead in GRADED:
         text = pattern.sub(instead, text)
     return text
@@ -85,7 +87,12 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-WITH_EXAMPLES = [page for page in PAGES if examples_of(page)]
+LONG = {"explain.md", "traces.md"}  # minutes, and JVMs
+WITH_EXAMPLES = [
+    pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else [])
+    for page in PAGES
+    if examples_of(page)
+]
 
 
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.name)
