@@ -49,15 +49,14 @@ $(BIN)/python:
 	echo 'Python has no working venv module; on Debian and Ubuntu: apt-get install python3-venv' >&2; \
 	exit 2; }
 
-# No .pyc ahead of time: of a hundred packages few modules are ever imported.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing streamplace and its solvers into $(VENV) (once; a few minutes, about 1.5 GB)'
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python .ci/install.py -e .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing streamplace and the tools of its tests into $(VENV) (once; a few minutes)'
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python .ci/install.py -e '.[dev]'
 	@touch $(VENV)/.installed $@
 
 # ---- the main job ------------------------------------------------------------------------
@@ -74,7 +73,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory warm
 	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types doctests lint layers docs
-	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) -m '$(TESTS)' tests $(PYTEST_ARGS)
+	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m '$(TESTS)' tests $(PYTEST_ARGS)
 
 warm: $(VENV)/.installed
 	$(BIN)/streamplace warm
