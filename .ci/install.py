@@ -58,6 +58,8 @@ def with_uv(arguments: list[str]) -> bool:
         return False
     # as pip does: the best version that any index has; no .pyc, of which few would be read
     told |= {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_NO_PROGRESS": "1"}
+    if "UV_CACHE_DIR" not in os.environ:  # which would keep another 2 GB in the home directory
+        told["UV_NO_CACHE"] = "1"
     get = [*PIP, "install", "--quiet", "--no-compile", "--target", str(UV), "--upgrade", "uv>=0.5"]
     if not (UV / "bin" / "uv").exists() and subprocess.run(get, check=False).returncode:
         return False

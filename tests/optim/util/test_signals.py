@@ -157,8 +157,8 @@ def test_interrupt_ends_highs_in_this_process() -> None:
     timer.start()
     began = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
-        solve_small_milp(model, time_limit=20.0)
-    assert time.perf_counter() - began < 10.0  # HiGHS itself would go on for 20
+        solve_small_milp(model, time_limit=600.0)
+    assert time.perf_counter() - began < 300.0  # HiGHS itself would go on for 600
     assert solve_small_milp(knapsacks(6, 2)).termination == "optimal"
 
 
