@@ -68,11 +68,10 @@ demo: $(VENV)/.installed
 
 # ---- tests -------------------------------------------------------------------------------
 
-# Kernels first, each compiled once; then what needs one core each goes side by side before the
-# tests, which use all cores.
+# Kernels, each compiled once, and what needs one core each go side by side before the tests, which
+# use all cores and take neighbours in one go, since these share what they begin with.
 test: $(VENV)/.installed-dev
-	@$(MAKE) --no-print-directory warm
-	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types doctests lint layers docs
+	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) warm types docs doctests layers lint
 	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m '$(TESTS)' tests $(PYTEST_ARGS)
 
 warm: $(VENV)/.installed

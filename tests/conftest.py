@@ -39,22 +39,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Draw less where time is short: the first seeds of each family, a tenth of the examples.
 
-    ``make test-all`` draws all. A family whose first seeds say too little is marked ``seeds(n)``.
+    ``make test-all`` draws all. A family whose first seeds say too little is marked ``seeds(n)``;
+    of one with further parameters, about twice as many members are drawn, and two seeds at least.
     """
     if _PROFILE != "ci":
         return
-    drawn: dict[str, list[Any]] = {}
+    families: dict[str, list[pytest.Item]] = {}
     for item in items:
         _draw_few_examples(item)
-        params = item.callspec.params if hasattr(item, "callspec") else {}
-        if "seed" not in params or "slow" in item.keywords:
-            continue
-        family = drawn.setdefault(item.nodeid.partition("[")[0], [])
-        if params["seed"] not in family:
-            family.append(params["seed"])
-        few = item.get_closest_marker("seeds")
-        if family.index(params["seed"]) >= (few.args[0] if few else _SEEDS):
-            item.add_marker(pytest.mark.slow)
+        if "slow" not in item.keywords and "seed" in _params(item):
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for family in families.values():
+        seeds = list(dict.fromkeys(_params(item)["seed"] for item in family))
+        others = max(1, len(family) // len(seeds))
+        told = family[0].get_closest_marker("seeds")
+        few = told.args[0] if told else max(2, min(_SEEDS, 2 * _SEEDS // others))
+        for item in family:
+            if _params(item)["seed"] not in seeds[:few]:
+                item.add_marker(pytest.mark.slow)
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
 
 
 def _draw_few_examples(item: pytest.Item) -> None:
