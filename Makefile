@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 DEMO := build/demo
 WORKERS ?= 2
 TESTS ?= not slow or live
-# of hypothesis: `ci` draws a third of the examples, the same ones each time
+# `ci` draws the first seeds of each family and a tenth of the examples of hypothesis, the same each time
 PROFILE ?= ci
 # of `make fuzz`: another run each night, the same run for the same SEED
 SEED ?= $(shell date +%Y%m%d)
@@ -49,15 +49,14 @@ $(BIN)/python:
 	echo 'Python has no working venv module; on Debian and Ubuntu: apt-get install python3-venv' >&2; \
 	exit 2; }
 
-# No .pyc ahead of time: of a hundred packages few modules are ever imported.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing streamplace and its solvers into $(VENV) (once; a few minutes, about 1.5 GB)'
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e .
+	@$(BIN)/python .ci/install.py -e .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing streamplace and the tools of its tests into $(VENV) (once; a few minutes)'
-	@$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python .ci/install.py -e '.[dev]'
 	@touch $(VENV)/.installed $@
 
 # ---- the main job ------------------------------------------------------------------------
@@ -69,12 +68,11 @@ demo: $(VENV)/.installed
 
 # ---- tests -------------------------------------------------------------------------------
 
-# Kernels first, each compiled once; then what needs one core each goes side by side before the
-# tests, which use all cores.
+# Kernels, each compiled once, and what needs one core each go side by side before the tests, which
+# use all cores and take neighbours in one go, since these share what they begin with.
 test: $(VENV)/.installed-dev
-	@$(MAKE) --no-print-directory warm
-	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) types doctests lint layers docs
-	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) -m '$(TESTS)' tests $(PYTEST_ARGS)
+	@$(MAKE) --no-print-directory --output-sync=target -j $(WORKERS) warm types docs doctests layers lint
+	HYPOTHESIS_PROFILE=$(PROFILE) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m '$(TESTS)' tests $(PYTEST_ARGS)
 
 warm: $(VENV)/.installed
 	$(BIN)/streamplace warm

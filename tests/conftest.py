@@ -27,7 +27,8 @@ settings.register_profile("ci", derandomize=True, print_blob=True, **_COMMON)
 settings.register_profile("thorough", max_examples=1000, **_COMMON)
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 settings.load_profile(_PROFILE)
-_LEAST_EXAMPLES = 10
+_LEAST_EXAMPLES = 6
+_SEEDS = 5
 
 # A shell without job control starts background jobs with Ctrl-C ignored, and children inherit that:
 # tests that interrupt a command would then wait for ever.
@@ -36,14 +37,37 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Draw a third of the examples where time is short; `make test-all` draws all."""
+    """Draw less where time is short: the first seeds of each family, a tenth of the examples.
+
+    ``make test-all`` draws all. A family whose first seeds say too little is marked ``seeds(n)``;
+    of one with further parameters, about twice as many members are drawn, and two seeds at least.
+    """
     if _PROFILE != "ci":
         return
+    families: dict[str, list[pytest.Item]] = {}
     for item in items:
-        made = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
-        if made is not None and "slow" not in item.keywords:
-            few = max(min(made.max_examples, _LEAST_EXAMPLES), made.max_examples // 3)
-            item.obj._hypothesis_internal_use_settings = settings(made, max_examples=few)  # type: ignore[attr-defined]
+        _draw_few_examples(item)
+        if "slow" not in item.keywords and "seed" in _params(item):
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for family in families.values():
+        seeds = list(dict.fromkeys(_params(item)["seed"] for item in family))
+        others = max(1, len(family) // len(seeds))
+        told = family[0].get_closest_marker("seeds")
+        few = told.args[0] if told else max(2, min(_SEEDS, 2 * _SEEDS // others))
+        for item in family:
+            if _params(item)["seed"] not in seeds[:few]:
+                item.add_marker(pytest.mark.slow)
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if hasattr(item, "callspec") else {}
+
+
+def _draw_few_examples(item: pytest.Item) -> None:
+    made = getattr(getattr(item, "obj", None), "_hypothesis_internal_use_settings", None)
+    if made is not None and "slow" not in item.keywords:
+        few = max(min(made.max_examples, _LEAST_EXAMPLES), made.max_examples // 10)
+        item.obj._hypothesis_internal_use_settings = settings(made, max_examples=few)  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

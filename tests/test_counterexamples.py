@@ -18,6 +18,7 @@ from tests.fuzz.brute import Space
 from tests.fuzz.cases import Question
 from tests.fuzz.product import Calls, Setting, registered
 from tests.fuzz.reading import Document, Reading
+from tests.slowly import product_of
 
 DATA = Path(__file__).parent / "data"
 
@@ -164,8 +165,9 @@ LIMITED: tuple[tuple[str, dict[str, Any]], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("limit", [0.001, 0.1, 0.3, 0.5])
-@pytest.mark.parametrize("solver", ["highs", "scip", "cbc", "cp-sat"])
+@pytest.mark.parametrize(
+    ("limit", "solver"), product_of([0.001, 0.1, 0.3, 0.5], "highs", ["scip", "cbc", "cp-sat"])
+)
 @pytest.mark.parametrize(("method", "options"), LIMITED, ids=_name)
 def test_a_short_limit_is_no_error(
     method: str, options: dict[str, Any], solver: str, limit: float

@@ -9,10 +9,12 @@ import pytest
 
 from optim import Instance, Result, all_methods, solve
 from optim.methods.suitable import is_suitable
+from tests.slowly import slowly
 
 METHODS = [method for method in all_methods() if method.decides == "nodes"]
 POWERS = ((-9, 12, -3), (-3, 4, 12), (4, -9, -9), (12, -3, 4))
 """Of the units of loads, rates and costs."""
+DRAWN = [*POWERS[:2], *slowly(*((powers,) for powers in POWERS[2:]))]
 
 
 def document(load: float = 1.0, rate: float = 1.0, cost: float = 1.0) -> dict[str, Any]:
@@ -77,7 +79,7 @@ def plain(method: Any) -> Result:
     return solve(Instance.from_dict(suited(method)()), method.name, seed=3)
 
 
-@pytest.mark.parametrize("powers", POWERS, ids=str)
+@pytest.mark.parametrize("powers", DRAWN, ids=str)
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_the_unit_decides_nothing(method: Any, powers: tuple[int, int, int]) -> None:
     units = [10.0**power for power in powers]

@@ -49,6 +49,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         The models would be too large, or the form asked for does not suit the instance.
     """
+    request.start()  # in hand, should Ctrl-C come while kernels compile or the first level runs
     request, compiling = request.warmed(warm_up)
     options = request.options
     problem = _problem(instance)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.slowly import slowly
+
 SCRIPT = [str(Path(sys.executable).with_name("streamplace"))]
 MODULE = [sys.executable, "-m", "streamplace"]
 
@@ -54,7 +56,7 @@ def test_the_command_starts(folder: Path, command: list[str]) -> None:
     assert "imc-exact" in run(folder, *command, "methods")
 
 
-@pytest.mark.parametrize("solver", ["cp-sat", "highs", "scip"])
+@pytest.mark.parametrize("solver", ["highs", *slowly("cp-sat", "scip")])
 def test_solvers_start(folder: Path, solver: str) -> None:
     sizes = ("--option", "tasks=8", "--option", "nodes=8")
     run(folder, *SCRIPT, "generate", "random_graphs", *sizes, "-o", "small.json")

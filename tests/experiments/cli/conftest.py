@@ -1,9 +1,8 @@
-"""The real command, and a small instance that is solved by hand."""
+"""The command, and a small instance that is solved by hand."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,29 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.command import run_command
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 COMMAND = Path(sys.executable).with_name("streamplace")
+"""The installed command, where a process is what is tested."""
 
 
 @pytest.fixture
-def streamplace(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return a function that runs the installed command in a folder of its own."""
+def streamplace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs the command in a folder of its own."""
+    monkeypatch.delenv("STREAMPLACE_DEBUG", raising=False)
 
-    def run(*arguments: Any, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
-        environment.pop("STREAMPLACE_DEBUG", None)
-        return subprocess.run(
-            [COMMAND, *map(str, arguments)],
-            cwd=tmp_path,
-            env=environment,
-            input=stdin if stdin is not None else "",
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+    def run(*arguments: Any, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        environment = {"COLUMNS": "120", "NO_COLOR": "1"}
+        return run_command([*map(str, arguments)], tmp_path, environment, stdin=stdin)
 
     return run
 

@@ -60,7 +60,7 @@ def test_help_imports_nothing_heavy() -> None:
         "sys.stderr.write(' '.join(sys.modules))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=600
     )
     loaded = set(done.stderr.split())
     assert "experiments.cli.main" in loaded
@@ -98,7 +98,7 @@ def run_without_reader(*arguments: object) -> subprocess.CompletedProcess[str]:
             stderr=subprocess.PIPE,
             text=True,
             check=False,
-            timeout=60,
+            timeout=600,
         )
     finally:
         os.close(write)
@@ -176,7 +176,7 @@ def test_a_plain_terminal_gets_question_marks_instead_of_a_crash(
         env=environment,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     assert b"?" in done.stdout
@@ -234,7 +234,7 @@ RAISING = (
 def test_a_pipe_that_breaks_inside_a_command_is_no_error() -> None:
     script = RAISING.format(error="BrokenPipeError()")
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=600
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -250,7 +250,7 @@ def test_internal_errors_are_short_unless_debugged(debug: bool, tmp_path: Path) 
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == ExitCode.INTERNAL
     assert "ZeroDivisionError: by design" in done.stderr

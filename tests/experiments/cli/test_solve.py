@@ -173,7 +173,7 @@ def test_an_interruption_tells_the_best_plan_so_far(examples: Path) -> None:
         if "bound" in line:
             break
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=600)
     assert process.returncode == ExitCode.INTERRUPTED, told + errors
     result = json.loads(output)
     assert result["termination"] == "interrupted"

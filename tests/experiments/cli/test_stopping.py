@@ -45,7 +45,7 @@ def test_a_signal_ends_with_the_best_plan(name: str, code: int, tmp_path: Path) 
             break
     time.sleep(3.0)
     process.send_signal(getattr(signal, name))
-    answer, said = process.communicate(timeout=120)
+    answer, said = process.communicate(timeout=600)
     assert process.returncode == code, said
     result = json.loads(answer)
     assert result["termination"] == "interrupted"

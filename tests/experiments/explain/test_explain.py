@@ -49,6 +49,7 @@ def test_a_clash_of_two_rules_has_figures_and_a_checked_remedy(
     assert code == 0
 
 
+@pytest.mark.slow
 def test_the_worth_of_a_move_is_the_difference_that_the_referee_finds(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -67,6 +68,7 @@ def test_the_worth_of_a_move_is_the_difference_that_the_referee_finds(
         assert move["breaks"] == list(dict.fromkeys(v.rule for v in after.violations))
 
 
+@pytest.mark.slow
 def test_a_node_more_is_a_remedy_that_was_checked(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,6 +139,7 @@ def test_an_unknown_node_is_named_with_its_like(
     assert "such as tm" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_fewest_moves_stay_within_the_share_and_the_curve_is_checked(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,6 +34,7 @@ def planned(instance: Instance) -> dict[str, Any]:
     return {"lists": lists, "cost": result.evaluation.migration_cost, "texts": texts}
 
 
+@pytest.mark.seeds(16)
 @pytest.mark.parametrize("seed", range(70))
 def test_what_is_exported_keeps_what_kafka_and_racks_demand(seed: int, tmp_path: Path) -> None:
     end, wrong = judge.run(seed, tmp_path)

@@ -31,7 +31,7 @@ def test_only_processes_of_the_folder_are_ended(tmp_path: Path) -> None:
             record = {"tm1": ours.pid, "tm2": another.pid}
             (tmp_path / "pids.json").write_text(json.dumps(record))
             Lab(tmp_path).clear()
-            assert ours.wait(20) == -signal.SIGKILL
+            assert ours.wait(600) == -signal.SIGKILL
             assert another.poll() is None
             assert not (tmp_path / "pids.json").exists()
         finally:

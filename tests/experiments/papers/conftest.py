@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.small_spark import SMALL
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Start a local session, or borrow the one that runs."""
     from experiments.spark.session import spark_session
 
-    with spark_session("local[2]", config={"spark.sql.shuffle.partitions": "2"}) as session:
+    with spark_session("local[2]", config=SMALL) as session:
         yield session

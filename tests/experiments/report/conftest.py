@@ -11,6 +11,7 @@ from experiments.report.findings import gather
 from experiments.report.grading import grade
 from experiments.report.views import define_views, report_session
 from tests.experiments.report.synthetic import demo_rows, write
+from tests.small_spark import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +36,7 @@ def spark_root() -> Iterator[SparkSession]:
     """Start a small local session once."""
     from experiments.spark.session import spark_session
 
-    with spark_session("local[2]", config={"spark.sql.shuffle.partitions": "2"}) as session:
+    with spark_session("local[2]", config=SMALL) as session:
         yield session
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from experiments.sweep.spec import Spec
+from tests.small_spark import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,5 +62,5 @@ def spark() -> Iterator[SparkSession]:
     """Start one local session for all tests, or borrow the one that runs."""
     from experiments.spark.session import spark_session
 
-    with spark_session("local[2]", config={"spark.sql.shuffle.partitions": "2"}) as session:
+    with spark_session("local[2]", config=SMALL) as session:
         yield session

@@ -88,7 +88,8 @@ def test_every_kind_of_outcome_is_a_row(make_spec: Make, base: Path) -> None:
     assert by_method["exit_code"]["segfaults"] == -11
     assert "column gap" in by_method["error"]["nonsense"]
     assert sorted(rows[rows["method"] == "good"]["objective"]) == [0, 1]
-    assert not psutil.pid_exists(int(pidfile.read_text()))
+    if pidfile.exists():  # on a slow machine its time is over before it writes its number
+        assert not psutil.pid_exists(int(pidfile.read_text()))
 
 
 def test_rows_read_by_spark(make_spec: Make, base: Path, spark: SparkSession) -> None:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.small_spark import SMALL
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A quick session; `run_trace` finds it active."""
     from experiments.spark.session import spark_session
 
-    with spark_session("local[2]", config={"spark.sql.shuffle.partitions": "2"}) as session:
+    with spark_session("local[2]", config=SMALL) as session:
         yield session

@@ -68,6 +68,7 @@ def test_a_trace_that_grows_is_the_trace_of_everything(tmp_path: Path) -> None:
     assert (tmp_path / "grown" / "trace.json").stat().st_mtime_ns == before, "nothing was new"
 
 
+@pytest.mark.slow
 def test_a_new_day_beside_old_ones(tmp_path: Path) -> None:
     """Folders such as day=1 stay columns."""
     for day in (1, 2):
@@ -82,6 +83,7 @@ def test_a_new_day_beside_old_ones(tmp_path: Path) -> None:
     equal(run_trace(description, tmp_path / "grown", append=True), whole)
 
 
+@pytest.mark.slow
 def test_what_was_read_must_be_as_it_was(tmp_path: Path, capsys: Any) -> None:
     write_csv(tmp_path / "a.csv", random_events(1, 10, 1))
     write_csv(tmp_path / "users.csv", [("u1", "x")], ("user", "kind"))

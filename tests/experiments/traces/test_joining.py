@@ -69,6 +69,7 @@ def test_keys_of_numbers_match_once_they_are_alike(tmp_path: Path) -> None:
     assert found.manifest.recordings["clicks"]["lookups"]["info"]["unmatched"] == 4
 
 
+@pytest.mark.slow
 def test_missing_states_and_rates_are_counted(tmp_path: Path) -> None:
     events = [*EVENTS, ("2024-01-01T00:40:00Z", "ann", "a", None)]
     found = trace(

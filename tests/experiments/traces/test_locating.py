@@ -79,6 +79,7 @@ def test_colons_are_told(tmp_path: Path) -> None:
         found(tmp_path, "d")
 
 
+@pytest.mark.slow
 def test_zips_in_folders_are_unpacked(tmp_path: Path, spark: object) -> None:
     plain = by_operator(trace(tmp_path))
     folder = tmp_path / "d"

@@ -14,6 +14,7 @@ from experiments.traces.recordings import Files
 from experiments.traces.tracing import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, by_operator, job, rows, write_jsonl
+from tests.slowly import slowly
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -45,7 +46,7 @@ def test_lines_of_a_joined_table_are_as_long_as_its_header(tmp_path: Path) -> No
         told(tmp_path, LINE, events__clicks__join=join, operator__1__cost="info.weight")
 
 
-@pytest.mark.parametrize("remark", ['"two\nlines"', '"two\nlines, with, many,,commas"'])
+@pytest.mark.parametrize("remark", ['"two\nlines, with, many,,commas"', *slowly('"two\nlines"')])
 def test_quoted_line_breaks_make_no_events(remark: str, tmp_path: Path) -> None:
     lines = (LINE + remark, LINE + '"says ""so"""', LINE + '"""so"" says"')
     with pytest.raises(InvalidInput, match=r"events\.clicks\.path"):
@@ -61,6 +62,7 @@ def test_a_quote_left_open_is_told(tmp_path: Path) -> None:
         told(tmp_path, LINE + '"two\nlines, with, many,,commas"')
 
 
+@pytest.mark.slow
 def test_quotes_that_are_closed_or_open_nothing(tmp_path: Path) -> None:
     remarks = ('"a,"""', '5" pipe', '"two" x', '"""so"" he, ""said"""', '"a, b"', '""')
     lines = [LINE + remark for remark in remarks]
@@ -111,6 +113,7 @@ def test_another_recording_may_be_of_another_format(
         run_trace(description, tmp_path / "out", paths={"clicks": "torn.csv"})
 
 
+@pytest.mark.slow
 def test_moments_outside_the_years_that_calendars_have_are_none(tmp_path: Path) -> None:
     found = told(
         tmp_path,
@@ -138,6 +141,7 @@ def test_parquet_with_moments_that_no_calendar_has(tmp_path: Path, spark: Any) -
         assert len(rows(found, "loads")) == 2
 
 
+@pytest.mark.slow
 def test_encodings(tmp_path: Path) -> None:
     """Bytes that are no text are an error: as U+FFFD all such keys would be one."""
     text = "at,user,page,size\n" + "".join(f"2024-01-01T00:00:00Z,{u},a,1\n" for u in "üöä")

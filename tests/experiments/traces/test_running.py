@@ -86,6 +86,7 @@ def test_the_master_is_looked_at_first(tmp_path: Path, interrupted: list[Path]) 
     assert interrupted == []
 
 
+@pytest.mark.slow
 def test_a_zip_is_traced_from_there(tmp_path: Path, spark: Any) -> None:
     found = run_trace(zipped(tmp_path), tmp_path / "out")
     assert found.table("loads").equals(trace(tmp_path, output="plain").table("loads"))

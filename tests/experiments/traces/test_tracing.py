@@ -26,6 +26,7 @@ from tests.experiments.traces.cases import (
     write_csv,
     write_jsonl,
 )
+from tests.slowly import slowly
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -64,6 +65,7 @@ def test_a_key_counts_with_its_largest_state(tmp_path: Path) -> None:
     assert [r["state"] for r in rows(found, "states")] == [4 + 2.5, 4 + 2.5 + 8]
 
 
+@pytest.mark.slow
 def test_equal_keys_fall_into_equal_groups(tmp_path: Path) -> None:
     found = trace(tmp_path, operator__1__key="user", operator__1__key_groups=4)
     assert all(r["source_group"] == r["target_group"] for r in rows(found, "rates"))
@@ -141,12 +143,14 @@ def test_columns_may_have_any_name(tmp_path: Path) -> None:
     assert same(plain, run_trace(Job.from_dict(document, tmp_path), tmp_path / "renamed"))
 
 
+@pytest.mark.slow
 def test_null_keys_may_be_a_group_of_their_own(tmp_path: Path) -> None:
     found = trace(tmp_path, operator__0__null_key="group")
     assert by_operator(found)[(2, "user")] == (2, 24.0)
     assert sum(row["amount"] for row in rows(found, "rates")) == 10.0
 
 
+@pytest.mark.slow
 def test_what_stands_for_null(tmp_path: Path) -> None:
     write_csv(tmp_path / "events.csv", EVENTS, null="NA")
     description = Job.from_dict(job(events__clicks__null="NA"), tmp_path)
@@ -154,6 +158,7 @@ def test_what_stands_for_null(tmp_path: Path) -> None:
     assert found.manifest.recordings["clicks"]["without_key"]["user"] == 1
 
 
+@pytest.mark.slow
 def test_events_without_time_or_cost_are_told(tmp_path: Path) -> None:
     events = [*EVENTS, ("soon", "ann", "a", "1"), (None, "ann", "a", "1")]
     events.append(("2024-01-01T00:40:00Z", "ann", "a", None))
@@ -162,6 +167,7 @@ def test_events_without_time_or_cost_are_told(tmp_path: Path) -> None:
     assert told["without_cost"] == {"user": 1, "page": 0}
 
 
+@pytest.mark.slow
 def test_the_recording_has_bounds_and_keeps_empty_periods(tmp_path: Path) -> None:
     found = trace(
         tmp_path, period__start="2023-12-31T23:30:00Z", period__end="2024-01-01T02:00:00Z"
@@ -182,8 +188,7 @@ def test_the_recording_has_bounds_and_keeps_empty_periods(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("late", "counted", "expected"),
     [
-        ("keep", 3, {(0, "page"): (3, 3.0)}),
-        ("drop", 2, {(0, "page"): (2, 2.0)}),
+        *slowly(("keep", 3, {(0, "page"): (3, 3.0)}), ("drop", 2, {(0, "page"): (2, 2.0)})),
         ("move", 3, {(0, "page"): (2, 2.0), (2, "page"): (1, 1.0)}),
     ],
 )
@@ -204,6 +209,7 @@ def test_late_events(late: str, counted: int, expected: Any, tmp_path: Path) -> 
     assert told["counted"] + told["late_kept"] + told["late_moved"] == counted
 
 
+@pytest.mark.slow
 def test_days_are_those_of_the_time_zone(tmp_path: Path) -> None:
     # the night in which New York's clocks go forward; the first event is still the day before
     events = [(f"2013-03-{d}", "ann", "a", "1") for d in ("10T04:59Z", "10T05:00Z", "11T03:59Z")]
@@ -231,6 +237,7 @@ def test_a_joined_table_is_looked_up(tmp_path: Path) -> None:
     assert told["without_cost"]["page"] == 1
 
 
+@pytest.mark.slow
 def test_operators_may_take_several_recordings(tmp_path: Path) -> None:
     write_csv(tmp_path / "news.csv", [("2024-01-01T02:10:00Z", "a")] * 3, ("at", "page"))
     document = job()
@@ -342,6 +349,7 @@ def test_unknown_recordings_and_strange_folders(tmp_path: Path) -> None:
     assert (tmp_path / "full" / "letter.txt").exists()
 
 
+@pytest.mark.slow
 def test_an_older_trace_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
     before = rows(trace(tmp_path), "loads")
     with pytest.raises(InvalidInput):

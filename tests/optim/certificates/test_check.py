@@ -62,7 +62,7 @@ def test_the_checker_runs_alone(written: tuple[Path, Path, dict[str, Any]], tmp_
         ([instance, tmp_path / "none.json"], 2),
     ):
         command = [sys.executable, "-I", str(CHECKER), *map(str, files)]
-        assert subprocess.run(command, capture_output=True, timeout=60).returncode == code
+        assert subprocess.run(command, capture_output=True, timeout=600).returncode == code
 
 
 @pytest.mark.parametrize(

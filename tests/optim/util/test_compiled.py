@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from optim.errors import StreamplaceError
 from optim.util.turn import Turn
 
 if TYPE_CHECKING:
-    import pytest
-
     from optim.format.instance import Instance
 
 HELPERS = """
@@ -79,6 +79,7 @@ def test_cache_is_used_and_renewed_with_the_helpers(tmp_path: Path, repository: 
     assert call(tmp_path, repository) == ["30", "0", "True"]
 
 
+@pytest.mark.slow
 def test_cache_is_renewed_with_helpers_of_other_folders(tmp_path: Path, repository: Path) -> None:
     kernels, package = tmp_path / "kernels_of_test.py", tmp_path / "elsewhere"
     package.mkdir()
@@ -93,6 +94,7 @@ def test_cache_is_renewed_with_helpers_of_other_folders(tmp_path: Path, reposito
     assert call(tmp_path, repository) == ["30", "0", "True"]
 
 
+@pytest.mark.slow
 def test_torn_files_of_the_cache_are_made_again(tmp_path: Path, repository: Path) -> None:
     write_modules(tmp_path)
     assert call(tmp_path, repository) == ["20", "0", "True"]
@@ -103,6 +105,7 @@ def test_torn_files_of_the_cache_are_made_again(tmp_path: Path, repository: Path
     assert call(tmp_path, repository) == ["20", "1", "False"]
 
 
+@pytest.mark.slow
 def test_what_lies_beside_the_module_is_read_by_those_who_write_elsewhere(
     tmp_path: Path, repository: Path
 ) -> None:
