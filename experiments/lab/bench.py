@@ -27,7 +27,7 @@ from experiments.lab.__main__ import command, tell
 from experiments.lab.cluster import PATIENCE, Lab, LabError
 from experiments.lab.jar import MAIN, build_jar
 from experiments.lab.machines import GATEWAY, Machines, reason_against
-from experiments.lab.measuring import COLUMNS, Row, Running, cpu_clock, foresee
+from experiments.lab.measuring import COLUMNS, Row, Running, as_planned, cpu_clock, foresee, joined
 from experiments.lab.shapes import CORES, MACHINES, MEGABITS, MODES, POLICIES, SHAPES, SLOTS
 from optim import Instance, InvalidInput
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _LONG = 180.0
 """Most seconds for subtasks to run."""
-_WARM = 3.0
+_WARM = 2.0
 """Seconds of a run before it is measured, beside the four for which all subtasks must be seen."""
 _PLANNED = next(policy.mode for policy in POLICIES if policy.groups == "plan")
 _WHOLE = 1.0
@@ -62,7 +62,7 @@ class Bench:
         self._plans: dict[str, tuple[Instance, Sheet]] = {}
 
     def prepare(self) -> None:
-        """Start the clusters; that of the plans last, when the others have told what to plan for."""
+        """Start the clusters; that of the plans last, as the others tell what to plan for."""
         others = [mode for mode in MODES if mode != _PLANNED]
         for mode in others:
             self._cluster(mode)
@@ -95,9 +95,9 @@ class Bench:
             self._machines.limit(CORES)
             time.sleep(_WARM)
             running = Running(lab.url, job)
-            used, all_of = cpu_clock()
+            before = cpu_clock()
             measured = running.rate(seconds)
-            used, all_of = (now - then for now, then in zip(cpu_clock(), (used, all_of)))
+            used, all_of = (now - then for now, then in zip(cpu_clock(), before, strict=True))
             where = running.assignment()
             if not running.runs():
                 raise LabError(f"{shape.name}, {policy.name}: the job failed while it was measured")
@@ -164,30 +164,6 @@ class Bench:
     def _await(self, lab: Lab, job: str) -> None:
         if not wait_until_running(WebClient(lab.url, PATIENCE), job, _LONG):
             raise LabError(f"job {job} does not run: see {lab.folder}")
-
-
-def joined(sheets: list[Sheet], manager: str) -> dict[str, Any]:
-    """Return a task manager's settings for several plans at once."""
-    found: dict[str, Any] = {}
-    names: list[str] = []
-    for sheet in sheets:
-        own = sheet.configuration(manager)
-        names += own.pop("external-resources", [])
-        found |= own
-    return found | ({"external-resources": names} if names else {})
-
-
-def as_planned(sheet: Sheet, assignment: Mapping[str, str]) -> int:
-    """Count the subtasks of planned vertices that are where the plan has one of them."""
-    found = 0
-    for group in sheet.groups:
-        for name in group.vertices.values():
-            left = dict(group.counts)
-            for task, manager in assignment.items():
-                if task.rpartition("/")[0] == name and left.get(manager, 0):
-                    left[manager] -= 1
-                    found += 1
-    return found
 
 
 def main() -> int:

@@ -90,7 +90,7 @@ class Machines:
         return f"{_PREFIX}.{self._names.index(name) + 1}"
 
     def inside(self, name: str) -> list[str]:
-        """Return what to put before a command that is to run on a machine; its id stays the same."""
+        """Return what to put before a command that is to run on a machine; its id stays."""
         member = self._group(name) / "cgroup.procs"
         join = ["sh", "-c", f'echo $$ > {member}; exec "$@"', "sh"]
         return [*join, "ip", "netns", "exec", self._space(name)]

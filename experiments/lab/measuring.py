@@ -1,4 +1,4 @@
-"""What a running job of the bench does: orders a second, where its subtasks are, what that allows."""
+"""What a running job of the bench does: orders a second, and where its subtasks are."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.importers.flink_sampling import CLOCK, elapsed, sample_of
 from experiments.interchange.web import WebClient
-from experiments.lab.cluster import PATIENCE
+from experiments.lab.cluster import PATIENCE, LabError
 from optim import Instance, Plan, evaluate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from experiments.flink.sheet import Sheet
     from experiments.interchange.importers.flink_sampling import Sample
 
 _RECORDS = "numRecordsOut"
-_FRESH = 1.5
-"""Seconds after which the store of metrics, filled every second, has what was asked for."""
+_PAUSE = 0.5
+_TRIES = 60
+"""Times to ask until the store of metrics has been filled anew."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,13 @@ class Running:
         self._vertices = {vertex["id"]: vertex for vertex in page["vertices"]}
 
     def rate(self, seconds: float) -> float:
-        """Return the orders/s that sources put out, over so many seconds of their own clocks."""
+        """Return the orders/s that sources put out, over so many seconds of their own clocks.
+
+        Raises
+        ------
+        LabError
+            The job manager has no new counters.
+        """
         first = self._counters()
         time.sleep(seconds)
         second = self._counters()
@@ -101,9 +111,14 @@ class Running:
         )
         names = [f"{i}.{m}" for i in range(vertex["parallelism"]) for m in (_RECORDS, *CLOCK)]
         path = f"jobs/{self._job}/vertices/{key}/metrics?get={','.join(names)}"
-        self._client.get(path)  # answers from the store, and only then has it filled
-        time.sleep(_FRESH)
-        return sample_of(self._client.get(path))
+        old = sample_of(self._client.get(path))  # as old as the last question of anybody
+        for _ in range(_TRIES):
+            time.sleep(_PAUSE)
+            new = sample_of(self._client.get(path))
+            if new and all(elapsed(old.get(i, {}), new[i]) > 0 for i in new):
+                return new
+            old = {**new, **old}
+        raise LabError(f"job {self._job}: no fresh counters of {vertex['name']}")
 
 
 def foresee(instance: Instance, assignment: dict[str, str]) -> tuple[float, str, float]:
@@ -114,6 +129,30 @@ def foresee(instance: Instance, assignment: dict[str, str]) -> tuple[float, str,
     what = full.get("link") or f"{full.get('node')} {full.get('resource')}"
     apart = (found.internode_traffic or 0.0) / (found.total_traffic or 1.0)
     return found.sustainable_rate or 0.0, str(what), apart
+
+
+def joined(sheets: list[Sheet], manager: str) -> dict[str, Any]:
+    """Return a task manager's settings for several plans at once."""
+    found: dict[str, Any] = {}
+    names: list[str] = []
+    for sheet in sheets:
+        own = sheet.configuration(manager)
+        names += own.pop("external-resources", [])
+        found |= own
+    return found | ({"external-resources": names} if names else {})
+
+
+def as_planned(sheet: Sheet, assignment: Mapping[str, str]) -> int:
+    """Count the subtasks of planned vertices that are where the plan has one of them."""
+    found = 0
+    for group in sheet.groups:
+        for name in group.vertices.values():
+            left = dict(group.counts)
+            for task, manager in assignment.items():
+                if task.rpartition("/")[0] == name and left.get(manager, 0):
+                    left[manager] -= 1
+                    found += 1
+    return found
 
 
 def cpu_clock() -> tuple[float, float]:
