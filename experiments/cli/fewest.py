@@ -154,20 +154,27 @@ def checked_points(
     from optim.moves.undo import fewer_moves
 
     assert result.plan is not None
-    node = result.plan.node_indices(instance)
-    points = fewer_moves(_bound_by(instance, result, objective, rate), node, objective)
-    return [p for p in points if p.keeps and p.value == p.value]
+    node, relaxed = result.plan.node_indices(instance), _relaxed(instance, result, rate)
+    return _kept(fewer_moves(relaxed, node, objective), relaxed, objective)
 
 
-def _bound_by(
-    instance: Instance, result: Result, objective: Figure, rate: float | None
-) -> Instance:
-    """Return the instance with the rules that a result's plan had to keep."""
+def _relaxed(instance: Instance, result: Result, rate: float | None) -> Instance:
+    """Return the instance that was solved: without limits, and with room for the rate."""
     from optim.figures.rate import carrying
     from optim.rules import without_limits
 
-    relaxed = objective.binding(without_limits(instance, result.ignored))
+    relaxed = without_limits(instance, result.ignored)
     return relaxed if rate is None else carrying(relaxed, rate)
+
+
+def _kept(points: list[Point], relaxed: Instance, objective: Figure) -> list[Point]:
+    """Return the plans that have a value, and keep the rules that bind plans for the objective."""
+    from optim.rules import broken
+    from optim.rules.placement import Placement
+
+    binding = objective.binding(relaxed)
+    known = [p for p in points if p.value == p.value]
+    return [p for p in known if p.keeps or not broken(Placement(binding, p.node))]
 
 
 def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: Any = None) -> Result:
@@ -247,14 +254,14 @@ def _with_budgets(
     """Return the best plans with some smaller numbers of moves, judged as the result's own."""
     from optim.moves.undo import point_of
 
-    bound_by = _bound_by(instance, result, objective, rate)
+    relaxed = _relaxed(instance, result, rate)
     fewer = np.unique(np.linspace(1, len(result.moves) - 1, SOLVES).astype(int))
     points = []
     for moves in fewer[fewer > 0].tolist():
         found = _with_budget(instance, moves, again)
         if found is not None and found.plan is not None:
-            points.append(point_of(bound_by, found.plan.node_indices(instance), objective))
-    return [p for p in points if p.keeps and p.value == p.value]
+            points.append(point_of(relaxed, found.plan.node_indices(instance), objective))
+    return _kept(points, relaxed, objective)
 
 
 def _knee(points: Sequence[Point], by: str) -> int | None:
