@@ -25,7 +25,8 @@ class Shape(NamedTuple):
     work
         Rounds of arithmetic an order costs clean, and rate.
     profiled
-        Orders/s while rates and loads are imported: little, so that nothing is full.
+        Orders/s while rates and loads are imported: under what fills anything, and enough that
+        waking up for few orders is not taken for work.
     """
 
     name: str
@@ -57,9 +58,9 @@ class Policy(NamedTuple):
 
 
 SHAPES = (
-    Shape("CPU-bound", (2, 4, 4, 2, 1), 600, (100_000, 100_000), 150),
-    Shape("link-bound", (2, 4, 4, 2, 1), 2400, (0, 0), 400),
-    Shape("mixed", (2, 4, 4, 2, 1), 2400, (20_000, 20_000), 300),
+    Shape("CPU-bound", (2, 4, 4, 2, 1), 600, (100_000, 100_000), 400),
+    Shape("link-bound", (2, 4, 4, 2, 1), 2400, (0, 0), 1500),
+    Shape("mixed", (2, 4, 4, 2, 1), 2400, (20_000, 20_000), 1000),
 )
 POLICIES = (
     Policy("default", "NONE", "each"),
