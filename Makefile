@@ -20,7 +20,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	echo $$p; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo warm test test-all lint types layers doctests docs docs-check fuzz torture papers bench lab constraints clean distclean
+.PHONY: help demo warm test test-all lint types layers doctests docs docs-check fuzz torture papers bench lab lab-bench lab-plans constraints clean distclean
 
 help:
 	@echo 'make demo         run the demo sweep on Spark and write $(DEMO)/report.html'
@@ -34,6 +34,8 @@ help:
 	@echo 'make papers       the claims of the papers, from smaller runs in build/papers-reduced'
 	@echo 'make bench        the benchmarks, written to build/bench'
 	@echo 'make lab          a Flink cluster on this machine: imported, planned, submitted, verified'
+	@echo 'make lab-bench    orders a second of ways to place, on emulated machines (root; an hour)'
+	@echo 'make lab-plans    50 random plans on a cluster of its own, each counted'
 	@echo 'make constraints  rewrite constraints.txt from this environment'
 	@echo 'make clean        remove build/ and caches; make distclean removes .venv too'
 
@@ -125,6 +127,12 @@ bench: $(VENV)/.installed-dev
 
 lab: $(VENV)/.installed-dev
 	$(BIN)/python -m experiments.lab $(LAB_ARGS)
+
+lab-bench: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments.lab.bench $(LAB_ARGS)
+
+lab-plans: $(VENV)/.installed-dev
+	$(BIN)/python -m experiments.lab.plans $(LAB_ARGS)
 
 constraints: $(VENV)/.installed-dev
 	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt

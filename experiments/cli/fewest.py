@@ -151,17 +151,30 @@ def checked_points(
     instance: Instance, result: Result, objective: Figure, rate: float | None = None
 ) -> list[Point]:
     """Return the plans with fewer of a result's moves that keep every rule, and carry the rate."""
-    from optim.figures.rate import carrying
     from optim.moves.undo import fewer_moves
-    from optim.rules import without_limits
 
     assert result.plan is not None
+    node, relaxed = result.plan.node_indices(instance), _relaxed(instance, result, rate)
+    return _kept(fewer_moves(relaxed, node, objective), relaxed, objective)
+
+
+def _relaxed(instance: Instance, result: Result, rate: float | None) -> Instance:
+    """Return the instance that was solved: without limits, and with room for the rate."""
+    from optim.figures.rate import carrying
+    from optim.rules import without_limits
+
     relaxed = without_limits(instance, result.ignored)
-    if rate is not None:
-        relaxed = carrying(relaxed, rate)
-    node = result.plan.node_indices(instance)
-    points = fewer_moves(relaxed, node, objective)
-    return [p for p in points if p.keeps and p.value == p.value]
+    return relaxed if rate is None else carrying(relaxed, rate)
+
+
+def _kept(points: list[Point], relaxed: Instance, objective: Figure) -> list[Point]:
+    """Return the plans that have a value, and keep the rules that bind plans for the objective."""
+    from optim.rules import broken
+    from optim.rules.placement import Placement
+
+    binding = objective.binding(relaxed)
+    known = [p for p in points if p.value == p.value]
+    return [p for p in known if p.keeps or not broken(Placement(binding, p.node))]
 
 
 def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: Any = None) -> Result:
@@ -190,18 +203,65 @@ def with_plan(instance: Instance, result: Result, node: Any, note: str, slot: An
     )
 
 
-def curve_of(instance: Instance, result: Result, by: str, rate: float | None = None) -> Curve:
-    """Return the plans worth their moves, or their cost, and the knee."""
+def curve_of(
+    instance: Instance,
+    result: Result,
+    by: str,
+    rate: float | None = None,
+    again: Callable[[Instance], Result] | None = None,
+) -> Curve:
+    """Return the plans worth their moves, or their cost, and the knee.
+
+    Parameters
+    ----------
+    rate
+        Multiple of the present input that plans have to carry.
+    again
+        Solves a changed instance as before: asked for the highest rate with fewer moves. A rate is
+        held by what is full first, so that undoing single moves of the best plan tells little.
+
+    Raises
+    ------
+    InvalidInput
+        There are no moves, as no task has a current node.
+    """
+    from optim.errors import InvalidInput, Problem
+
+    if not instance.has_current:
+        remedy = "give tasks their present `node`"
+        raise InvalidInput(Problem("--curve", by, "is of moves; no task is anywhere now", remedy))
     assert result.objective is not None
     objective = OBJECTIVES[result.objective.name]
     sign = -1.0 if objective.sense == "max" else 1.0
     points = checked_points(instance, result, objective, rate)
+    if again is not None and objective.hard is not None:
+        points += _with_budgets(instance, result, objective, rate, again)
     points.sort(key=lambda p: (getattr(p, by), sign * p.value))
     kept: list[Point] = []
     for point in points:
         if not kept or sign * point.value < sign * kept[-1].value:
             kept.append(point)
     return Curve(by, kept, _knee(kept, by))
+
+
+def _with_budgets(
+    instance: Instance,
+    result: Result,
+    objective: Figure,
+    rate: float | None,
+    again: Callable[[Instance], Result],
+) -> list[Point]:
+    """Return the best plans with some smaller numbers of moves, judged as the result's own."""
+    from optim.moves.undo import point_of
+
+    relaxed = _relaxed(instance, result, rate)
+    fewer = np.unique(np.linspace(1, len(result.moves) - 1, SOLVES).astype(int))
+    points = []
+    for moves in fewer[fewer > 0].tolist():
+        found = _with_budget(instance, moves, again)
+        if found is not None and found.plan is not None:
+            points.append(point_of(relaxed, found.plan.node_indices(instance), objective))
+    return _kept(points, relaxed, objective)
 
 
 def _knee(points: Sequence[Point], by: str) -> int | None:
@@ -223,6 +283,9 @@ def print_curve(console: Console, instance: Instance, objective: Figure, curve: 
     from experiments.numbers import percent
 
     console.print()
+    if not curve.points:
+        console.print("no curve: no plan with these moves, or fewer, keeps every rule")
+        return
     table = plain_table(["moves", "cost", objective.label, "of the gain", ""], right=["moves"])
     first, last = curve.points[0].value, curve.points[-1].value
     step = max(1, -(-len(curve.points) // _ROWS))

@@ -176,13 +176,13 @@ def _run(args: argparse.Namespace) -> int:
     read = time.perf_counter() - began
     result = _solve(args, instance, options)
     result = replace(result, times={"read": read, **result.times})
+    again = partial(_solve, _in_parts(args), options=options)
     if args.fewest_moves_within is not None:
-        again = partial(_solve, _in_parts(args), options=options)
         within, rate = args.fewest_moves_within, args.target_rate
         result = fewest_within(instance, result, within, again, rate)
     curve = None
     if args.curve and result.plan:
-        curve = curve_of(instance, result, args.curve, args.target_rate)
+        curve = curve_of(instance, result, args.curve, args.target_rate, again)
     if curve is not None and args.plot is not None:
         _draw(instance, result, curve, args.plot)
     if args.output is not None and result.plan is not None:

@@ -187,6 +187,13 @@ class FlinkClient:
         for vertex in graph.getVerticesSortedTopologicallyFromSources():
             vertex.setSlotSharingGroup(sharing[vertex.getID().toString()])
 
+    def part(self, graph: Any) -> None:
+        """Give each vertex a slot sharing group of its own, without any quota."""
+        for vertex in graph.getVerticesSortedTopologicallyFromSources():
+            made = self._flink.runtime.jobmanager.scheduler.SlotSharingGroup()
+            made.setSlotSharingGroupName(vertex.getID().toString())
+            vertex.setSlotSharingGroup(made)
+
     def submit(self, graph: Any) -> str:
         """Send a job graph, and return the id of its job."""
         standalone = self._flink.client.deployment.StandaloneClusterId.getInstance()

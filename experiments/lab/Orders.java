@@ -16,7 +16,8 @@ import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
  * The laboratory's job: orders, cleaned, summed by customer, rated, stored. An ordinary program that
  * knows nothing of plans. Raw types, as the small compiler in Flink's jars infers no generics.
  *
- * Arguments: parallelism of orders, clean, sum, rate, store; bytes of an order; orders a second.
+ * Arguments: parallelism of orders, clean, sum, rate, store; bytes of an order; orders a second, 0
+ * for as many as go through; and, if they cost more than copying, rounds of work of clean and of rate.
  */
 public class Orders {
     public static class Make implements GeneratorFunction {
@@ -31,18 +32,26 @@ public class Orders {
         }
     }
 
-    /** Keeps a share of an order's bytes. */
+    /** Keeps a share of an order's bytes, after some rounds of arithmetic. */
     public static class Keep implements MapFunction {
         private final int percent;
+        private final int rounds;
 
-        public Keep(int percent) {
+        public Keep(int percent, int rounds) {
             this.percent = percent;
+            this.rounds = rounds;
         }
 
         public Object map(Object value) {
             Tuple2 order = (Tuple2) value;
             int bytes = ((byte[]) order.f1).length * percent / 100;
-            return new Tuple2(order.f0, new byte[bytes]);
+            byte[] kept = new byte[bytes];
+            long number = ((Long) order.f0).longValue();
+            for (int i = 0; i < rounds; i++) {
+                number = number * 6364136223846793005L + 1442695040888963407L;
+            }
+            kept[0] = (byte) (number >> 56);
+            return new Tuple2(order.f0, kept);
         }
     }
 
@@ -59,22 +68,24 @@ public class Orders {
     }
 
     public static void main(String[] arguments) throws Exception {
-        int[] number = new int[arguments.length];
-        for (int i = 0; i < number.length; i++) {
+        int[] number = new int[9];
+        for (int i = 0; i < arguments.length; i++) {
             number[i] = Integer.parseInt(arguments[i]);
         }
         StreamExecutionEnvironment flink = StreamExecutionEnvironment.getExecutionEnvironment();
         TypeInformation order =
             Types.TUPLE(new TypeInformation[] {Types.LONG, Types.PRIMITIVE_ARRAY(Types.BYTE)});
-        DataGeneratorSource source = new DataGeneratorSource(
-            new Make(number[5]), Long.MAX_VALUE, RateLimiterStrategy.perSecond(number[6]), order);
+        RateLimiterStrategy pace = number[6] > 0
+            ? RateLimiterStrategy.perSecond(number[6]) : RateLimiterStrategy.noOp();
+        DataGeneratorSource source =
+            new DataGeneratorSource(new Make(number[5]), Long.MAX_VALUE, pace, order);
         DataStream orders = flink.fromSource(source, WatermarkStrategy.noWatermarks(), "orders")
             .setParallelism(number[0]);
-        DataStream clean = orders.rebalance().map(new Keep(60)).returns(order).name("clean")
+        DataStream clean = orders.rebalance().map(new Keep(60, number[7])).returns(order).name("clean")
             .setParallelism(number[1]);
         DataStream sum = clean.keyBy(new Customer(), Types.LONG).reduce(new Latest()).name("sum")
             .setParallelism(number[2]);
-        DataStream rate = sum.rebalance().map(new Keep(25)).returns(order).name("rate")
+        DataStream rate = sum.rebalance().map(new Keep(25, number[8])).returns(order).name("rate")
             .setParallelism(number[3]);
         rate.rebalance().sinkTo(new DiscardingSink()).name("store").setParallelism(number[4]);
         flink.execute("orders");

@@ -22,7 +22,7 @@ from experiments.spark.java import find_java
 from optim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 HOST = "127.0.0.1"
 PATIENCE = 30.0
@@ -30,7 +30,6 @@ PATIENCE = 30.0
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
 _TASK_MANAGER = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
 _COMMON: dict[str, Any] = {
-    "jobmanager.rpc.address": HOST,
     "heartbeat.interval": 1000,
     "heartbeat.timeout": 20000,
     "taskmanager.memory.segment-size": "8kb",
@@ -38,9 +37,6 @@ _COMMON: dict[str, Any] = {
     "metrics.fetcher.update-interval": 1000,
 }
 _MANAGING: dict[str, Any] = {
-    "jobmanager.bind-host": HOST,
-    "rest.address": HOST,
-    "rest.bind-address": HOST,
     "jobmanager.memory.heap.size": "384m",
     "web.submit.enable": False,
     "web.timeout": 10000,
@@ -52,8 +48,6 @@ _MANAGING: dict[str, Any] = {
 }
 # All parts of the memory are needed: without the shell scripts nobody computes the missing ones.
 _WORKING: dict[str, Any] = {
-    "taskmanager.host": HOST,
-    "taskmanager.bind-host": HOST,
     "taskmanager.cpu.cores": 4.0,
     "taskmanager.memory.framework.heap.size": "96m",
     "taskmanager.memory.task.heap.size": "256m",
@@ -92,16 +86,28 @@ class Lab:
     slots
         Of each task manager, for a job without a plan: one each spreads it over all of them. With a
         plan they bind nothing.
+    host
+        Where the job manager listens.
+    settings
+        Keys of Flink's configuration for all processes.
     """
 
-    def __init__(self, folder: Path, slots: int = 1) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        slots: int = 1,
+        host: str = HOST,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
         self.folder = folder.resolve()
         self._slots = slots
+        self._host = host
+        self._settings = {**_COMMON, "jobmanager.rpc.address": host, **(settings or {})}
         self._record = self.folder / "pids.json"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._rpc = _free_port()
-        self._rest = _free_port()
-        self.url = f"http://{HOST}:{self._rest}"
+        self._rpc = _free_port(host)
+        self._rest = _free_port(host)
+        self.url = f"http://{host}:{self._rest}"
         self._client = WebClient(self.url, PATIENCE)
 
     def __enter__(self) -> Self:
@@ -109,9 +115,15 @@ class Lab:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.clear()
         try:
+            keys = ("jobmanager.bind-host", "rest.address", "rest.bind-address")
             ports = {"rest.port": self._rest, "jobmanager.rpc.port": self._rpc}
             heap = ["-Xms128m", "-Xmx512m", "-XX:MaxMetaspaceSize=192m"]
-            self._start("jobmanager", _JOB_MANAGER, heap, {**_MANAGING, **ports})
+            self._start(
+                "jobmanager",
+                _JOB_MANAGER,
+                heap,
+                {**_MANAGING, **dict.fromkeys(keys, self._host), **ports},
+            )
         except BaseException:
             self.__exit__()
             raise
@@ -121,9 +133,24 @@ class Lab:
         for name in list(self._processes):
             self.kill(name)
 
-    def start(self, name: str, settings: Mapping[str, Any] | None = None) -> None:
-        """Start a task manager with quotas, such as `Sheet.configuration` gives."""
+    def start(
+        self,
+        name: str,
+        settings: Mapping[str, Any] | None = None,
+        host: str = HOST,
+        inside: Sequence[str] = (),
+    ) -> None:
+        """Start a task manager with quotas, such as `Sheet.configuration` gives.
+
+        Parameters
+        ----------
+        host
+            Its own address.
+        inside
+            What stands before its command, to run it on that host.
+        """
         own = {
+            **dict.fromkeys(("taskmanager.host", "taskmanager.bind-host"), host),
             "jobmanager.rpc.port": self._rpc,
             "taskmanager.resource-id": name,
             "taskmanager.numberOfTaskSlots": self._slots,
@@ -131,7 +158,7 @@ class Lab:
         }
         heap = ["-Xms128m", "-Xmx352m", "-XX:MaxDirectMemorySize=160m"]
         heap.append("-XX:MaxMetaspaceSize=160m")
-        self._start(name, _TASK_MANAGER, heap, {**_WORKING, **own})
+        self._start(name, _TASK_MANAGER, heap, {**_WORKING, **own}, inside)
 
     def kill(self, name: str) -> None:
         """End a process with -9, as a machine that fails does."""
@@ -169,19 +196,27 @@ class Lab:
         while self._client.get(f"jobs/{job}")["state"] not in ("CANCELED", "FAILED", "FINISHED"):
             time.sleep(0.2)
 
-    def _start(self, name: str, main: str, heap: list[str], settings: Mapping[str, Any]) -> None:
+    def _start(
+        self,
+        name: str,
+        main: str,
+        heap: list[str],
+        settings: Mapping[str, Any],
+        inside: Sequence[str] = (),
+    ) -> None:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         for part in ("tmp", "plugins"):
             (self.folder / part).mkdir(exist_ok=True)
         log = folder / "log"
         log.unlink(missing_ok=True)
-        own = {**_COMMON, **settings, "io.tmp.dirs": str(self.folder / "tmp")}
+        own = {**settings, **self._settings, "io.tmp.dirs": str(self.folder / "tmp")}
         lines = [f"{key}: {json.dumps(value)}\n" for key, value in own.items()]
         (folder / "config.yaml").write_text("".join(lines))
         (folder / "log4j.properties").write_text(_LOG.format(file=log))
         jars = flink_jars()
         command = [
+            *inside,
             str(find_java().home / "bin" / "java"),
             *heap,
             "-XX:+UseSerialGC",
@@ -221,7 +256,7 @@ class Lab:
         self._record.unlink()
 
 
-def _free_port() -> int:
+def _free_port(host: str) -> int:
     with socket.socket() as probe:
-        probe.bind((HOST, 0))
+        probe.bind((host, 0))
         return int(probe.getsockname()[1])

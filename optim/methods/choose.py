@@ -152,7 +152,7 @@ def _throughput(instance: Instance, objective: str | None) -> Iterator[tuple[str
     limits = instance.limits
     asked = limits.max_migrations, limits.max_migration_cost, limits.max_load_distance
     costs = np.isfinite(instance.links.capacity).any() or instance.crossing_cost.any()
-    other = bool(instance.topologies.ids) or any(limit is not None for limit in asked)
+    other = SLOTS.present(instance) is not None or any(limit is not None for limit in asked)
     why = "traffic between nodes has a price: the greatest input that a placement carries"
     if objective in _OF_RATE:
         why = "as asked"

@@ -213,7 +213,7 @@ def _solve_by_choice(asked: _Asked, options: Mapping[str, Any], *, repair: bool)
             if first is None:
                 raise
             continue
-        if result.feasible or result.termination in _ENDS:
+        if _is_last(result, first):
             return result
         first = first or result
         without.append(choice.name)
@@ -228,6 +228,23 @@ def _solve_by_choice(asked: _Asked, options: Mapping[str, Any], *, repair: bool)
         told = f"{', '.join(without[1:])} ended without one, too"
         return replace(first, notes=(*first.notes, told))
     return first
+
+
+def _is_last(result: Result, first: Result | None) -> bool:
+    """Whether no other method need be asked, given what the first had.
+
+    Of plans for the rate, the best that carries less than the input is kept: it tells how far it
+    goes, and that none carries the input is no reason to be without.
+    """
+    if result.feasible:
+        return True
+    rated = result.objective is not None and OBJECTIVES[result.objective.name].hard is not None
+    if rated and result.plan is not None:
+        return result.termination is Termination.OPTIMAL
+    kept = first is not None and first.objective is not None and first.plan is not None
+    if kept and OBJECTIVES[first.objective.name].hard is not None:
+        return result.termination is Termination.INTERRUPTED
+    return result.termination in _ENDS
 
 
 def _solve_by(

@@ -213,7 +213,7 @@ def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point
     sign = -1.0 if objective.sense == "max" else 1.0
     current = np.array(node, np.int32)
     price = instance.tasks.migration_cost
-    found = [_point(instance, current, objective)]
+    found = [point_of(instance, current, objective)]
     left = moved_tasks(instance, current)
     while len(left):
         values = sign * values_undone(instance, current, left, objective)
@@ -223,7 +223,7 @@ def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point
         for k in order[:_LOOKED_AT].tolist():
             trial = current.copy()
             trial[left[k]] = instance.tasks.node[left[k]]
-            point = _point(instance, trial, objective)
+            point = point_of(instance, trial, objective)
             if made is None or point.keeps:
                 made = (k, point)
             if point.keeps:
@@ -234,7 +234,8 @@ def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point
     return found
 
 
-def _point(instance: Instance, node: Ints, objective: Figure) -> Point:
+def point_of(instance: Instance, node: Ints, objective: Figure) -> Point:
+    """Judge a plan: its moves, what they cost, the objective, and whether it keeps every rule."""
     placement = Placement(instance, node)
     assert objective.value is not None
     value = objective.value(placement)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from experiments.cli import fewest
 from experiments.cli.main import main
 from optim import Instance, Plan
 from optim.figures.catalogue import OBJECTIVES
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NODES = [{"id": f"n{i}", "capacity": {"cpu": 10}} for i in range(2)]
 DOCUMENT: dict[str, Any] = {
@@ -62,3 +66,31 @@ def test_what_is_of_one_plan_is_refused_for_several_cases(
     asked = ["solve", "examples/flink-drain.json", *cases, "--curve", "moves", "-q"]
     assert main(asked) == 2
     assert "--curve" in capsys.readouterr().err
+
+
+def test_a_curve_of_the_rate_has_the_best_plan_of_each_number_of_moves(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Four equal tasks on one of four nodes: the best that each number of moves allows."""
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "heap",
+        "nodes": [{"id": f"n{i}", "capacity": {"cpu": 4}} for i in range(4)],
+        "operators": [{"id": "a", "group": {"tasks": 4, "load": {"cpu": 8}}}],
+        "tasks": [{"id": f"a/{i}", "node": "n0"} for i in range(4)],
+    }
+    file = tmp_path / "heap.json"
+    file.write_text(json.dumps(document))
+    asked = ["solve", str(file), "--objective", "sustainable_rate", "--curve", "moves", "--json"]
+    assert main(asked) == 0
+    curve = json.loads(capsys.readouterr().out)["curve"]
+    best = {point["moves"]: point["value"] for point in curve["points"]}
+    assert best == pytest.approx({0: 0.5, 1: 2 / 3, 2: 1.0, 3: 2.0})
+
+
+def test_no_curve_of_moves_without_a_current_placement(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["solve", "examples/capsys-rate-q1.json", "--curve", "moves", "-q"]
+    assert main(asked) == 2
+    assert "no task is anywhere now" in capsys.readouterr().err

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from experiments.interchange.importers.flink_hosts import megabytes
-from experiments.interchange.importers.flink_sampling import difference, interval_of, sample_of
+from experiments.interchange.importers.flink_sampling import (
+    CLOCK,
+    difference,
+    interval_of,
+    sample_of,
+    twice,
+)
 from experiments.interchange.importing import import_instance
 from optim import evaluate, solve
 from optim.errors import InvalidInput
@@ -241,3 +247,15 @@ def test_jobs_of_one_cluster_are_solved_together(saved: Callable[..., str]) -> N
     result = solve(instance, "imc-exact")
     assert result.evaluation is not None
     assert result.evaluation.internode_traffic == pytest.approx(0.0)
+
+
+def test_a_task_manager_that_was_not_read_in_time_is_asked_once_more() -> None:
+    clocks = iter([(0, 0), (1, 1), (2, 1), (3, 2)])
+
+    def ask() -> dict[str, dict[int, dict[str, float]]]:
+        told = enumerate(next(clocks))
+        return {"vertex": {i: dict.fromkeys(CLOCK, 1000.0 * at) for i, at in told}}
+
+    first, second = twice(ask, 0.0)
+    assert [first["vertex"][i][CLOCK[0]] for i in (0, 1)] == [1000, 1000]
+    assert [second["vertex"][i][CLOCK[0]] for i in (0, 1)] == [3000, 2000]

@@ -99,3 +99,37 @@ def test_nothing_suits(candidates: Any) -> None:
     candidates()
     with pytest.raises(InvalidInput, match="suits no method"):
         solve(small())
+
+
+def imported(load: float) -> Any:
+    """Return a job as `import flink` has it: a topology, slots as a resource, links both ways."""
+    room = {"cpu": 1.0, "slot": 4.0}
+    group = {"tasks": 2, "load": {"cpu": load, "slot": 1.0}}
+    return instance(
+        resources=["cpu", "slot"],
+        nodes=[{"id": f"n{i}", "capacity": room} for i in range(2)],
+        links=[
+            {"id": f"n{i} {way}", "nodes": [f"n{i}"], "capacity": 5.0, "direction": way}
+            for i in range(2)
+            for way in ("in", "out")
+        ],
+        topologies=[{"id": "job"}],
+        operators=[{"id": name, "topology": "job", "group": group} for name in ("a", "b")],
+        streams=[{"from": "a", "to": "b", "rate": 1.0}],
+    )
+
+
+def test_jobs_with_links_are_solved_for_the_rate() -> None:
+    assert choose.choose_method(imported(0.2)).name == "throughput-exact"
+
+
+def test_a_best_plan_that_carries_less_than_the_input_is_kept() -> None:
+    result = solve(imported(1.2), time_limit=10.0)
+    assert (result.method, result.termination, result.exit_code) == (
+        "throughput-exact",
+        "optimal",
+        4,
+    )
+    assert result.plan is not None
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(1 / 1.2)
