@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from experiments.explain.why import Explanation
     from formulations.conflicts.remedies import Remedy
     from formulations.conflicts.telling import Clash
+    from optim.figures.figure import Figure
     from optim.format.instance import Instance
+    from optim.moves.worth import Worth
 
-_SHOWN = 10
+SHOWN = 10
 _GIVEN_UP = {
     "allowed": "let {by} of the tasks go elsewhere",
     "leaving": "let {by} tasks onto leaving nodes",
@@ -60,15 +62,21 @@ def _print_conflicts(console: Console, instance: Instance, found: Explanation) -
 
 def clash_line(instance: Instance, rule: Clash) -> str:
     """Write a rule of a conflict: ``capacity on rack r2.memory: 412 GB needed, 384 …``."""
-    unit = _unit(instance, rule)
     if rule.rule == "allowed":
         more = "" if rule.needed is None else f": {number(rule.needed)} would have to go elsewhere"
         return printable(f"allowed for {rule.where}{more}")
+    needed, available = clash_figures(instance, rule)
+    return printable(f"{rule.rule} on {rule.where}: {needed} needed, {available} available")
+
+
+def clash_figures(instance: Instance, rule: Clash) -> tuple[str, str]:
+    """Write what is needed of a rule of a conflict, and what there is, with units."""
+    if rule.rule == "allowed":
+        told = "–" if rule.needed is None else f"{number(rule.needed)} elsewhere"
+        return told, "–"
+    unit = _unit(instance, rule)
     needed = "more" if rule.needed is None else number(rule.needed, 6)
-    available = number(rule.available, 6)
-    return printable(
-        f"{rule.rule} on {rule.where}: {needed}{unit} needed, {available}{unit} available"
-    )
+    return f"{needed}{unit}", f"{number(rule.available, 6)}{unit}"
 
 
 def _unit(instance: Instance, rule: Clash) -> str:
@@ -98,36 +106,16 @@ def remedy_line(remedy: Remedy) -> str:
 def _print_plan(console: Console, instance: Instance, found: Explanation, *, full: bool) -> None:
     assert found.evaluation is not None
     assert found.objective is not None
-    objective, shown = found.objective, None if full else _SHOWN
-    value = found.evaluation.objective(objective.name)
-    line = f"{objective.label} {figure(instance, objective.unit, value)}"
-    if found.bound is not None:
-        line += f", proven bound {figure(instance, objective.unit, found.bound)}"
-        line += f": at most {gap_text(objective, found.gap)} is left"
-    console.print(line, soft_wrap=True)
+    objective, shown = found.objective, None if full else SHOWN
+    console.print(objective_line(instance, found), soft_wrap=True)
     print_violations(console, found.evaluation.violations)
     print_carries(console, found.evaluation)
     if found.moves:
         console.print()
         table = plain_table(["task", "from", "to", "undone alone"], right=[])
         for move in found.moves[:shown]:
-            worth = "–"
-            if move.worth is not None:
-                worth = (
-                    "costs nothing"
-                    if move.worth == 0
-                    else (
-                        f"costs {figure(instance, objective.unit, move.worth)}"
-                        if move.worth > 0
-                        else f"gains {figure(instance, objective.unit, -move.worth)}"
-                    )
-                )
-            if move.breaks:
-                worth += f", breaks {', '.join(move.breaks)}"
-            tasks, nodes = instance.tasks.ids, instance.nodes.ids
-            table.add_row(
-                name(tasks[move.task]), name(nodes[move.source]), name(nodes[move.target]), worth
-            )
+            told = worth_text(instance, objective, move)
+            table.add_row(*(name(end) for end in move_ends(instance, move)), told)
         console.print(table)
         _print_rest(console, len(found.moves), shown, "move")
     elif instance.has_current:
@@ -142,6 +130,35 @@ def _print_plan(console: Console, instance: Instance, found: Explanation, *, ful
                 line += f"; {number(rule.more)} more buys {gain}"
             console.print(line, soft_wrap=True)
         _print_rest(console, len(found.binding), shown, "rule")
+
+
+def objective_line(instance: Instance, found: Explanation) -> str:
+    """Write what the plan reaches, and what the bound says is left."""
+    assert found.evaluation is not None
+    assert found.objective is not None
+    objective = found.objective
+    value = found.evaluation.objective(objective.name)
+    line = f"{objective.label} {figure(instance, objective.unit, value)}"
+    if found.bound is not None:
+        line += f", proven bound {figure(instance, objective.unit, found.bound)}"
+        line += f": at most {gap_text(objective, found.gap)} is left"
+    return line
+
+
+def move_ends(instance: Instance, move: Worth) -> tuple[str, str, str]:
+    """Name the task of a move, and where it goes from and to."""
+    tasks, nodes = instance.tasks.ids, instance.nodes.ids
+    return tasks[move.task], nodes[move.source], nodes[move.target]
+
+
+def worth_text(instance: Instance, objective: Figure, move: Worth) -> str:
+    """Write what undoing a move alone does: ``costs 40 % of a core, breaks sets``."""
+    worth = "–"
+    if move.worth is not None:
+        gain = figure(instance, objective.unit, abs(move.worth))
+        worth = f"costs {gain}" if move.worth > 0 else f"gains {gain}"
+        worth = "costs nothing" if move.worth == 0 else worth
+    return f"{worth}, breaks {', '.join(move.breaks)}" if move.breaks else worth
 
 
 def _print_rest(console: Console, count: int, shown: int | None, noun: str) -> None:

@@ -149,7 +149,12 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
 
 
 def why_plan(
-    instance: Instance, method: str, node: Ints, objective: str | None = None
+    instance: Instance,
+    method: str,
+    node: Ints,
+    objective: str | None = None,
+    *,
+    worths: bool = True,
 ) -> Explanation:
     """Say what each move of a plan is worth and what binds.
 
@@ -159,12 +164,15 @@ def why_plan(
         What made the plan; moves are judged by what it optimises, unless an `objective` is named.
     node
         (T,) node indices.
+    worths
+        Whether moves are judged, each with as many steps as there are tasks.
     """
     began = time.perf_counter()
     evaluation = evaluate_indices(instance, node)
     figure = objective_of(method, objective, evaluation)
     complete = bool(len(node) and node.min() >= 0)
-    moves = worth_of_moves(instance, node, figure) if complete and figure.value else []
+    judged = worths and complete and figure.value
+    moves = worth_of_moves(instance, node, figure) if judged else []
     moves.sort(key=lambda m: -np.inf if m.worth is None else -m.worth)
     return Explanation(
         evaluation.feasible or None,

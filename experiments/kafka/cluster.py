@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 REPLICAS, LEADERS = "replicas", "leaders"
 """Resources that every cluster has: 1 a replica, 1 a leader."""
@@ -63,6 +63,11 @@ class Partition:
         if resource in (REPLICAS, LEADERS):
             return float(leads or resource == REPLICAS)
         return (self.leading if leads else self.following).get(resource, 0.0)
+
+    def loads(self, resources: Sequence[str], leads: bool) -> dict[str, float]:
+        """Load of one replica by resource."""
+        told = self.leading if leads else self.following
+        return {r: told[r] if r in told else self.load(r, leads) for r in resources}
 
 
 @dataclass

@@ -15,7 +15,7 @@ from optim.errors import InvalidInput, Problem
 from optim.format.document import INSTANCE_FORMAT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from experiments.interchange.ledger import Ledger
     from experiments.kafka.cluster import Partition
@@ -72,11 +72,7 @@ def document_of(
         **({"rate_driven": driven} if driven else {}),
         "nodes": nodes,
         "operators": [{"id": topic} for topic in sorted({a.partition.topic for a in asked})],
-        "tasks": [
-            _task(cluster, a, i, resources, leadership)
-            for a in asked
-            for i in range(len(a.replicas))
-        ],
+        "tasks": [task for a in asked for task in _tasks(cluster, a, resources, leadership)],
         "sets": [] if leadership else _sets(cluster, asked),
     }
 
@@ -173,8 +169,8 @@ def _add(
     leads: bool = True,
 ) -> None:
     """Add what a partition loads its brokers with; its leader's replica too may only follow."""
-    following = [(r, partition.load(r, False)) for r in resources]
-    leading = [(r, partition.load(r, True)) for r in resources] if leads else following
+    following = partition.loads(resources, False).items()
+    leading = partition.loads(resources, True).items() if leads else following
     for broker in partition.replicas:
         load = loads[broker]
         for r, x in leading if broker == partition.leader else following:
@@ -188,37 +184,41 @@ def _unexplained(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, 
     }
 
 
-def _task(
-    cluster: Cluster, asked: Asked, i: int, resources: list[str], leadership: bool
-) -> dict[str, Any]:
-    partition, replica = asked.partition, asked.replicas[i]
-    load = {r: partition.load(r, replica.leads) for r in resources}
-    role = "leader" if replica.leads else "follower"
-    copies = [b for b in partition.replicas if b in cluster.alive and b != replica.broker]
+def _tasks(
+    cluster: Cluster, asked: Asked, resources: list[str], leadership: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield a task a replica; what those of a partition have in common is made once."""
+    partition = asked.partition
+    name, alive = partition.name, cluster.alive
+    loads = {leads: partition.loads(resources, leads) for leads in (True, False)}
     if leadership:
-        load = {r: max(0.0, load[r] - partition.load(r, False)) for r in resources}
-        role, copies = "leadership", [b for b in replica.allowed or () if b != replica.broker]
-    entry: dict[str, Any] = {
-        "id": partition.name if leadership else f"{partition.name}#{i + 1}",
-        "operator": partition.topic,
-        "node": NEW if replica.broker is None else str(replica.broker),
-        "load": load,
-        "labels": {
-            "topic": partition.topic,
-            "partition": str(partition.number),
-            REPLICAS: ",".join(map(str, partition.replicas)),
-            LEADER: str(partition.leader),
-            ROLE: role,
-            FACTOR: str(len(partition.replicas if leadership else asked.replicas)),
-        },
+        loads[True] = {r: max(0.0, load - loads[False][r]) for r, load in loads[True].items()}
+    common = {
+        "topic": partition.topic,
+        "partition": str(partition.number),
+        REPLICAS: ",".join(map(str, partition.replicas)),
+        LEADER: str(partition.leader),
     }
-    if partition.size is not None:
-        entry["state"] = partition.size
-    if copies:
-        entry["copies"] = [str(b) for b in copies]
-    if replica.allowed is not None:
-        entry["allowed"] = [str(b) for b in replica.allowed]
-    return entry
+    factor = str(len(partition.replicas if leadership else asked.replicas))
+    for i, replica in enumerate(asked.replicas):
+        role = "leader" if replica.leads else "follower"
+        copies = [b for b in partition.replicas if b in alive and b != replica.broker]
+        if leadership:
+            role, copies = "leadership", [b for b in replica.allowed or () if b != replica.broker]
+        entry: dict[str, Any] = {
+            "id": name if leadership else f"{name}#{i + 1}",
+            "operator": partition.topic,
+            "node": NEW if replica.broker is None else str(replica.broker),
+            "load": loads[replica.leads],
+            "labels": {**common, ROLE: role, FACTOR: factor},
+        }
+        if partition.size is not None:
+            entry["state"] = partition.size
+        if copies:
+            entry["copies"] = [str(b) for b in copies]
+        if replica.allowed is not None:
+            entry["allowed"] = [str(b) for b in replica.allowed]
+        yield entry
 
 
 def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:

@@ -140,7 +140,10 @@ class Operation:
         fit: list[Asked] = []
         rest: list[Asked] = []
         for a in asked:
-            places = {b for r in a.replicas for b in (every if r.allowed is None else r.allowed)}
+            places = every
+            if any(r.allowed is not None for r in a.replicas):
+                allowed = (every if r.allowed is None else r.allowed for r in a.replicas)
+                places = {b for each in allowed for b in each}
             (fit if len(places) >= len(a.replicas) else rest).append(a)
         names = [a.partition.name for a in rest]
         if names and self.mode == "remove-broker":

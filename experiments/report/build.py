@@ -16,6 +16,7 @@ from experiments.report.grading import grade
 from experiments.report.opening import metric_section
 from experiments.report.summary import summarise
 from experiments.report.views import define_views
+from experiments.report.why import why_section
 from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, REQUIRED
 from experiments.sweep.store import ResultFolder
 from optim.errors import InvalidInput, Problem
@@ -46,8 +47,16 @@ def make_findings(spark: SparkSession, rows: DataFrame) -> Findings:
     return gather(spark, labels)
 
 
-def make_report(findings: Findings) -> Report:
-    """Lay out the report."""
+def make_report(findings: Findings, folder: Path | None = None) -> Report:
+    """Lay out the report.
+
+    Parameters
+    ----------
+    findings
+        What the rows say.
+    folder
+        Result folder: what it keeps of instances is explained, case by case.
+    """
     sections: list[Section] = [metric_section(findings, item) for item in findings.metrics]
     if findings.own_gaps:
         sections.append(gap_section(findings))
@@ -56,6 +65,8 @@ def make_report(findings: Findings) -> Report:
     figures = figure_section(findings)
     if figures.figures:
         sections.append(figures)
+    if folder is not None and (why := why_section(findings, folder)):
+        sections.append(why)
     sections.append(outcome_section(findings))
     sweeps = listed(findings.sweep["sweeps"])
     return Report(f"Sweep {sweeps}", summarise(findings), tuple(sections), facts(findings))

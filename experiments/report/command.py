@@ -145,4 +145,4 @@ def report_of(folder: str | Path, master: str = "local[*]") -> Report:
     with spark_session(master, app_name="streamplace report") as session:
         spark = report_session(session)
         findings = make_findings(spark, read_sweep(spark, Path(folder)))
-    return make_report(findings)
+    return make_report(findings, Path(folder))

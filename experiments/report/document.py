@@ -147,6 +147,24 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Part:
+    """What is folded under a line of its own: sentences, then small tables.
+
+    Attributes
+    ----------
+    title, note
+        The line, and what is said in short after it.
+    lines, tables
+        What is under it; such tables have no CSV files.
+    """
+
+    title: str
+    note: str
+    lines: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True)
 class Section:
     """A heading with an introduction, tables and figures.
 
@@ -160,6 +178,8 @@ class Section:
         Figures, each with its table folded.
     folded
         Tables that are there to be looked up.
+    parts
+        What is told of single cases.
     """
 
     key: str
@@ -168,6 +188,7 @@ class Section:
     tables: tuple[Table, ...] = ()
     figures: tuple[Figure, ...] = ()
     folded: tuple[Table, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     @property
     def all_tables(self) -> tuple[Table, ...]:

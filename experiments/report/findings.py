@@ -100,6 +100,8 @@ class Findings:
         Gap over time.
     failed, not_applicable
         Runs without an answer.
+    chosen
+        Per case the run whose plan is explained.
     """
 
     labels: Labels
@@ -113,6 +115,7 @@ class Findings:
     anytime: Rows
     failed: Rows
     not_applicable: Rows
+    chosen: Rows
 
 
 def gather(spark: SparkSession, labels: Labels) -> Findings:
@@ -136,6 +139,7 @@ def gather(spark: SparkSession, labels: Labels) -> Findings:
         anytime=ask(spark, queries.ANYTIME, moments=moments),
         failed=ask(spark, queries.FAILED_RUNS),
         not_applicable=ask(spark, queries.NOT_APPLICABLE),
+        chosen=ask(spark, queries.CHOSEN_RUNS),
     )
 
 

@@ -271,3 +271,16 @@ NOT_APPLICABLE = """
 SELECT contestant, error, count(*) AS runs FROM judged
 WHERE verdict = 'not applicable' GROUP BY contestant, error ORDER BY contestant, error
 """
+
+CHOSEN_RUNS = """
+WITH asked AS (SELECT objective_name, count(*) AS runs FROM compared GROUP BY objective_name),
+ranked AS (
+  SELECT problem, instance_sha256, ignored, run_key, contestant, method, has_plan, none_exists,
+    objective_name, best_bound, row_number() OVER (PARTITION BY problem ORDER BY has_plan DESC,
+      coalesce(asked.runs, 0) DESC, objective_name, CASE sense WHEN 'max' THEN -objective
+      ELSE objective END NULLS LAST, contestant, seed, run_key) AS place
+  FROM judged LEFT JOIN asked USING (objective_name)
+  LEFT JOIN reference USING (problem, objective_name))
+SELECT * EXCEPT (place) FROM ranked WHERE place = 1 ORDER BY problem
+"""
+"""Per case the best plan by the objective that most runs have; any run where there is no plan."""

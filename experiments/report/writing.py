@@ -143,6 +143,12 @@ def to_markdown(report: Report, csv_name: Callable[[Table], str]) -> str:
             parts.append(markdown_table(table))
             caption = " ".join(filter(None, (figure.caption if figure else "", table.caption)))
             parts.append(f"{escape(caption)} ([CSV]({csv_name(table)}))".strip())
+        for part in section.parts:
+            parts.append(f"### {escape(part.title)}: {escape(part.note)}")
+            parts += [escape(line) for line in part.lines]
+            for table in part.tables:
+                parts += [f"#### {escape(table.heading)}", markdown_table(table)]
+                parts += [escape(table.caption)] if table.caption else []
     parts.append("## How this was made")
     parts.append("\n".join(f"- {escape(name)}: {escape(value)}" for name, value in report.facts))
     return "\n\n".join(parts) + "\n"

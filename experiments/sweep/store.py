@@ -5,6 +5,7 @@
     DIR/sweep.json            what was asked for: spec, versions, keys of the planned runs
     DIR/rows.parquet          compacted rows
     DIR/parts/rows-….parquet  rows since then, a batch a file
+    DIR/instances.parquet     the instances, for reports (`kept`)
     DIR/damaged/              files that could not be read, set aside
 
 A batch is written under another name and renamed when it is whole, so a reader sees all of it or
@@ -42,8 +43,8 @@ ROWS = "rows.parquet"
 PARTS = "parts"
 
 _LOCK = ".lock"
-_TEMPORARY = ".unfinished-"
-_TORN = (_TEMPORARY, f".{MARKER}.")
+UNFINISHED = ".unfinished-"
+_TORN = (UNFINISHED, f".{MARKER}.")
 """Beginnings of what is left where a sweep was killed while it wrote."""
 DAMAGED = "damaged"
 _PART = re.compile(r"rows-(?P<name>[0-9a-f]{32})-(?P<rows>\d+)-(?P<failed>\d+)\.parquet")
@@ -68,7 +69,7 @@ def write_part(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     name = uuid.uuid4().hex
     failed = sum(row["outcome"] != "ok" for row in rows)
     final = folder / f"rows-{name}-{len(rows)}-{failed}.parquet"
-    temporary = folder / f"{_TEMPORARY}{name}"
+    temporary = folder / f"{UNFINISHED}{name}"
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema())
     try:
         with temporary.open("wb") as file:
@@ -211,7 +212,7 @@ class ResultFolder:
         files = self.files()
         if files in ([], [self.rows]):
             return
-        temporary = self.path / f"{_TEMPORARY}{uuid.uuid4().hex}"
+        temporary = self.path / f"{UNFINISHED}{uuid.uuid4().hex}"
         try:
             _write_tables(temporary, latest_rows(files))
             temporary.replace(self.rows)

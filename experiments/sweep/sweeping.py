@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.spark.remote import is_remote, output_at
 from experiments.sweep.estimates import LEARNED_COLUMNS, Estimator
+from experiments.sweep.kept import keep_instances
 from experiments.sweep.planning import Plan, plan_runs
 from experiments.sweep.progress import Reporter, make_reporter
 from experiments.sweep.reading import read_columns
@@ -128,6 +129,7 @@ def run_sweep(
         folder.compact()
         outcomes = _stored(folder)
         _write_marker(folder, spec, plan)
+        keep_instances(folder.path, (run.instance for run in plan.runs))
         waiting = [run for run in plan.runs if _is_open(outcomes.get(run.key), retry_failed)]
         if waiting:
             try:

@@ -1,0 +1,76 @@
+"""The instances of a sweep, kept beside its rows: a report can then say why, file or no file."""
+
+from __future__ import annotations
+
+import os
+import uuid
+import zlib
+from typing import TYPE_CHECKING
+
+from experiments.sweep.store import UNFINISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+    from experiments.sweep.instances import Prepared
+    from optim.format.instance import Instance
+
+INSTANCES = "instances.parquet"
+
+MOST_BYTES = 64 << 20
+"""Compressed, in all; what comes after is not kept."""
+
+
+def keep_instances(folder: Path, prepared: Iterable[Prepared]) -> None:
+    """Write the instances of a sweep, with those that an earlier call of it kept.
+
+    Nothing is written where all are kept already. Atomic: the new file replaces the old.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = folder / INSTANCES
+    packed = _packed(path, None)
+    before, size = len(packed), sum(map(len, packed.values()))
+    for one in prepared:
+        if one.sha256 not in packed and size + len(one.packed) <= MOST_BYTES:
+            packed[one.sha256] = one.packed
+            size += len(one.packed)
+    if len(packed) == before:
+        return
+    temporary = folder / f"{UNFINISHED}{uuid.uuid4().hex}"
+    try:
+        with temporary.open("wb") as file:
+            pq.write_table(
+                pa.table({"sha256": list(packed), "packed": list(packed.values())}), file
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def kept_instances(folder: Path, wanted: Collection[str]) -> dict[str, Instance]:
+    """Return those instances, by sha256, that the folder keeps; the others are left out."""
+    from optim.format.instance import Instance
+
+    found = _packed(folder / INSTANCES, wanted)
+    return {sha256: Instance.from_json(zlib.decompress(data)) for sha256, data in found.items()}
+
+
+def _packed(path: Path, wanted: Collection[str] | None) -> dict[str, bytes]:
+    """Return what a file holds; nothing where it cannot be read, as it is made anew then."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    chosen = None if wanted is None else [("sha256", "in", sorted(wanted))]
+    if not path.is_file() or (wanted is not None and not wanted):
+        return {}
+    try:
+        table = pq.read_table(path, columns=["sha256", "packed"], filters=chosen)
+        return dict(zip(table["sha256"].to_pylist(), table["packed"].to_pylist(), strict=True))
+    except (pa.ArrowException, OSError, KeyError):
+        return {}
