@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from optim.certificates.check import Refused, Unreadable
-from optim.certificates.write import certify
 from optim.figures.catalogue import OBJECTIVES
 from optim.referee.result import Termination
 
@@ -49,6 +47,10 @@ def certified(
         objective = result.objective.name
     else:
         return _noted(result, "there is no plan that a bound could be of"), None
+    # the writer loads scipy, which takes longer than most solves that need no certificate
+    from optim.certificates.check import Refused, Unreadable
+    from optim.certificates.write import certify
+
     try:
         written = certify(
             text, objective, plan, ignored=result.ignored, nodes=nodes, seconds=seconds

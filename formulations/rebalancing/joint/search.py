@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.rebalancing.problem import writable
 from formulations.rebalancing.search.arrays import changing_part
+from formulations.rebalancing.search.portfolio import TRIES, Portfolio
+from formulations.rebalancing.search.watch import Watch
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
@@ -26,6 +28,12 @@ FIRST, ROUNDS = 200_000, 4
 #: Steps in one call of the kernel: between calls the clock and Ctrl-C are looked at. With more than
 #: so many pairs a key group a step takes longer, and a call has fewer.
 SLICE, PAIRS = 50_000, 8
+
+#: Value of no placement: finite, since the kernel adds a part of it to it.
+NOTHING = -1e300
+
+#: Times that a round which ends outside the cap goes on for a third of its steps, cold and dear.
+TAILS = 4
 
 
 @dataclass
@@ -114,21 +122,26 @@ def search_joint(
             place = starts[number % len(starts)] if found.placement is None else found.placement
             place = starts[0] if number % 3 == 2 else place
             heat = hot if number % 2 == 0 else math.sqrt(hot * cold)
-            done, now_price = 0, price
-            while done < steps:
+            done, now_price, outside = 0, price, False
+            while done < steps or (outside and done < steps + TAILS * (steps // 3)):
                 if found.value >= target or _over(deadline):
                     return found
-                slice_ = min(calls, steps - done)
-                part = np.array([done / steps, (done + slice_) / steps])
+                slice_ = min(calls, steps - done if done < steps else max(1, steps // 3))
+                part = np.minimum(1.0, np.array([done / steps, (done + slice_) / steps]))
+                known = max(found.value, NOTHING)
                 place, value, now_price, _ = anneal(
                     fixed, *changing_part(problem.balance, place), arcs,
-                    int(seeds.integers(1, 2**62)), best, found.value, slice_, part,
+                    int(seeds.integers(1, 2**62)), best, known, slice_, part,
                     heat, cold, now_price, for_left,
                 )  # fmt: skip
                 done += slice_
                 found.steps += slice_
-                if value > found.value:
+                if value > known:
                     _take(problem, found, best, for_left, time.perf_counter() - began, told)
+                outside = done >= steps and not for_left and _is_outside(problem, place)
+                if outside:
+                    ended = _levelled(problem, place, seed, deadline)
+                    _take(problem, found, ended, for_left, time.perf_counter() - began, told)
             number += 1
     except KeyboardInterrupt:
         found.interrupted = True
@@ -158,6 +171,22 @@ def partner_arcs(problem: JointProblem) -> Arcs:
     node = home[np.concatenate([problem.target[apart], problem.source[apart]])]
     worth = np.concatenate([problem.rate[apart], problem.rate[apart]])
     return make_arcs(problem, task, node, worth)
+
+
+def _is_outside(problem: JointProblem, place: Ints) -> bool:
+    return problem.balance.levels(place).distance > problem.balance.most_distance
+
+
+def _levelled(problem: JointProblem, place: Ints, seed: int, deadline: float | None) -> Ints:
+    """Return where annealing ended, its loads brought within the cap where that can be done.
+
+    With a tight cap and few moves annealing mostly ends just outside: it may see no feasible
+    placement at all, though a few exchanges from its end there is one with most of the traffic.
+    """
+    watch, free = Watch(deadline=deadline), replace(problem.balance, max_distance=None)
+    portfolio = Portfolio(free, seed, problem.cap, watch)
+    portfolio.descend(place, TRIES)
+    return place if portfolio.best is None else portfolio.best
 
 
 def _over(deadline: float | None) -> bool:

@@ -18,6 +18,7 @@ from formulations.rebalancing.joint.search import (
     search_joint,
 )
 from formulations.rebalancing.joint.state import COST, EXCESS, GAIN, LEFT, MOVES
+from formulations.rebalancing.make_problem import make_problem
 from formulations.rebalancing.search.arrays import changing_part
 from tests.formulations.rebalancing.joint.cases import placements, varied_joint
 
@@ -84,6 +85,38 @@ def test_found_is_feasible_and_repeats(seed: int) -> None:
     assert found.value == problem.collocated(found.placement)
     again = search_joint(problem, starts, seed, rounds=2, first=2_000)
     assert np.array_equal(found.placement, again.placement)  # type: ignore[arg-type]
+
+
+def test_a_plan_is_found_from_starts_that_keep_no_cap() -> None:
+    done = 0
+    for seed in range(40):
+        problem = varied_joint(seed)
+        start = allowed_start(problem)
+        within = changing_part(problem.balance, start)[4].min() >= 0
+        if not within or problem.is_feasible(start) or next(placements(problem), None) is None:
+            continue
+        done += 1
+        found = search_joint(problem, (start,), seed, rounds=2, first=2_000)
+        assert found.placement is not None
+        assert problem.is_feasible(found.placement)
+    assert done >= 2
+
+
+def test_what_ends_outside_the_cap_is_levelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    balance = make_problem([2.0, 2.0, 2.0, 2.0], [0, 0, 0, 1], 2, max_distance=0.5)
+    ends = np.array([0, 1], np.int64), np.array([2, 3], np.int64)
+    problem = JointProblem(balance, *ends, np.array([5.0, 1.0]))
+    steps = []
+
+    def stays(*given: Any) -> Any:
+        steps.append(given[-6])
+        return balance.home, given[-7], given[-2], np.zeros(5)
+
+    monkeypatch.setattr(joint_kernel, "anneal", stays)
+    found = search_joint(problem, (balance.home,), rounds=1, first=9)
+    assert found.placement is not None
+    assert problem.is_feasible(found.placement)
+    assert steps == [9] + 4 * [3]
 
 
 @pytest.mark.slow
