@@ -7,7 +7,7 @@ read). Numbers of the files are taken as the decimals that stand there. Why each
 told in docs/proofs/certificates.md, whose sections the parts below follow. A rule of the format
 that is not read here is left out: fewer rules allow more placements, so that a bound stays one.
 """
-# ruff: noqa: B905
+# ruff: noqa: B905, C419
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import re
 import sys
 import zlib
 from fractions import Fraction as F
-from math import ceil, floor, gcd, lcm
+from math import ceil, floor, gcd, inf, lcm
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,7 +44,6 @@ FIELDS = {  # all that may stand in each part of a file
     "sets topologies operators tasks streams traffic limits input_rate",
     "certificate": "format instance_sha256 objective sense bound assumes proof",
 }
-TABLES = ("nodes", "links", "sets", "topologies", "operators", "tasks", "streams")
 DROPPED = (  # what may be assumed away
     "capacity min_load max_tasks allowed leaving copies sets links slots crossing_cost "
 ) + FIELDS["limits"]
@@ -56,11 +55,11 @@ class Unreadable(Exception):
     """A file cannot be read as what it should be: exit 2."""
 
 
-MALFORMED = (Unreadable, LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
-
-
 class Refused(Exception):
     """The bound does not follow from what the certificate says: exit 1."""
+
+
+MALFORMED = (Unreadable, LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 
 
 # ---- 1. files and numbers -----------------------------------------------------------------------
@@ -72,9 +71,8 @@ def no_twins(pairs: list[tuple[str, Any]]) -> Doc:
 
 
 def decimal(text: str) -> F:
-    """Read a decimal exactly; NaN, infinities and absurd exponents are refused."""
-    exponent = re.search(r"[eE]([+-]?\d+)$", text)
-    if "N" in text or "I" in text or len(text) > 1000 or (exponent and abs(int(exponent[1])) > 400):
+    """Read a decimal exactly; NaN, infinities and exponents beyond 399 are refused."""
+    if not re.fullmatch(r"-?[\d.]{1,1000}([eE][+-]?[0-3]?\d?\d)?", text):
         raise Unreadable(f"{text[:30]} is no number of a sensible size")
     return F(text)
 
@@ -90,21 +88,17 @@ def parse(data: bytes) -> tuple[Doc, str]:
     return found, hashlib.sha256(data).hexdigest()
 
 
-def number(value: Any, least: int | None = 0, *, text: bool = False) -> F:
-    """Read a number of at least so much; texts p/q where they may stand."""
-    if text and isinstance(value, str) and re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", value):
-        return number(F(value), least)
-    if isinstance(value, bool) or not isinstance(value, (int, F)):
-        raise Unreadable(f"{str(value)[:30]!r} is no number")
-    if least is not None and value < least:
-        raise Unreadable(f"a number is below {least}")
+def number(value: Any, least: float = 0) -> F:
+    """Read a number of at least so much."""
+    if isinstance(value, bool) or not isinstance(value, (int, F)) or value < least:
+        raise Unreadable(f"{str(value)[:30]!r} is no number of at least {least}")
     return F(value)
 
 
-def whole(value: Any, least: int | None = 0) -> int:
+def whole(value: Any, least: float = 0) -> int:
     """Read a whole number."""
-    if number(value, least).denominator != 1:
-        raise Unreadable("a number is not whole")
+    if value < least or (type(value) is not int and number(value).denominator != 1):
+        raise Unreadable(f"{str(value)[:30]!r} is no whole number of at least {least}")
     return int(value)
 
 
@@ -121,33 +115,41 @@ class Instance:
 
     def __init__(self, document: Doc, dropped: frozenset[str] = frozenset()) -> None:
         self.dropped, document = dropped, known(document, "instance")
-        tables = {k: [known(x, k) for x in document.get(k, [])] for k in TABLES}
         if document["format"] != "streamplace.instance/1":
             raise Unreadable("the instance's format is not streamplace.instance/1")
+        names = ("nodes", "links", "sets", "topologies", "operators", "tasks", "streams")
+        tables = {k: [known(x, k) for x in document.get(k, [])] for k in names}
         for name, table in tables.items():
             ids = {(x["from"], x["to"]) if name == "streams" else x["id"] for x in table}
             if len(ids) < len(table):
                 raise Unreadable(f"one of the {name} stands twice")
         self.resources: list[str] = document.get("resources", ["cpu"])
         limits = known(document.get("limits", {}), "limits")
-        self.limits = {k: v for k, v in limits.items() if k not in self.dropped}
-        nodes, bare = tables["nodes"], "capacity" in self.dropped
+        self.limits = {k: v for k, v in limits.items() if k not in dropped}
+        nodes, operators, streams = tables["nodes"], tables["operators"], tables["streams"]
         self.node = {x["id"]: n for n, x in enumerate(nodes)}
-        self.base = [self._amounts(x, "background", ZERO) for x in nodes]
-        self.capacity = [self._amounts({} if bare else x, "capacity", None) for x in nodes]
+        self.base = [self._amounts(x.get("background"), ZERO) for x in nodes]
+        bare = "capacity" in dropped
+        self.capacity = [self._amounts({} if bare else x.get("capacity"), None) for x in nodes]
         self.leaving = [x.get("leaving", False) is True for x in nodes]
         self.weight = [number(x.get("weight", 1)) for x in nodes]
-        self._rates(tables["operators"], tables["streams"], document.get("input_rate"))
-        self._tasks(tables["operators"], tables["tasks"])
-        self._slots(nodes, tables["topologies"], tables["operators"])
-        self._traffic(document.get("traffic", []), tables["streams"])
-        self._rooms(document, tables["links"])
+        self._rates(operators, streams, document.get("input_rate"))
+        self._tasks(operators, tables["tasks"])
+        # slots of each node, and how many of them each topology with `workers` fills
+        self.slots = [whole(x.get("slots", len(self.load))) for x in nodes]
+        of = {x["id"]: x.get("topology") for x in operators}
+        self.topology = [of.get(m) for m in self.member]
+        told = [x for x in tables["topologies"] if "workers" in x and "slots" not in dropped]
+        self.fills = [(x["id"], min(whole(x["workers"]), self.topology.count(x["id"])))
+                      for x in told]  # fmt: skip
+        self._traffic(document.get("traffic", []), streams)
+        self._rooms(document, [] if "links" in dropped else tables["links"])
 
-    def _amounts(self, entry: Doc, key: str, missing: Any) -> list[Any]:
-        found = entry.get(key) or {}
-        if found.keys() - set(self.resources):
-            raise Unreadable(f"{key} names an unknown resource")
-        return [number(found[r]) if r in found else missing for r in self.resources]
+    def _amounts(self, entry: Doc | None, missing: Any) -> list[Any]:
+        entry = entry or {}
+        if entry.keys() - set(self.resources):
+            raise Unreadable("an unknown resource is named")
+        return [number(entry[r]) if r in entry else missing for r in self.resources]
 
     def _rates(self, operators: list[Doc], streams: list[Doc], rate: Any) -> None:
         """Tuples a second that reach each operator, where `input_rate` gives them."""
@@ -165,28 +167,26 @@ class Instance:
         own, tasks = {x["id"]: x for x in listed}, dict[str, Doc]()
         for name, group in ((x["id"], known(x.get("group", {}), "group")) for x in operators):
             size = whole(group.get("tasks", 0))
-            even = {r: number(v) / size for r, v in group.get("load", {}).items() if size}
-            for i in range(size):
-                told = own.get(f"{name}/{i}", {})
-                task = {"allowed": group.get("allowed"), **told, "operator": name}
-                task["load"] = {**even, **told.get("load", {})}
+            for task in (f"{name}/{i}" for i in range(size)):
+                told = own.get(task, {})
+                even = {r: number(v) / size for r, v in group.get("load", {}).items()}
+                tasks[task] = {"allowed": group.get("allowed"), **told, "operator": name}
+                tasks[task]["load"] = even | told.get("load", {})
                 if "state" in group:
-                    task.setdefault("state", number(group["state"]) / size)
-                tasks[f"{name}/{i}"] = task
+                    tasks[task].setdefault("state", number(group["state"]) / size)
         tasks |= {name: entry for name, entry in own.items() if name not in tasks}
         every, staying = list(tasks.values()), {n for n, x in enumerate(self.leaving) if not x}
         self.task = {name: t for t, name in enumerate(tasks)}
-        self.members: dict[Any, list[int]] = {}
-        for t, x in enumerate(every):
-            self.members.setdefault(x.get("operator"), []).append(t)
-        for x in operators:  # a load that is given wins over a derived one
-            mine = self.members.setdefault(x["id"], [])
-            if "cpu_per_tuple" in x and x["id"] in self.tuples:
-                share = number(x["cpu_per_tuple"]) * self.tuples[x["id"]] / max(1, len(mine))
-                for t in mine:
-                    every[t]["load"] = {self.resources[0]: share, **every[t].get("load", {})}
         self.member = [x.get("operator") for x in every]
-        self.load = [self._amounts(x, "load", ZERO) for x in every]
+        self.members = {x["id"]: list[int]() for x in operators}
+        for t, name in enumerate(self.member):
+            self.members.setdefault(name, []).append(t)
+        for x in operators:  # a load that is given wins over a derived one
+            mine = self.members[x["id"]]
+            for t in mine if "cpu_per_tuple" in x and x["id"] in self.tuples else ():
+                share = number(x["cpu_per_tuple"]) * self.tuples[x["id"]] / len(mine)
+                every[t]["load"] = {self.resources[0]: share, **every[t].get("load", {})}
+        self.load = [self._amounts(x.get("load"), ZERO) for x in every]
         self.home = [self.node[x["node"]] if "node" in x else None for x in every]
         self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in every]
         self.copies = [{self.node[n] for n in x.get("copies", [])} for x in every]
@@ -196,16 +196,6 @@ class Instance:
             may = {self.node[n] for n in (self.node if free else x["allowed"])}
             held = "leaving" in self.dropped or (home is not None and self.leaving[home])
             self.may.append(may if held or not may & staying else may & staying)
-
-    def _slots(self, nodes: list[Doc], topologies: list[Doc], operators: list[Doc]) -> None:
-        """Slots of each node, and how many of them each topology with `workers` fills."""
-        of, most = {x["id"]: x.get("topology") for x in operators}, len(self.load)
-        self.slots = [whole(x.get("slots", most)) for x in nodes]
-        self.topology = [of.get(m) for m in self.member]
-        self.fills = [
-            (x["id"], min(whole(x["workers"]), self.topology.count(x["id"])))
-            for x in topologies if "workers" in x and "slots" not in self.dropped
-        ]  # fmt: skip
 
     def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
         self.traffic: dict[tuple[int, int], F] = {}
@@ -232,49 +222,46 @@ class Instance:
         """Sums of loads, and what each node may carry; links of several nodes bind nothing here."""
         cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
         crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
-        driven = document.get("rate_driven") or self.resources[:1]
-        self.crosses = any(crossing)
+        self.crosses, driven = any(crossing), document.get("rate_driven") or self.resources[:1]
         self.totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
                        for r, c in enumerate(crossing)]  # fmt: skip
         share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
         self.mean: Any = self.totals[0] / share if share and not self.crosses else None
         used = {k: number(v) for k, v in self.limits.get("max_utilisation", {}).items()}
-        shares = [used.get(r, F(1)) for r in self.resources]
         #: of each node (amount, most of it, what the background leaves, whether the rate drives it)
         #: where amounts are the resources, then the traffic that leaves, that enters, and both
-        self.rooms = [
-            [room_of(r, c * shares[r], base[r], self.totals[r], driven=self.resources[r] in driven)
-             for r, c in enumerate(capacity) if c is not None]
-            for capacity, base in zip(self.capacity, self.base)
-        ]  # fmt: skip
+        self.rooms: list[list[tuple[int, F, F, bool]]] = [[] for _ in self.node]
+
+        def add(n: int, amount: int, room: F, base: F, total: F, rated: bool) -> None:
+            most = room + SLACK * max(room, total) - base  # with the tolerance
+            self.rooms[n].append((amount, most, max(ZERO, room - base), rated))
+
+        for n, capacity in enumerate(self.capacity):
+            for r, name in enumerate(self.resources):
+                if (room := capacity[r]) is not None:
+                    room *= used.get(name, 1)
+                    add(n, r, room, self.base[n][r], self.totals[r], name in driven)
         bases = [number(x.get("background", 0)) for x in links]
-        total = sum(bases, self.total_traffic)
-        for x, base in zip(links if "links" not in self.dropped else [], bases):
+        for x, base in zip(links, bases):
             inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
-            way = len(shares) + ("out", "in", "both").index(x.get("direction", "both"))
+            way = len(crossing) + ("out", "in", "both").index(x.get("direction", "both"))
             if len(inside) == 1:
-                room *= used.get("links", F(1))
-                self.rooms[inside.pop()].append(room_of(way, room, base, total, driven=True))
-
-
-def room_of(amount: int, room: F, base: F, total: F, *, driven: bool) -> tuple[int, F, F, bool]:
-    """What a node may carry of an amount beside its background: with the tolerance, and without."""
-    return amount, room + SLACK * max(room, total) - base, max(ZERO, room - base), driven
+                total = sum(bases, self.total_traffic)
+                add(inside.pop(), way, room * used.get("links", 1), base, total, True)
 
 
 def spread_of(pattern: str, a: int, b: int) -> list[tuple[int, int, F]]:
     """Return (sender, receiver, share of the rate) of a stream between a and b tasks."""
-    each = F(1, a)
     if pattern == "full":
-        return [(i, j, each / b) for i in range(a) for j in range(b)]
+        return [(i, j, F(1, a * b)) for i in range(a) for j in range(b)]
     if pattern in ("one_to_one", "merge") and (a == b or pattern == "merge"):
-        return [(i, i % b, each) for i in range(a)]
+        return [(i, i % b, F(1, a)) for i in range(a)]
     if pattern != "rescale":
         raise Unreadable(f"pattern {str(pattern)[:30]!r} between {a} and {b} tasks")
     if a >= b:
-        return [(i, j, each) for j in range(b) for i in range(j * a // b, (j + 1) * a // b)]
+        return [(i, j, F(1, a)) for j in range(b) for i in range(j * a // b, (j + 1) * a // b)]
     blocks = [range(-(-i * b // a), -(-(i + 1) * b // a)) for i in range(a)]
-    return [(i, j, each / len(block)) for i, block in enumerate(blocks) for j in block]
+    return [(i, j, F(1, a * len(block))) for i, block in enumerate(blocks) for j in block]
 
 
 def shares_of(x: Instance, objective: str) -> list[F]:
@@ -309,22 +296,18 @@ class Model:
     """
 
     def __init__(
-        self, instance: Instance, objective: str, bound: F, *, patterns: bool,
-        most_steps: int = MOST_STEPS,
-    ) -> None:  # fmt: skip
-        x, self.left = instance, most_steps
-        self.instance = instance
-        self.objective, self.bound, self.patterns = objective, bound, patterns
-        self.threshold, self.shares = objective in THRESHOLDS, shares_of(x, objective)
+        self, x: Instance, objective: str, bound: F, kind: str, most_steps: int = MOST_STEPS
+    ) -> None:
+        self.instance, self.objective, self.bound, self.left = x, objective, bound, most_steps
+        self.kind, self.threshold = kind, objective in THRESHOLDS
+        self.shares = shares_of(x, objective)
         if objective == "load_distance" and x.mean is None:
             raise Refused("load distance needs staying nodes, and no crossing costs")
         prices = {"max_migrations": [F(1)] * len(x.load), "max_migration_cost": x.cost}
         self.budgets = [(prices[k], number(x.limits[k])) for k in prices if k in x.limits]
-        self._alike()
         # amounts are whole in these units: the resources, traffic out, in, and both
         self.scale = [common(load[r] for load in x.load) for r in range(len(x.resources))]
         self.scale += [common(x.traffic.values())] * 3
-        self.loads = [[int(a * s) for a, s in zip(x.load[t], self.scale)] for t in self.first]
         self.limits = [self._limits(n) for n in range(len(x.node))]
         self.offset, self.unit = ZERO, F(1, self.scale[-1])
         if objective == "internode_traffic":
@@ -333,22 +316,34 @@ class Model:
             self.unit = F(-1, common(self.shares))
         self.columns: list[Column] = []
         self.rows, self.groups = list[tuple[str, int]](), list[int]()
-        (self._list if patterns else self._textbook)()
+        if kind == "counting":
+            self._counting()
+        else:
+            self._alike()
+            (self._textbook if kind == "dual" else self._patterns)()
+
+    def _add(self, key: tuple[int, ...], gain: int, entries: Any) -> None:
+        self.columns.append(Column(key, gain, tuple(e for e in entries if e[1])))
         if len(self.columns) > MOST_COLUMNS:
             raise Refused(f"more than {MOST_COLUMNS:,} columns")
 
+    def _step(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise Refused("too many steps to list what nodes may hold")
+
     def _alike(self) -> None:
         """Classes of tasks that can be exchanged without changing anything that is read here."""
-        x, flow = self.instance, [[ZERO, ZERO] for _ in self.instance.load]
-        near: list[dict[int, F]] = [{} for _ in x.load]
-        for (u, v), rate in x.traffic.items():
+        x, flow, scale = self.instance, [[0, 0] for _ in self.instance.load], self.scale[-1]
+        near: list[dict[int, int]] = [{} for _ in x.load]
+        for (u, v), rate in ((pair, int(r * scale)) for pair, r in x.traffic.items()):
             flow[u][0] += rate
             flow[v][1] += rate
             for a, b in ((u, v), (v, u)) if rate else ():
-                near[a][b] = near[a].get(b, ZERO) + rate
+                near[a][b] = near[a].get(b, 0) + rate
         found: dict[Any, list[list[int]]] = {}
         for t, load in enumerate(x.load):
-            own = (x.home[t], x.cost[t], frozenset(x.copies[t])) if self.budgets else ()
+            own: Any = (x.home[t], x.cost[t], frozenset(x.copies[t])) if self.budgets else ()
             own = (*own, x.topology[t]) if x.fills else own
             groups = found.setdefault((*load, frozenset(x.may[t]), *flow[t], len(near[t]), own), [])
             for group in groups:
@@ -361,15 +356,10 @@ class Model:
         self.tasks = sorted(group for groups in found.values() for group in groups)
         self.first, self.sizes = [g[0] for g in self.tasks], [len(g) for g in self.tasks]
         of = {t: g for g, group in enumerate(self.tasks) for t in group}
-        scale = common(x.traffic.values())
-        self.flow = [[int(f * scale) for f in flow[t]] for t in self.first]
+        self.flow = [flow[t] for t in self.first]
         # any two tasks of two classes have the same traffic
-        self.rates = [{of[b]: int(rate * scale) for b, rate in near[t].items()} for t in self.first]
-
-    def _step(self, count: int = 1) -> None:
-        self.left -= count
-        if self.left < 0:
-            raise Refused("too many steps to list what nodes may hold")
+        self.rates = [{of[b]: rate for b, rate in near[t].items()} for t in self.first]
+        self.loads = [[int(a * s) for a, s in zip(x.load[t], self.scale)] for t in self.first]
 
     def pays(self, t: int, n: int) -> bool:
         """Whether task t on node n has migrated, and that counts."""
@@ -386,10 +376,10 @@ class Model:
                 found.append((i, 1, 0))
             elif self.bound > 0:  # below, as the rate has to be above the bound
                 found.append((i, 1, ceil(left / self.bound * self.scale[i]) - 1))
-        away = [(self.bound, True)] if self.objective == "load_distance" else []
+        away = [(self.bound, 1)] if self.objective == "load_distance" else []  # stays below it
         if "max_load_distance" in x.limits:
             most = number(x.limits["max_load_distance"])
-            away.append((most + SLACK * max(most, x.totals[0]), False))
+            away.append((most + SLACK * max(most, x.totals[0]), 0))
         for far, below in away if x.mean is not None else ():
             middle = x.weight[n] * x.mean - x.base[n][0]
             for sign in (1,) if x.leaving[n] else (1, -1):
@@ -408,68 +398,61 @@ class Model:
 
     # -- node patterns: what a node of a class may hold
     def of_node(self, n: int) -> list[tuple[tuple[int, ...], int]]:
-        """List (counts, traffic inside) of all that node n may hold."""
-        x, counts = self.instance, [0] * len(self.first)
-        found: list[tuple[tuple[int, ...], int]] = []
-        limits = self.limits[n]
-        upper = [(i, most) for i, sign, most in limits if sign > 0 and i < len(x.resources)]
+        """List (counts, traffic inside) of all that node n may hold, class by class of tasks."""
+        x, every = self.instance, range(len(self.instance.resources))
+        most, least = ([min([m for i, s, m in self.limits[n] if (i, s) == (r, sign)], default=inf)
+                        for r in every] for sign in (1, -1))  # fmt: skip
+        sizes = [size * (n in x.may[t]) for t, size in zip(self.first, self.sizes)]
+        rest = [sum(size * load[r] for size, load in zip(sizes, self.loads)) for r in every]
+        found: list[Any] = [((), (0,) * len(every), 0, 0, 0)]
+        for g, (load, near, (a, b)) in enumerate(zip(self.loads, self.rates, self.flow)):
+            before, found, within = found, [], near.get(g, 0)
+            pulls = [(h, rate) for h, rate in near.items() if h < g]
+            rest = [all_ - sizes[g] * one for all_, one in zip(rest, load)]
+            for counts, loads, gain, out, into in before:
+                pull = sum([counts[h] * rate for h, rate in pulls])
+                self._step(sizes[g] + 1)
+                for c in range(sizes[g] + 1):
+                    own = tuple([o + c * one for o, one in zip(loads, load)]) if c else loads
+                    if any([own[r] > most[r] for r in every]):
+                        break  # nor will it with more
+                    if all([own[r] + rest[r] >= -least[r] for r in every]):
+                        more = gain + c * pull + c * (c - 1) // 2 * within
+                        found.append(((*counts, c), own, more, out + c * a, into + c * b))
+        return [
+            (counts, gain) for counts, loads, gain, out, into in found
+            if all(s * (*loads, out - gain, into - gain, out + into - 2 * gain)[i] <= m
+                   for i, s, m in self.limits[n])
+        ]  # fmt: skip
 
-        def grow(g: int, loads: list[int], gain: int, out: int, into: int) -> bool:
-            self._step()
-            if any(loads[i] > most for i, most in upper):
-                return False  # nor will it with more
-            while g < len(counts) and n not in x.may[self.first[g]]:
-                g += 1
-            if g == len(counts):
-                amounts = [*loads, out - gain, into - gain, out + into - 2 * gain]
-                if all(sign * amounts[i] <= most for i, sign, most in limits):
-                    found.append((tuple(counts), gain))
-                return True
-            pull = sum(counts[h] * rate for h, rate in self.rates[g].items() if h < g)
-            within, (a, b) = self.rates[g].get(g, 0), self.flow[g]
-            for size in range(self.sizes[g] + 1):
-                counts[g] = size
-                own = [load + size * one for load, one in zip(loads, self.loads[g])]
-                more = gain + size * pull + size * (size - 1) // 2 * within
-                if not grow(g + 1, own, more, out + size * a, into + size * b):
-                    break
-            counts[g] = 0
-            return True
-
-        grow(0, [0] * len(x.resources), 0, 0, 0)
-        return found
-
-    def _list(self) -> None:
+    def _patterns(self) -> None:
         """Rows: every class of tasks is placed. Groups: every node of a class holds one pattern."""
+        x, places = self.instance, dict[Any, list[int]]()
         if len(self.tasks) > 300:
             raise Refused(f"{len(self.tasks)} classes of tasks are too many for patterns")
-        places: dict[Any, list[int]] = {}
         for n in range(len(self.limits)):  # alike where all that is read here of them is
-            open_to = [(n in self.instance.may[t], self.pays(t, n)) for t in self.first]
-            slots = self.instance.slots[n] if self.instance.fills else 0
+            open_to = [(n in x.may[t], self.pays(t, n)) for t in self.first]
+            slots = x.slots[n] if x.fills else 0
             places.setdefault((*self.limits[n], *open_to, self.shares[n], slots), []).append(n)
-        self.nodes = list(places.values())
         self.rows = [("=", size) for size in self.sizes]
-        prices, scale = self._budget_rows(), common(self.shares)
-        fills = []
-        for name, wanted in self.instance.fills:  # a node's tasks fill a slot, or as many as can be
-            of = [g for g, t in enumerate(self.first) if self.instance.topology[t] == name]
+        prices, scale, fills = self._budget_rows(), common(self.shares), []
+        for name, wanted in x.fills:  # a node's tasks fill a slot, or as many as can be
+            of = [g for g, t in enumerate(self.first) if x.topology[t] == name]
             fills.append((len(self.rows), of))
             self.rows += [("<", wanted), (">", wanted)]
-        for k, (n, *others) in enumerate(self.nodes):
+        for k, (n, *others) in enumerate(places.values()):
             self.groups.append(1 + len(others))
+            away = [self.pays(t, n) for t in self.first]
             for counts, inside in self.of_node(n):
                 held = [(g, c) for g, c in enumerate(counts) if c]
                 gain = inside * (self.objective in OF_TRAFFIC)
                 gain -= int(self.shares[n] * scale) if held else 0
-                away = [(g, c) for g, c in held if self.pays(self.first[g], n)] if prices else []
-                held += [(row, sum(c * price[g] for g, c in away)) for row, price in prices]
+                paid = [(row, sum(c * price[g] for g, c in held if away[g]))
+                        for row, price in prices]  # fmt: skip
                 for row, of in fills:
                     there = sum(counts[g] for g in of)
-                    held += [(row, min(1, there)), (row + 1, min(self.instance.slots[n], there))]
-                self.columns.append(Column((k, *counts), gain, tuple(held)))
-            if len(self.columns) > MOST_COLUMNS:
-                raise Refused(f"more than {MOST_COLUMNS:,} patterns")
+                    paid += [(row, min(1, there)), (row + 1, min(x.slots[n], there))]
+                self._add((k, *counts), gain, held + paid)
 
     # -- the textbook's model: (group, kind, home, node, moved) is a column's key
     def _textbook(self) -> None:
@@ -495,38 +478,64 @@ class Model:
             self._products(bound_by, on)
         for g, t in enumerate(self.first):
             amounts = [*self.loads[g], *self.flow[g], sum(self.flow[g])]
+            home = -1 if (place := x.home[t]) is None else place
             for n in sorted(x.may[t]):
                 moved = self.pays(t, n)
                 entries = [(row, sign * amounts[i]) for row, i, sign in bound_by[n]]
                 entries += [(row, price[g]) for row, price in prices if moved] + on.get((g, n), [])
-                home = x.home[t]
-                key = g, 0, -1 if home is None else home, n, int(moved)
-                self.columns.append(Column(key, 0, tuple(e for e in entries if e[1])))
+                self._add((g, 0, home, n, int(moved)), 0, entries)
         for n in nodes if used else ():
+            k, cost = len(self.groups), int(self.shares[n] / -self.unit)
             self.groups.append(1)
-            cost, k = int(self.shares[n] / -self.unit), len(self.groups) - 1
-            self.columns.append(Column((k, 2, -1, n, 1), -cost, tuple(use[n])))
-            self.columns.append(Column((k, 2, -1, n, 0), 0, ()))
+            self._add((k, 2, -1, n, 1), -cost, use[n])
+            self._add((k, 2, -1, n, 0), 0, ())
 
     def _products(self, bound_by: Any, on: Any) -> None:
         """Pairs of tasks that meet on a node: at most what either has, times all of the other."""
-        out, counts = len(self.instance.resources), self.objective in OF_TRAFFIC
-        for g, h, rate in ((g, h, r) for g, near in enumerate(self.rates) for h, r in near.items()):
-            if g > h:
-                continue
-            a, b = self.sizes[g], self.sizes[h]
-            k, twice = len(self.groups), 1 + (g == h)
-            self.groups.append(a * b if g != h else a * (a - 1) // 2)
-            self.columns.append(Column((k, 1, -1, -1, 0), 0, ()))  # those that are apart
-            both = self.instance.may[self.first[g]] & self.instance.may[self.first[h]]
-            for n in sorted(both):
+        x, out, counts = self.instance, len(self.instance.resources), self.objective in OF_TRAFFIC
+        pairs = [(g, h, rate) for g, near in enumerate(self.rates) for h, rate in near.items()]
+        for g, h, rate in (pair for pair in pairs if pair[0] <= pair[1]):
+            a, b, k, same = self.sizes[g], self.sizes[h], len(self.groups), g == h
+            self.groups.append(a * (a - 1) // 2 if same else a * b)
+            self._add((k, 1, -1, -1, 0), 0, ())  # those that are apart
+            for n in sorted(x.may[self.first[g]] & x.may[self.first[h]]):
                 entries = [(row, -sign * rate * (1 + (i == out + 2)))
                            for row, i, sign in bound_by[n] if i >= out]  # fmt: skip
-                for c, most in {g: b - (g == h), h: a - (g == h)}.items():
+                for c, most in {g: b - same, h: a - same}.items():
                     on.setdefault((c, n), []).append((len(self.rows), -most))
-                    entries.append((len(self.rows), twice))
+                    entries.append((len(self.rows), 1 + same))
                     self.rows.append(("<", 0))
-                self.columns.append(Column((k, 1, -1, n, 0), rate * counts, tuple(entries)))
+                self._add((k, 1, -1, n, 0), rate * counts, entries)
+
+    # -- counting: (node, tasks that it loses, that it takes) is the key of both ends of its gain
+    def _counting(self) -> None:
+        """Rows: the budget of moves; as many come as go; gains add up to 0. Groups: the nodes.
+
+        Whole are the sums over both ends; cuts cannot tell them apart, and nothing is dropped.
+        """
+        x, scale = self.instance, self.scale[0]
+        if None in x.home or any(x.copies) or "max_migrations" not in x.limits:
+            raise Refused("counting needs max_migrations, a place of every task, and no copies")
+        most, every = whole(x.limits["max_migrations"]), range(len(x.load))
+        loads = [int(load[0] * scale) for load in x.load]
+        free = [t for t in every if x.may[t] - {x.home[t]}]
+        self.rows = [("<", most), ("=", 0), ("=", 0)]
+
+        def sums(tasks: list[int], sign: int) -> list[int]:
+            some = sorted(sign * loads[t] for t in tasks)[:most]
+            return [sign * sum(some[:count]) for count in range(len(some) + 1)]
+
+        small, large = sums(free, 1), sums(free, -1)
+        for n, limits in enumerate(self.limits):
+            self.groups.append(1)
+            light, heavy = (sums([t for t in free if x.home[t] == n], s) for s in (1, -1))
+            now = sum(loads[t] for t in every if x.home[t] == n)
+            up, down = ([most_ - s * now for i, s, most_ in limits if (i, s) == (0, sign)]
+                        for sign in (1, -1))  # fmt: skip
+            for o, m in ((o, m) for o in range(len(light)) for m in range(len(small))):
+                high, low = min([*up, large[m] - light[o]]), -min([*down, heavy[o] - small[m]])
+                for gain in sorted({low, high}) if low <= high else ():
+                    self._add((n, o, m), 0, ((0, o), (1, o - m), (2, gain)))
 
 
 # ---- 4. proofs over a model ---------------------------------------------------------------------
@@ -539,7 +548,7 @@ class Proof:
     def __init__(self, model: Model, bound: F) -> None:
         self.model, self.work = model, 0
         self.step = gcd(*(c.gain for c in model.columns)) or 1
-        self.goal = (bound - model.offset) / model.unit
+        self.goal = floor((bound - model.offset) / model.unit)
 
     def walk(self, steps: Any) -> None:
         """Go through the steps in order; a branch is followed by all of its low, then high side."""
@@ -553,20 +562,18 @@ class Proof:
                 raise Refused("the work limit is reached")
             if "branch" in step:
                 cut, at = self.cut(step["branch"], columns), whole(step.get("at"))
-                cases.append((columns, (*cuts, (cut, ">", at + 1))))
-                cases.append((columns, (*cuts, (cut, "<", at))))
+                cases += [(columns, (*cuts, (cut, *side))) for side in ((">", at + 1), ("<", at))]
                 continue
-            gains, divisor = "empty" not in step, whole(step.get("over", 1), 1)
+            gains, over = "empty" not in step, whole(step.get("over", 1), 1)
             given = next((step[k] for k in ("empty", "drop", "close") if k in step), None)
-            value, reduced = self.value(given, divisor, columns, cuts, gains=gains)
-            if (
-                value is not None and "drop" in step
-            ):  # no placement that is better than the bound uses such a column
-                keep = [j for j, rest in zip(columns, reduced)
-                        if not self.closed(value + F(rest, divisor), gains=gains)]  # fmt: skip
+            value, rests = self.value(given, over, columns, cuts, gains=gains)
+            drops = "drop" in step and self.model.kind != "counting"
+            if value is not None and drops:  # nothing better uses such a column
+                keep = [j for j, rest in zip(columns, rests)
+                        if not self.closed(value + rest, over, gains=gains)]  # fmt: skip
                 cases.append((keep, cuts))
-            elif not self.closed(value, gains=gains):
-                raise Refused(f"step {number}: its multipliers leave {float(value or 0):.12g}")
+            elif not self.closed(value, over, gains=gains):
+                raise Refused(f"step {number}: its multipliers leave {F(value or 0, over)}"[:99])
         if cases:
             raise Refused(f"{len(cases)} cases are left open")
 
@@ -578,82 +585,40 @@ class Proof:
         )
 
     def value(
-        self, given: Any, divisor: int, columns: list[int], cuts: Cuts, *, gains: bool
-    ) -> tuple[F | None, list[int]]:
-        """Return the most that multipliers allow, and how far each column × divisor is from it."""
+        self, given: Any, over: int, columns: list[int], cuts: Cuts, *, gains: bool
+    ) -> tuple[int | None, list[int]]:
+        """Return the most that multipliers allow, and how far each column is from it; × over."""
         every, rows = self.model.columns, [*self.model.rows, *(cut[1:] for cut in cuts)]
         if not isinstance(given, list) or len(given) != len(rows):
             raise Refused(f"{len(rows)} multipliers are needed, one a row")
-        signed = [whole(y, None) for y in given]
+        signed = [whole(y, -inf) for y in given]
         if any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows)):
             raise Refused("a multiplier has the wrong sign")
         tail = [(y, cut[0]) for y, cut in zip(signed[len(self.model.rows) :], cuts) if y]
-        rests, top = list[int](), dict[int, int]()
+        rests, top, scale = list[int](), dict[int, int](), over * gains
         for j in columns:
-            rest = divisor * every[j].gain if gains else 0
-            rest -= sum([signed[row] * factor for row, factor in every[j].entries])
-            rest -= sum([y for y, cut in tail if j in cut])
+            key, gain, entries = every[j]
+            rest = scale * gain - sum([signed[row] * factor for row, factor in entries])
+            if tail:
+                rest -= sum([y for y, cut in tail if j in cut])
             rests.append(rest)
-            group = every[j].key[0]
-            top[group] = max(rest, top.get(group, rest))
-        total = sum(y * right for y, (_, right) in zip(signed, rows))
-        sizes = self.model.groups
-        if any(size and group not in top for group, size in enumerate(sizes)):
+            if key[0] not in top or rest > top[key[0]]:
+                top[key[0]] = rest
+        sizes = [(group, size) for group, size in enumerate(self.model.groups) if size]
+        if any(group not in top for group, _ in sizes):
             return None, []  # nothing is left that a group could be of: no solution
-        total += sum(size * top[group] for group, size in enumerate(sizes) if size)
-        rests = [rest - top[every[j].key[0]] for j, rest in zip(columns, rests)]
-        return F(total, divisor), rests
+        total = sum(y * right for y, (_, right) in zip(signed, rows))
+        total += sum(size * top[group] for group, size in sizes)
+        return total, [rest - top[every[j].key[0]] for j, rest in zip(columns, rests)]
 
-    def closed(self, value: F | None, *, gains: bool) -> bool:
-        """Whether gains that add up to at most a value leave nothing better than the bound."""
-        if value is None:
-            return True
-        if self.model.threshold or not gains:
-            return value < 0
-        return self.step * floor(value / self.step) <= self.goal
+    def closed(self, value: int | None, over: int, *, gains: bool) -> bool:
+        """Whether gains of at most value / over leave nothing better than the bound."""
+        if value is None or self.model.threshold or not gains:
+            return value is None or value < 0
+        return value // (over * self.step) * self.step <= self.goal
 
 
-# ---- 5. counting --------------------------------------------------------------------------------
-def moved(x: Instance, bound: F, proof: Doc) -> bool:
-    """Whether a load distance below the bound takes more moves than there may be."""
-    part, price = (number(proof.get(key), None, text=True) for key in ("out", "gain"))
-    told = bound > 0 and 0 <= part <= 1 and None not in x.home and not any(x.copies)
-    if not told or x.mean is None or "max_migrations" not in x.limits:
-        raise Refused("counting needs max_migrations, a place of every task, and 0 ≤ out ≤ 1")
-    least = least_moves(x, bound, part, price)
-    return least is None or least > x.limits["max_migrations"]
-
-
-def least_moves(x: Instance, bound: F, part: F, price: F) -> F | None:
-    """Return a number of moves below which nothing has that load distance; ``None``: nothing has.
-
-    A node that loses o tasks and takes m gains between the least m less the greatest o and the
-    greatest m less the least o; that has to lead into its window.
-    """
-    most, homes = whole(x.limits["max_migrations"]), x.home
-    free = [t for t, may in enumerate(x.may) if may - {homes[t]}]
-
-    def sums(tasks: list[int], sign: int) -> list[F]:
-        loads = sorted(sign * x.load[t][0] for t in tasks)[:most]
-        return [sign * sum(loads[:count], ZERO) for count in range(len(loads) + 1)]
-
-    total, small, large = ZERO, sums(free, 1), sums(free, -1)
-    for n in range(len(x.node)):
-        light, heavy = (sums([t for t in free if homes[t] == n], sign) for sign in (1, -1))
-        now = sum((x.load[t][0] for t in range(len(homes)) if homes[t] == n), x.base[n][0])
-        off, costs = now - x.weight[n] * (x.mean or ZERO), list[F]()
-        for o, m in ((o, m) for o in range(len(light)) for m in range(len(small))):
-            high, low = min(bound - off, large[m] - light[o]), small[m] - heavy[o]
-            low = low if x.leaving[n] else max(low, -bound - off)
-            if low <= high:
-                costs.append(part * o + (1 - part) * m - max(price * high, price * low))
-        if not costs:
-            return None
-        total += min(costs)
-    return total
-
-
-# ---- 6. the whole -------------------------------------------------------------------------------
+# ---- 5. the whole -------------------------------------------------------------------------------
 def value_of(x: Instance, plan: Doc, objective: str) -> F:
     """Return the exact value of a plan (whether it keeps every rule is the referee's to say)."""
     told, nodes, out = plan.get("assignment"), range(len(x.node)), len(x.resources)
@@ -689,7 +654,11 @@ def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None)
     """Return what is proved in a line; raise `Refused` or `Unreadable`."""
     if certificate.keys() != {*FIELDS["certificate"].split()} or certificate["format"] != FORMAT:
         raise Unreadable(f"a {FORMAT} has the fields {FIELDS['certificate']}, and no others")
-    objective, proof = str(certificate["objective"]), certificate["proof"]
+    objective, proof, told = (
+        str(certificate["objective"]),
+        certificate["proof"],
+        certificate["bound"],
+    )
     assumes = list(map(str, certificate["assumes"]))
     if certificate["instance_sha256"] != sha256:
         raise Refused(f"the certificate is of another instance: this one has sha256 {sha256}")
@@ -697,25 +666,26 @@ def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None)
         raise Refused("objective and sense are not known to this checker")
     if set(assumes) - {f"without {name}" for name in DROPPED.split()}:
         raise Refused("an assumption is not known to this checker")
-    bound, sense = number(certificate["bound"], None, text=True), SENSES[objective]
+    if isinstance(told, str) and not re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", told):
+        raise Unreadable("the bound is neither a number nor a text p/q")
+    bound, best = number(F(told) if isinstance(told, str) else told, -inf), SENSES[objective]
     if objective == "feasible" and bound:
         raise Refused("feasible is 0 where there is no placement; nothing else is proved")
     read = Instance(instance, frozenset(x.removeprefix("without ") for x in assumes))
-    kind = proof.get("kind") if isinstance(proof, dict) else None
-    if kind in ("dual", "threshold" if objective in THRESHOLDS else "patterns"):
-        model = Model(read, objective, bound, patterns=kind != "dual")
-        Proof(model, bound).walk(proof.get("steps"))
-    elif (kind, objective) != ("counting", "load_distance") or not moved(read, bound, proof):
-        raise Refused(f"{str(kind)[:30]!r} is no proof of this bound on {objective}")
-    told = f"{objective} is {'at most' if sense == 'max' else 'at least'} {float(bound):.15g}"
-    told = ", ".join([f"{told} (exactly {certificate['bound']})", *assumes])
+    kind = str(proof.get("kind") if isinstance(proof, dict) else None)
+    kinds = ("dual", "threshold", "counting") if objective in THRESHOLDS else ("dual", "patterns")
+    if kind not in kinds:
+        raise Refused(f"{kind[:30]!r} is no kind of proof of {objective}")
+    Proof(Model(read, objective, bound, kind), bound).walk(proof.get("steps"))
+    line = f"{objective} is {'at most' if best == 'max' else 'at least'} {float(bound):.15g}"
+    line = ", ".join([f"{line} (exactly {told})", *assumes])
     if plan is not None:
         value = value_of(read, plan, objective)
-        if (value > bound) if sense == "max" else (value < bound):
+        if (value > bound) if best == "max" else (value < bound):
             raise Refused(f"the plan has {float(value):.15g}, beyond the bound: it breaks a rule")
         gap = abs(value - bound) / (max(abs(value), abs(bound)) or 1)
-        told += f"; the plan has {float(value):.15g}, a gap of {float(gap):.3g}"
-    return told
+        line += f"; the plan has {float(value):.15g}, a gap of {float(gap):.3g}"
+    return line
 
 
 def main(arguments: list[str]) -> int:

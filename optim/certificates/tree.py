@@ -6,6 +6,7 @@ exact arithmetic before it is written, so that floating point decides only where
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import suppress
 from fractions import Fraction
@@ -19,7 +20,7 @@ from optim.solvers.inprocess import solve_lp
 from optim.solvers.interface import LinearTermination
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from optim.certificates.check import Model
 
@@ -114,7 +115,7 @@ class Tree:
         columns = np.arange(len(self.model.columns))
         step, value, _ = self._rounded(y, columns, (), gains=True)
         assert value is not None
-        return {"close": step["y"], "over": step["over"]}, value
+        return {"close": step["y"], "over": step["over"]}, Fraction(value, step["over"])
 
     def _case(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, Any]:
         """Close a case, or return its columns and how to branch."""
@@ -123,7 +124,7 @@ class Tree:
         if found is None:
             y, z = self._infeasible(columns, cuts)
             step, value, reduced = self._rounded(y, columns, cuts, gains=False)
-            if self.proof.closed(value, gains=False):
+            if self.proof.closed(value, step["over"], gains=False):
                 self.steps.append({"empty": step["y"], "over": step["over"]})
                 return columns, None
             if gains:
@@ -131,7 +132,7 @@ class Tree:
             return self._thinned(step, value, reduced, columns, z)
         y, z = found
         step, value, reduced = self._rounded(y, columns, cuts, gains=True)
-        if self.proof.closed(value, gains=True):
+        if self.proof.closed(value, step["over"], gains=True):
             self.steps.append({"close": step["y"], "over": step["over"]})
             return columns, None
         return self._thinned(step, value, reduced, columns, z)
@@ -140,10 +141,9 @@ class Tree:
         self, step: Any, value: Any, reduced: list[int], columns: np.ndarray, z: np.ndarray
     ) -> tuple[np.ndarray, Any]:
         """Drop the columns that nothing better can use, if they are many, and branch."""
-        keep = [
-            not self.proof.closed(value + Fraction(rest, step["over"]), gains=True)
-            for rest in reduced
-        ]
+        if self.model.kind == "counting":  # columns are not whole one by one
+            return columns, self._branch(columns, z)
+        keep = [not self.proof.closed(value + rest, step["over"], gains=True) for rest in reduced]
         if sum(keep) < 0.9 * len(keep):
             self.steps.append({"drop": step["y"], "over": step["over"]})
             columns, z = columns[keep], z[keep]
@@ -239,19 +239,49 @@ class Tree:
 
     def _rounded(
         self, y: np.ndarray, columns: np.ndarray, cuts: Cuts, *, gains: bool
-    ) -> tuple[dict[str, Any], Fraction | None, list[int]]:
-        """Round multipliers, the coarser the better; those of the groups follow from them."""
+    ) -> tuple[dict[str, Any], int | None, list[int]]:
+        """Round multipliers, the coarser the better; those of the groups follow from them.
+
+        Doubles choose the divisor, as exact sums take long; what they chose is reckoned exactly.
+        """
         plain, every = tuple((h, s, r) for _, h, s, r in cuts), columns.tolist()
         told = [*y[: len(self.model.rows)], *y[len(self.every) :]]
+        about = self._in_doubles(columns, cuts, gains=gains)
         best: Any = None
-        for over in _DIVISORS if len(every) < _MANY and self.fine == 1 else (1000 * self.fine,):
+        many = len(every) >= _MANY or self.fine > 1
+        for over in (1000 * self.fine,) if many else _DIVISORS:
             whole = [round(float(v) * over) for v in told]
-            value, reduced = self.proof.value(whole, over, every, plain, gains=gains)
-            if best is None or value is None or value < best[1]:
-                best = {"y": whole, "over": over}, value, reduced
-            if self.proof.closed(value, gains=gains):
-                break
-        return best
+            rough = about(whole, over)
+            if best is None or rough / over < best[0]:
+                best = rough / over, over, whole
+            if math.isinf(rough) or self.proof.closed(math.floor(rough), over, gains=gains):
+                value, reduced = self.proof.value(whole, over, every, plain, gains=gains)
+                if self.proof.closed(value, over, gains=gains):
+                    return {"y": whole, "over": over}, value, reduced
+        _, over, whole = best
+        value, reduced = self.proof.value(whole, over, every, plain, gains=gains)
+        return {"y": whole, "over": over}, value, reduced
+
+    def _in_doubles(
+        self, columns: np.ndarray, cuts: Cuts, *, gains: bool
+    ) -> Callable[[list[int], int], float]:
+        """Return what sums up multipliers as `Proof.value` does, in doubles."""
+        first, matrix = len(self.model.rows), self.matrix[:, columns]
+        turned = csr_array(matrix[:first].T)
+        if cuts:
+            extra = [np.isin(columns, list(held)).astype(float) for _, held, _, _ in cuts]
+            turned = csr_array(hstack([turned, csr_array(np.array(extra)).T]))
+        gain, group = self.gain[columns] / self.scale * gains, self.keys[columns, 0]
+        sizes = np.array(self.model.groups, dtype=float)
+        right = np.array([*(b for _, b in self.model.rows), *(b for *_, b in cuts)], dtype=float)
+
+        def about(whole: list[int], over: int) -> float:
+            y = np.array(whole, dtype=float)
+            top = np.full(len(sizes), -np.inf)
+            np.maximum.at(top, group, over * gain - turned @ y)
+            return float(y @ right + sizes[sizes > 0] @ top[sizes > 0])
+
+        return about
 
     def _branch(self, columns: np.ndarray, z: np.ndarray) -> tuple[Spec, int]:
         """Choose columns whose number is broken in the optimum: of many, else of one."""
@@ -265,7 +295,7 @@ class Tree:
         if best is not None:
             return best[1], best[2]
         part = np.minimum(z - np.floor(z), np.ceil(z) - z)
-        if not len(z) or part.max() <= _SAME:
+        if not len(z) or part.max() <= _SAME or self.model.kind == "counting":
             raise GaveUp  # a placement that is better than the bound, or rounding
         at = int(np.argmax(part))
         key = self.keys[columns[at]].tolist()
@@ -274,14 +304,14 @@ class Tree:
     def _sets(self, columns: np.ndarray, z: np.ndarray) -> Iterator[tuple[Spec, np.ndarray]]:
         """Sets of columns that are worth a branch: (what tells them, which they are)."""
         keys, live = self.keys[columns], z > _SAME
-        if not self.model.patterns:
+        if self.model.kind == "dual":
             yield from self._sets_of_nodes(keys, live)
             return
         for k in np.unique(keys[live, 0]):
             here = live & (keys[:, 0] == k)
             for g in range(1, keys.shape[1]):
                 for least in np.unique(keys[here, g])[1:].tolist():
-                    most = self.model.sizes[g - 1]
+                    most = int(keys[:, g].max())
                     yield [[0, int(k), int(k)], [g, least, most]], here & (keys[:, g] >= least)
 
     def _sets_of_nodes(

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.certificates import check
-from optim.certificates.sums import counting, number, rounded
 from optim.certificates.tree import GaveUp, Tree
 
 if TYPE_CHECKING:
@@ -19,10 +18,13 @@ if TYPE_CHECKING:
 ZERO = Fraction(0)
 _GRACE, _BYTES_A_SECOND, _STEPS_A_SECOND = 10.0, 5_000_000, 200_000
 _FEWER = 200
-"""Most cases of a proof over the textbook's model, where patterns give none."""
+"""Most cases of a proof over the textbook's model, where others give none."""
+_HALVINGS, _DEEPER, _PART = 20, 6, 0.2
+"""Bounds by counting that are tried without branches, then with; the share of time of one with."""
 _SHARES = tuple(Fraction(1, k) for k in (10**6, 1000, 100, 20, 4, 1))
-#: Above the value of the plan that sums of doubles and duals are rounded to.
-_NEAR = Fraction(1, 10**9)
+#: Above the value of the plan that sums of doubles and duals are rounded to; the same of counting.
+_NEAR, _COUNTED = Fraction(1, 10**9), Fraction(1, 10**7)
+_DIGITS, _BUDGET = 12, "max_migrations"
 #: How near to the value a bound closes the case.
 _SAME = Fraction(1, 10**6)
 
@@ -129,28 +131,46 @@ def _attempts(
     instance: check.Instance, objective: str, value: Fraction, limits: Limits, listed: bool
 ) -> Iterator[tuple[Fraction, dict[str, Any]]]:
     """Yield (bound, proof), what is likely to close first."""
-    if listed and objective == "load_distance" and value > 0:
-        sums = counting(instance, value, limits.deadline)
-        if sums is not None:
-            yield sums
     refused = None
-    steps = min(check.MOST_STEPS, limits.steps)
-    for patterns in (True, False) if listed else (False,):
-        make = partial(check.Model, instance, objective, patterns=patterns, most_steps=steps)
-        prove = _thresholds if objective in check.THRESHOLDS else _of_gains
+    steps, threshold = min(check.MOST_STEPS, limits.steps), objective in check.THRESHOLDS
+    kinds = ["threshold" if threshold else "patterns"] if listed else []
+    if listed and objective == "load_distance" and value > 0 and instance.limits.get(_BUDGET):
+        kinds.insert(0, "counting")
+    for kind in (*kinds, "dual"):
+        make = partial(check.Model, instance, objective, kind=kind, most_steps=steps)
+        prove = _counted if kind == "counting" else _thresholds if threshold else _of_gains
         try:
             yield from prove(make, objective, value, limits)
-        except check.Refused as error:  # too many patterns or columns
+        except check.Refused as error:  # too many patterns or columns, or a task without a place
             refused = refused or error
-        limits = limits._replace(nodes=min(limits.nodes, _FEWER))
+        if kind != "counting":
+            limits = limits._replace(nodes=min(limits.nodes, _FEWER))
     if refused is not None:
         raise refused
 
 
-def _kind(model: check.Model) -> str:
-    if not model.patterns:
-        return "dual"
-    return "threshold" if model.threshold else "patterns"
+def _counted(
+    make: Any, objective: str, value: Fraction, limits: Limits
+) -> Iterator[tuple[Fraction, dict[str, Any]]]:
+    """Prove the value less a little; failing that, halve what lies between it and what is proved.
+
+    First without branches, then with branches, as far as a share of the time goes for each bound.
+    """
+    low, near = ZERO, rounded(value, value * _COUNTED, objective)
+    share = _PART * (limits.deadline - time.process_time())
+    for nodes, halvings in ((1, _HALVINGS), (limits.nodes, _DEEPER)):
+        bound, high, found = near, near, None
+        while halvings and bound > low:
+            model, until = make(bound=bound), min(limits.deadline, time.process_time() + share)
+            try:
+                steps = Tree(model, bound, nodes, until).run()
+                low, found = bound, {"kind": model.kind, "steps": steps}
+            except GaveUp:
+                high = bound
+            halvings -= 1
+            bound = rounded((low + high) / 2, ZERO, objective) if low < near else low
+        if found is not None:
+            yield low, found
 
 
 def _thresholds(
@@ -161,7 +181,7 @@ def _thresholds(
         model = make(bound=bound)
         with suppress(GaveUp):
             steps = Tree(model, bound, limits.nodes, limits.deadline).run()
-            yield bound, {"kind": _kind(model), "steps": steps}
+            yield bound, {"kind": model.kind, "steps": steps}
             return
 
 
@@ -171,17 +191,16 @@ def _of_gains(
     """Close the tree; failing that, its root. No multipliers at all prove something as well."""
     model = make(bound=value)
     near = rounded(value, _NEAR * abs(value), objective)
-    kind = _kind(model)
     with suppress(GaveUp):
         steps = Tree(model, near, limits.nodes, limits.deadline).run()
         with suppress(check.Refused):  # gains are multiples of something: the value itself?
             check.Proof(model, value).walk(steps)
             near = value
-        yield near, {"kind": kind, "steps": steps}
+        yield near, {"kind": model.kind, "steps": steps}
         return
     for step, proved in Tree(model, near, limits.nodes, limits.deadline + limits.grace).roots():
         bound = model.offset + model.unit * proved
-        yield rounded(bound, ZERO, objective), {"kind": kind, "steps": [step]}
+        yield rounded(bound, ZERO, objective), {"kind": model.kind, "steps": [step]}
 
 
 def _weaker(objective: str, value: Fraction) -> Iterator[Fraction]:
@@ -191,3 +210,22 @@ def _weaker(objective: str, value: Fraction) -> Iterator[Fraction]:
         for share in _SHARES:
             more = value * (1 + share) if check.SENSES[objective] == "max" else value * (1 - share)
             yield rounded(more, ZERO, objective)
+
+
+def rounded(value: Fraction, more: Fraction, objective: str) -> Fraction:
+    """Return a short decimal no better than a bound and `more` weaker than it."""
+    worse = value + more if check.SENSES[objective] == "max" else value - more
+    if not worse:
+        return worse
+    digits = _DIGITS - len(str(int(abs(worse)))) if abs(worse) >= 1 else _DIGITS
+    unit = Fraction(1, 10 ** max(0, digits))
+    steps = worse / unit
+    whole = -(-steps.numerator // steps.denominator)
+    if check.SENSES[objective] == "min":
+        whole = steps.numerator // steps.denominator
+    return whole * unit
+
+
+def number(value: Fraction) -> int | str:
+    """Write an exact number: an integer, or a text p/q."""
+    return int(value) if value.denominator == 1 else f"{value.numerator}/{value.denominator}"

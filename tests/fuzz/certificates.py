@@ -1,8 +1,10 @@
 """Certificates of random instances held against all placements, and tampered with.
 
 Run as ``python -m tests.fuzz.certificates FIRST LAST [TAMPERINGS]``: seeds, and how many changes
-of each certificate are tried (all if left out). Prints what was counted; ends with 1 after a
-bound that is beyond the optimum, or a changed certificate that was accepted and is false.
+of each certificate are tried (all if left out). With ``solved`` for a third number every exact
+method solves each instance, and what it answers is certified as ``solve --certificate`` does.
+Prints what was counted; ends with 1 after a bound that is beyond the optimum, or a changed
+certificate that was accepted and is false.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from optim.certificates import check
+from optim.certificates.grade import certified
 from optim.certificates.write import certify
 from tests.fuzz.brute import Space
 from tests.fuzz.figures import measure
 from tests.fuzz.generate import generate
 from tests.fuzz.newer import PROBES
+from tests.fuzz.product import InvalidInput, Setting, registered
 from tests.fuzz.reading import INF, Reading
 from tests.fuzz.rules import LOOSE, kept
 
@@ -42,6 +46,11 @@ class Case(NamedTuple):
         """Whether a placement is better than a bound."""
         off = self.best - float(Fraction(bound))
         return (off if check.SENSES[self.objective] == "max" else -off) > self.noise
+
+    def weaker(self, bound: Fraction | str | int) -> bool:
+        """Whether a bound is more than the optimum allows for."""
+        off = self.best - float(Fraction(bound))
+        return (-off if check.SENSES[self.objective] == "max" else off) > self.noise
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -175,13 +184,49 @@ def examine(seed: int, tamperings: int | None, found: Counter[str]) -> Iterator[
                     yield f"seed {seed}: {case.objective} accepted with {path} = {other}"
 
 
+def solved(seed: int, found: Counter[str]) -> Iterator[str]:
+    """Yield what is wrong with the certificates of what exact methods answer; count by method."""
+    asked_of = {case.objective: case for case in cases(seed)}
+    if not asked_of:
+        return
+    text = asked_of["feasible"].text
+    try:
+        setting = Setting(json.loads(text))
+    except InvalidInput:
+        return
+    for name, declared in registered().items():
+        result = setting.answer(name).result if declared["kind"] == "exact" else None
+        if result is None:
+            continue
+        told, document = certified(result, text, nodes=200, seconds=5)
+        if document is None:
+            found[f"{name}: none"] += 1
+            continue
+        found["certificates"] += 1
+        objective, bound = document["objective"], document["bound"]
+        best = asked_of.get(objective)
+        if best is None:  # no placement keeps the rules, or none has a value
+            found[f"{name}: {objective} without an optimum"] += 1
+            continue
+        closed = not best._replace(noise=1e-6 * abs(best.best) + best.noise).weaker(bound)
+        found[f"{name}: {'optimum' if closed else 'weaker'}"] += 1
+        if best.beyond(bound):
+            yield f"seed {seed}: {name}: {objective} {best.best} beyond {bound}"
+        if told.certified_bound is not None and told.certified_bound != float(Fraction(bound)):
+            yield f"seed {seed}: {name}: tells {told.certified_bound}, its certificate {bound}"
+
+
 def main(arguments: list[str]) -> int:
     """Examine a range of seeds."""
-    first, last, *most = map(int, arguments)
+    (first, last), most = map(int, arguments[:2]), arguments[2:]
     found: Counter[str] = Counter()
     wrong = []
     for seed in range(first, last):
-        for line in examine(seed, most[0] if most else None, found):
+        if most == ["solved"]:
+            lines = solved(seed, found)
+        else:
+            lines = examine(seed, int(most[0]) if most else None, found)
+        for line in lines:
             print(line, flush=True)
             wrong.append(line)
     print(f"seeds {first} to {last - 1}: {len(wrong)} wrong")

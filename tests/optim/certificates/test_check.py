@@ -127,7 +127,7 @@ def test_loads_are_derived_of_tasks_that_are_listed_one_by_one() -> None:
     }  # fmt: skip
     load = Instance.from_json(json.dumps(document)).tasks.load[:, 0].tolist()
     assert load == [row[0] for row in check.Instance(document).load] == [0, 5, 5, 10]
-    model = check.Model(check.Instance(document), "load_distance", check.F(5), patterns=True)
+    model = check.Model(check.Instance(document), "load_distance", check.F(5), "threshold")
     # beside b0, which costs nothing: a0 and a1 on one node, c on the other
     balanced = {(0, b, *rest) for b in (0, 1) for rest in ((2, 0), (0, 1))}
     assert {column.key for column in model.columns} == balanced
@@ -160,7 +160,7 @@ def test_multipliers_of_the_textbook_s_rows_prove_a_bound() -> None:
         "tasks": [{"id": "a", "load": {"cpu": 6}}, {"id": "b", "load": {"cpu": 5}}],
         "nodes": [{"id": n, "capacity": {"cpu": 10}} for n in "nm"],
     }  # fmt: skip
-    model = check.Model(check.Instance(document), "imc_gain", check.ZERO, patterns=False)
+    model = check.Model(check.Instance(document), "imc_gain", check.ZERO, "dual")
     # capacity of each node; a pair's meeting on n, then m, is at most either task's being there
     assert [right for _, right in model.rows] == [10, 10, 0, 0, 0, 0]
     assert [c.gain for c in model.columns] == [0, 7, 7, 0, 0, 0, 0]
@@ -185,10 +185,42 @@ def test_multipliers_of_the_textbook_s_rows_prove_a_bound() -> None:
             gain(0, wrong)
 
 
+def test_counting_says_how_many_moves_a_balance_takes() -> None:
+    """Four tasks of 1 on each of two nodes, two nodes empty: even loads take four moves."""
+    document: dict[str, Any] = {
+        "format": "streamplace.instance/1", "name": "even", "limits": {"max_migrations": 3},
+        "tasks": [{"id": f"{n}{i}", "load": {"cpu": 1}, "node": n} for n in "ab" for i in range(4)],
+        "nodes": [{"id": n} for n in "abcd"],
+    }  # fmt: skip
+    model = check.Model(check.Instance(document), "load_distance", check.F(2), "counting")
+    assert model.rows == [("<", 3), ("=", 0), ("=", 0)]
+    of_a = {c.key[1:] for c in model.columns if c.key[0] == 0}
+    # between 1 and 3 tasks are left: from a net loss of 1 to one of 3
+    assert of_a == {(o, m) for o in range(4) for m in range(4) if 1 <= o - m <= 3}
+
+    def distance(bound: int, *steps: dict[str, Any]) -> str:
+        proof = {"kind": "counting", "steps": list(steps)}
+        return proved(document, objective="load_distance", bound=bound, proof=proof)
+
+    moves: dict[str, Any] = {"empty": [1, 0, 0]}
+    assert "at least 1" in distance(1, moves)
+    lost: dict[str, Any] = {"branch": [[0, 0, 0], [1, 2, 3]], "at": 0}
+    assert "at least 1" in distance(1, lost, {"empty": [1, 0, 0, 2]}, {"empty": [1, 0, 0, 0]})
+    for bound, wrong in ((2, moves), (1, {"empty": [0, 0, 0]}), (1, {"drop": [0, 0, 0]})):
+        with pytest.raises(check.Refused):
+            distance(bound, wrong)
+    with pytest.raises(LookupError):  # both ends of a gain, which are not whole apart, are one key
+        distance(1, {"branch": [[3, 0, 0]], "at": 0}, moves, moves)
+    document["tasks"][0]["copies"] = ["c"]
+    with pytest.raises(check.Refused, match="counting needs"):
+        distance(1, moves)
+
+
 def test_a_second_solver_is_asked(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     instance = str(repository / "examples" / "capsys-q5.json")
     assert main(["solve", "-q", instance, "--cross-check", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["bound_by"] == "two solvers"
+    assert told["bound_by"] in ("two solvers", "certificate")  # of a solve that took a second
+    assert any(note.startswith("cross-check: ") and "agrees" in note for note in told["notes"])
     first = (told["solver"] or "").partition(" ")[0]
     assert not any(note.endswith(f"with {first} agrees") for note in told["notes"])
