@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 ATTEMPTS, LAST, NEAR = 7, 2, 1.01
 #: Beyond this multiple of the bound, up to so many key groups, all searches are asked for less.
 FAR, MOST = 1.1, 20_000
+#: Turns with other random partners, each below the best plan so far, up to as many key groups.
+TURNS = 4
 #: Nodes that are looked at for an exchange.
 PARTNERS = (12, 48)
+
+_STRIDE = 1_000
 
 
 def cost_bound(problem: BalanceProblem) -> float:
@@ -93,11 +97,16 @@ def search_cheapest(
     for start in (problem.home, *starts):
         within(problem.most_cost, _as_given(start))
     within(problem.most_cost, lambda limited, home: home)
-    for pours in (False, True):
-        for partners in PARTNERS:
-            bisect(_towards_goal(problem, seed, watch, partners, pours), ATTEMPTS)
-    if math.isinf(best) or (best > FAR * bound and problem.num_tasks <= MOST):
-        bisect(_all_searches(problem, seed, watch, 10 if math.isinf(best) else 1), LAST)
+    small = problem.num_tasks <= MOST
+    for turn in range(TURNS if small else 1):
+        if best <= bound * NEAR or watch.over():
+            return
+        drawn = seed + turn * _STRIDE
+        for pours in (False, True):
+            for partners in PARTNERS:
+                bisect(_towards_goal(problem, drawn, watch, partners, pours), ATTEMPTS)
+        if math.isinf(best) or (best > FAR * bound and small):
+            bisect(_all_searches(problem, drawn, watch, 10 if math.isinf(best) else 1), LAST)
 
 
 def _as_given(start: Ints) -> Callable[[BalanceProblem, Ints], Ints | None]:
