@@ -60,8 +60,8 @@ def sweep() -> Iterator[Instance]:
 
 
 def reached(result: Result, figure: Figure) -> Reached | None:
-    """Return what a feasible plan reaches by the referee."""
-    if not result.feasible or result.evaluation is None:
+    """Return what a plan reaches by the referee; limits that the objective measures are none."""
+    if result.evaluation is None or not (result.feasible or figure.hard):
         return None
     value = result.evaluation.objective(figure.name)
     left = result.evaluation.undrained

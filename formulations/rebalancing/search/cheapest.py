@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 ATTEMPTS, LAST, NEAR = 7, 2, 1.01
 #: Beyond this multiple of the bound, up to so many key groups, all searches are asked for less.
 FAR, MOST = 1.1, 20_000
+#: Turns with other random partners, where there are no more key groups than `MOST`.
+TURNS = 4
 #: Nodes that are looked at for an exchange.
 PARTNERS = (12, 48)
+
+_STRIDE = 1_000
 
 
 def cost_bound(problem: BalanceProblem) -> float:
@@ -63,29 +67,31 @@ def search_cheapest(
     take
         Called with each plan that is cheaper than those before, and its cost.
     """
-    best = math.inf
+    best = reached = math.inf  # in all turns, and in this one: each goes its own way down
 
     def within(budget: float, search: Callable[[BalanceProblem, Ints], Ints | None]) -> bool:
         """Whether a search finds a plan within a budget; one that is cheaper is taken."""
-        nonlocal best
+        nonlocal best, reached
         limited = replace(problem, max_cost=budget)
         found = search(limited, start_at_home(limited, seed))
         if found is None or not limited.is_feasible(found):
             return False
-        if problem.moving_cost(found) < best:
-            best = problem.moving_cost(found)
+        cost = problem.moving_cost(found)
+        reached = min(reached, cost)
+        if cost < best:
+            best = cost
             take(found, best)
         return True
 
     def bisect(search: Callable[[BalanceProblem, Ints], Ints | None], attempts: int) -> None:
-        low, high = bound, min(problem.most_cost, best)
+        low, high = bound, min(problem.most_cost, reached)
         for attempt in range(attempts):
             if high <= low * NEAR or watch.over():
                 return
-            budget = high if math.isinf(best) else 0.5 * (low + high)
+            budget = high if math.isinf(reached) else 0.5 * (low + high)
             if within(budget, search):
-                high = best
-            elif attempt == 0 and math.isinf(best):
+                high = reached
+            elif attempt == 0 and math.isinf(reached):
                 return
             else:
                 low = budget
@@ -93,11 +99,17 @@ def search_cheapest(
     for start in (problem.home, *starts):
         within(problem.most_cost, _as_given(start))
     within(problem.most_cost, lambda limited, home: home)
-    for pours in (False, True):
-        for partners in PARTNERS:
-            bisect(_towards_goal(problem, seed, watch, partners, pours), ATTEMPTS)
-    if math.isinf(best) or (best > FAR * bound and problem.num_tasks <= MOST):
-        bisect(_all_searches(problem, seed, watch, 10 if math.isinf(best) else 1), LAST)
+    small = problem.num_tasks <= MOST
+    for turn in range(TURNS if small else 1):
+        if best <= bound * NEAR or watch.over():
+            return
+        drawn = seed + turn * _STRIDE
+        reached = reached if turn == 0 else math.inf
+        for pours in (False, True):
+            for partners in PARTNERS:
+                bisect(_towards_goal(problem, drawn, watch, partners, pours), ATTEMPTS)
+        if math.isinf(best) or (best > FAR * bound and small):
+            bisect(_all_searches(problem, drawn, watch, 10 if math.isinf(best) else 1), LAST)
 
 
 def _as_given(start: Ints) -> Callable[[BalanceProblem, Ints], Ints | None]:

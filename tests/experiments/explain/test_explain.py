@@ -53,7 +53,7 @@ def test_a_clash_of_two_rules_has_figures_and_a_checked_remedy(
 def test_the_worth_of_a_move_is_the_difference_that_the_referee_finds(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main(["solve", str(job), "-o", str(tmp_path / "plan.json"), "-q"])
+    main(["solve", str(job), "-o", str(tmp_path / "plan.json"), "-q", "--time-limit", "120"])
     capsys.readouterr()
     code, found = told(capsys, "explain", job, tmp_path / "plan.json")
     instance, plan = Instance.load(job), Plan.load(tmp_path / "plan.json")
@@ -72,7 +72,7 @@ def test_the_worth_of_a_move_is_the_difference_that_the_referee_finds(
 def test_a_node_more_is_a_remedy_that_was_checked(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _, found = told(capsys, "explain", job, "--scale-rate", "2")
+    _, found = told(capsys, "explain", job, "--scale-rate", "2", "--time-limit", "120")
     changes = found["relaxation"] + found["remedies"]
     (node,) = (remedy for remedy in changes if remedy["rule"] == "nodes")
     like, count = node["where"].split()[3], int(node["by"])

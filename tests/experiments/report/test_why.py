@@ -89,6 +89,7 @@ def test_instances_are_kept_once_and_up_to_a_size(
     assert set(kept_instances(tmp_path, {job.sha256, more.sha256})) == {job.sha256}
     monkeypatch.undo()
     keep_instances(tmp_path, prepared(more))
-    assert kept_instances(tmp_path, {more.sha256})[more.sha256] == more
+    (found,) = kept_instances(tmp_path, {more.sha256}).values()
+    assert found.to_json() == more.to_json()
     (tmp_path / INSTANCES).write_bytes(b"torn")
     assert kept_instances(tmp_path, {more.sha256}) == {}

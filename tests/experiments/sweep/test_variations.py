@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from experiments.sweep.spec import Spec, load_spec
 from experiments.sweep.variations import Variation, apply_all, scale_capacity, set_limit
-from optim import Instance
+from optim import Instance, solve
 from optim.errors import InvalidInput
 from tests.experiments.sweep.conftest import INSTANCE
 
@@ -103,6 +103,22 @@ def test_what_if_is_what_the_options_of_solve_make(repository: Path) -> None:
     assert varied.nodes.ids == ("tm2", "tm3", "tm4", "tm5", "tm4-new1", "tm4-new2")
     assert varied.total_traffic == 2 * Instance.from_dict(given).total_traffic
     assert Variation("case", "what_if").apply(given, "as it is") == given
+
+
+def test_the_example_loses_machines_raises_the_rate_and_buys_moves(repository: Path) -> None:
+    given = Instance.load(repository / "examples" / "flink-drain.json").to_dict()
+    spec = load_spec(repository / "examples" / "what-if.toml")
+    ended = []
+    for case in (("as it is", 1, "as it is"), ("as it is", 0, "scale-rate 2"), (2, 0, 2)):
+        values = dict(zip(("nodes", "failure", "rate"), case, strict=True)) | {"budget": 8}
+        told = [
+            (spec.variations[name], spec.factors[name][v] if v in (0, 1, 2) else v)
+            for name, v in values.items()
+        ]
+        instance = Instance.from_dict(apply_all(given, told))
+        assert instance.limits.max_migrations == 8
+        ended.append(solve(instance, "imc-search").feasible)
+    assert ended == [True, False, True]  # a machine lost; twice the rate; with three more
 
 
 @pytest.mark.parametrize(
