@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 ZERO = Fraction(0)
 _GRACE, _BYTES_A_SECOND, _STEPS_A_SECOND = 10.0, 5_000_000, 200_000
 _FEWER = 200
-"""Most cases of a proof over the textbook's model, where others give none."""
-_HALVINGS, _DEEPER, _PART = 20, 6, 0.2
-"""Bounds by counting that are tried without branches, then with; the share of time of one with."""
+"""Most cases of a proof by counting, or over the textbook's model where others give none."""
+_HALVINGS, _PART = 20, 0.2
+"""Bounds by counting that are tried, and the most of the time that one may take."""
 _SHARES = tuple(Fraction(1, k) for k in (10**6, 1000, 100, 20, 4, 1))
 #: Above the value of the plan that sums of doubles and duals are rounded to; the same of counting.
 _NEAR, _COUNTED = Fraction(1, 10**9), Fraction(1, 10**7)
@@ -152,25 +152,22 @@ def _attempts(
 def _counted(
     make: Any, objective: str, value: Fraction, limits: Limits
 ) -> Iterator[tuple[Fraction, dict[str, Any]]]:
-    """Prove the value less a little; failing that, halve what lies between it and what is proved.
-
-    First without branches, then with branches, as far as a share of the time goes for each bound.
-    """
-    low, near = ZERO, rounded(value, value * _COUNTED, objective)
+    """Prove the value less a little; failing that, halve what lies between it and what holds."""
+    low, high, found = ZERO, value, None
     share = _PART * (limits.deadline - time.process_time())
-    for nodes, halvings in ((1, _HALVINGS), (limits.nodes, _DEEPER)):
-        bound, high, found = near, near, None
-        while halvings and bound > low:
-            model, until = make(bound=bound), min(limits.deadline, time.process_time() + share)
-            try:
-                steps = Tree(model, bound, nodes, until).run()
-                low, found = bound, {"kind": model.kind, "steps": steps}
-            except GaveUp:
-                high = bound
-            halvings -= 1
-            bound = rounded((low + high) / 2, ZERO, objective) if low < near else low
-        if found is not None:
-            yield low, found
+    bound = rounded(value, value * _COUNTED, objective)
+    for _ in range(_HALVINGS):
+        model, until = make(bound=bound), min(limits.deadline, time.process_time() + share)
+        try:
+            steps = Tree(model, bound, _FEWER, until).run()
+            low, found = bound, {"kind": model.kind, "steps": steps}
+        except GaveUp:
+            high = bound
+        if high == value:
+            break
+        bound = rounded((low + high) / 2, ZERO, objective)
+    if found is not None:
+        yield low, found
 
 
 def _thresholds(

@@ -206,8 +206,9 @@ def test_counting_says_how_many_moves_a_balance_takes() -> None:
     assert "at least 1" in distance(1, moves)
     lost: dict[str, Any] = {"branch": [[0, 0, 0], [1, 2, 3]], "at": 0}
     assert "at least 1" in distance(1, lost, {"empty": [1, 0, 0, 2]}, {"empty": [1, 0, 0, 0]})
+    # what is dropped has to be whole, and neither end of a gain is
     for bound, wrong in ((2, moves), (1, {"empty": [0, 0, 0]}), (1, {"drop": [0, 0, 0]})):
-        with pytest.raises(check.Refused):
+        with pytest.raises(check.Refused, match="multipliers leave"):
             distance(bound, wrong)
     with pytest.raises(LookupError):  # both ends of a gain, which are not whole apart, are one key
         distance(1, {"branch": [[3, 0, 0]], "at": 0}, moves, moves)
