@@ -238,13 +238,17 @@ def _is_last(result: Result, first: Result | None) -> bool:
     """
     if result.feasible:
         return True
-    rated = result.objective is not None and OBJECTIVES[result.objective.name].hard is not None
-    if rated and result.plan is not None:
-        return result.termination is Termination.OPTIMAL
-    kept = first is not None and first.objective is not None and first.plan is not None
-    if kept and OBJECTIVES[first.objective.name].hard is not None:
+    if _carries_less(result):
+        return result.termination in (Termination.OPTIMAL, Termination.INTERRUPTED)
+    if first is not None and _carries_less(first):
         return result.termination is Termination.INTERRUPTED
     return result.termination in _ENDS
+
+
+def _carries_less(result: Result) -> bool:
+    """Whether there is a plan, for an objective that measures what it does not keep."""
+    told = result.objective
+    return result.plan is not None and told is not None and OBJECTIVES[told.name].hard is not None
 
 
 def _solve_by(
