@@ -33,7 +33,7 @@ SLICE, PAIRS = 50_000, 8
 NOTHING = -1e300
 
 #: Times that a round which ends outside the cap goes on for a third of its steps, cold and dear.
-TAILS = 4
+TAILS = 2
 
 
 @dataclass

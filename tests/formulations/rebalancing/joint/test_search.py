@@ -116,7 +116,7 @@ def test_what_ends_outside_the_cap_is_levelled(monkeypatch: pytest.MonkeyPatch) 
     found = search_joint(problem, (balance.home,), rounds=1, first=9)
     assert found.placement is not None
     assert problem.is_feasible(found.placement)
-    assert steps == [9] + 4 * [3]
+    assert steps == [9] + 2 * [3]
 
 
 @pytest.mark.slow
