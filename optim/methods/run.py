@@ -53,7 +53,7 @@ def run_method(
     if start is not None:
         asked = start.into(asked)
     try:
-        outcome = method.run(view.instance, asked)
+        outcome = _run(method, view.instance, asked)
         _check_indices(method, instance, outcome)
     except KeyboardInterrupt:
         outcome = Outcome(Termination.INTERRUPTED)
@@ -78,6 +78,34 @@ def run_method(
     known = outcome.times.get("build", 0.0)
     outcome.times.setdefault("solve", max(0.0, spent - known))
     return outcome
+
+
+def _run(method: Method, instance: Instance, request: Request) -> Outcome:
+    """Run a method, and once more where kernels that no warm-up foresaw took its time to compile.
+
+    Small instances begin without them, and need them after all where their time gets long.
+    """
+    began, before = time.perf_counter(), compilation.seconds()
+    outcome = method.run(instance, request)
+    foreseen = outcome.times.get("compile", 0.0)
+    spent = time.perf_counter() - began - foreseen
+    compiled = compilation.seconds() - before - foreseen
+    limit = request.time_limit
+    ended = outcome.termination in (Termination.INFEASIBLE, Termination.INTERRUPTED)
+    if (
+        limit is None
+        or ended
+        or method.kind == "heuristic"
+        or not spent - compiled < limit <= spent
+    ):
+        return outcome
+    try:
+        again = method.run(instance, replace(request, started=time.perf_counter()))
+    finally:  # whichever is the better of the two
+        if outcome.node is not None:
+            request.hand.offer("the first run", outcome.node, outcome.slot)
+    again.notes.append("run a second time: kernels were compiled in the time of the first")
+    return again
 
 
 def _interrupted(error: BaseException | None) -> bool:

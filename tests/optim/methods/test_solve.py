@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from optim.exit_codes import ExitCode
 from optim.format.instance import Instance
 from optim.methods.registry import METHODS, Method, Option, Outcome, Request, get_method
 from optim.referee.result import Termination
+from optim.util import compilation
 from tests.formulations.model_driven.model_cases import WAITS, model_instance
 from tests.optim.make import instance, nodes
 
@@ -103,6 +105,31 @@ def test_unplaced_tasks_are_named_and_repair_places_them(fake: Maker) -> None:
     assert mended.repaired
     assert mended.feasible
     assert mended.exit_code == ExitCode.OK
+
+
+def test_time_that_was_spent_on_compiling_is_had_again(
+    fake: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, left = [0.0], []
+    monkeypatch.setattr(compilation, "seconds", lambda: clock[0])
+
+    def run(made: Instance, request: Request) -> Outcome:
+        remaining = request.remaining()
+        assert remaining is not None
+        left.append(remaining)
+        if len(left) == 1:
+            time.sleep(0.3)
+            clock[0] += 0.3
+            return placed(0, 0, 0, 1, termination=Termination.TIME_LIMIT)
+        return placed(0, 0, 1, 1, termination=Termination.TIME_LIMIT)
+
+    fake(run)
+    result = solve(instance(), "fake", time_limit=0.3)
+    assert len(left) == 2
+    assert left[1] > 0.2
+    assert result.objective is not None
+    assert result.objective.value == 6.0  # of the two plans the better one
+    assert any("a second time" in note for note in result.notes)
 
 
 def test_an_answer_outlives_a_failing_start(fake: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
