@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _SHARE = 0.25
 """Of the time that is left, what each heuristic of the family may take."""
+_SEARCHED, _A_PLACE = 1.0, 5e-4
+"""Seconds for a search, which takes all that it is given: for any, and for a task on a node."""
 _LEAST = 0.1
 """Seconds that it may take in any case: no exact method returns less than its family."""
 
@@ -191,8 +193,7 @@ def starting(starter: Method, request: Request) -> Request:
 
 
 def _one_start(starter: Method, instance: Instance, request: Request) -> Held | None:
-    left = request.remaining()
-    limit = None if left is None else max(_LEAST, _SHARE * left)
+    limit = _limit(starter, instance, request.remaining())
     asked = replace(starting(starter, request), time_limit=limit)
     try:
         outcome = run_method(starter, instance, asked)
@@ -210,6 +211,16 @@ def _one_start(starter: Method, instance: Instance, request: Request) -> Held | 
         return None
     asked.hand.offer(starter.name, outcome.node, outcome.slot)
     return asked.hand.plans[-1]
+
+
+def _limit(starter: Method, instance: Instance, left: float | None) -> float | None:
+    """Return the seconds for a start; ``None`` where there is no limit."""
+    if left is None:
+        return None
+    share = _SHARE * left
+    if starter.kind == "search":
+        share = min(share, _SEARCHED + _A_PLACE * instance.num_tasks * instance.num_nodes)
+    return max(_LEAST, share)
 
 
 def _check_indices(method: Method, instance: Instance, outcome: Outcome) -> None:

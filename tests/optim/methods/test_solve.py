@@ -15,6 +15,7 @@ from optim.errors import Problem, RefereeRefused, SolverError
 from optim.exit_codes import ExitCode
 from optim.format.instance import Instance
 from optim.methods.registry import METHODS, Method, Option, Outcome, Request, get_method
+from optim.methods.run import _limit as run_limit
 from optim.referee.result import Termination
 from optim.util import compilation
 from tests.formulations.model_driven.model_cases import WAITS, model_instance
@@ -130,6 +131,15 @@ def test_time_that_was_spent_on_compiling_is_had_again(
     assert result.objective is not None
     assert result.objective.value == 6.0  # of the two plans the better one
     assert any("a second time" in note for note in result.notes)
+
+
+def test_a_search_for_a_start_has_seconds_by_size() -> None:
+    """It takes all that it is given, however small the instance, where it finds no plan."""
+    small, search, heuristic = instance(), get_method("joint-search"), get_method("flux")
+    assert run_limit(search, small, 100.0) == pytest.approx(1.0, abs=0.1)
+    assert run_limit(heuristic, small, 100.0) == 25.0
+    assert run_limit(search, small, 1.0) == 0.25
+    assert run_limit(search, small, None) is None
 
 
 def test_an_answer_outlives_a_failing_start(fake: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
