@@ -41,6 +41,17 @@ def end() -> None:
         _done[0] += time.perf_counter() - began
 
 
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Count the seconds within, of waiting for another process that compiles."""
+    began = time.perf_counter()
+    try:
+        yield
+    finally:
+        if not _begun:
+            _done[0] += time.perf_counter() - began
+
+
 def seconds() -> float:
-    """Return how long this process has compiled so far."""
+    """Return how long this process has compiled so far, or waited for another one to."""
     return _done[0]

@@ -182,7 +182,11 @@ class _Kept(IndexDataCacheFile):
 
     def load(self, key: Any) -> Any:
         found = self._read(key)
-        if found is None and self._turn.wait():  # meanwhile another process may have compiled it
+        if found is not None:
+            return found
+        with compilation.waiting():
+            waited = self._turn.wait()
+        if waited:  # meanwhile another process may have compiled it
             found = self._read(key)
             if found is not None:
                 self._turn.end()

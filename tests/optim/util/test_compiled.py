@@ -146,6 +146,18 @@ def test_one_process_compiles_and_the_others_wait(tmp_path: Path, repository: Pa
     assert sorted(done.result()[1:] for done in calls) == [["0", "True"]] + 2 * [["1", "False"]]
 
 
+def test_waiting_for_another_process_counts_as_compiling(tmp_path: Path, repository: Path) -> None:
+    write_modules(tmp_path)
+    before = (
+        "import time\nfrom optim.util import compilation, turn\n"
+        "def wait(self):\n    time.sleep(0.2)\n    return False\n"
+        "turn.Turn.wait = wait\nimport kernels_of_test as k\n"
+        "from optim.util import compiled\nk.run.compiled._cache._cache_file.load(('nothing', 1))\n"
+        "assert compilation.seconds() >= 0.2, compilation.seconds()\n"
+    )
+    assert call(tmp_path, repository, before)[0] == "20"
+
+
 def test_who_waits_goes_on_when_compiling_fails_or_its_process_ends(tmp_path: Path) -> None:
     path = tmp_path / "kernel.lock"
     code = "import sys, pathlib, optim.util.turn as t; t.Turn(pathlib.Path(sys.argv[1])).wait()"
