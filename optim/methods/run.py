@@ -56,7 +56,6 @@ def run_method(
         asked = start.into(asked)
     try:
         outcome = _run(method, view.instance, asked)
-        _check_indices(method, instance, outcome)
     except KeyboardInterrupt:
         outcome = Outcome(Termination.INTERRUPTED)
     except (UnsuitableMethod, RefereeRefused):
@@ -89,6 +88,7 @@ def _run(method: Method, instance: Instance, request: Request) -> Outcome:
     """
     began, before = time.perf_counter(), compilation.seconds()
     outcome = method.run(instance, request)
+    _check_indices(method, instance, outcome)
     foreseen = outcome.times.get("compile", 0.0)
     spent = time.perf_counter() - began - foreseen
     compiled = compilation.seconds() - before - foreseen
@@ -103,6 +103,7 @@ def _run(method: Method, instance: Instance, request: Request) -> Outcome:
         return outcome
     try:
         again = method.run(instance, replace(request, started=time.perf_counter()))
+        _check_indices(method, instance, again)
     finally:  # whichever is the better of the two
         if outcome.node is not None:
             request.hand.offer("the first run", outcome.node, outcome.slot)
