@@ -73,7 +73,7 @@ def run_command(
             code = main(arguments)
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 2
-        except Exception:
+        except Exception:  # whatever it is: a process would end so
             sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
             code = 1
     return subprocess.CompletedProcess(list(arguments), code, out.text(), err.text())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 import zlib
 from typing import TYPE_CHECKING
 
-from experiments.sweep.store import UNFINISHED
+from experiments.sweep.store import UNFINISHED, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -28,7 +27,6 @@ def keep_instances(folder: Path, prepared: Iterable[Prepared]) -> None:
     Nothing is written where all are kept already. Atomic: the new file replaces the old.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     path = folder / INSTANCES
     packed = _packed(path, None)
@@ -39,18 +37,8 @@ def keep_instances(folder: Path, prepared: Iterable[Prepared]) -> None:
             size += len(one.packed)
     if len(packed) == before:
         return
-    temporary = folder / f"{UNFINISHED}{uuid.uuid4().hex}"
-    try:
-        with temporary.open("wb") as file:
-            pq.write_table(
-                pa.table({"sha256": list(packed), "packed": list(packed.values())}), file
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    table = pa.table({"sha256": list(packed), "packed": list(packed.values())})
+    write_whole(table, folder / f"{UNFINISHED}{uuid.uuid4().hex}", path)
 
 
 def kept_instances(folder: Path, wanted: Collection[str]) -> dict[str, Instance]:

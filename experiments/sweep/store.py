@@ -64,23 +64,29 @@ class PartName:
 def write_part(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write a batch of complete rows as one more part; whole or not at all."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     name = uuid.uuid4().hex
     failed = sum(row["outcome"] != "ok" for row in rows)
     final = folder / f"rows-{name}-{len(rows)}-{failed}.parquet"
     temporary = folder / f"{UNFINISHED}{name}"
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema())
+    write_whole(table, temporary, final)
+    return final
+
+
+def write_whole(table: pa.Table, temporary: Path, final: Path) -> None:
+    """Write a table to a file that is there whole or not at all."""
+    import pyarrow.parquet as pq
+
     try:
         with temporary.open("wb") as file:
             pq.write_table(table, file, compression="zstd")
             file.flush()
             os.fsync(file.fileno())
-        temporary.rename(final)
-    except BaseException:
+        temporary.replace(final)
+    except BaseException:  # an interrupt, too, leaves no part behind
         temporary.unlink(missing_ok=True)
         raise
-    return final
 
 
 @dataclass
