@@ -15,6 +15,7 @@ from formulations.patterns.clock import Clock
 from formulations.storm import milp
 from formulations.storm.jobs import storm_jobs
 from formulations.storm.milp import METHOD
+from formulations.storm.patterns import place
 from formulations.storm.patterns import solve as solving
 from formulations.storm.patterns.problem import StormProblem, make_problem
 from formulations.storm.patterns.solve import Part, part_of
@@ -420,3 +421,11 @@ def test_of_equal_nodes_and_slots_most_executors_stay() -> None:
         assert slots is not None
         there = [t for t in tasks if t["node"] == "b"]
         assert [t["id"] for t in there if slots[t["id"]] != t["slot"]] == [], second
+
+
+def test_executors_of_one_class_keep_their_slots() -> None:
+    """Three alike in slots of two and one: who was in a slot that has room is there again."""
+    group, before = np.zeros(3, np.int64), np.array([1, 0, -1])
+    slot = place._slots(group, before, np.array([[2], [1]]))
+    assert slot[:2].tolist() == [1, 0]
+    assert sorted(np.bincount(slot).tolist()) == [1, 2]
