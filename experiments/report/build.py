@@ -15,7 +15,7 @@ from experiments.report.formats import listed
 from experiments.report.grading import grade
 from experiments.report.opening import metric_section
 from experiments.report.summary import summarise
-from experiments.report.views import define_views
+from experiments.report.views import define_views, laid_out
 from experiments.report.why import why_section
 from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, REQUIRED
 from experiments.sweep.store import ResultFolder
@@ -178,14 +178,14 @@ def read_sweep(spark: SparkSession, folder: Path) -> DataFrame:
         )
         rows.createOrReplaceTempView("rows_read")
         counts = ", ".join(f"count_if({name} IS NULL) AS {name}" for name in REQUIRED)
-        nulls = spark.sql(f"SELECT {counts} FROM rows_read").collect()[0]
+        found = spark.sql(f"SELECT count(*) AS num_rows, {counts} FROM rows_read").collect()[0]
     except (PySparkException, Py4JError) as error:
         reason = f"cannot be read: {_first_line(error)}"
         raise _refused(folder, reason, _REMEDY) from None
-    broken = [name for name in REQUIRED if nulls[name]]
+    broken = [name for name in REQUIRED if found[name]]
     if broken:
         raise _refused(folder, f"has rows without {', '.join(broken)}", _REMEDY)
-    return rows
+    return laid_out(spark, rows, found["num_rows"])
 
 
 def _first_line(error: Exception) -> str:

@@ -122,9 +122,10 @@ def gather(spark: SparkSession, labels: Labels) -> Findings:
     """Ask every question of the views of `experiments.report.views`."""
     sweep = ask(spark, queries.SWEEP)[0]
     shift = time_shift(sweep["median_seconds"])
-    buckets = ask(spark, queries.NUM_SIZES)[0]["sizes"] > _MOST_SIZES
+    buckets = sweep["num_sizes"] > _MOST_SIZES
     moments = json.dumps(time_grid(sweep["least_seconds"], sweep["most_seconds"]))
-    metrics = (_metric(spark, figure, shift, buckets) for figure in COMPARED)
+    of_metrics = _ask_of_metrics(spark, shift=shift, buckets=buckets)
+    metrics = (_metric(of_metrics, figure, buckets) for figure in COMPARED)
     return Findings(
         labels=labels,
         sweep=sweep,
@@ -180,37 +181,55 @@ def time_grid(least: float | None, most: float | None) -> list[float]:
     return [float(f"{10 ** (step / _MOMENTS_PER_DECADE):.6g}") for step in steps]
 
 
+_OF_METRICS = (
+    "METRIC_STATUS", "METRIC_CELLS", "METRIC_CONTESTANTS", "METRIC_BEST", "METRIC_RUNS",
+    "RATIOS", "PROOF_RATIOS", "NUM_PROFILED", "BY_SIZE",
+)  # fmt: skip
+"""Queries about every metric, each asked once for all of them."""
+
+
+def _ask_of_metrics(spark: SparkSession, **args: Any) -> dict[str, dict[str, Rows]]:
+    """Return the answers by query and metric."""
+    found: dict[str, dict[str, Rows]] = {question: {} for question in _OF_METRICS}
+    for question in _OF_METRICS:
+        text = getattr(queries, question)
+        needed = {name: value for name, value in args.items() if f":{name}" in text}
+        for row in ask(spark, text, **needed):
+            found[question].setdefault(row.pop("metric"), []).append(row)
+    return found
+
+
 def _metric(
-    spark: SparkSession, figure: Figure, shift: float, buckets: bool
+    found: Mapping[str, Mapping[str, Rows]], figure: Figure, buckets: bool
 ) -> MetricFindings | None:
-    """Ask about one metric; None when there is nothing to compare.
+    """Pick what is known of one metric; None when there is nothing to compare.
 
     Any plan with traffic has a collocation worth comparing; what is no part of a whole, as the load
     distance, is shown where a run has proved a bound on it.
     """
     name = figure.name
-    status = _by(ask(spark, queries.METRIC_STATUS, metric=name), "problem")
+    rows = {question: by_metric.get(name, []) for question, by_metric in found.items()}
+    status = _by(rows["METRIC_STATUS"], "problem")
     needed = "total_traffic" if figure.shown_as else "best_bound"
     if not any(
         row[needed] is not None and row["best_known"] is not None for row in status.values()
     ):
         return None
-    cells = ask(spark, queries.METRIC_CELLS, metric=name)
-    profiled = ask(spark, queries.NUM_PROFILED, metric=name)[0]
+    profiled = rows["NUM_PROFILED"][0]
     return MetricFindings(
         name=name,
         sense=str(figure.sense),
         status=status,
-        cells={(row["contestant"], row["problem"]): row for row in cells},
-        contestants=_by(ask(spark, queries.METRIC_CONTESTANTS, metric=name), "contestant"),
-        best=ask(spark, queries.METRIC_BEST, metric=name, shift=shift)[0],
-        ratios=ask(spark, queries.RATIOS, metric=name),
-        proof_ratios=ask(spark, queries.PROOF_RATIOS, metric=name),
+        cells={(row["contestant"], row["problem"]): row for row in rows["METRIC_CELLS"]},
+        contestants=_by(rows["METRIC_CONTESTANTS"], "contestant"),
+        best=rows["METRIC_BEST"][0],
+        ratios=rows["RATIOS"],
+        proof_ratios=rows["PROOF_RATIOS"],
         num_measured=profiled["measured"],
         num_proved=profiled["proved"],
-        sizes=ask(spark, queries.BY_SIZE, metric=name, buckets=buckets),
+        sizes=rows["BY_SIZE"],
         buckets=buckets,
-        runs=ask(spark, queries.METRIC_RUNS, metric=name),
+        runs=rows["METRIC_RUNS"],
     )
 
 

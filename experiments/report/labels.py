@@ -78,6 +78,11 @@ def natural_key(text: str) -> list[tuple[int, float, str]]:
     ]
 
 
+def count_distinct(expression: str) -> str:
+    """Return SQL for a number of values; each DISTINCT would make Spark read all rows once more."""
+    return f"size(collect_set({expression}))"
+
+
 def factor_names(spark: SparkSession) -> list[str]:
     """Return the names of all factors in the view ``sweep_rows``."""
     rows = spark.sql(
@@ -92,8 +97,8 @@ def case_factors(spark: SparkSession, names: Sequence[str]) -> list[str]:
     if not names:
         return []
     values, args = _values(names)
-    inside = ", ".join(f"count(DISTINCT {value}) AS n{i}" for i, value in enumerate(values))
-    overall = ", ".join(f"count(DISTINCT {value}) AS all{i}" for i, value in enumerate(values))
+    inside = ", ".join(f"{count_distinct(value)} AS n{i}" for i, value in enumerate(values))
+    overall = ", ".join(f"{count_distinct(value)} AS all{i}" for i, value in enumerate(values))
     most = ", ".join(f"max(n{i}) AS most{i}" for i in range(len(values)))
     row = spark.sql(
         f"WITH inside AS (SELECT instance_sha256, {inside} FROM sweep_rows "
@@ -110,7 +115,7 @@ def setting_factors(spark: SparkSession, names: Sequence[str]) -> list[str]:
     if not names:
         return []
     values, args = _values(names)
-    inside = ", ".join(f"count(DISTINCT {value}) AS n{i}" for i, value in enumerate(values))
+    inside = ", ".join(f"{count_distinct(value)} AS n{i}" for i, value in enumerate(values))
     most = ", ".join(f"max(n{i}) AS most{i}" for i in range(len(values)))
     row = spark.sql(
         f"WITH inside AS (SELECT {inside} FROM sweep_rows GROUP BY instance_sha256, "

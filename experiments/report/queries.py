@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from experiments.report.labels import count_distinct
 from experiments.report.views import PERCENT
 
 if TYPE_CHECKING:
@@ -40,10 +41,11 @@ def _count(condition: str, name: str) -> str:
     return f"count_if({condition}) AS {name}"
 
 
-SWEEP = """
+SWEEP = f"""
 SELECT array_sort(collect_set(sweep)) AS sweeps, count(*) AS num_runs,
-  count(DISTINCT problem) AS num_cases, count(DISTINCT instance) AS num_instances,
-  count(DISTINCT contestant) AS num_contestants, array_sort(collect_set(host)) AS hosts,
+  {count_distinct("problem")} AS num_cases, {count_distinct("instance")} AS num_instances,
+  {count_distinct("contestant")} AS num_contestants, array_sort(collect_set(host)) AS hosts,
+  {count_distinct("CASE WHEN NOT none_exists THEN num_tasks END")} AS num_sizes,
   array_sort(collect_set(versions)) AS versions,
   date_format(min(started_at), 'yyyy-MM-dd HH:mm') AS first_start,
   date_format(max(started_at), 'yyyy-MM-dd HH:mm') AS last_start,
@@ -51,7 +53,7 @@ SELECT array_sort(collect_set(sweep)) AS sweeps, count(*) AS num_runs,
   min(first_seconds) FILTER (WHERE first_seconds > 0) AS least_seconds,
   max(seconds) AS most_seconds
 FROM (SELECT *, least(seconds, array_min(transform(trace, e -> e.seconds))) AS first_seconds
-  FROM runs)
+  FROM judged)
 """
 
 CONTESTANTS = f"""
@@ -120,16 +122,16 @@ FROM best GROUP BY objective_name ORDER BY objective_name
 """Per objective: what the best contestant on each case reaches, and its least time there."""
 
 METRIC_STATUS = """
-SELECT problem, max(best_bound) AS best_bound, max(bound_by) AS bound_by, max(optimum) AS optimum,
-  max(proved_by) AS proved_by, max(best_known) AS best_known, max(total_traffic) AS total_traffic,
-  max(gap_known) AS worst_gap,
+SELECT metric, problem, max(best_bound) AS best_bound, max(bound_by) AS bound_by,
+  max(optimum) AS optimum, max(proved_by) AS proved_by, max(best_known) AS best_known,
+  max(total_traffic) AS total_traffic, max(gap_known) AS worst_gap,
   array_sort(collect_set(CASE WHEN is_best THEN contestant END)) AS best_by
-FROM evaluated WHERE metric = :metric GROUP BY problem ORDER BY problem
+FROM evaluated GROUP BY metric, problem ORDER BY metric, problem
 """
-"""Per case: what is known of a metric."""
+"""Per metric and case: what is known."""
 
 METRIC_CELLS = f"""
-SELECT contestant, problem, count(*) AS runs, {_count("has_plan", "plans")},
+SELECT metric, contestant, problem, count(*) AS runs, {_count("has_plan", "plans")},
   {_count("verdict = 'proved optimal' AND objective_name = metric", "proved")},
   sort_array(collect_set(verdict)) AS verdicts,
   {mean("value")} AS value, {mean("CASE WHEN has_plan THEN collocation_factor END")}
@@ -141,89 +143,91 @@ SELECT contestant, problem, count(*) AS runs, {_count("has_plan", "plans")},
   {mean("CASE WHEN outcome = 'ok' THEN seconds END")} AS seconds
 FROM (SELECT *, CASE WHEN objective_name = metric AND bound_of = 'problem' THEN bound END
   AS own_bound, CASE WHEN objective_name = metric THEN certified_bound END AS certified
-  FROM evaluated WHERE metric = :metric)
-GROUP BY contestant, problem ORDER BY contestant, problem
+  FROM evaluated)
+GROUP BY metric, contestant, problem ORDER BY metric, contestant, problem
 """
-"""Per contestant and case: the mean of a metric over the seeds, its gaps, bounds and time."""
+"""Per metric, contestant and case: its mean over the seeds, its gaps, bounds and time."""
 
 METRIC_CONTESTANTS = f"""
 WITH per_case AS (
-  SELECT contestant, problem, {mean("value")} AS value,
+  SELECT metric, contestant, problem, {mean("value")} AS value,
     {mean("CASE WHEN has_plan THEN collocation_factor END")} AS collocation_factor,
     {mean("of_optimum")} AS of_optimum, min(of_optimum) AS worst_of_optimum, {_PER_CASE},
     {_count("is_best", "best")}
-  FROM evaluated WHERE metric = :metric AND NOT none_exists AND verdict <> 'not applicable'
-  GROUP BY contestant, problem)
-SELECT contestant, {mean("value")} AS value, {mean("collocation_factor")} AS collocation_factor,
+  FROM evaluated WHERE NOT none_exists AND verdict <> 'not applicable'
+  GROUP BY metric, contestant, problem)
+SELECT metric, contestant, {mean("value")} AS value,
+  {mean("collocation_factor")} AS collocation_factor,
   {mean("of_optimum")} AS of_optimum, min(worst_of_optimum) AS worst_of_optimum,
   {_OVER_CASES}, sum(best) AS best
-FROM per_case GROUP BY contestant
-ORDER BY contestant
+FROM per_case GROUP BY metric, contestant
+ORDER BY metric, contestant
 """
-"""Per contestant: a metric averaged over the cases where it has a plan."""
+"""Per metric and contestant: averaged over the cases where it has a plan."""
 
 METRIC_RUNS = """
-SELECT contestant, problem, seed, run_key, verdict, has_plan, value, collocation_factor,
+SELECT metric, contestant, problem, seed, run_key, verdict, has_plan, value, collocation_factor,
   tolerance(metric, value, value, sizes) AS noise
-FROM evaluated WHERE metric = :metric AND NOT none_exists AND verdict <> 'not applicable'
-ORDER BY contestant, problem, seed, run_key
+FROM evaluated WHERE NOT none_exists AND verdict <> 'not applicable'
+ORDER BY metric, contestant, problem, seed, run_key
 """
-"""Every run on a case that may have a plan, for comparisons in pairs."""
+"""Per metric every run on a case that may have a plan, for comparisons in pairs."""
 
 METRIC_BEST = f"""
 WITH best AS (
-  SELECT problem, max(best_known) AS value, max(optimum) AS optimum, max(best_bound) AS bound,
+  SELECT metric, problem, max(best_known) AS value, max(optimum) AS optimum,
     max(collocation_factor) FILTER (WHERE is_best) AS collocation_factor,
-    min(seconds) FILTER (WHERE is_best) AS seconds, max(metric) AS metric, max(sizes) AS sizes
-  FROM evaluated WHERE metric = :metric AND NOT none_exists AND verdict <> 'not applicable'
-  GROUP BY problem)
-SELECT {mean("value")} AS value, {mean("collocation_factor")} AS collocation_factor,
+    min(seconds) FILTER (WHERE is_best) AS seconds, max(sizes) AS sizes
+  FROM evaluated WHERE NOT none_exists AND verdict <> 'not applicable'
+  GROUP BY metric, problem)
+SELECT metric, {mean("value")} AS value, {mean("collocation_factor")} AS collocation_factor,
   {mean("gap_share(metric, value, optimum, sizes)")} AS gap_optimum,
   max(gap_share(metric, value, optimum, sizes)) AS worst_gap_optimum,
   {mean("share_of(value, optimum)")} AS of_optimum,
   min(share_of(value, optimum)) AS worst_of_optimum,
   {shifted_mean("seconds")} AS seconds, count(value) AS plans, count(*) AS runs,
   count(optimum) AS proved
-FROM best
+FROM best GROUP BY metric
 """
 """The virtual best of a metric: on each case the best plan of any contestant."""
 
 RATIOS = f"""
 WITH graded AS (
-  SELECT contestant, problem, count(*) OVER (PARTITION BY contestant, problem) AS tries,
+  SELECT metric, contestant, count(*) OVER (PARTITION BY metric, contestant, problem) AS tries,
     CASE WHEN value IS NULL THEN NULL
       WHEN metric IN ({PERCENT}) THEN gap_share(metric, value, best_known, sizes)
       WHEN best_known = value THEN 1D WHEN value <= 0 THEN NULL
       ELSE best_known / value END AS ratio
-  FROM evaluated WHERE metric = :metric AND best_known IS NOT NULL)
-SELECT contestant, ratio, tries, count(*) AS runs FROM graded WHERE ratio IS NOT NULL
-GROUP BY contestant, ratio, tries ORDER BY contestant, ratio, tries
+  FROM evaluated WHERE best_known IS NOT NULL)
+SELECT metric, contestant, ratio, tries, count(*) AS runs FROM graded WHERE ratio IS NOT NULL
+GROUP BY metric, contestant, ratio, tries ORDER BY metric, contestant, ratio, tries
 """
 """How far each plan is from the best known: ratio, or gap where that is a difference."""
 
 PROOF_RATIOS = """
 WITH proofs AS (
-  SELECT contestant, problem, count(*) OVER (PARTITION BY contestant, problem) AS tries,
+  SELECT objective_name AS metric, contestant, problem,
+    count(*) OVER (PARTITION BY objective_name, contestant, problem) AS tries,
     CASE WHEN verdict = 'proved optimal' THEN seconds END AS seconds
-  FROM compared WHERE objective_name = :metric AND NOT none_exists),
-graded AS (SELECT *, min(seconds) OVER (PARTITION BY problem) AS fastest FROM proofs)
-SELECT contestant, seconds / fastest AS ratio, tries, count(*) AS runs
+  FROM compared WHERE NOT none_exists),
+graded AS (SELECT *, min(seconds) OVER (PARTITION BY metric, problem) AS fastest FROM proofs)
+SELECT metric, contestant, seconds / fastest AS ratio, tries, count(*) AS runs
 FROM graded WHERE seconds IS NOT NULL AND fastest > 0
-GROUP BY contestant, ratio, tries ORDER BY contestant, ratio, tries
+GROUP BY metric, contestant, ratio, tries ORDER BY metric, contestant, ratio, tries
 """
 """How much longer than the fastest proof of the same case each proof took."""
 
-NUM_PROFILED = """
-SELECT count(DISTINCT problem) AS measured,
-  count(DISTINCT CASE WHEN verdict = 'proved optimal' AND objective_name = metric
-    AND seconds > 0 THEN problem END) AS proved
-FROM evaluated WHERE metric = :metric AND best_known IS NOT NULL
+_PROVED = """CASE WHEN verdict = 'proved optimal' AND objective_name = metric AND seconds > 0
+  THEN problem END"""
+
+NUM_PROFILED = f"""
+SELECT metric, {count_distinct("problem")} AS measured, {count_distinct(_PROVED)} AS proved
+FROM evaluated WHERE best_known IS NOT NULL GROUP BY metric
 """
 """The number of cases in the two profiles."""
 
 ANYTIME = """
-WITH moments AS (SELECT explode(from_json(:moments, 'array<double>')) AS moment),
-events AS (
+WITH events AS (
   SELECT contestant, objective_name, best_bound, sizes,
     concat(
       filter(coalesce(trace, array()),
@@ -235,7 +239,7 @@ events AS (
 states AS (
   SELECT contestant, objective_name, moment, best_bound, sizes,
     try_element_at(filter(events, e -> e.seconds <= moment), -1).incumbent AS incumbent
-  FROM events CROSS JOIN moments),
+  FROM events LATERAL VIEW explode(from_json(:moments, 'array<double>')) AS moment),
 gaps AS (
   SELECT *, coalesce(gap_share(objective_name, incumbent, best_bound, sizes),
     double('Infinity')) AS gap
@@ -252,14 +256,13 @@ BY_SIZE = f"""
 WITH sized AS (
   SELECT *, CASE WHEN :buckets THEN CAST(pow(2, floor(log2(num_tasks))) AS INT)
     ELSE num_tasks END AS size
-  FROM evaluated WHERE metric = :metric AND NOT none_exists AND num_tasks > 0)
-SELECT contestant, size, count(DISTINCT problem) AS cases, count(gap_bound) AS runs,
+  FROM evaluated WHERE NOT none_exists AND num_tasks > 0)
+SELECT metric, contestant, size, {count_distinct("problem")} AS cases, count(gap_bound) AS runs,
   {mean("gap_bound")} AS gap_bound, max(gap_bound) AS worst_gap_bound
-FROM sized GROUP BY contestant, size HAVING count(gap_bound) > 0 ORDER BY contestant, size
+FROM sized GROUP BY metric, contestant, size HAVING count(gap_bound) > 0
+ORDER BY metric, contestant, size
 """
 """The gap to the best proven bound by the number of tasks."""
-
-NUM_SIZES = "SELECT count(DISTINCT num_tasks) AS sizes FROM judged WHERE NOT none_exists"
 
 FAILED_RUNS = f"""
 SELECT contestant, problem, seed, outcome, verdict, exit_code, error, run_key FROM judged

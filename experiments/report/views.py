@@ -53,7 +53,8 @@ WITH ready AS (
     array_join(array_sort(from_json(ignored, 'array<string>')), ', ') AS limits
   FROM sweep_rows
 ), solvers AS (
-  SELECT method_label, count(DISTINCT used_solver) AS num_solvers FROM ready GROUP BY method_label
+  SELECT method_label, size(collect_set(used_solver)) AS num_solvers
+  FROM ready GROUP BY method_label
 )
 SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
   method, method_label, family, kind, used_solver AS solver, coalesce(seed, 0) AS seed,
@@ -158,7 +159,6 @@ _KEPT = ("runs", "judged", "claims", "measured", "compared", "evaluated")
 
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -172,6 +172,26 @@ def report_session(spark: SparkSession) -> SparkSession:
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     return session
+
+
+ROWS_TOGETHER = 20_000
+"""Up to so many rows lie in one partition, which one task works through in a second or two."""
+
+_TOGETHER = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+"""Then no join, no grouping and no sorting moves a row: each query is one task of one stage."""
+
+_APART = {"spark.sql.shuffle.partitions": "8"}
+
+
+def laid_out(spark: SparkSession, rows: DataFrame, num_rows: int) -> DataFrame:
+    """Return the rows in as many partitions as their number asks for, and set the session so."""
+    together = num_rows <= ROWS_TOGETHER
+    for name, value in (_TOGETHER if together else _APART).items():
+        spark.conf.set(name, value)
+    return rows.coalesce(1) if together else rows
 
 
 def define_views(spark: SparkSession, rows: DataFrame) -> Labels:
