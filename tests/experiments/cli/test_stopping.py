@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from experiments.generators import generate
+from tests.slowly import slowly
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,9 @@ def _heard() -> None:
         signal.signal(one, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)])
+@pytest.mark.parametrize(
+    ("name", "code"), [("SIGTERM", 143), ("SIGINT", 130), *slowly(("SIGHUP", 129))]
+)
 def test_a_signal_ends_with_the_best_plan(name: str, code: int, tmp_path: Path) -> None:
     made = generate("cluster", seed=1, nodes=20, varies=60.0, shifted=60.0)
     made.save(tmp_path / "made.json")

@@ -54,7 +54,7 @@ def check(seed: int) -> str | None:
 
 
 def test_conflicts_agree_with_brute_force() -> None:
-    claims = [claim for seed in (*range(36), 1234) if (claim := check(seed))]
+    claims = [claim for seed in (*range(16), 1234) if (claim := check(seed))]
     assert "False True" in claims
     assert "True False" in claims
 

@@ -80,7 +80,7 @@ def test_the_fewest_slots_from_one_item_a_slot(way: str, monkeypatch: pytest.Mon
 
 def test_a_packing_that_the_generated_contents_do_not_hold() -> None:
     """The listing must reach as far as the gap: a start one slot above the optimum."""
-    for seed in range(40, 70):
+    for seed in range(40, 55):
         items = random_items(seed)
         expected = by_brute_force(items)
         start = [{c: 1} for c in range(4) for _ in range(int(items.count[c]))]
