@@ -22,12 +22,16 @@ from experiments.sweep.store import ResultFolder
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame, SparkSession
 
 _MANY = 5
 
 
-def make_findings(spark: SparkSession, rows: DataFrame) -> Findings:
+def make_findings(
+    spark: SparkSession, rows: DataFrame, tell: Callable[[str], None] = lambda _: None
+) -> Findings:
     """Grade the rows of a sweep and ask them everything.
 
     Parameters
@@ -36,14 +40,18 @@ def make_findings(spark: SparkSession, rows: DataFrame) -> Findings:
         A session from `experiments.report.views.report_session`; `rows` must be of it.
     rows
         At least one, from `experiments.report.build.read_sweep`.
+    tell
+        Is told what is being done.
 
     Raises
     ------
     experiments.report.grading.ContradictoryRuns
         Runs contradict one another; nothing is reported from them.
     """
+    tell("grading the runs against each other")
     labels = define_views(spark, rows)
     grade(spark)
+    tell("comparing the methods")
     return gather(spark, labels)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import tempfile
+import threading
+import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.status_line import StatusLine
+
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from experiments.report.document import Report
 
@@ -83,7 +88,10 @@ def run(args: argparse.Namespace) -> int:
         if args.figures:
             figures = figures_folder(stack.enter_context(output_at(args.figures, args.master)))
         logger.info("reading %s", args.folder)
-        report = report_of(folder, args.master)
+        tell = Steps(quiet=bool(getattr(args, "quiet", False)))
+        stack.callback(tell.close)
+        report = report_of(folder, args.master, tell)
+        tell("writing")
         paths = write_report(report, page)
         if figures:
             write_drawings(report, figures)
@@ -128,7 +136,28 @@ def page_at(output: str, master: str) -> Iterator[Path]:
             target.put(path)
 
 
-def report_of(folder: str | Path, master: str = "local[*]") -> Report:
+class Steps:
+    """Tells on standard error what is being done, with the seconds since the start."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._line = None if quiet else StatusLine()
+        self._started = time.perf_counter()
+
+    def __call__(self, text: str) -> None:
+        """Say what comes now."""
+        if self._line is not None:
+            now = time.perf_counter() - self._started
+            self._line.show(f"{now:6.1f} s  {text}", now)
+
+    def close(self) -> None:
+        """Leave a clean line."""
+        if self._line is not None:
+            self._line.close()
+
+
+def report_of(
+    folder: str | Path, master: str = "local[*]", tell: Callable[[str], None] = lambda _: None
+) -> Report:
     """Return the report of a result folder.
 
     Parameters
@@ -137,12 +166,24 @@ def report_of(folder: str | Path, master: str = "local[*]") -> Report:
         The folder.
     master
         Spark master; not used where a session is running.
+    tell
+        Is told what is being done.
     """
     from experiments.report.build import make_findings, make_report, read_sweep
     from experiments.report.views import report_session
     from experiments.spark.session import spark_session
 
+    # needed at the end, loaded while a JVM does the work
+    threading.Thread(target=_load_drawing, daemon=True).start()
+    tell("starting Spark")
     with spark_session(master, app_name="streamplace report") as session:
         spark = report_session(session)
-        findings = make_findings(spark, read_sweep(spark, Path(folder)))
+        tell("reading the rows")
+        findings = make_findings(spark, read_sweep(spark, Path(folder)), tell)
+    tell("drawing")
     return make_report(findings, Path(folder))
+
+
+def _load_drawing() -> None:
+    for name in ("scipy.stats", "matplotlib.figure", "matplotlib.backends.backend_svg"):
+        importlib.import_module(name)

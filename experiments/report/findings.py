@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.report import queries
-from experiments.report.queries import ask
-from experiments.report.views import COMPARED
+from experiments.report.queries import ask, ask_all
+from experiments.report.views import COMPARED, define_comparisons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,28 +119,24 @@ class Findings:
 
 
 def gather(spark: SparkSession, labels: Labels) -> Findings:
-    """Ask every question of the views of `experiments.report.views`."""
+    """Ask every question, once `experiments.report.views.define_views` has defined its views."""
+    define_comparisons(spark)
     sweep = ask(spark, queries.SWEEP)[0]
     shift = time_shift(sweep["median_seconds"])
     buckets = sweep["num_sizes"] > _MOST_SIZES
     moments = json.dumps(time_grid(sweep["least_seconds"], sweep["most_seconds"]))
-    of_metrics = _ask_of_metrics(spark, shift=shift, buckets=buckets)
+    given = {"shift": shift, "buckets": buckets, "moments": moments}
+    of_metrics = _by_metric(ask_all(spark, queries.OF_METRICS, **given))
     metrics = (_metric(of_metrics, figure, buckets) for figure in COMPARED)
+    told = ask_all(spark, queries.OF_RUNS, **given)
     return Findings(
         labels=labels,
         sweep=sweep,
         shift=shift,
-        contestants=_by(ask(spark, queries.CONTESTANTS, shift=shift), "contestant"),
-        infeasible={
-            row["problem"]: row["infeasible_by"] for row in ask(spark, queries.INFEASIBLE_CASES)
-        },
+        contestants=_by(told.pop("contestants"), "contestant"),
+        infeasible={row["problem"]: row["infeasible_by"] for row in told.pop("infeasible")},
         metrics=tuple(metric for metric in metrics if metric is not None),
-        own_gaps=ask(spark, queries.OWN_GAPS),
-        own_best=ask(spark, queries.OWN_VIRTUAL_BEST, shift=shift),
-        anytime=ask(spark, queries.ANYTIME, moments=moments),
-        failed=ask(spark, queries.FAILED_RUNS),
-        not_applicable=ask(spark, queries.NOT_APPLICABLE),
-        chosen=ask(spark, queries.CHOSEN_RUNS),
+        **told,
     )
 
 
@@ -181,20 +177,10 @@ def time_grid(least: float | None, most: float | None) -> list[float]:
     return [float(f"{10 ** (step / _MOMENTS_PER_DECADE):.6g}") for step in steps]
 
 
-_OF_METRICS = (
-    "METRIC_STATUS", "METRIC_CELLS", "METRIC_CONTESTANTS", "METRIC_BEST", "METRIC_RUNS",
-    "RATIOS", "PROOF_RATIOS", "NUM_PROFILED", "BY_SIZE",
-)  # fmt: skip
-"""Queries about every metric, each asked once for all of them."""
-
-
-def _ask_of_metrics(spark: SparkSession, **args: Any) -> dict[str, dict[str, Rows]]:
-    """Return the answers by query and metric."""
-    found: dict[str, dict[str, Rows]] = {question: {} for question in _OF_METRICS}
-    for question in _OF_METRICS:
-        text = getattr(queries, question)
-        needed = {name: value for name, value in args.items() if f":{name}" in text}
-        for row in ask(spark, text, **needed):
+def _by_metric(answers: Mapping[str, Rows]) -> dict[str, dict[str, Rows]]:
+    found: dict[str, dict[str, Rows]] = {question: {} for question in answers}
+    for question, rows in answers.items():
+        for row in rows:
             found[question].setdefault(row.pop("metric"), []).append(row)
     return found
 
@@ -209,27 +195,27 @@ def _metric(
     """
     name = figure.name
     rows = {question: by_metric.get(name, []) for question, by_metric in found.items()}
-    status = _by(rows["METRIC_STATUS"], "problem")
+    status = _by(rows["status"], "problem")
     needed = "total_traffic" if figure.shown_as else "best_bound"
     if not any(
         row[needed] is not None and row["best_known"] is not None for row in status.values()
     ):
         return None
-    profiled = rows["NUM_PROFILED"][0]
+    profiled = rows["profiled"][0]
     return MetricFindings(
         name=name,
         sense=str(figure.sense),
         status=status,
-        cells={(row["contestant"], row["problem"]): row for row in rows["METRIC_CELLS"]},
-        contestants=_by(rows["METRIC_CONTESTANTS"], "contestant"),
-        best=rows["METRIC_BEST"][0],
-        ratios=rows["RATIOS"],
-        proof_ratios=rows["PROOF_RATIOS"],
+        cells={(row["contestant"], row["problem"]): row for row in rows["cells"]},
+        contestants=_by(rows["contestants"], "contestant"),
+        best=rows["best"][0],
+        ratios=rows["ratios"],
+        proof_ratios=rows["proof_ratios"],
         num_measured=profiled["measured"],
         num_proved=profiled["proved"],
-        sizes=rows["BY_SIZE"],
+        sizes=rows["sizes"],
         buckets=buckets,
-        runs=rows["METRIC_RUNS"],
+        runs=rows["runs"],
     )
 
 

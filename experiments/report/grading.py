@@ -7,12 +7,16 @@ is, or the rows do not belong together; none of these may be averaged away.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from experiments.report.queries import ask_all
+from experiments.report.views import define_graded
 from optim.errors import StreamplaceError
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
 
 _SHOWN = 20
 _SHOWN_KEY = 12
@@ -76,6 +80,13 @@ ORDER BY problem, objective_name, first
 """
 """Runs that claim a proven optimum away from their own bound."""
 
+_CONTRADICTIONS = {
+    "optima": DISAGREEING_OPTIMA,
+    "bound": BEATEN_BOUNDS,
+    "infeasible": FALSE_INFEASIBILITY,
+    "own bound": LOOSE_OPTIMA,
+}
+
 
 @dataclass(frozen=True)
 class Contradiction:
@@ -135,15 +146,11 @@ def grade(spark: SparkSession) -> None:
 
 def contradictions(spark: SparkSession) -> list[Contradiction]:
     """Return every contradiction, each pair of runs once per objective."""
+    define_graded(spark)
     found: list[Contradiction] = []
     seen: set[tuple[str, frozenset[str]]] = set()
-    for kind, text in (
-        ("optima", DISAGREEING_OPTIMA),
-        ("bound", BEATEN_BOUNDS),
-        ("infeasible", FALSE_INFEASIBILITY),
-        ("own bound", LOOSE_OPTIMA),
-    ):
-        for row in spark.sql(text).collect():
+    for kind, rows in ask_all(spark, _CONTRADICTIONS).items():
+        for row in rows:
             key = (
                 row["objective_name"],
                 frozenset({row["first"]["run_key"], row["second"]["run_key"]}),
@@ -154,7 +161,7 @@ def contradictions(spark: SparkSession) -> list[Contradiction]:
     return found
 
 
-def _contradiction(kind: str, row: Row) -> Contradiction:
+def _contradiction(kind: str, row: Mapping[str, Any]) -> Contradiction:
     first, second = run_name(row["first"]), run_name(row["second"])
     name = row["objective_name"]
     texts = {
@@ -174,6 +181,6 @@ def _contradiction(kind: str, row: Row) -> Contradiction:
     return Contradiction(kind, instance, first, second, f"{instance}: {text}")
 
 
-def run_name(run: Row) -> str:
+def run_name(run: Mapping[str, Any]) -> str:
     """Return how a run is told from the others: contestant, seed and the key's beginning."""
     return f"{run['contestant']} (seed {run['seed']}, run {run['run_key'][:_SHOWN_KEY]})"

@@ -17,6 +17,9 @@ from optim.figures.figure import RELATIVE_GAP
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from experiments.report.queries import Rows
 
 Unit = tuple[str, ...]
@@ -28,6 +31,9 @@ LEAST_CASES = 6
 """The two-sided sign test on fewer units never comes below 5 %, however clear the case."""
 
 RESAMPLES = 9_999
+_EXACT = 13
+"""Most values whose signs are all gone through."""
+
 _DECIMALS = 9
 """Of the largest difference, to which differences are ranked: closer ones are ties."""
 
@@ -232,7 +238,26 @@ def wilcoxon_p(gains: Sequence[float]) -> float | None:
     # differences of equal figures differ in their last digits, which would give them ranks
     values = np.round(values / (np.abs(values).max(initial=0.0) or 1.0), _DECIMALS)
     known = values[values != 0]
-    return float(stats.wilcoxon(known).pvalue) if known.size else None
+    if known.size > _EXACT:
+        return float(stats.wilcoxon(known).pvalue)
+    return _signed_rank_p(known) if known.size else None
+
+
+def _signed_rank_p(known: NDArray[np.float64]) -> float:
+    """Return the exact p, from how many of all signs of the ranks give each sum of positive ones.
+
+    `scipy.stats.wilcoxon` goes through all signs one by one where there are ties.
+    """
+    import numpy as np
+    from scipy import stats
+
+    doubled = np.rint(2 * stats.rankdata(np.abs(known))).astype(int)  # mean ranks may be halves
+    ways = np.ones(1, dtype=np.int64)
+    for rank in doubled:
+        ways = np.pad(ways, (0, rank)) + np.pad(ways, (rank, 0))
+    found = int(doubled[known > 0].sum())
+    least = min(ways[: found + 1].sum(), ways[found:].sum())
+    return min(1.0, 2 * float(least) / 2.0**known.size)
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:

@@ -7,15 +7,20 @@ so that a case counts once however many seeds it was tried with.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from experiments.report.labels import count_distinct
 from experiments.report.views import PERCENT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
 Rows = list[dict[str, Any]]
+
+_AT_ONCE = 2
 
 FAILURES = ("error", "crash", "timeout", "memory")
 """Outcomes of a run that ended without an answer."""
@@ -24,6 +29,36 @@ FAILURES = ("error", "crash", "timeout", "memory")
 def ask(spark: SparkSession, text: str, **args: Any) -> Rows:
     """Run one query and return its rows as dictionaries; unknown is ``None``."""
     return [row.asDict(recursive=True) for row in spark.sql(text, args or None).collect()]
+
+
+def ask_all(spark: SparkSession, questions: Mapping[str, str], **args: Any) -> dict[str, Rows]:
+    """Ask several questions, two at a time, and return the answers by the questions' names.
+
+    Of small questions planning is all the work, and each is planned on one core.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    questions
+        SQL by name.
+    args
+        Parameters; each question gets those that it has.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        asked = {
+            name: pool.submit(ask, spark, text, **_used(text, args))
+            for name, text in questions.items()
+        }
+        try:
+            return {name: answer.result() for name, answer in asked.items()}
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _used(text: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if f":{name}" in text}
 
 
 def mean(expression: str) -> str:
@@ -287,3 +322,28 @@ ranked AS (
 SELECT * EXCEPT (place) FROM ranked WHERE place = 1 ORDER BY problem
 """
 """Per case the best plan by the objective that most runs have; any run where there is no plan."""
+
+OF_METRICS = {
+    "status": METRIC_STATUS,
+    "cells": METRIC_CELLS,
+    "contestants": METRIC_CONTESTANTS,
+    "best": METRIC_BEST,
+    "runs": METRIC_RUNS,
+    "ratios": RATIOS,
+    "proof_ratios": PROOF_RATIOS,
+    "profiled": NUM_PROFILED,
+    "sizes": BY_SIZE,
+}
+"""What is asked about every metric, once for all of them: each row names its ``metric``."""
+
+OF_RUNS = {
+    "contestants": CONTESTANTS,
+    "infeasible": INFEASIBLE_CASES,
+    "own_gaps": OWN_GAPS,
+    "own_best": OWN_VIRTUAL_BEST,
+    "anytime": ANYTIME,
+    "failed": FAILED_RUNS,
+    "not_applicable": NOT_APPLICABLE,
+    "chosen": CHOSEN_RUNS,
+}
+"""What is asked besides."""

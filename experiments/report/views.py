@@ -34,7 +34,7 @@ from optim.figures.catalogue import FIGURES, OBJECTIVES
 from optim.figures.figure import PERCENT_GAP, RELATIVE_GAP, SHARE_NOISE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -82,11 +82,7 @@ SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
 FROM ready JOIN solvers USING (method_label)
 """
 
-_VIEWS = {
-    # an instance has its sizes whatever became of a run, and whichever version wrote the row
-    "runs": """
-SELECT *, named_struct({sizes}) AS sizes FROM runs_read
-""",
+_GRADED = {
     "infeasible_problems": """
 SELECT problem, sort_array(collect_set(contestant)) AS infeasible_by
 FROM runs WHERE verdict = 'proven infeasible' GROUP BY problem
@@ -108,6 +104,14 @@ SELECT problem, objective_name, sense, contestant, seed, run_key, instance,
 FROM runs
 WHERE outcome = 'ok' AND objective_name IS NOT NULL AND sense IN ('max', 'min')
 """,
+    "measured": """
+SELECT j.* EXCEPT (trace), metric, metric_sense, CASE WHEN has_plan THEN raw END AS value
+FROM judged j LATERAL VIEW {stacked} AS metric, metric_sense, raw
+""",
+}
+"""What runs are graded by."""
+
+_COMPARED = {
     "reference": """
 SELECT problem, objective_name,
   CASE min(sense) WHEN 'max' THEN min(bound) ELSE max(bound) END AS best_bound,
@@ -131,10 +135,6 @@ SELECT j.*, best_bound, optimum, best_known,
 FROM judged j LEFT JOIN reference USING (problem, objective_name)
 WHERE objective_name IS NOT NULL
 """,
-    "measured": """
-SELECT j.* EXCEPT (trace), metric, metric_sense, CASE WHEN has_plan THEN raw END AS value
-FROM judged j LATERAL VIEW stack({num_metrics}, {metrics}) AS metric, metric_sense, raw
-""",
     "best_measured": """
 SELECT problem, metric,
   CASE min(metric_sense) WHEN 'max' THEN max(value) ELSE min(value) END AS best_known
@@ -152,7 +152,7 @@ LEFT JOIN reference r ON r.problem = m.problem AND r.objective_name = m.metric
 LEFT JOIN best_measured b ON b.problem = m.problem AND b.metric = m.metric
 """,
 }
-
+"""What is asked about runs that do not contradict each other."""
 
 _KEPT = ("runs", "judged", "claims", "measured", "compared", "evaluated")
 """Views that are asked often: computed once, and short plans for what builds on them."""
@@ -195,7 +195,7 @@ def laid_out(spark: SparkSession, rows: DataFrame, num_rows: int) -> DataFrame:
 
 
 def define_views(spark: SparkSession, rows: DataFrame) -> Labels:
-    """Define the views over the rows of a sweep, in this session.
+    """Define the view ``runs`` over the rows of a sweep, in this session, and name its cases.
 
     Parameters
     ----------
@@ -211,6 +211,8 @@ def define_views(spark: SparkSession, rows: DataFrame) -> Labels:
     """
     for function in FUNCTIONS:
         spark.sql(function)
+    for name in ("runs", *_GRADED, *_COMPARED):
+        spark.catalog.dropTempView(name)  # of other rows
     rows.createOrReplaceTempView("sweep_rows")
     names = factor_names(spark)
     of_case = case_factors(spark, names)
@@ -221,13 +223,30 @@ def define_views(spark: SparkSession, rows: DataFrame) -> Labels:
     spark.sql(
         _RUNS.format(contestant=expression, unsuitable=UNSUITABLE, figures=shown), args
     ).localCheckpoint().createOrReplaceTempView("runs_read")
-    metrics = ", ".join(f"'{f.name}', '{f.sense}', {f.name}" for f in COMPARED)
+    # an instance has its sizes whatever became of a run, and whichever version wrote the row
     sizes = ", ".join(f"'{name}', max({name}) OVER (PARTITION BY problem)" for name in SIZES)
-    for name, text in _VIEWS.items():
-        filled = text.format(num_metrics=len(COMPARED), metrics=metrics, sizes=sizes)
-        view = spark.sql(filled)
-        (view.localCheckpoint() if name in _KEPT else view).createOrReplaceTempView(name)
+    _define(spark, {"runs": f"SELECT *, named_struct({sizes}) AS sizes FROM runs_read"})
     return read_labels(spark, spark.table("runs"), of_case)
+
+
+def define_graded(spark: SparkSession) -> None:
+    """Define the views that runs are graded by, if this session does not have them yet."""
+    metrics = ", ".join(f"'{f.name}', '{f.sense}', {f.name}" for f in COMPARED)
+    stacked = f"stack({len(COMPARED)}, {metrics})"
+    _define(spark, {name: text.format(stacked=stacked) for name, text in _GRADED.items()})
+
+
+def define_comparisons(spark: SparkSession) -> None:
+    """Define the views that hold runs against each other."""
+    define_graded(spark)
+    _define(spark, _COMPARED)
+
+
+def _define(spark: SparkSession, views: Mapping[str, str]) -> None:
+    for name, text in views.items():
+        if not spark.catalog.tableExists(name):
+            view = spark.sql(text)
+            (view.localCheckpoint() if name in _KEPT else view).createOrReplaceTempView(name)
 
 
 SIZES = sorted({figure.reference for figure in OBJECTIVES.values() if figure.reference})

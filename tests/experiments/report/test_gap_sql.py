@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from experiments.report.views import SIZES
+from experiments.report.views import SIZES, define_comparisons
 from optim.figures.catalogue import OBJECTIVES
 from tests.experiments.report.synthetic import plan
 
@@ -68,6 +68,7 @@ def test_sizes_come_from_any_row_of_the_problem(read: Callable[..., Any]) -> Non
         plan("B", "old", 4.0, bound=3.0, bound_of="problem", load_distance=4.0, **minimal),
     ]
     spark = read(rows).spark
+    define_comparisons(spark)
     found = spark.sql("SELECT instance, contestant, gap_bound FROM compared ORDER BY ALL").collect()
     gaps = {(row["instance"], row["contestant"]): row["gap_bound"] for row in found}
     assert gaps == {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
+from experiments.report import views
 from experiments.report.build import make_report
 from experiments.report.document import (
     MOST_ROWS,
@@ -263,8 +264,11 @@ def _report(table: Table) -> Report:
 
 
 @pytest.mark.slow
-def test_the_same_rows_give_the_same_bytes(read: Callable[..., Any], demo: Report) -> None:
-    """Spread over other files and in another order, the rows say the same."""
+def test_the_same_rows_give_the_same_bytes(
+    read: Callable[..., Any], demo: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spread over other files and partitions and in another order, the rows say the same."""
+    monkeypatch.setattr(views, "ROWS_TOGETHER", 0)
     sweep = read(demo_rows()[::-1], parts=5)
     again = make_report(gather(sweep.spark, sweep.labels))
     assert to_html(again) == to_html(demo)

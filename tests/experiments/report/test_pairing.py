@@ -67,6 +67,15 @@ def test_ties_of_figures_are_ties_of_their_differences() -> None:
     assert wilcoxon_p([0.0, 0.0]) is wilcoxon_p([]) is None
 
 
+def test_signed_ranks_with_ties_are_those_of_all_signs() -> None:
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 3, 5, 8):
+        values = rng.integers(1, 4, size) * rng.choice([-1.0, 1.0, 1.0], size)
+        assert wilcoxon_p(values.tolist()) == pytest.approx(
+            stats.wilcoxon(values).pvalue, rel=1e-12
+        )
+
+
 def test_a_run_without_a_plan_loses_and_is_counted() -> None:
     first = {("A", seed): 1.0 for seed in range(10)}
     second = {("A", seed): None if seed < 6 else 1.0 for seed in range(10)}
