@@ -28,7 +28,7 @@ settings.register_profile("thorough", max_examples=1000, **_COMMON)
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 settings.load_profile(_PROFILE)
 _LEAST_EXAMPLES = 6
-_SEEDS = 5
+_SEEDS = 3
 
 # A shell without job control starts background jobs with Ctrl-C ignored, and children inherit that:
 # tests that interrupt a command would then wait for ever.

@@ -124,7 +124,7 @@ def test_a_dropped_rule_is_gone(rule: Any) -> None:
 def test_a_rule_is_kept_or_the_method_refuses(method: Any, rule: str) -> None:
     instance = made(rule)
     try:
-        result = solve(instance, method.name, time_limit=2.0 if method.kind == "search" else 20.0)
+        result = solve(instance, method.name, time_limit=1.0 if method.kind == "search" else 20.0)
     except UnsuitableMethod as error:
         assert all(problem.remedy for problem in error.problems)
         return
