@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from experiments.report.build import read_sweep
 from experiments.report.labels import natural_key
-from tests.experiments.report.synthetic import plan, run
+from experiments.report.views import define_views
+from tests.experiments.report.synthetic import plan, run, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 HOSTILE = "a'b\\\" {c} :d"
 
@@ -35,6 +38,16 @@ def test_solver_and_settings_are_named_only_where_they_differ(read: Callable[...
         "milp [cbc] time_limit=1", "milp [cbc] time_limit=10",
         "milp [highs] time_limit=1", "milp [highs] time_limit=10",
     ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_session_that_is_used_again_shows_the_new_rows(
+    read: Callable[..., Any], tmp_path: Path
+) -> None:
+    sweep = read([plan("Q1", "old", 1.0)])
+    folder = write([plan("Q1", "new", 1.0)], tmp_path / "sweep", 1)
+    define_views(sweep.spark, read_sweep(sweep.spark, folder))
+    assert _contestants(sweep) == ["new"]
 
 
 def test_hostile_factor_names_are_only_names(read: Callable[..., Any]) -> None:
