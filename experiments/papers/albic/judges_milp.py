@@ -69,13 +69,15 @@ def _ahead(table: pd.DataFrame, nodes: int) -> tuple[Verdict, str, str | None, i
                 f"{flux.median():.3g}, p {sign_test(model, flux):.1g})"
             )
     level = verdict([all(parts), any(parts)])
+    limit = table["limit"].iloc[0]
     spent = table[(table["nodes"] == nodes) & table["way"].isin(COLD)]["cpu"].median()
     return (
         level,
-        f"below Flux after 5 s cold ({spent:.2g} s of a processor, median): " + "; ".join(told),
+        f"below Flux after {limit:g} s cold ({spent:.2g} s of a processor, median): "
+        + "; ".join(told),
         "; ".join(causes) if level != "same" and causes else None,
         none,
-        "no solver's plan after 5 s: counted as not below" if none else "",
+        "no solver's plan by then: counted as not below" if none else "",
     )
 
 

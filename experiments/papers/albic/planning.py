@@ -21,7 +21,7 @@ GAP = 6.0
 """Percent of the mean load within which rounds of a scale-in need not go on proving."""
 
 
-def solving(seed: int, nodes: int, moves: int, way: str) -> list[Row]:
+def solving(seed: int, nodes: int, moves: int, way: str, seconds: float = SECONDS) -> list[Row]:
     """Load distance of Flux, of the search, or of one solver cold with one thread.
 
     With a solver stands the processor time that it had, building the model included: on a shared
@@ -40,7 +40,7 @@ def solving(seed: int, nodes: int, moves: int, way: str) -> list[Row]:
         return [{**row, "cpu": None, "distance": found.load_distance if found else None}]
     model = build_full(balance_problem(made)).model
     began = _processor()
-    solution = solve_linear(model, way, time_limit=SECONDS, abs_gap=1e-3, seed=seed)
+    solution = solve_linear(model, way, time_limit=seconds, abs_gap=1e-3, seed=seed)
     return [{**row, "cpu": _processor() - began, "distance": solution.objective}]
 
 
