@@ -66,7 +66,8 @@ def plot(table: pd.DataFrame, axes: Axes) -> None:
 
 def measured(table: pd.DataFrame) -> list[str]:
     """Say how far what Flink carries is from the prediction."""
-    low, high = table.loc[table[RATIO].idxmin()], table.loc[table[RATIO].idxmax()]
+    lines = sorted(table.to_dict("records"), key=lambda line: line[RATIO])
+    low, high = lines[0], lines[-1]
     return [
         f"Flink carries {low[RATIO]:.2f} ({low[WAY]}) to {high[RATIO]:.2f} ({high[WAY]}) of the "
         "predicted rate (medians of runs)."
