@@ -66,7 +66,8 @@ def table_of(seeds: range, parameters: Mapping[str, int]) -> Callable[[pd.DataFr
         known = {instance.name: instance for instance in made}
         lines = []
         for label in dict.fromkeys(rows["method_label"]):
-            lines.append(_line(str(label), rows[rows["method_label"] == label], known))
+            name = str(label).removesuffix(" (ignore=slots)")
+            lines.append(_line(name, rows[rows["method_label"] == label], known))
         return pd.DataFrame(lines)
 
     return table

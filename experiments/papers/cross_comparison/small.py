@@ -36,7 +36,7 @@ FIGURE = Figure(
         "is by the referee, slots counting where a plan has them. Methods that know no slots are "
         "given the instance without them.",
         "Seconds: geometric mean shifted by 10 ms, building and solving, one thread.",
-        "Each method gets 5 s. eoa-milp uses least capacity first, which takes longer for most of "
+        "Each method gets 2 s. eoa-milp uses least capacity first, which takes longer for most of "
         "these. imc-exact and storm-milp have the same aim, but only the latter must give each "
         "topology its workers: so imc-exact may send less, and has plans where storm-milp proves "
         "that there are none.",
