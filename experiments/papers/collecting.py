@@ -111,9 +111,6 @@ def _figure_section(figure: Figure, root: Path) -> str:
     text = text.replace("](plot.svg)", f"](img/{_image(figure)})")
     # a page of its own there is a section here, and its sections are bold words
     text = re.sub(r"^## (.*)$", r"**\1**", text, flags=re.MULTILINE)
-    if about.older:
-        older = f"*Made before a change, and not made again since:* {about.older}"
-        text = text.replace("**What we measure**", f"**What we measure**\n\n{older}", 1)
     return re.sub(r"^# ", "## ", text).rstrip()
 
 

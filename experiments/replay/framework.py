@@ -172,6 +172,8 @@ def step(
         "planned": planned.deployment is not None,
         "termination": planned.termination,
         "feasible": planned.feasible,
+        "objective": planned.objective,
+        "bound": planned.bound,
         "note": planned.note,
     }
     return row, State(grown, after, state.start_load, changed)

@@ -41,12 +41,17 @@ class Planned:
         As in the result of a method; ``None`` where split key groups leave no placement to judge.
     note
         Why there is no plan, or what was ignored.
+    objective, bound
+        What the method's objective comes to on what it planned with, and a proven bound on it;
+        ``None`` where unknown.
     """
 
     deployment: Deployment | None
     termination: str
     feasible: bool | None
     note: str = ""
+    objective: float | None = None
+    bound: float | None = None
 
 
 def keeps_limits(instance: Instance, deployment: Deployment) -> bool:
@@ -218,7 +223,14 @@ class ByMethod:
             return Planned(None, str(result.termination), False, why)
         node = result.plan.node_indices(instance)
         note = f"ignored: {', '.join(ignored)}" if ignored else ""
-        return Planned(Deployment.whole(node), str(result.termination), result.feasible, note)
+        return Planned(
+            Deployment.whole(node),
+            str(result.termination),
+            result.feasible,
+            note,
+            objective=result.objective.value if result.objective else None,
+            bound=result.bound if result.bound_of == "problem" else None,
+        )
 
     def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
         """Keep what runs."""

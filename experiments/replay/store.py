@@ -69,6 +69,8 @@ COLUMNS = (
     Column("planned", "bool", "whether there was a plan; else what ran went on"),
     Column("termination", "string", "of the plan"),
     Column("feasible", "bool", "whether it keeps every limit but those in the note"),
+    Column("objective", "float64", "of the method that planned, on loads as before its moves"),
+    Column("bound", "float64", "proven, on that objective"),
     Column("note", "string", "limits ignored, or why there was no plan"),
 )
 
@@ -237,7 +239,7 @@ _CELLS: dict[str, Any] = {
     "float64": Number | None,
     "bool": Flag | None,
 }
-_LATER = {"collocation_factor_next"}
+_LATER = {"collocation_factor_next", "objective", "bound"}
 """Columns that replays of older versions lack."""
 
 _ROW = table_type(

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 import uuid
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from experiments.sweep.store import list_parts, write_part
 from experiments.sweep.worker import Setting, own_versions, pack_chunk, run_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -36,6 +37,8 @@ _COLLECTED_CHUNK_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 10.0
 _PROBES_PER_SLOT = 2
+_LARGE = 256 * 1024
+"""Bytes of a compressed instance above which it is no part of a task."""
 
 
 class Spreader:
@@ -134,8 +137,12 @@ class Spreader:
 
     def _submit(self, runs: Sequence[Run], chunks: Sequence[Sequence[int]]) -> None:
         """Run the Spark job; called in a thread of its own."""
-        packed = [pack_chunk([runs[i] for i in chunk]) for chunk in chunks]
-        documents = self._context.broadcast({r.instance.sha256: r.instance.packed for r in runs})
+        known = {run.instance.sha256: run.instance.packed for run in runs}
+        within = [[runs[i] for i in chunk] for chunk in chunks]
+        carried = _carried(within, known, self._slots)
+        packed = [pack_chunk(chunk, carried) for chunk in within]
+        shared = {sha256: text for sha256, text in known.items() if sha256 not in carried}
+        documents = self._context.broadcast(shared)
         keep = None
         if self._collect:
             rows = self._context.accumulator([], _PartWriter(str(self._folder.parts)))
@@ -159,6 +166,22 @@ class Spreader:
         done = min(total, sum(part.rows for part in new))
         failed = sum(part.failed for part in new)
         return SweepProgress(done, failed, total, time.monotonic() - began)
+
+
+def _carried(
+    chunks: Sequence[Sequence[Run]], known: Mapping[str, bytes], slots: int
+) -> frozenset[str]:
+    """Return the instances that go with their chunks.
+
+    A broadcast goes to every worker, once: that serves what nearly all of them need, and what is
+    large. Others travel with the runs that need them, and to nobody else.
+    """
+    needed = Counter(sha256 for c in chunks for sha256 in {run.instance.sha256 for run in c})
+    return frozenset(
+        sha256
+        for sha256, times in needed.items()
+        if times <= slots and len(known[sha256]) <= _LARGE
+    )
 
 
 class _Job:

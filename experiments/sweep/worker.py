@@ -12,7 +12,7 @@ import platform
 import socket
 import time
 import zlib
-from collections import OrderedDict
+from collections import ChainMap, OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from experiments.sweep.store import write_part
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from experiments.sweep.runs import Run
 
@@ -59,8 +59,19 @@ class Setting:
     stop: str | None = None
 
 
-def pack_chunk(runs: Sequence[Run]) -> bytes:
-    """Write the runs of a chunk as compressed JSON: small enough to ship a million of them."""
+Chunk = tuple[bytes, dict[str, bytes]]
+"""Runs as compressed JSON, and documents of instances that go with them, by sha256."""
+
+
+def pack_chunk(runs: Sequence[Run], carried: Collection[str] = ()) -> Chunk:
+    """Write the runs of a chunk small enough to ship a million of them.
+
+    Parameters
+    ----------
+    carried
+        Sha256 of instances that go with their chunks; workers get all others once, by broadcast.
+    """
+    known = {r.instance.sha256: r.instance for r in runs if r.instance.sha256 in carried}
     entries = [
         {
             "columns": run.columns(),
@@ -70,21 +81,22 @@ def pack_chunk(runs: Sequence[Run]) -> bytes:
         }
         for run in runs
     ]
-    return zlib.compress(json.dumps(entries, ensure_ascii=False).encode(), 6)
+    text = zlib.compress(json.dumps(entries, ensure_ascii=False).encode(), 6)
+    return text, {sha256: instance.packed for sha256, instance in known.items()}
 
 
 def run_partition(
     setting: Setting,
     documents: Any,
     keep: Callable[[list[dict[str, Any]]], None] | None,
-    chunks: Iterable[bytes],
+    chunks: Iterable[Chunk],
 ) -> Iterator[int]:
     """Do all runs of a partition.
 
     Parameters
     ----------
     documents
-        Broadcast mapping of sha256 to the instance's compressed JSON.
+        Broadcast mapping of sha256 to the compressed JSON of instances that no chunk carries.
     keep
         Takes finished rows where they cannot be written from here.
     chunks
@@ -95,9 +107,9 @@ def run_partition(
     int
         Number of rows of each chunk.
     """
-    for chunk in chunks:
-        runs = json.loads(zlib.decompress(chunk))
-        yield _Chunk(setting, documents.value, keep).run(runs)
+    for packed, carried in chunks:
+        runs = json.loads(zlib.decompress(packed))
+        yield _Chunk(setting, ChainMap(carried, documents.value), keep).run(runs)
 
 
 class _Caller:

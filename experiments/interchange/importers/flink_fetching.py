@@ -19,6 +19,11 @@ from experiments.interchange.importers.flink_sampling import (
     sample_of,
     twice,
 )
+from experiments.interchange.importers.flink_waiting import (
+    ask_processors,
+    take_processors,
+    tell_waiting,
+)
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.sources import Document
 from experiments.interchange.web import quoted
@@ -48,6 +53,7 @@ class Cluster:
 
     def __init__(self, client: WebClient, wanted: str, ledger: Ledger) -> None:
         self._client, self._wanted, self._ledger = client, wanted, ledger
+        self._used: dict[str, float] = {}
 
     def documents(self, interval: float | None) -> list[Document]:
         """Read all pages; metrics of the wanted jobs three times, `interval` seconds apart.
@@ -68,12 +74,13 @@ class Cluster:
         if interval is None:
             interval = interval_of(self._client.maybe("jobmanager/config"))
         chosen = [job for entry, own in jobs if own and (job := parsed[entry.id])]
-        metrics = self._metrics(chosen, interval)
+        metrics = self._metrics(chosen, interval, _ids(managers))
         for entry, own in jobs:
             found += self._vertex_pages(entry, own, parsed[entry.id])
         after = self._managers()
         self._still(managers, after, [entry for entry, own in jobs if own])
         self._ledger.check()
+        tell_waiting(self._used, found, metrics, self._ledger)
         return [Document("taskmanagers", after), *found, *metrics]
 
     def _managers(self) -> Any:
@@ -126,11 +133,13 @@ class Cluster:
                 found.append(Document(at, detail))
         return found
 
-    def _metrics(self, jobs: list[Job], interval: float) -> list[Document]:
+    def _metrics(self, jobs: list[Job], interval: float, managers: set[str]) -> list[Document]:
         """Return rates of all subtasks as documents of metrics, from two readings."""
 
         def ask() -> dict[str, Sample]:
-            return {at: self.sample(at, width) for at, width in asked.items()}
+            samples = {at: self.sample(at, width) for at, width in asked.items()}
+            known = sorted(managers) if any(samples.values()) else ()
+            return samples | ask_processors(self._client, known)
 
         asked = {
             f"jobs/{quoted(job.id)}/vertices/{quoted(vertex.id)}": vertex.parallelism
@@ -139,6 +148,7 @@ class Cluster:
         }
 
         first, second = twice(ask, interval)
+        self._used = take_processors(first, second)
         found = []
         counted = means = 0
         for at, sample in second.items():
@@ -174,11 +184,12 @@ class Cluster:
                 state = "gone" if later is None else later.state
                 reason = f"ran, and is {state} now: it changed while it was read"
                 self._ledger.problem(f"job {entry.name or entry.id}", None, reason, _AGAIN)
-        ids = [
-            {m.id for m in read_task_managers(page, "taskmanagers", Ledger())}
-            for page in (before, after)
-        ]
+        ids = [_ids(page) for page in (before, after)]
         for manager in sorted(ids[0] ^ ids[1]):
             verb = "left" if manager in ids[0] else "came"
             reason = f"{verb} while the cluster was read"
             self._ledger.problem(f"task manager {manager}", None, reason, _AGAIN)
+
+
+def _ids(managers: Any) -> set[str]:
+    return {manager.id for manager in read_task_managers(managers, "taskmanagers", Ledger())}

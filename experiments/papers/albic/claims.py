@@ -31,8 +31,8 @@ def _of(judge: Callable[..., Finding], *tables: str) -> Judged:
 
 
 _FIGURES = {
-    "F2": Judged(milp.ahead_of_flux(20), "solving", "fig-2"),
-    "F3": Judged(milp.ahead_of_flux(40), "solving", "fig-3"),
+    "F2": Judged(milp.ahead_of_flux(20), "solving"),
+    "F3": Judged(milp.ahead_of_flux(40), "solving"),
     "F4": Judged(milp.largest, "solving", "fig-2", "fig-3", "fig-4"),
     "F4b": Judged(milp.quickly_near, "fig-2", "fig-3", "fig-4"),
     "F4c": Judged(milp.budgets, "budgets"),

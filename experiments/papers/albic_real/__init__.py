@@ -16,6 +16,4 @@ A policy plans a day on the loads of that day (*now*) and meets those of the fol
 [`flux`](../methods/rebalancing/flux.md).
 
 What holds and what does not is computed: the [claims](albic.md#the-claims) F7 to F14 and S1 to S3.
-Figures that were made before a change and not since say so: in these ALBIC has not the collocation
-that it has read as the paper means it.
 """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 POLICIES = {
     "albic": "ALBIC, 1 pair",
     "cola": "COLA",
-    "balance-milp:gap=1,time_limit=20": "MILP",
+    "balance-milp:gap=0.1,time_limit=20": "MILP",
     "flux": "Flux",
     "potc": "PoTC",
     "static": "static",
@@ -55,7 +55,7 @@ FIGURE = Figure(
         "(exponent 0.8), some of which change places every period, at a rate that goes up and "
         "down by a third; GeoHash even, as the paper assumes.",
         "The key of the global top-k has nothing to do with the article; 13 migrations a period. "
-        "The MILP stops within 1 % of the mean load, or after 20 s.",
+        "The MILP stops within 0.1 % of the mean load, or after 20 s.",
         "Costs are those of the other real jobs; key groups are placed in turn at first.",
     ),
     size="48 periods of five minutes with 10,000 edits; reduced: 12.",

@@ -19,3 +19,5 @@ READINGS = (
     "A period of ALBIC with five pairs instead of the paper's one is the other curve.",
 )
 SIZE = "365 days; reduced: the first 30."
+FEWER = "120 days; reduced: the first 30."
+LESS = "Here ALBIC stops proving within 5 points of load distance: a proof within one takes long."

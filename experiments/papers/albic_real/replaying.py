@@ -29,6 +29,13 @@ POLICIES: Mapping[str, str] = {
 """Policies and their names in tables. The gap of the MILP, where its proof stops, is in percent of
 the mean load."""
 
+PROVED_LESS: Mapping[str, str] = {
+    "albic:balance_gap=5": "ALBIC, 1 pair",
+    **{policy: name for policy, name in POLICIES.items() if not policy.startswith("albic")},
+    "albic:balance_gap=5,pairs_per_round=5": "ALBIC, 5 pairs",
+}
+"""Those of Real Jobs 3 and 4, where a proof within a point takes long."""
+
 REDUCED_PERIODS = 30
 END = 12
 """*At the end* is the mean over the last twelfth of the periods: of a year, its last month."""
@@ -58,16 +65,19 @@ class Replaying:
         Cost of a tuple that crosses between nodes, on either side, where handling it costs 1.
     prepare
         Makes recordings in a folder and returns their paths; none for those of the description.
+    days
+        Periods of a figure at full size; all where there is no such number.
     """
 
     job: str
     policies: Mapping[str, str]
     serialise: float = 1.0
     prepare: Callable[[Path, bool], Mapping[str, str]] | None = None
+    days: int | None = None
 
     def __call__(self, folder: Path, reduced: bool) -> pd.DataFrame:
         """Trace and replay; what is there already is not done again."""
-        return self.first(folder, reduced, REDUCED_PERIODS if reduced else None)
+        return self.first(folder, reduced, REDUCED_PERIODS if reduced else self.days)
 
     def first(
         self, folder: Path, reduced: bool, most: int | None, placement: str | None = None

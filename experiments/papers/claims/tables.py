@@ -43,8 +43,6 @@ class About:
         Sentences that were computed with the table and cannot be from its columns alone.
     seconds
         That it took; ``None`` where earlier versions made it.
-    older
-        What has changed since it was made, where it has not been made again since.
     """
 
     command: str
@@ -58,7 +56,6 @@ class About:
     reduced: bool = False
     said: tuple[str, ...] = ()
     seconds: float | None = None
-    older: str = ""
 
 
 def store_table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from experiments.papers.claims.statistics import mean_interval
 from experiments.papers.drawing import draw_bars
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
 
 METHOD, BETWEEN = "method", "traffic between nodes (%)"
+NONE = "proven infeasible (%)"
 _SHIFT = 0.01
 
 BUSY = (50, 70, 85)
@@ -64,7 +66,8 @@ def table_of(seeds: range, parameters: Mapping[str, int]) -> Callable[[pd.DataFr
         known = {instance.name: instance for instance in made}
         lines = []
         for label in dict.fromkeys(rows["method_label"]):
-            lines.append(_line(str(label), rows[rows["method_label"] == label], known))
+            name = str(label).removesuffix(" (ignore=slots)")
+            lines.append(_line(name, rows[rows["method_label"] == label], known))
         return pd.DataFrame(lines)
 
     return table
@@ -84,16 +87,21 @@ def _line(label: str, rows: pd.DataFrame, known: Mapping[str, Instance]) -> dict
     ]
     seconds = rows["time_build"].fillna(0.0) + rows["time_solve"].fillna(0.0)
     runs = [can_run(known[name], r) for name, r in zip(names, results, strict=True)]
+    mean = mean_interval(between)
+    ended = rows["termination"]
     return {
         METHOD: label,
-        BETWEEN: _mean(between),
+        BETWEEN: mean.value,
+        "from": mean.low,
+        "to": mean.high,
         "traffic between slots (%)": _mean(slots),
         "fullest node (%)": _mean([100.0 * e["max_utilisation"] for e in judged]),
         "deviation of CPU use": _mean([e["deviation"]["cpu"] for e in judged]),
         "nodes used": _mean([float(e["nodes_used"]) for e in judged]),
         "feasible (%)": 100.0 * sum(e["feasible"] for e in judged) / len(results),
         "Storm can run (%)": 100.0 * float(np.mean(runs)),
-        "proven (%)": 100.0 * float((rows["termination"] == "optimal").mean()),
+        "proven (%)": 100.0 * float((ended == "optimal").mean()),
+        NONE: 100.0 * float((ended == "infeasible").mean()),
         "seconds": float(np.exp(np.log(seconds + _SHIFT).mean()) - _SHIFT),
     }
 
@@ -124,4 +132,10 @@ def measured(table: pd.DataFrame) -> list[str]:
                 f"{label}: {line[BETWEEN]:.1f} %, feasible {line['feasible (%)']:.0f} %, Storm can "
                 f"run {line['Storm can run (%)']:.0f} %."
             )
+    none = table[table[NONE] > 0]
+    if len(none):
+        told = [f"{m} {share:.0f} %" for m, share in zip(none[METHOD], none[NONE], strict=True)]
+        said.append(
+            f"Proven to have no placement under what a method must keep: {', '.join(told)}."
+        )
     return said

@@ -66,6 +66,25 @@ def test_rates_are_differences_of_counters(serve: Callable[..., str]) -> None:
     assert "rates are differences of counters between two readings" in made.ledger.readings
 
 
+@pytest.mark.parametrize(("cores", "told"), [(0.2, True), (2.4, False)])
+def test_waiting_for_a_processor_is_told(
+    serve: Callable[..., str], cores: float, told: bool
+) -> None:
+    documents = growing()
+    name = "tm-1-container"
+    for vertex in (SOURCE, MAP, SINK):  # ten subtasks, each busy for 0.25 s a second
+        page = f"jobs/{JOB}/vertices/{vertex}"
+        documents[page] = assigned(documents[page], name)
+    times = [{"id": "Status.JVM.CPU.Time", "value": str(1e9 * cores * s)} for s in (1, 10, 21)]
+    documents[f"taskmanagers/{name}/metrics"] = in_turn([[time] for time in times])
+    made = import_instance("flink", [serve(documents)], NOW)
+    found = [text for text in made.ledger.warnings if "for longer than their process" in text]
+    assert bool(found) == told
+    if told:
+        assert "on 1 of 1 task managers" in found[0]
+        assert "2.5 s a second, of a processor 0.2" in found[0]
+
+
 def test_counters_that_go_back_leave_the_means() -> None:
     before, now = (sample_of(counters(s, 1e6, 2e6, 0.5, 1)) for s in (20.0, 5.0))
     document, counted = difference(before, now)

@@ -6,13 +6,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from experiments.generators import generate
 from experiments.generators.rebalancing import joint_periods
 from experiments.papers.albic import built, fig_2, fig_3, fig_4, fig_5, fig_8_9, fig_10, fig_11
+from experiments.papers.albic import judges_milp as milp
 from experiments.papers.albic.collocating import said, table_by
 from experiments.papers.albic.following import follow, frame, kept, placed
+from experiments.papers.albic.jobs import MILP
 from experiments.papers.albic.judges_jobs import bears_half
 from experiments.papers.albic.solving_time import TIME
 from experiments.papers.albic.solving_time import table as time_table
@@ -153,3 +156,42 @@ def test_half_of_the_input_is_borne_where_moves_cost_the_other_half(
     assert found.verdict == verdict
     # 50 + 5 points, and 50 more by a move of every key group: above 100, and half below it
     assert ("1: 100 and 0 %, ALBIC 0 %" in found.figure) == (verdict == "in part")
+
+
+def _solving(cold: dict[str, list[float | None]], flux: float, model: float) -> pd.DataFrame:
+    """Return a table of solvers' load distances, a value a cluster, at both budgets of 20 nodes."""
+    rows = [
+        {"seed": seed, "nodes": 20, "moves": moves, "way": way, "cpu": 5.0, "distance": value}
+        for moves in (10, 20)
+        for way, values in {**cold, "flux": [flux] * 3, "balance-search": [model] * 3}.items()
+        for seed, value in enumerate(values)
+    ]
+    return pd.DataFrame(rows).assign(limit=5.0)
+
+
+def test_each_solver_is_judged_against_flux_and_no_plan_is_no_win() -> None:
+    wins: dict[str, list[float | None]] = {name: [0.1, 0.2, 3.0] for name in milp.COLD}
+    judge = milp.ahead_of_flux(20)
+    assert judge(_solving(wins, 1.0, 0.1)).verdict == "same"
+    found = judge(_solving({**wins, "cbc": [None, None, 0.1]}, 1.0, 0.1))
+    assert (found.verdict, found.left_out) == ("in part", 4)
+    assert "10 moves: cbc in 1, highs in 2" in found.figure
+    assert found.cause is not None and "balance-search is below Flux in 3 of 3" in found.cause
+    none = judge(_solving({name: [2.0, 2.0, 2.0] for name in milp.COLD}, 1.0, 1.0))
+    assert none.verdict == "different"
+    assert none.cause is not None and "nothing to win" in none.cause
+
+
+def test_a_period_above_a_point_is_the_budgets_or_the_moves() -> None:
+    rows = pd.DataFrame(
+        {"distance": [1.2, 1.1, 0.3], "planned": [1.15, 0.7, 0.2], "bound": [1.1, 0.69, 0.2]}
+    )
+    told = [
+        {"job": 1, "policy": policy, **row}
+        for policy in (MILP, "balance-search")
+        for row in rows.to_dict("records")
+    ]
+    cause = milp.milp_even(pd.DataFrame(told)).cause
+    assert cause is not None
+    assert "in 1 of 2 periods above 1 no plan of 13 moves is below: bounds of 1.1" in cause
+    assert "in 1 the plan has 0.7 on the loads that it was made with, and 1.1 once" in cause

@@ -15,9 +15,11 @@ from experiments.sweep.isolation import Answer, Outcome
 from experiments.sweep.planning import plan_runs
 from experiments.sweep.reading import read_columns
 from experiments.sweep.spec import Spec
+from experiments.sweep.spreading import _carried
 from experiments.sweep.store import list_parts
 from experiments.sweep.worker import (
     Call,
+    Chunk,
     Recent,
     Setting,
     find_runner,
@@ -45,13 +47,13 @@ def fresh_child() -> Iterator[None]:
 
 
 @pytest.fixture
-def chunk(make_spec: Callable[..., Spec]) -> tuple[bytes, Documents]:
+def chunk(make_spec: Callable[..., Spec]) -> tuple[Chunk, Documents]:
     spec = make_spec({"method": ["good", "raises"], "seed": [1, 2]}, run_timeout=30)
     runs = plan_runs(spec, fakes.NAME).runs
     return pack_chunk(runs), Documents({r.instance.sha256: r.instance.packed for r in runs})
 
 
-def test_rows_are_written_as_parts(chunk: tuple[bytes, Documents], tmp_path: Path) -> None:
+def test_rows_are_written_as_parts(chunk: tuple[Chunk, Documents], tmp_path: Path) -> None:
     data, documents = chunk
     setting = Setting("t", fakes.NAME, "{}", str(tmp_path))
     assert list(run_partition(setting, documents, None, [data])) == [4]
@@ -68,7 +70,7 @@ def test_rows_are_written_as_parts(chunk: tuple[bytes, Documents], tmp_path: Pat
 
 
 def test_rows_that_wait_too_long_are_stored_at_once(
-    chunk: tuple[bytes, Documents], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chunk: tuple[Chunk, Documents], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "FLUSH_SECONDS", 0.0)
     setting = Setting("t", fakes.NAME, "{}", str(tmp_path))
@@ -76,14 +78,30 @@ def test_rows_that_wait_too_long_are_stored_at_once(
     assert [part.rows for part in list_parts(tmp_path)] == [1, 1, 1, 1]
 
 
-def test_rows_can_be_handed_over(chunk: tuple[bytes, Documents]) -> None:
+def test_rows_can_be_handed_over(chunk: tuple[Chunk, Documents]) -> None:
     kept: list[dict[str, Any]] = []
     list(run_partition(Setting("t", fakes.NAME, "{}"), chunk[1], kept.extend, [chunk[0]]))
     assert len(kept) == 4
 
 
+def test_instances_of_few_chunks_go_with_them(make_spec: Callable[..., Spec]) -> None:
+    runs = plan_runs(
+        make_spec({"method": ["good"], "seed": [1, 2, 3]}, run_timeout=30), fakes.NAME
+    ).runs
+    sha256, packed = runs[0].instance.sha256, runs[0].instance.packed
+    chunks, known = [runs[:2], runs[2:]], {sha256: packed}
+    assert _carried(chunks, known, 1) == frozenset()  # every worker needs it: broadcast
+    assert _carried(chunks, {sha256: packed * 100_000}, 2) == frozenset()  # large
+    carried = _carried(chunks, known, 2)
+    assert carried == {sha256}
+    kept: list[dict[str, Any]] = []
+    packages = [pack_chunk(chunk, carried) for chunk in chunks]
+    list(run_partition(Setting("t", fakes.NAME, "{}"), Documents({}), kept.extend, packages))
+    assert len(kept) == 3
+
+
 def test_a_stop_file_ends_the_chunk_with_what_is_done(
-    chunk: tuple[bytes, Documents], tmp_path: Path
+    chunk: tuple[Chunk, Documents], tmp_path: Path
 ) -> None:
     stop = tmp_path / "stop"
     kept: list[dict[str, Any]] = []
@@ -94,7 +112,7 @@ def test_a_stop_file_ends_the_chunk_with_what_is_done(
 
 
 def test_documents_are_sent_once_a_child(
-    chunk: tuple[bytes, Documents], monkeypatch: pytest.MonkeyPatch
+    chunk: tuple[Chunk, Documents], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = []
 
@@ -105,7 +123,7 @@ def test_documents_are_sent_once_a_child(
     monkeypatch.setattr(worker._caller.child, "generation", 1)
     monkeypatch.setattr(type(worker._caller.child), "prepare", lambda self: None)
     monkeypatch.setattr(type(worker._caller.child), "call", call)
-    run = json.loads(zlib.decompress(chunk[0]))[0]
+    run = json.loads(zlib.decompress(chunk[0][0]))[0]
     for generation in (1, 1, 2, 2):
         worker._caller.child.generation = generation
         worker._caller.call("r", run, chunk[1].value)

@@ -1,0 +1,101 @@
+"""Whether subtasks that are busy compute: a task that waits for a processor is busy, too."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from experiments.interchange.foreign import as_number
+from experiments.interchange.importers.flink_sampling import elapsed, sample_of
+from experiments.interchange.web import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from experiments.interchange.importers.flink_sampling import Sample
+    from experiments.interchange.ledger import Ledger
+    from experiments.interchange.sources import Document
+    from experiments.interchange.web import WebClient
+
+_TIME = "Status.JVM.CPU.Time"
+"""Processor time of a task manager's process, ns."""
+_TIMES, _CORES = 1.5, 0.1
+"""Busy time that is told of: so many times what the process used, and so many cores more."""
+_PROCESS = "process of "
+
+
+def ask_processors(client: WebClient, managers: Iterable[str]) -> dict[str, Sample]:
+    """Return the processor time of each task manager, beside the samples of vertices."""
+    found: dict[str, Sample] = {}
+    for manager in managers:
+        page = client.maybe(f"taskmanagers/{quoted(manager)}/metrics", get=_TIME)
+        for entry in page if isinstance(page, list) else ():
+            time = as_number(entry.get("value")) if isinstance(entry, dict) else None
+            if time is not None:
+                found[_PROCESS + manager] = {0: {_TIME: time}}
+    return found
+
+
+def take_processors(first: dict[str, Sample], second: dict[str, Sample]) -> dict[str, float]:
+    """Take the processors out of two readings; return what each process used, in cores."""
+    times = [
+        {name.removeprefix(_PROCESS): reading.pop(name)[0][_TIME] for name in list(reading)
+         if name.startswith(_PROCESS)}
+        for reading in (first, second)
+    ]  # fmt: skip
+    spans = [
+        span
+        for at, sample in second.items()
+        for index, now in sample.items()
+        if (span := elapsed(first.get(at, {}).get(index, {}), now)) > 0
+    ]
+    if not spans:
+        return {}
+    before, after = times
+    return {
+        name: (time - before[name]) / 1e9 / median(spans)
+        for name, time in after.items()
+        if time > before.get(name, time)
+    }
+
+
+def tell_waiting(
+    used: Mapping[str, float],
+    pages: Sequence[Document],
+    metrics: Sequence[Document],
+    ledger: Ledger,
+) -> None:
+    """Warn of task managers whose subtasks are busy for longer than their process computes.
+
+    Parameters
+    ----------
+    used
+        Cores in use, by task manager.
+    pages, metrics
+        Of the vertices: where their subtasks are, and their rates.
+    """
+    busy = dict.fromkeys(used, 0.0)
+    rates = {page.name.removesuffix("/metrics"): sample_of(page.value) for page in metrics}
+    for page in pages:
+        for manager, index in _places(page.value):
+            share = rates.get(page.name, {}).get(index, {}).get("busyTimeMsPerSecond", 0.0)
+            if manager in busy:
+                busy[manager] += share / 1000.0
+    waiting = [m for m in used if busy[m] > max(_TIMES * used[m], used[m] + _CORES)]
+    if waiting:
+        worst = max(waiting, key=lambda name: busy[name] / used[name])
+        ledger.warn(
+            f"on {len(waiting)} of {len(used)} task managers subtasks are busy for longer than "
+            f"their process computes ({worst}: {busy[worst]:.2g} s a second, of a processor "
+            f"{used[worst]:.2g}): they wait for it, or for something outside, and count as heavier "
+            "than they are"
+        )
+
+
+def _places(value: Any) -> Iterable[tuple[str, int]]:
+    subtasks = value.get("subtasks") if isinstance(value, dict) else None
+    for entry in subtasks if isinstance(subtasks, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("taskmanager-id"), str):
+            index = as_number(entry.get("subtask"))
+            if index is not None:
+                yield entry["taskmanager-id"], int(index)
