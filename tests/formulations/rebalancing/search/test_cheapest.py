@@ -63,7 +63,7 @@ def test_the_method_tells_cost_and_bound_in_the_units_of_the_file() -> None:
 
 def test_migrations_are_undone_and_exchanged_for_cheaper_ones() -> None:
     undid = cheaper = 0
-    for seed in range(40):
+    for seed in range(20):
         problem = replace(balance_problem(replicas(seed)), max_moves=None, max_cost=None)
         problem = replace(problem, max_distance=0.9 * problem.levels(problem.home).distance)
         every = itertools.product(range(problem.num_nodes), repeat=problem.num_tasks)
@@ -80,5 +80,5 @@ def test_migrations_are_undone_and_exchanged_for_cheaper_ones() -> None:
             assert problem.is_feasible(found), seed
             assert problem.moving_cost(found) < problem.moving_cost(dearest), seed
             cheaper += 1
-    assert undid >= 10
-    assert cheaper >= 10
+    assert undid >= 5
+    assert cheaper >= 5
