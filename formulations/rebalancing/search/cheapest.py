@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 ATTEMPTS, LAST, NEAR = 7, 2, 1.01
 #: Beyond this multiple of the bound, up to so many key groups, all searches are asked for less.
 FAR, MOST = 1.1, 20_000
-#: Rearrangements of a few nodes for each node that there is, and how many may fail in a row.
-ROUNDS, FAILURES = 4, 1
+#: Rearrangements of a few nodes where no time is set, and how many a node may fail in a row.
+ROUNDS, FAILURES = 24, 1
 #: Nodes that are looked at for an exchange.
 PARTNERS = (12, 48)
 
@@ -138,9 +139,11 @@ def _rearrange(
 ) -> None:
     """Arrange a few nodes after the other exactly, until too many in a row cost no less."""
     rng, n, failed = np.random.default_rng(seed), problem.num_nodes, 0
-    for _ in range(ROUNDS * n):
+    for turn in itertools.count():
         cost = problem.moving_cost(cheapest())
         if cost <= bound * NEAR or failed >= FAILURES * n or watch.over():
+            return
+        if watch.deadline is None and turn == ROUNDS:
             return
         left = None if watch.deadline is None else min(SECONDS, watch.remaining())
         found = cheapen(problem, cheapest(), rng, left)
