@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 ATTEMPTS, LAST, NEAR = 7, 2, 1.01
 #: Beyond this multiple of the bound, up to so many key groups, all searches are asked for less.
 FAR, MOST = 1.1, 20_000
-#: Rearrangements of a few nodes where no time is set, and how many a node may fail in a row.
-ROUNDS, FAILURES = 24, 1
+#: Rearrangements a node where no time is set, and how many a node may fail in a row.
+ROUNDS, FAILURES = 4, 1
 #: Nodes that are looked at for an exchange.
 PARTNERS = (12, 48)
 
@@ -143,7 +143,7 @@ def _rearrange(
         cost = problem.moving_cost(cheapest())
         if cost <= bound * NEAR or failed >= FAILURES * n or watch.over():
             return
-        if watch.deadline is None and turn == ROUNDS:
+        if watch.deadline is None and turn == ROUNDS * n:
             return
         left = None if watch.deadline is None else min(SECONDS, watch.remaining())
         found = cheapen(problem, cheapest(), rng, left)
