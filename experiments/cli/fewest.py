@@ -241,7 +241,7 @@ def curve_of(
     for point in points:
         if not kept or sign * point.value < sign * kept[-1].value:
             kept.append(point)
-    return Curve(by, kept, _knee(kept, by))
+    return Curve(by, kept, knee_of(kept, by))
 
 
 def _with_budgets(
@@ -264,8 +264,8 @@ def _with_budgets(
     return _kept(points, relaxed, objective)
 
 
-def _knee(points: Sequence[Point], by: str) -> int | None:
-    """Return the point farthest from the line between the ends."""
+def knee_of(points: Sequence[Point], by: str) -> int | None:
+    """Return the point that gains most beyond the line between the ends, if any does."""
     if len(points) < 3:
         return None
     x = np.array([getattr(p, by) for p in points], float)
@@ -273,7 +273,7 @@ def _knee(points: Sequence[Point], by: str) -> int | None:
     if x[-1] == x[0] or y[-1] == y[0]:
         return None
     above = (y - y[0]) / (y[-1] - y[0]) - (x - x[0]) / (x[-1] - x[0])
-    return int(above.argmax())
+    return int(above.argmax()) if above.max() > 0.0 else None
 
 
 def print_curve(console: Console, instance: Instance, objective: Figure, curve: Curve) -> None:
@@ -292,7 +292,7 @@ def print_curve(console: Console, instance: Instance, objective: Figure, curve: 
     for k, point in enumerate(curve.points):
         if k % step and k not in (curve.knee, len(curve.points) - 1):
             continue
-        gained = (point.value - first) / (last - first) if last != first else 1.0
+        gained = (point.value - first) / (last - first) + 0.0 if last != first else 1.0  # no -0
         table.add_row(
             f"{point.moves:,}", figure(instance, "state", point.cost),
             figure(instance, objective.unit, point.value), percent(gained),

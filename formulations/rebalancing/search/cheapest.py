@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from formulations.rebalancing.bounds.copies import without_switches
 from formulations.rebalancing.bounds.touch import Needs
 from formulations.rebalancing.search.goals import GoalSearch
+from formulations.rebalancing.search.neighbourhoods import SECONDS, cheapen
 from formulations.rebalancing.search.portfolio import Portfolio, run_portfolio, start_at_home
 
 if TYPE_CHECKING:
@@ -21,12 +25,10 @@ if TYPE_CHECKING:
 ATTEMPTS, LAST, NEAR = 7, 2, 1.01
 #: Beyond this multiple of the bound, up to so many key groups, all searches are asked for less.
 FAR, MOST = 1.1, 20_000
-#: Turns with other random partners, where there are no more key groups than `MOST`.
-TURNS = 4
+#: Rearrangements a node where no time is set, and how many a node may fail in a row.
+ROUNDS, FAILURES = 4, 1
 #: Nodes that are looked at for an exchange.
 PARTNERS = (12, 48)
-
-_STRIDE = 1_000
 
 
 def cost_bound(problem: BalanceProblem) -> float:
@@ -67,31 +69,34 @@ def search_cheapest(
     take
         Called with each plan that is cheaper than those before, and its cost.
     """
-    best = reached = math.inf  # in all turns, and in this one: each goes its own way down
+    best, cheapest = math.inf, problem.home
+
+    def keep(found: Ints) -> None:
+        """Take a plan if it is cheaper than those before."""
+        nonlocal best, cheapest
+        cost = problem.moving_cost(found)
+        if cost < best:
+            best, cheapest = cost, found
+            take(found, best)
 
     def within(budget: float, search: Callable[[BalanceProblem, Ints], Ints | None]) -> bool:
-        """Whether a search finds a plan within a budget; one that is cheaper is taken."""
-        nonlocal best, reached
+        """Whether a search finds a plan within a budget, some of whose moves are then undone."""
         limited = replace(problem, max_cost=budget)
         found = search(limited, start_at_home(limited, seed))
         if found is None or not limited.is_feasible(found):
             return False
-        cost = problem.moving_cost(found)
-        reached = min(reached, cost)
-        if cost < best:
-            best = cost
-            take(found, best)
+        keep(undone(problem, found))
         return True
 
     def bisect(search: Callable[[BalanceProblem, Ints], Ints | None], attempts: int) -> None:
-        low, high = bound, min(problem.most_cost, reached)
+        low, high = bound, min(problem.most_cost, best)
         for attempt in range(attempts):
             if high <= low * NEAR or watch.over():
                 return
-            budget = high if math.isinf(reached) else 0.5 * (low + high)
+            budget = high if math.isinf(best) else 0.5 * (low + high)
             if within(budget, search):
-                high = reached
-            elif attempt == 0 and math.isinf(reached):
+                high = best
+            elif attempt == 0 and math.isinf(best):
                 return
             else:
                 low = budget
@@ -100,16 +105,51 @@ def search_cheapest(
         within(problem.most_cost, _as_given(start))
     within(problem.most_cost, lambda limited, home: home)
     small = problem.num_tasks <= MOST
-    for turn in range(TURNS if small else 1):
-        if best <= bound * NEAR or watch.over():
+    for pours in (False, True):
+        for partners in PARTNERS:
+            bisect(_towards_goal(problem, seed, watch, partners, pours), ATTEMPTS)
+    if math.isinf(best) or (best > FAR * bound and small):
+        bisect(_all_searches(problem, seed, watch, 10 if math.isinf(best) else 1), LAST)
+    if small and math.isfinite(best):
+        _rearrange(problem, lambda: cheapest, seed, bound, watch, keep)
+
+
+def undone(problem: BalanceProblem, placement: Ints) -> Ints:
+    """Return a plan without the migrations that it does not need, the dearest undone first."""
+    moved = np.flatnonzero(problem.rules.migrates(placement) & ~problem.must_move)
+    home = problem.home[moved]
+    rise = problem.node_load(placement)[home] + problem.load[moved] - problem.share[home]
+    use = problem.node_usage(placement)[home] + problem.usage[moved]
+    fits = (rise <= problem.most_distance) & (use <= problem.headroom[home]).all(axis=1)
+    moved, result = moved[fits], placement.copy()
+    for k in moved[np.argsort(-problem.cost[moved], kind="stable")].tolist():
+        result[k] = problem.home[k]
+        if not problem.is_feasible(result):
+            result[k] = placement[k]
+    return result
+
+
+def _rearrange(
+    problem: BalanceProblem,
+    cheapest: Callable[[], Ints],
+    seed: int,
+    bound: float,
+    watch: Watch,
+    keep: Callable[[Ints], None],
+) -> None:
+    """Arrange a few nodes after the other exactly, until too many in a row cost no less."""
+    rng, n, failed = np.random.default_rng(seed), problem.num_nodes, 0
+    for turn in itertools.count():
+        cost = problem.moving_cost(cheapest())
+        if cost <= bound * NEAR or failed >= FAILURES * n or watch.over():
             return
-        drawn = seed + turn * _STRIDE
-        reached = reached if turn == 0 else math.inf
-        for pours in (False, True):
-            for partners in PARTNERS:
-                bisect(_towards_goal(problem, drawn, watch, partners, pours), ATTEMPTS)
-        if math.isinf(best) or (best > FAR * bound and small):
-            bisect(_all_searches(problem, drawn, watch, 10 if math.isinf(best) else 1), LAST)
+        if watch.deadline is None and turn == ROUNDS * n:
+            return
+        left = None if watch.deadline is None else min(SECONDS, watch.remaining())
+        found = cheapen(problem, cheapest(), rng, left)
+        failed = failed + 1 if found is None else 0
+        if found is not None:
+            keep(undone(problem, found))
 
 
 def _as_given(start: Ints) -> Callable[[BalanceProblem, Ints], Ints | None]:

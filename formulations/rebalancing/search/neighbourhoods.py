@@ -1,4 +1,8 @@
-"""Large neighbourhoods: the worst node and a few others are rearranged exactly, by a small MILP."""
+"""Large neighbourhoods: a few nodes are rearranged exactly, by a small MILP.
+
+Either the worst node and some others, to lie nearer to their shares, or the two ends of a migration
+and some others, to cost less.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,16 @@ from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
-    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
+    from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
 
 #: Nodes rearranged together, key groups that may change place, and seconds for each MILP.
 NODES, FREE, SECONDS = 4, 120, 0.5
+
+#: Branch-and-bound nodes, and the gap, of a MILP that looks for less cost.
+BRANCHES, GAP = 3, 0.01
+
+#: By how much (a factor) a cheaper arrangement has to cost less.
+LESS = 1e-6
 
 
 class Part(NamedTuple):
@@ -50,14 +60,62 @@ def rearrange(
     if len(part.tasks) == 0 or len(part.nodes) < 2:
         return None
     now = float(breach[part.nodes].max())
-    built, place = _build(problem, placement, part, min(target, now), now)
+    built, place, _ = _build(problem, placement, part, min(target, now), now)
     answer = solve_small_milp(built, seconds)
     if answer.x is None or answer.objective is None or answer.objective >= now * (1.0 - 1e-9):
         return None
-    chosen = np.argmax(answer.x[place].reshape(len(part.tasks), len(part.nodes)), axis=1)
+    return _read(problem, placement, part, answer.x[place])
+
+
+def cheapen(
+    problem: BalanceProblem, placement: Ints, rng: np.random.Generator, seconds: float | None
+) -> Ints | None:
+    """Return a placement in which a few nodes are arranged at less cost; ``None`` if not found.
+
+    Parameters
+    ----------
+    problem, placement
+        What is rebalanced, and a feasible placement in which something migrates.
+    rng
+        Draws the migration, the nodes beside its ends, and which of their key groups may change
+        place: those that migrate before others.
+    seconds
+        Limit of the MILP; ``None`` for none, its branches are counted anyway.
+    """
+    migrates = problem.rules.migrates(placement)
+    part = _around_a_migration(problem, placement, migrates, rng)
+    total = float(problem.load.sum() + problem.background.sum() + problem.share.max())
+    most = min(problem.most_distance, total)
+    built, place, price = _build(problem, placement, part, most, most)
+    now = float(problem.cost[part.tasks[migrates[part.tasks]]].sum())
+    if now <= 0.0:
+        return None
+    built.set_objective(place, price)
+    rows = np.zeros(len(place), dtype=np.int64)
+    built.add_rows("cheaper", -np.inf, now * (1.0 - LESS), rows, place, price, num_rows=1)
+    answer = solve_small_milp(built, seconds, GAP, BRANCHES)
+    return None if answer.x is None else _read(problem, placement, part, answer.x[place])
+
+
+def _read(problem: BalanceProblem, placement: Ints, part: Part, x: Floats) -> Ints | None:
+    """Return the placement that a part's binaries stand for, if it keeps every limit."""
+    chosen = np.argmax(x.reshape(len(part.tasks), len(part.nodes)), axis=1)
     result = placement.copy()
     result[part.tasks] = part.nodes[chosen]
     return result if problem.is_feasible(result) else None
+
+
+def _around_a_migration(
+    problem: BalanceProblem, placement: Ints, migrates: Bools, rng: np.random.Generator
+) -> Part:
+    """Take the ends of a migration, random nodes, and what migrates among them before others."""
+    k = int(rng.choice(np.flatnonzero(migrates)))
+    drawn = [int(placement[k]), int(problem.home[k]), *rng.permutation(problem.num_nodes).tolist()]
+    nodes = np.array(list(dict.fromkeys(drawn))[:NODES], dtype=np.int64)
+    tasks = np.flatnonzero(np.isin(placement, nodes))
+    shuffled = rng.permutation(tasks)
+    first = np.argsort(placement[shuffled] == problem.home[shuffled], kind="stable")
+    return Part(nodes, np.sort(shuffled[first][:FREE]))
 
 
 def _choose(
@@ -78,8 +136,11 @@ def _choose(
 
 def _build(
     problem: BalanceProblem, placement: Ints, part: Part, least: float, now: float
-) -> tuple[LinearModel, Ints]:
-    """Minimise the greatest breach among the nodes of a part; return the model and its binaries."""
+) -> tuple[LinearModel, Ints, Floats]:
+    """Minimise the greatest breach among the nodes of a part, between `least` and `now`.
+
+    Return the model, its binaries, and what each of these costs.
+    """
     nodes, tasks = part
     t, s = len(tasks), len(nodes)
     model = LinearModel("rearrange")
@@ -97,9 +158,9 @@ def _build(
     if problem.max_moves is not None:
         left = problem.max_moves - int(moved.sum())
         model.add_rows("moves", -np.inf, float(left), zeros, binaries, away, num_rows=1)
+    price = away * np.repeat(problem.cost[tasks], s)
     if problem.max_cost is not None:
         left_cost = problem.most_cost - float(problem.cost[moved].sum())
-        price = away * np.repeat(problem.cost[tasks], s)
         model.add_rows("cost", -np.inf, left_cost, zeros, binaries, price, num_rows=1)
     held = placement[others]
     fixed = problem.background + np.bincount(held, problem.load[others], problem.num_nodes)
@@ -120,4 +181,4 @@ def _build(
         ones, base = np.ones(t * s), np.where(others, placement, -1)
         where = Whereabouts(np.repeat(tasks, s), np.tile(nodes, t), binaries, ones, base)
         add_rule_rows(model, problem.rules, where)
-    return model, binaries
+    return model, binaries, price

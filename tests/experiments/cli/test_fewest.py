@@ -13,6 +13,7 @@ from experiments.cli import fewest
 from experiments.cli.main import main
 from optim import Instance, Plan
 from optim.figures.catalogue import OBJECTIVES
+from optim.moves.undo import Point
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,3 +95,13 @@ def test_no_curve_of_moves_without_a_current_placement(
     asked = ["solve", "examples/capsys-rate-q1.json", "--curve", "moves", "-q"]
     assert main(asked) == 2
     assert "no task is anywhere now" in capsys.readouterr().err
+
+
+def test_a_knee_gains_more_than_its_share_of_the_moves() -> None:
+    def points(*values: float) -> list[Point]:
+        nowhere = np.zeros(0, np.int32)
+        return [Point(k, float(k), value, nowhere, True) for k, value in enumerate(values)]
+
+    assert fewest.knee_of(points(9.0, 2.0, 1.0, 0.0), "moves") == 1
+    assert fewest.knee_of(points(9.0, 6.0, 3.0, 0.0), "moves") is None
+    assert fewest.knee_of(points(9.0, 8.0, 6.0, 0.0), "moves") is None
