@@ -69,11 +69,13 @@ def why_section(findings: Findings, folder: Path) -> Section | None:
 
 def _plans(folder: Path, keys: Collection[str]) -> dict[str, dict[str, str]]:
     """Return where each task is in the plans of some runs, by key; plans of threads have none."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     found = {}
+    wanted = pa.array(sorted(keys), pa.string())
     for table in latest_rows(ResultFolder(folder).files(), ("run_key", "result")):
-        for one in table.filter(pc.is_in(table["run_key"], pc.pa.array(sorted(keys)))).to_pylist():
+        for one in table.filter(pc.is_in(table["run_key"], wanted)).to_pylist():
             plan = json.loads(one["result"] or "{}").get("plan") or {}
             found[one["run_key"]] = plan.get("assignment") or {}
     return found
