@@ -61,6 +61,11 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	@$(BIN)/python .ci/install.py -e '.[dev]'
 	@touch $(VENV)/.installed $@
 
+$(VENV)/.installed-flights: pyproject.toml constraints.txt | $(BIN)/python
+	@echo 'Installing streamplace and the flights of 2013 into $(VENV)'
+	@$(BIN)/python .ci/install.py -e '.[flights]'
+	@touch $(VENV)/.installed $@
+
 # ---- the main job ------------------------------------------------------------------------
 
 # Kernels first: where none are compiled yet, proofs would run out of their time
@@ -115,7 +120,7 @@ torture: $(VENV)/.installed-dev
 
 # Interrupted, the same command goes on with the tables that are not there yet. At full size, into the
 # papers' own folders: streamplace paper --tables all
-papers: $(VENV)/.installed
+papers: $(VENV)/.installed-flights
 	$(BIN)/streamplace paper --tables all --reduced -o build/papers-reduced
 	$(BIN)/streamplace paper --claims --from build/papers-reduced
 
