@@ -74,13 +74,12 @@ def replayed(job: int, policies: Sequence[str], reduced: bool, most: int) -> pd.
 
 def job(number: int, reduced: bool) -> pd.DataFrame:
     """Return the rows of a job."""
-    import pandas as pd
-
-    made = []
+    made: list[Row] = []
     for policy in POLICIES[number]:
         most = PERIODS.get((number, policy)) or PERIODS[number, ""]
-        made.append(replayed(number, (policy,), reduced, 12 if reduced else most))
-    return pd.concat(made)
+        rows = replayed(number, (policy,), reduced, 12 if reduced else most)
+        made += rows.to_dict("records")  # type: ignore[arg-type]
+    return frame(made)
 
 
 def after_cola(reduced: bool) -> pd.DataFrame:
