@@ -35,7 +35,8 @@ FIGURE = Figure(
         "Means over the plans there are, infeasible ones included, with 95 % intervals; feasible "
         "is by the referee, slots counting where a plan has them. Methods that know no slots are "
         "given the instance without them.",
-        "Seconds: geometric mean shifted by 10 ms, building and solving, one thread.",
+        "Seconds: geometric mean shifted by 10 ms, building and solving, one thread, on two cores "
+        "that had other work beside it: to compare, not to go by.",
         "Each method gets 2 s. eoa-milp uses least capacity first, which takes longer for most of "
         "these. imc-exact and storm-milp have the same aim, but only the latter must give each "
         "topology its workers: so imc-exact may send less, and has plans where storm-milp proves "
