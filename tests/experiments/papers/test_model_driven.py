@@ -50,7 +50,9 @@ def slots() -> pd.DataFrame:
 
 def test_the_figures_are_found() -> None:
     names = [figure.name for figure in find_figures("model-driven")]
-    assert names == [f"model-driven/{name}" for name in ("fig-7", "fig-8", "fig-9", "rates")]
+    assert names == [
+        f"model-driven/{name}" for name in ("fig-7", "fig-8", "fig-9", "live", "rates")
+    ]
 
 
 def test_slots_beside_the_papers_and_the_fewest(slots: pd.DataFrame) -> None:
