@@ -59,7 +59,7 @@ def plot(table: pd.DataFrame, axes: Axes) -> None:
         [p + 0.2 for p in places], table[ACTUAL], 0.4, color="#0072b2", label="actual",
         yerr=spread, capsize=3,
     )  # fmt: skip
-    axes.set_xticks(places, [str(way) for way in table[WAY]])
+    axes.set_xticks(places, [str(way).replace(" ", "\n") for way in table[WAY]])
     axes.set_ylabel("orders/s")
     axes.legend()
 
