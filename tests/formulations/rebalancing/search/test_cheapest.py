@@ -18,18 +18,25 @@ from tests.formulations.rebalancing.bounds.test_copies import replicas
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from formulations.rebalancing.problem import BalanceProblem
+
 
 def _into(taken: list[tuple[Any, float]]) -> Callable[[Any, float], None]:
     return lambda placement, cost: taken.append((placement, cost))
 
 
+def _within(share: float, seed: int) -> tuple[BalanceProblem, list[Any]]:
+    """Return a case with a share of its load distance asked for, and all its feasible plans."""
+    problem = replace(balance_problem(replicas(seed)), max_moves=None, max_cost=None)
+    problem = replace(problem, max_distance=share * problem.levels(problem.home).distance)
+    every = itertools.product(range(problem.num_nodes), repeat=problem.num_tasks)
+    return problem, [p for p in map(np.array, every) if problem.is_feasible(p)]
+
+
 def test_costs_lie_between_bound_and_optimum() -> None:
     best = tried = 0
     for seed in range(30):
-        problem = replace(balance_problem(replicas(seed)), max_moves=None, max_cost=None)
-        problem = replace(problem, max_distance=0.6 * problem.levels(problem.home).distance)
-        every = itertools.product(range(problem.num_nodes), repeat=problem.num_tasks)
-        plans = [p for p in map(np.array, every) if problem.is_feasible(p)]
+        problem, plans = _within(0.6, seed)
         if not plans:
             continue
         least = min(map(problem.moving_cost, plans))
@@ -64,10 +71,7 @@ def test_the_method_tells_cost_and_bound_in_the_units_of_the_file() -> None:
 def test_migrations_are_undone_and_exchanged_for_cheaper_ones() -> None:
     undid = cheaper = 0
     for seed in range(20):
-        problem = replace(balance_problem(replicas(seed)), max_moves=None, max_cost=None)
-        problem = replace(problem, max_distance=0.9 * problem.levels(problem.home).distance)
-        every = itertools.product(range(problem.num_nodes), repeat=problem.num_tasks)
-        plans = [p for p in map(np.array, every) if problem.is_feasible(p)]
+        problem, plans = _within(0.9, seed)
         dearest = max(plans, key=problem.moving_cost, default=problem.home)
         less = undone(problem, dearest)
         assert not plans or problem.is_feasible(less), seed
