@@ -11,7 +11,7 @@ import importlib
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from experiments.cli.streams import (
     Stdout,
@@ -110,6 +110,15 @@ class Parser(argparse.ArgumentParser):
         """Print the message and leave with the exit code for usage errors."""
         text = f"{self.prog}: error: {message}\nsee `{self.prog} --help`\n"
         self.exit(int(ExitCode.USAGE), text)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; what is not known is refused here, where the options that there are, are known."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            wrong = next((word for word in rest if word.startswith("-")), "").partition("=")[0]
+            hint = _close(wrong, list(self._option_string_actions))
+            self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        return found, rest
 
 
 def build_parser(chosen: str | None = None) -> Parser:
@@ -263,11 +272,15 @@ def _run(args: argparse.Namespace, debug: bool) -> int:
 
 
 def _unknown_command(word: str, names: list[str]) -> str:
+    hint = _close(word, names) or f"; commands: {', '.join(names)}"
+    return f"unknown command {word!r}{hint}"
+
+
+def _close(word: str, names: list[str]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(word, names, 1)
-    hint = f"; did you mean `{close[0]}`?" if close else f"; commands: {', '.join(names)}"
-    return f"unknown command {word!r}{hint}"
+    close = difflib.get_close_matches(word, names, 1, cutoff=0.7)
+    return f"; did you mean `{close[0]}`?" if close else ""
 
 
 def _say(text: str) -> None:

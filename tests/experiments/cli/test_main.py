@@ -81,6 +81,14 @@ def test_unknown_command_suggests_the_near_one(streamplace: Run) -> None:
     assert len(done.stderr.splitlines()) == 2
 
 
+def test_misspelt_option_suggests_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for option, hint in (("--metod=x", "; did you mean `--method`?"), ("--zebra", "")):
+        with pytest.raises(SystemExit):
+            cli.main(["solve", "x.json", option])
+        said = capsys.readouterr().err.splitlines()
+        assert said[0] == f"streamplace solve: error: unrecognized arguments: {option}{hint}"
+
+
 def test_version(streamplace: Run) -> None:
     done = streamplace("--version")
     assert done.returncode == 0
