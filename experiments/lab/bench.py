@@ -1,8 +1,8 @@
 """Throughput of ways to place, on emulated machines: ``make lab-bench``.
 
-Four machines with a share of a core and a narrow link each; per shape of job one import at a low
-rate, and one plan. Then each shape is submitted as fast as it goes, under each policy in turn, as
-often as asked for. Every run is a line of a CSV file at once.
+Four machines with a share of a core and a narrow link each; per shape of job one import while it
+runs as fast as it goes under Flink's default, and one plan. Then each shape is submitted under each
+policy in turn, as often as asked for. Every run is a line of a CSV file at once.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 _LONG = 180.0
 """Most seconds for subtasks to run."""
+_COMPILED = 5.0
+"""Seconds with all cores that the code of a new job gets to be compiled."""
 _WARM = 2.0
-"""Seconds of a run before it is measured, beside the four for which all subtasks must be seen."""
+"""Seconds of a run with its machine's share of a core before it is measured."""
 _PLANNED = next(policy.mode for policy in POLICIES if policy.groups == "plan")
-_WHOLE = 1.0
-"""Cores of a machine while loads are imported: busy time is to be work, and not waiting for it."""
-_PROFILED = 12.0
-"""Seconds of a job before it is imported, and between the two readings."""
+_PROFILED = 10.0
+"""Seconds between the readings of an import."""
 
 
 class Bench:
@@ -59,7 +59,7 @@ class Bench:
         self._labs: dict[str, Lab] = {}
         self._clients: dict[str, FlinkClient] = {}
         self._jar = ""
-        self._plans: dict[str, tuple[Instance, Sheet]] = {}
+        self._plans: dict[str, tuple[Instance, Sheet, float]] = {}
 
     def prepare(self) -> None:
         """Start the clusters; that of the plans last, as the others tell what to plan for."""
@@ -72,7 +72,7 @@ class Bench:
         self._jar = str(build_jar(self._clients[others[0]], self._folder))
         for shape in SHAPES:
             self._plans[shape.name] = self._plan(shape, others[0])
-        quotas = {name: joined([s for _, s in self._plans.values()], name) for name in MACHINES}
+        quotas = {name: joined([s for _, s, _ in self._plans.values()], name) for name in MACHINES}
         self._machines.limit(None)
         self._cluster(_PLANNED)
         self._managers(_PLANNED, quotas)
@@ -87,13 +87,10 @@ class Bench:
             The job does not run, or failed while it was measured.
         """
         lab = self._labs[policy.mode]
-        instance, sheet = self._plans[shape.name]
-        self._machines.limit(None)
-        job = self._submit(shape, policy.mode, policy.groups, 0)
+        instance, sheet, profiled = self._plans[shape.name]
+        job = self._submit(shape, policy.mode, policy.groups)
         try:
-            self._await(lab, job)
-            self._machines.limit(CORES)
-            time.sleep(_WARM)
+            self._settle(lab, job)
             running = Running(lab.url, job)
             before = cpu_clock()
             measured = running.rate(seconds)
@@ -111,7 +108,7 @@ class Bench:
             policy=policy.name,
             repetition=repetition,
             measured=measured,
-            predicted=rate * shape.profiled,
+            predicted=rate * profiled,
             full=full,
             apart=apart,
             subtasks=len(where),
@@ -133,15 +130,15 @@ class Bench:
             machine = self._machines.address(name), self._machines.inside(name)
             self._labs[mode].start(name, quotas.get(name, {}), *machine)
 
-    def _plan(self, shape: Shape, mode: str) -> tuple[Instance, Sheet]:
+    def _plan(self, shape: Shape, mode: str) -> tuple[Instance, Sheet, float]:
+        """Return the instance, the plan's sheet, and the orders/s while loads were read."""
         lab = self._labs[mode]
         kinds = ("instance", "plan", "sheet")
         file = {kind: str(self._folder / f"{shape.name}-{kind}.json") for kind in kinds}
-        job = self._submit(shape, mode, "each", shape.profiled)
-        self._await(lab, job)
-        self._machines.limit(_WHOLE)
-        time.sleep(_PROFILED)
-        options = ("slots=single", f"interval={_PROFILED:g}")
+        job = self._submit(shape, mode, "each")
+        self._settle(lab, job)
+        rate = Running(lab.url, job).rate(_PROFILED)
+        options = ("slots=single", "cpu=process", f"interval={_PROFILED:g}")
         chosen = [part for option in options for part in ("--option", option)]
         link = f"{MEGABITS:g}Mbit"
         command("import", "flink", lab.url, "--link-rate", link, *chosen, "-o", file["instance"])
@@ -149,11 +146,12 @@ class Bench:
         command("solve", file["instance"], "-o", file["plan"], "--time-limit", "20")
         command("export", "flink", file["instance"], file["plan"], "-o", file["sheet"], "-q")
         sheet = Sheet.from_dict(json.loads(Path(file["sheet"]).read_text()))
-        return Instance.load(file["instance"]), sheet
+        return Instance.load(file["instance"]), sheet, rate
 
-    def _submit(self, shape: Shape, mode: str, groups: str, rate: int) -> str:
+    def _submit(self, shape: Shape, mode: str, groups: str) -> str:
+        self._machines.limit(None)
         client = self._clients[mode]
-        graph = client.graph_of_jar(self._jar, MAIN, shape.arguments(rate))
+        graph = client.graph_of_jar(self._jar, MAIN, shape.arguments())
         if groups == "each":
             client.part(graph)
         elif groups == "plan":
@@ -161,9 +159,13 @@ class Bench:
             client.regroup(graph, sheet, groups_of_job(sheet, client.vertices_of(graph)), 0)
         return client.submit(graph)
 
-    def _await(self, lab: Lab, job: str) -> None:
+    def _settle(self, lab: Lab, job: str) -> None:
+        """Wait until a job runs, its code is compiled, and its machines have what they shall."""
         if not wait_until_running(WebClient(lab.url, PATIENCE), job, _LONG):
             raise LabError(f"job {job} does not run: see {lab.folder}")
+        time.sleep(_COMPILED)
+        self._machines.limit(CORES)
+        time.sleep(_WARM)
 
 
 def main() -> int:

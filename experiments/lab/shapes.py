@@ -24,20 +24,16 @@ class Shape(NamedTuple):
         Bytes of an order; clean keeps 60 % of them, rate a quarter of those.
     work
         Rounds of arithmetic an order costs clean, and rate.
-    profiled
-        Orders/s while rates and loads are imported: under what fills anything, and enough that
-        waking up for few orders is not taken for work.
     """
 
     name: str
     parallelism: tuple[int, int, int, int, int]
     size: int
     work: tuple[int, int]
-    profiled: int
 
-    def arguments(self, rate: int) -> tuple[str, ...]:
-        """Return the job's arguments; rate 0 is as many orders as go through."""
-        return tuple(str(n) for n in (*self.parallelism, self.size, rate, *self.work))
+    def arguments(self) -> tuple[str, ...]:
+        """Return the job's arguments, for as many orders as go through."""
+        return tuple(str(n) for n in (*self.parallelism, self.size, 0, *self.work))
 
 
 class Policy(NamedTuple):
@@ -58,9 +54,9 @@ class Policy(NamedTuple):
 
 
 SHAPES = (
-    Shape("CPU-bound", (2, 4, 4, 2, 1), 600, (100_000, 100_000), 400),
-    Shape("link-bound", (2, 4, 4, 2, 1), 2400, (0, 0), 1500),
-    Shape("mixed", (2, 4, 4, 2, 1), 2400, (20_000, 20_000), 1000),
+    Shape("CPU-bound", (2, 4, 4, 2, 1), 600, (100_000, 100_000)),
+    Shape("link-bound", (2, 4, 4, 2, 1), 2400, (0, 0)),
+    Shape("mixed", (2, 4, 4, 2, 1), 2400, (20_000, 20_000)),
 )
 POLICIES = (
     Policy("default", "NONE", "each"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.interchange.declaring import Importer, Request
 from experiments.interchange.importers.flink_building import build_document
 from experiments.interchange.importers.flink_fetching import Cluster
+from experiments.interchange.importers.flink_processors import share_processors
 from experiments.interchange.importers.flink_reading import (
     Job,
     TaskManager,
@@ -55,6 +56,14 @@ OPTIONS = (
         choices=("mean", "measured"),
     ),
     Option(
+        "cpu",
+        "str",
+        "busy",
+        "busy: the share of time a subtask is busy; process: its part, by that, of what the "
+        "process of its task manager computes",
+        choices=("busy", "process"),
+    ),
+    Option(
         "cores",
         "str",
         "configured",
@@ -88,7 +97,8 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         remedy = "leave one of them out"
         ledger.problem("--option slots", "free", "and place=slots exclude each other", remedy)
         ledger.check()
-    documents = documents_of(request.sources, lambda: _download(request, ledger))
+    used: dict[str, float] = {}
+    documents = documents_of(request.sources, lambda: _download(request, ledger, used))
     managers, jobs = read_pages(documents, ledger)
     ledger.check()
     wanted = request.options["job"]
@@ -115,6 +125,8 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             remedy = f"save /jobs/{job.id}/plan too"
             ledger.problem(f"{job.path}.plan", None, "is missing: streams are unknown", remedy)
     ledger.check()
+    if request.options["cpu"] == "process":
+        share_processors(used, jobs, others, ledger)
     return build_document(managers, jobs, others, request.options, ledger)
 
 
@@ -185,13 +197,18 @@ def _place_metrics(document: Document, jobs: list[Job], ledger: Ledger) -> None:
     read_metrics(document.value, _short(document.name), ledger, fitting[0][1], at)
 
 
-def _download(request: Request, ledger: Ledger) -> list[Document]:
+def _download(request: Request, ledger: Ledger, used: dict[str, float]) -> list[Document]:
+    """Return the cluster's pages; what processes compute goes to `used`."""
     if len(request.sources) != 1:
         raise InvalidInput(
             Problem("SOURCE", list(request.sources), "one address, or files", "one cluster a run")
         )
     client = WebClient(request.sources[0].rstrip("/"), request.timeout)
-    return Cluster(client, request.options["job"], ledger).documents(request.options["interval"])
+    cluster = Cluster(client, request.options["job"], ledger)
+    told = request.options["cpu"] == "busy"
+    found = cluster.documents(request.options["interval"], told=told)
+    used.update(cluster.used)
+    return found
 
 
 IMPORTER = Importer(

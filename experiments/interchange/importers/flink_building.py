@@ -77,7 +77,7 @@ def build_document(
         for unit in units
         for entry in _tasks(unit, placed, shares, options["loads"] == "measured", ledger)
     ]
-    _tell(jobs, ledger)
+    _tell(jobs, options["cpu"] == "busy", ledger)
     hosts = Hosts(managers, options, ledger)
     resources = ["cpu", "slot"] if shares else ["cpu"]
     room = _room(managers, taken, tasks) if shares else {}
@@ -269,11 +269,12 @@ def _node(
     return {**entry, "background": {"cpu": background}} if background else entry
 
 
-def _tell(jobs: list[Job], ledger: Ledger) -> None:
+def _tell(jobs: list[Job], busy: bool, ledger: Ledger) -> None:
     everyone = [s for job in jobs for v in job.vertices.values() for s in v.subtasks.values()]
     total = sum(vertex.parallelism for job in jobs for vertex in job.vertices.values())
     silent = total - sum(1 for subtask in everyone if subtask.busy is not None)
     if silent:
         ledger.warn(f"no busy time for {silent} of {total} subtasks: their CPU counts as 0")
-    ledger.reading("a subtask's CPU is the share of time it is busy, in cores")
+    if busy:
+        ledger.reading("a subtask's CPU is the share of time it is busy, in cores")
     ledger.reading("HASH, REBALANCE and the like are an even spread over all pairs of subtasks")

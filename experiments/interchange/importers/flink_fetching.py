@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from experiments.interchange.importers.flink_processors import (
+    ask_processors,
+    take_processors,
+    tell_waiting,
+)
 from experiments.interchange.importers.flink_reading import (
     Job,
     Listed,
@@ -18,11 +23,6 @@ from experiments.interchange.importers.flink_sampling import (
     interval_of,
     sample_of,
     twice,
-)
-from experiments.interchange.importers.flink_waiting import (
-    ask_processors,
-    take_processors,
-    tell_waiting,
 )
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.sources import Document
@@ -53,10 +53,13 @@ class Cluster:
 
     def __init__(self, client: WebClient, wanted: str, ledger: Ledger) -> None:
         self._client, self._wanted, self._ledger = client, wanted, ledger
-        self._used: dict[str, float] = {}
+        self.used: dict[str, float] = {}
+        """Cores that the process of each task manager used between the two readings."""
 
-    def documents(self, interval: float | None) -> list[Document]:
+    def documents(self, interval: float | None, *, told: bool = True) -> list[Document]:
         """Read all pages; metrics of the wanted jobs three times, `interval` seconds apart.
+
+        Where `told`, subtasks that are busy without computing are warned of.
 
         Raises
         ------
@@ -80,7 +83,8 @@ class Cluster:
         after = self._managers()
         self._still(managers, after, [entry for entry, own in jobs if own])
         self._ledger.check()
-        tell_waiting(self._used, found, metrics, self._ledger)
+        if told:
+            tell_waiting(self.used, found, metrics, self._ledger)
         return [Document("taskmanagers", after), *found, *metrics]
 
     def _managers(self) -> Any:
@@ -148,7 +152,7 @@ class Cluster:
         }
 
         first, second = twice(ask, interval)
-        self._used = take_processors(first, second)
+        self.used = take_processors(first, second)
         found = []
         counted = means = 0
         for at, sample in second.items():

@@ -66,23 +66,48 @@ def test_rates_are_differences_of_counters(serve: Callable[..., str]) -> None:
     assert "rates are differences of counters between two readings" in made.ledger.readings
 
 
-@pytest.mark.parametrize(("cores", "told"), [(0.2, True), (2.4, False)])
-def test_waiting_for_a_processor_is_told(
-    serve: Callable[..., str], cores: float, told: bool
-) -> None:
+def with_processor(cores: float) -> dict[str, Any]:
+    """Return ten subtasks of one task manager, each busy for 0.25 s a second."""
     documents = growing()
     name = "tm-1-container"
-    for vertex in (SOURCE, MAP, SINK):  # ten subtasks, each busy for 0.25 s a second
+    for vertex in (SOURCE, MAP, SINK):
         page = f"jobs/{JOB}/vertices/{vertex}"
         documents[page] = assigned(documents[page], name)
     times = [{"id": "Status.JVM.CPU.Time", "value": str(1e9 * cores * s)} for s in (1, 10, 21)]
     documents[f"taskmanagers/{name}/metrics"] = in_turn([[time] for time in times])
-    made = import_instance("flink", [serve(documents)], NOW)
+    return documents
+
+
+@pytest.mark.parametrize(("cores", "told"), [(0.2, True), (2.4, False)])
+def test_waiting_for_a_processor_is_told(
+    serve: Callable[..., str], cores: float, told: bool
+) -> None:
+    made = import_instance("flink", [serve(with_processor(cores))], NOW)
     found = [text for text in made.ledger.warnings if "for longer than their process" in text]
     assert bool(found) == told
     if told:
         assert "on 1 of 1 task managers" in found[0]
         assert "2.5 s a second, of a processor 0.2" in found[0]
+
+
+@pytest.mark.parametrize("cores", [0.2, 4.0])
+def test_subtasks_share_what_their_process_computes(
+    serve: Callable[..., str], cores: float
+) -> None:
+    made = import_instance("flink", [serve(with_processor(cores))], [*NOW, ("cpu", "process")])
+    before = import_instance("flink", [serve(with_processor(cores))], NOW)
+    load, busy = (m.instance.tasks.load[:, 0] for m in (made, before))
+    assert load.sum() == pytest.approx(cores)
+    assert (load / busy).tolist() == pytest.approx([cores / busy.sum()] * len(load))
+    assert not [text for text in made.ledger.warnings if "their process" in text]
+
+
+def test_processors_that_are_not_told_are_refused(
+    serve: Callable[..., str], saved: Callable[..., str]
+) -> None:
+    for source in (serve(growing()), saved(systems.flink())):
+        with pytest.raises(InvalidInput, match="no processor time is told"):
+            import_instance("flink", [source], [*NOW, ("cpu", "process")])
 
 
 def test_counters_that_go_back_leave_the_means() -> None:

@@ -1,4 +1,8 @@
-"""Whether subtasks that are busy compute: a task that waits for a processor is busy, too."""
+"""What the processes of task managers compute, beside how long their subtasks are busy.
+
+A task that waits for a processor is busy, too, and what a process does beside its subtasks
+(network, collecting garbage, compiling) is in no busy time.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from experiments.interchange.web import quoted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from experiments.interchange.importers.flink_reading import Job
     from experiments.interchange.importers.flink_sampling import Sample
     from experiments.interchange.ledger import Ledger
     from experiments.interchange.sources import Document
@@ -88,8 +93,45 @@ def tell_waiting(
             f"on {len(waiting)} of {len(used)} task managers subtasks are busy for longer than "
             f"their process computes ({worst}: {busy[worst]:.2g} s a second, of a processor "
             f"{used[worst]:.2g}): they wait for it, or for something outside, and count as heavier "
-            "than they are"
+            "than they are (--option cpu=process counts what processes compute)"
         )
+
+
+def share_processors(
+    used: Mapping[str, float], jobs: Sequence[Job], others: Sequence[Job], ledger: Ledger
+) -> None:
+    """Let the subtasks of a task manager share what its process computes, as they are busy.
+
+    Parameters
+    ----------
+    used
+        Cores in use, by task manager.
+    jobs, others
+        The jobs that are imported, whose subtasks are changed, and others that run.
+    """
+    option = "--option cpu", "process"
+    if others:
+        reason = f"{len(others)} running jobs that are not imported share the processes"
+        ledger.problem(*option, reason, "import all running jobs, or leave it out")
+    if not used:
+        reason = "no processor time is told (Status.JVM.CPU.Time of task managers, read twice)"
+        ledger.problem(*option, reason, "import from the running cluster, or leave it out")
+    ledger.check()
+    subtasks = [s for job in jobs for v in job.vertices.values() for s in v.subtasks.values()]
+    busy: dict[str | None, float] = {}
+    for subtask in subtasks:
+        manager = subtask.place[0]
+        busy[manager] = busy.get(manager, 0.0) + (subtask.busy or 0.0)
+    for subtask in subtasks:
+        manager = subtask.place[0]
+        if manager is not None and manager in used and subtask.busy:
+            subtask.busy *= used[manager] / busy[manager]
+    untold = sorted(str(manager) for manager in busy if manager not in used)
+    if untold:
+        ledger.warn(f"no processor time of {', '.join(untold[:5])}: CPU there is the busy time")
+    ledger.reading(
+        "a subtask's CPU is its part, by busy time, of what its process computes, in cores"
+    )
 
 
 def _places(value: Any) -> Iterable[tuple[str, int]]:
