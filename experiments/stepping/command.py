@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     kafka = parser.add_argument_group("kafka")
     kafka.add_argument("--bootstrap-server", metavar="HOST:PORT", help="given to Kafka's tool")
+    kafka.add_argument("--zookeeper", metavar="HOST:PORT", help="in its place, before Kafka 2.5")
     kafka.add_argument("--command-config", metavar="FILE", help="given to Kafka's tool")
     kafka.add_argument("--throttle", metavar="B", type=count, help="bytes a second")
     kafka.add_argument("--poll", metavar="S", type=seconds, default=5.0, help="seconds (5)")
@@ -91,9 +92,11 @@ def _executor(args: argparse.Namespace, instance: Instance) -> Executor:
             reason = "is missing"
             raise InvalidInput(Problem("--run", None, reason, "--run 'move-tasks {file}'"))
         return Command.of(args.template)
-    if not args.bootstrap_server:
-        raise InvalidInput(Problem("--bootstrap-server", None, "is missing", "HOST:PORT"))
-    connect = ["--bootstrap-server", args.bootstrap_server]
+    ways = {"--bootstrap-server": args.bootstrap_server, "--zookeeper": args.zookeeper}
+    connect = [word for way, address in ways.items() if address for word in (way, address)]
+    if len(connect) != 2:
+        reason = "excludes --zookeeper" if connect else "is missing"
+        raise InvalidInput(Problem("--bootstrap-server", None, reason, "HOST:PORT"))
     if args.command_config:
         connect += ["--command-config", args.command_config]
     factors = {

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TOOL = "kafka-reassign-partitions.sh"
-ELECT = "kafka-leader-election.sh"
+ELECT = ("kafka-leader-election.sh", "--election-type", "preferred")
+ELECT_BY_ZOOKEEPER = ("kafka-preferred-replica-election.sh",)
 
 _ANSWERS = (
     ("complete", re.compile(r"Reassignment of partition (\S+) (?:is completed?|completed succ)")),
@@ -46,8 +47,8 @@ class Kafka:
     Attributes
     ----------
     connect
-        Words that lead to the cluster: ``--bootstrap-server HOST:PORT`` and what else the tool is
-        to be given each time.
+        Words that lead to the cluster: ``--bootstrap-server HOST:PORT``, or ``--zookeeper
+        HOST:PORT`` before Kafka 2.5, and what else the tool is to be given each time.
     factors
         (topic, partition) to the number of replicas before the first batch.
     poll, patience
@@ -77,8 +78,8 @@ class Kafka:
         elections = file.with_suffix(ELECTION)
         if elections.exists():  # of leaders that lead already it says so, and elects none
             connect = ["--admin.config" if w == "--command-config" else w for w in self.connect]
-            words = ("--election-type", "preferred", "--path-to-json-file", str(elections))
-            self._tool(number, lock, ELECT, *connect, *words)
+            tool = ELECT_BY_ZOOKEEPER if "--zookeeper" in connect else ELECT
+            self._tool(number, lock, *tool, *connect, "--path-to-json-file", str(elections))
 
     def _reassign(
         self, number: int, file: Path, names: set[str], lock: int, *, again: bool

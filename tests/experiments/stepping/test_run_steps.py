@@ -187,6 +187,14 @@ def test_no_partition_loses_a_replica(cluster: Cluster, monkeypatch: pytest.Monk
     assert cluster.calls == []
 
 
+def test_two_addresses_are_refused(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ("--bootstrap-server", "b:9092", "--zookeeper", "z:2181")
+    for server, told in ((both, "excludes --zookeeper"), ((), "is missing")):
+        assert cluster.call("run-steps", "kafka", "kafka.json", "steps.json", *server) == 2
+        assert f"--bootstrap-server {told}" in capsys.readouterr().err
+    assert cluster.calls == []
+
+
 def test_kafka_after_kill_9(cluster: Cluster) -> None:
     cluster.write(takes=10**6)
     server = ("--bootstrap-server", "b:9092", "--poll", "0.05")
