@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MOST_SECONDS, MOST_CASES = 60.0, 20_000
 """What ``--certificate`` takes at most, or twice the time of the solve."""
+TEXT_SECONDS = 2.5e-5
+"""Of a task, to make the instance's text."""
 
 
 def certified(args: argparse.Namespace, instance: Instance, result: Result) -> Result:
@@ -29,7 +31,8 @@ def certified(args: argparse.Namespace, instance: Instance, result: Result) -> R
     Without ``--certificate`` the bound is proved where that costs little, and nothing is written.
     """
     if args.certificate is None:
-        return grade.affordable(result, lambda: instance.to_json().encode())
+        making = TEXT_SECONDS * instance.num_tasks
+        return grade.affordable(result, lambda: instance.to_json().encode(), making)
     from experiments.cli.inputs import STDIN
     from optim.util.files import read_bytes, write_atomic
 

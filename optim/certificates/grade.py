@@ -77,8 +77,10 @@ def certified(
     )
 
 
-def affordable(result: Result, text: Callable[[], bytes]) -> Result:
+def affordable(result: Result, text: Callable[[], bytes], making: float = 0.0) -> Result:
     """Certify what a result claims, if that costs at most a fifth of the time of the solve.
+
+    The instance's text takes about `making` seconds to be made.
 
     Solves below a second are left alone: to begin with a certificate costs as much. What is not
     certified so is left as it is.
@@ -88,6 +90,8 @@ def affordable(result: Result, text: Callable[[], bytes]) -> Result:
     if not claims or spent < _WORTH:
         return result
     seconds = _SHARE * spent / 2  # what is written is checked
+    if making > seconds:
+        return result
     try:
         told, document = certified(result, text(), nodes=_CASES, seconds=seconds)
     except KeyboardInterrupt:  # what was solved is not lost with its certificate

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _EXACT_TASKS = 400
 _EXACT_UNLIKE = 12
 _EXACT_MOVES = 60_000
+_MODELLED = 100_000
+"""Moves a second of the time limit beyond which a model is not even made in time."""
 _EXACT_LINKS = 40
 _EXACT_EXECUTORS = 22
 _EXACT_PRODUCTS = 20_000
@@ -166,13 +168,14 @@ def _throughput(instance: Instance, objective: str | None) -> Iterator[tuple[str
 
 
 def _rebalancing(instance: Instance, time_limit: float | None) -> Iterator[tuple[str, str]]:
-    large = instance.num_tasks * instance.num_nodes > _EXACT_MOVES
+    moves = instance.num_tasks * instance.num_nodes
+    large = moves > _EXACT_MOVES
     if instance.has_traffic and instance.limits.max_load_distance is not None:
         why = "a current placement, traffic and a bound on load distance"
         yield "joint-search" if large else "joint-milp", why
         yield "joint-search", why
     why = "a current placement to rebalance"
-    if large and time_limit is None:
+    if large and (time_limit is None or moves > _MODELLED * time_limit):
         yield "balance-search", f"{why}, large"
     yield "balance-milp", why
     yield "balance-search", why

@@ -22,3 +22,4 @@ def test_only_long_solves_are_certified_unasked(repository: Path) -> None:
     # a file that takes longer to read than a fifth of the solve is left alone
     big = replace(result, times={"solve": 1.0})
     assert affordable(big, lambda: b" " * 10_000_000) is big
+    assert affordable(big, lambda: pytest.fail("the text is made"), making=3.0) is big

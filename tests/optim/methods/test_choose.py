@@ -133,3 +133,12 @@ def test_a_best_plan_that_carries_less_than_the_input_is_kept() -> None:
     assert result.plan is not None
     assert result.objective is not None
     assert result.objective.value == pytest.approx(1 / 1.2)
+
+
+def test_a_search_comes_first_where_a_model_is_not_made_in_time() -> None:
+    some = nodes(40)
+    ids = [node["id"] for node in some]
+    moved = [{"id": f"t{i}", "load": {"cpu": 1}, "node": ids[i % 3]} for i in range(30_000)]
+    large = instance(nodes=some, operators=[], streams=[], tasks=moved)
+    for seconds, first in ((10.0, "balance-search"), (60.0, "balance-milp")):
+        assert choose.choose_method(large, seconds).name == first

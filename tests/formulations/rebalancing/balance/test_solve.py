@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from formulations.rebalancing.balance import solve as solving
 from formulations.rebalancing.balance.solve import Settings, solve_balance, value_of
 from formulations.rebalancing.make_problem import make_problem
 from formulations.rebalancing.problem import ordered
@@ -239,3 +241,13 @@ def test_with_a_gap_no_model_is_solved_for_ties(monkeypatch: pytest.MonkeyPatch)
     assert answer.levels[1].value == reached.over + reached.under
     solve_balance(problem, Settings(), [problem.home])
     assert len(solved) == 3
+
+
+def test_a_model_that_is_not_made_in_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = random_problem(3)
+    asked = Settings(deadline=time.perf_counter() + 60.0, form="moves")
+    monkeypatch.setattr(solving, "MODELLED", 1e3)
+    monkeypatch.setattr(solving, "solve_linear", lambda *_, **__: pytest.fail("it is made"))
+    answer = solve_balance(problem, asked, [problem.home])
+    assert np.array_equal(answer.placement, problem.home)
+    assert answer.levels[0].termination == "time_limit"
