@@ -248,6 +248,28 @@ def test_fewest_nodes_then_least_traffic_by_hand() -> None:
     assert result.evaluation.used_utilisation == pytest.approx(0.6)
 
 
+def test_the_least_traffic_survives_presolve() -> None:
+    """HiGHS 1.15.1 with all of its presolve proves 10, twice the optimum."""
+    cpu = (22.8, 25.5, 18.2, 22.4)
+    groups = {"a": (1, 1.2), "b": (2, 15.4), "c": (1, 10.0)}
+    made = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "presolve",
+            "nodes": [{"id": f"n{i}", "capacity": {"cpu": c}} for i, c in enumerate(cpu)],
+            "operators": [
+                {"id": name, "group": {"tasks": tasks, "load": {"cpu": load}}}
+                for name, (tasks, load) in groups.items()
+            ],
+            "streams": [{"from": "b", "to": "a", "rate": 10}],
+            "limits": {"max_utilisation": {"cpu": 0.5}},
+        }
+    )
+    capacity, traffic = solve(made, "eoa-milp", solver="highs").objective_levels
+    assert capacity.value == pytest.approx(63.4 / sum(cpu))
+    assert traffic.value == pytest.approx(5.0)
+
+
 def test_an_uplink_that_carries_too_little_costs_a_node() -> None:
     # every cut of two nodes has at least 2 on both uplinks; b–c and a third node do not help
     tight = [{"id": f"up{i}", "nodes": [f"n{i}"], "capacity": 1.0} for i in (1, 2, 3)]
