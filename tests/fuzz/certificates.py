@@ -91,7 +91,7 @@ def tampered(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]
         for key, inner in value.items():
             yield from tampered(inner, (*path, key))
             yield path, {k: v for k, v in value.items() if k != key}
-        yield from ((path, {**value, key: []}) for key in ("more", "empty", "drop") if path)
+        yield from ((path, {**value, key: []}) for key in ("more", "close", "drop") if path)
     elif isinstance(value, list):
         for i, inner in enumerate(value):
             yield from tampered(inner, (*path, i))
