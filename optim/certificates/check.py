@@ -510,6 +510,7 @@ class Model:
         for n, limits in enumerate(self.limits):
             self.groups.append(1)
             light, heavy = (sums([t for t in free if x.home[t] == n], s) for s in (1, -1))
+            self._step(len(light) * len(small))
             now = sum(load for load, home in zip(loads, x.home) if home == n)
             up, down = ([most_ - s * now for i, s, most_ in limits if (i, s) == (0, sign)]
                         for sign in (1, -1))  # fmt: skip

@@ -174,6 +174,19 @@ def test_unknown_is_blank_everywhere(demo: Report) -> None:
     assert '<td class="gap num none"></td>' in to_html(_report(table))
 
 
+def test_every_run_tells_who_says_its_bound(demo: Report) -> None:
+    table = next(t for t in demo.tables if t.key.endswith("every-case-and-method"))
+    at = {column.key: i for i, column in enumerate(table.columns)}
+    told: dict[str, set[object]] = {}
+    for cells in table.rows:
+        gap, bound = cells[at["gap_to_certified"]].value, cells[at["certified_bound"]].value
+        assert (gap is None) == (bound is None)
+        told.setdefault(str(cells[at["method"]].value), set()).add(cells[at["own_bound_by"]].value)
+    assert told["imc-exact"] == {"certificate", ""}  # nothing where no plan exists
+    assert told["imc-milp (highs)"] == {"one solver", ""}
+    assert told["top-down"] == {""}
+
+
 def test_markdown_and_csv_hold_the_same_numbers(demo: Report) -> None:
     markdown = to_markdown(demo, lambda table: f"tables/{table.key}.csv")
     for table in demo.tables:

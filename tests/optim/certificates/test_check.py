@@ -214,6 +214,8 @@ def test_counting_says_how_many_moves_a_balance_takes() -> None:
             distance(bound, wrong)
     with pytest.raises(LookupError):  # both ends of a gain, which are not whole apart, are one key
         distance(1, {"branch": [[3, 0, 0]], "at": 0}, moves, moves)
+    with pytest.raises(check.Refused, match="too many steps"):  # of listing what is ruled out
+        check.Model(check.Instance(document), "load_distance", check.F(2), "counting", 39)
     document["tasks"][0]["copies"] = ["c"]
     with pytest.raises(check.Refused, match="counting needs"):
         distance(1, moves)
