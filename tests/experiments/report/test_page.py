@@ -28,6 +28,7 @@ from experiments.report.findings import gather
 from experiments.report.formats import show, unit
 from experiments.report.html import to_html
 from experiments.report.terminal import print_report
+from experiments.report.words import WORDS
 from experiments.report.writing import escape, markdown_table, to_csv, to_markdown
 from tests.experiments.report.synthetic import demo_rows, plan, proof, run
 
@@ -175,7 +176,7 @@ def test_unknown_is_blank_everywhere(demo: Report) -> None:
 
 
 def test_every_run_tells_who_says_its_bound(demo: Report) -> None:
-    table = next(t for t in demo.tables if t.key.endswith("every-case-and-method"))
+    table = _table(demo, f"{WORDS['imc_gain'].slug}-every-case-and-method")
     at = {column.key: i for i, column in enumerate(table.columns)}
     told: dict[str, set[object]] = {}
     for cells in table.rows:
