@@ -172,7 +172,8 @@ SELECT metric, contestant, problem, count(*) AS runs, {_count("has_plan", "plans
   {mean("value")} AS value, {mean("CASE WHEN has_plan THEN collocation_factor END")}
     AS collocation_factor,
   {mean("gap_bound")} AS gap_bound, {mean("gap_optimum")} AS gap_optimum,
-  {mean("gap_known")} AS gap_known,
+  {mean("gap_known")} AS gap_known, {mean("gap_certified")} AS gap_certified,
+  sort_array(collect_set(CASE WHEN own_bound IS NOT NULL THEN said_by END)) AS said_by,
   CASE WHEN min(metric_sense) = 'max' THEN min(own_bound) ELSE max(own_bound) END AS own_bound,
   CASE WHEN min(metric_sense) = 'max' THEN min(certified) ELSE max(certified) END AS certified,
   {mean("CASE WHEN outcome = 'ok' THEN seconds END")} AS seconds

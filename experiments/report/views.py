@@ -61,7 +61,7 @@ SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
   host, versions, started_at, outcome, error, exit_code, termination, feasible, repaired,
   objective_name, sense, bound_of, trace, coalesce(limits, '') AS ignored,
   finite(objective) AS objective, finite(bound) AS bound,
-  finite(certified_bound) AS certified_bound,
+  finite(certified_bound) AS certified_bound, bound_by AS said_by,
   drained, {figures},
   finite(time_total) AS time_total,
   coalesce(finite(time_build), 0D) + finite(time_solve) AS seconds,
@@ -144,6 +144,8 @@ FROM measured GROUP BY problem, metric
 SELECT m.*, r.best_bound, r.bound_by, r.optimum, r.proved_by, b.best_known,
   gap_share(m.metric, value, r.best_bound, sizes) AS gap_bound,
   gap_share(m.metric, value, r.optimum, sizes) AS gap_optimum,
+  CASE WHEN m.objective_name = m.metric
+    THEN gap_share(m.metric, value, certified_bound, sizes) END AS gap_certified,
   gap_share(m.metric, value, b.best_known, sizes) AS gap_known,
   share_of(value, r.optimum) AS of_optimum,
   abs(value - b.best_known) <= tolerance(m.metric, value, b.best_known, sizes) AS is_best

@@ -16,6 +16,7 @@ import json
 import re
 import sys
 import zlib
+from collections import defaultdict
 from fractions import Fraction as F
 from math import ceil, floor, gcd, inf, lcm
 from pathlib import Path
@@ -97,7 +98,7 @@ def number(value: Any, least: float = 0) -> F:
 
 def whole(value: Any, least: float = 0) -> int:
     """Read a whole number."""
-    if value < least or (type(value) is not int and number(value).denominator != 1):
+    if value < least or (type(value) is not int and number(value, least).denominator != 1):
         raise Unreadable(f"{str(value)[:30]!r} is no whole number of at least {least}")
     return int(value)
 
@@ -111,7 +112,12 @@ def known(entry: Any, name: str) -> Doc:
 
 # ---- 2. the instance ----------------------------------------------------------------------------
 class Instance:
-    """What the file says, exactly; limits that are `dropped` are not read."""
+    """What the file says, exactly; limits that are `dropped` are not read.
+
+    Amounts of a node are the load of each resource, the traffic that leaves, that enters, and both.
+    `amounts` is what each task adds to these, times `unit`, which makes them whole; of the traffic
+    of tasks that meet, `inner` times the rate is taken off again.
+    """
 
     def __init__(self, document: Doc, dropped: frozenset[str] = frozenset()) -> None:
         self.dropped, document = dropped, known(document, "instance")
@@ -120,8 +126,7 @@ class Instance:
         names = ("nodes", "links", "sets", "topologies", "operators", "tasks", "streams")
         tables = {k: [known(x, k) for x in document.get(k, [])] for k in names}
         for name, table in tables.items():
-            ids = {(x["from"], x["to"]) if name == "streams" else x["id"] for x in table}
-            if len(ids) < len(table):
+            if len({tuple(map(x.get, ("id", "from", "to"))) for x in table}) < len(table):
                 raise Unreadable(f"one of the {name} stands twice")
         self.resources: list[str] = document.get("resources", ["cpu"])
         limits = known(document.get("limits", {}), "limits")
@@ -139,11 +144,12 @@ class Instance:
         self.slots = [whole(x.get("slots", len(self.load))) for x in nodes]
         of = {x["id"]: x.get("topology") for x in operators}
         self.topology = [of.get(m) for m in self.member]
-        told = [x for x in tables["topologies"] if "workers" in x and "slots" not in dropped]
+        told = tables["topologies"] if "slots" not in dropped else []
         self.fills = [(x["id"], min(whole(x["workers"]), self.topology.count(x["id"])))
-                      for x in told]  # fmt: skip
+                      for x in told if "workers" in x]  # fmt: skip
         self._traffic(document.get("traffic", []), streams)
         self._rooms(document, [] if "links" in dropped else tables["links"])
+        self._classes()
 
     def _amounts(self, entry: Doc | None, missing: Any) -> list[Any]:
         entry = entry or {}
@@ -174,9 +180,11 @@ class Instance:
                 tasks[task]["load"] = even | told.get("load", {})
                 if "state" in group:
                     tasks[task].setdefault("state", number(group["state"]) / size)
-        tasks |= {name: entry for name, entry in own.items() if name not in tasks}
-        every, staying = list(tasks.values()), {n for n, x in enumerate(self.leaving) if not x}
-        self.task = {name: t for t, name in enumerate(tasks)}
+        every = own | tasks
+        self.task = {name: t for t, name in enumerate(every)}
+        self._listed(operators, list(every.values()))
+
+    def _listed(self, operators: list[Doc], every: list[Doc]) -> None:
         self.member = [x.get("operator") for x in every]
         self.members = {x["id"]: list[int]() for x in operators}
         for t, name in enumerate(self.member):
@@ -187,18 +195,18 @@ class Instance:
                 share = number(x["cpu_per_tuple"]) * self.tuples[x["id"]] / len(mine)
                 every[t]["load"] = {self.resources[0]: share, **every[t].get("load", {})}
         self.load = [self._amounts(x.get("load"), ZERO) for x in every]
-        self.home = [self.node[x["node"]] if "node" in x else None for x in every]
+        self.home = [self.node[x["node"]] if "node" in x else -1 for x in every]
         self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in every]
         self.copies = [{self.node[n] for n in x.get("copies", [])} for x in every]
-        self.may: list[set[int]] = []
+        self.may, staying = list[set[int]](), {n for n, gone in enumerate(self.leaving) if not gone}
         for x, home in zip(every, self.home):
             free = "allowed" in self.dropped or not x.get("allowed")
             may = {self.node[n] for n in (self.node if free else x["allowed"])}
-            held = "leaving" in self.dropped or (home is not None and self.leaving[home])
+            held = "leaving" in self.dropped or (home >= 0 and self.leaving[home])
             self.may.append(may if held or not may & staying else may & staying)
 
     def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
-        self.traffic: dict[tuple[int, int], F] = {}
+        self.traffic = defaultdict[tuple[int, int], F](F)
         for source, target, rate in pairs:
             u, v = self.task[source], self.task[target]
             if u == v or (u, v) in self.traffic:
@@ -214,33 +222,42 @@ class Instance:
                 rate = sent * number(x["tuple_bytes"])
             if rate is not None and (x["from"], x["to"]) not in told and left and right:
                 for i, j, share in spread_of(x.get("pattern", "full"), len(left), len(right)):
-                    pair = left[i], right[j]
-                    self.traffic[pair] = self.traffic.get(pair, ZERO) + number(rate) * share
+                    self.traffic[left[i], right[j]] += number(rate) * share
         self.total_traffic = sum(self.traffic.values(), ZERO)
+        sums = [[*load, ZERO, ZERO, ZERO] for load in self.load]
+        for (u, v), rate in self.traffic.items():
+            for t, way in ((u, -3), (v, -2), (u, -1), (v, -1)):
+                sums[t][way] += rate
+        columns = [*zip(*self.load)] or [()] * len(self.resources)
+        columns += [tuple(self.traffic.values())] * 3
+        self.unit = [lcm(*(a.denominator for a in column)) for column in columns]
+        self.inner = [0] * len(self.resources) + [1, 1, 2]
+        self.amounts = [tuple(int(a * unit) for a, unit in zip(x, self.unit)) for x in sums]
 
     def _rooms(self, document: Doc, links: list[Doc]) -> None:
         """Sums of loads, and what each node may carry; links of several nodes bind nothing here."""
         cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
         crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
         self.crosses, driven = any(crossing), document.get("rate_driven") or self.resources[:1]
-        self.totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
-                       for r, c in enumerate(crossing)]  # fmt: skip
+        totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
+                  for r, c in enumerate(crossing)]  # fmt: skip
+        self.total = totals[0]
         share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
-        self.mean: Any = self.totals[0] / share if share and not self.crosses else None
+        self.mean: Any = self.total / share if share and not self.crosses else None
         used = {k: number(v) for k, v in self.limits.get("max_utilisation", {}).items()}
         #: of each node (amount, most of it, what the background leaves, whether the rate drives it)
-        #: where amounts are the resources, then the traffic that leaves, that enters, and both
         self.rooms: list[list[tuple[int, F, F, bool]]] = [[] for _ in self.node]
 
-        def add(n: int, amount: int, room: F, base: F, total: F, rated: bool) -> None:
+        def add(n: int, i: int, room: F, base: F, total: F, rated: bool) -> None:
             most = room + SLACK * max(room, total) - base  # with the tolerance
-            self.rooms[n].append((amount, most, max(ZERO, room - base), rated))
+            left = max(ZERO, room - base)
+            self.rooms[n].append((i, most * self.unit[i], left * self.unit[i], rated))
 
         for n, capacity in enumerate(self.capacity):
-            for r, name in enumerate(self.resources):
-                if (room := capacity[r]) is not None:
+            for r, (name, room) in enumerate(zip(self.resources, capacity)):
+                if room is not None:
                     room *= used.get(name, 1)
-                    add(n, r, room, self.base[n][r], self.totals[r], name in driven)
+                    add(n, r, room, self.base[n][r], totals[r], name in driven)
         bases = [number(x.get("background", 0)) for x in links]
         for x, base in zip(links, bases):
             inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
@@ -248,6 +265,35 @@ class Instance:
             if len(inside) == 1:
                 total = sum(bases, self.total_traffic)
                 add(inside.pop(), way, room * used.get("links", 1), base, total, True)
+        #: budgets of moves: the price of each task, and the most, in units that make them whole
+        self.budgets: list[tuple[list[int], int]] = []
+        prices = {"max_migrations": [F(1)] * len(self.cost), "max_migration_cost": self.cost}
+        for costs, told in ((prices[k], self.limits[k]) for k in prices if k in self.limits):
+            unit, most = lcm(*(c.denominator for c in costs)), number(told)
+            most += SLACK * max(most, sum(costs, ZERO))
+            self.budgets.append(([int(c * unit) for c in costs], floor(most * unit)))
+
+    def _classes(self) -> None:
+        """Put tasks together that can be exchanged without changing anything that is read here."""
+        near: list[dict[int, int]] = [{} for _ in self.load]
+        for (u, v), rate in self.traffic.items():
+            for a, b in ((u, v), (v, u)) if rate else ():
+                near[a][b] = near[a].get(b, 0) + int(rate * self.unit[-1])
+        found = defaultdict[Any, list[int]](list)
+        for t, amounts in enumerate(self.amounts):
+            moves: Any = (self.home[t], self.cost[t], frozenset(self.copies[t]))
+            also = moves if self.budgets else None, self.topology[t] if self.fills else None
+            found[amounts, frozenset(self.may[t]), frozenset(near[t].items()), also].append(t)
+        self.classes = list(found.values())
+        self.first, self.sizes = [c[0] for c in self.classes], [len(c) for c in self.classes]
+        of = {t: g for g, tasks in enumerate(self.classes) for t in tasks}
+        #: traffic, both ways, between any two tasks of two classes; there is none within one
+        self.rates = [{of[b]: rate for b, rate in near[t].items()} for t in self.first]
+
+    def paid(self, t: int, n: int) -> list[tuple[int, int]]:
+        """Which budgets task t pays for being on node n, and how much: none unless it moved."""
+        moved = self.home[t] not in (-1, n) and n not in self.copies[t]
+        return [(row, price[t]) for row, (price, _) in enumerate(self.budgets) if moved]
 
 
 def spread_of(pattern: str, a: int, b: int) -> list[tuple[int, int, F]]:
@@ -283,16 +329,11 @@ class Column(NamedTuple):
     entries: tuple[tuple[int, int], ...]
 
 
-def common(numbers: Any) -> int:
-    """Return the least common denominator."""
-    return lcm(1, *{x.denominator for x in numbers})
-
-
 class Model:
     """max gain·z: rows (sense, right side), the z of each group add up to its size, all whole.
 
     The objective is offset + unit·gain·z. With `threshold`, limits are those of being better than
-    the bound, and the proof is that there is no z. `tasks` are the members of the classes.
+    the bound, and the proof is that there is no z.
     """
 
     def __init__(
@@ -303,24 +344,16 @@ class Model:
         self.shares = shares_of(x, objective)
         if objective == "load_distance" and x.mean is None:
             raise Refused("load distance needs staying nodes, and no crossing costs")
-        prices = {"max_migrations": [F(1)] * len(x.load), "max_migration_cost": x.cost}
-        self.budgets = [(prices[k], number(x.limits[k])) for k in prices if k in x.limits]
-        # amounts are whole in these units: the resources, traffic out, in, and both
-        self.scale = [common(load[r] for load in x.load) for r in range(len(x.resources))]
-        self.scale += [common(x.traffic.values())] * 3
         self.limits = [self._limits(n) for n in range(len(x.node))]
-        self.offset, self.unit = ZERO, F(1, self.scale[-1])
+        self.offset, self.unit = ZERO, F(1, x.unit[-1])
         if objective == "internode_traffic":
             self.offset, self.unit = x.total_traffic, -self.unit
         elif objective in OF_NODES:
-            self.unit = F(-1, common(self.shares))
+            self.unit = F(-1, lcm(*(share.denominator for share in self.shares)))
         self.columns: list[Column] = []
-        self.rows, self.groups = list[tuple[str, int]](), list[int]()
-        if kind == "counting":
-            self._counting()
-        else:
-            self._alike()
-            (self._textbook if kind == "dual" else self._patterns)()
+        self.rows = [("<", most) for _, most in x.budgets]
+        self.groups: list[int] = []
+        {"dual": self._textbook, "counting": self._counting}.get(kind, self._patterns)()
 
     def _add(self, key: tuple[int, ...], gain: int, entries: Any) -> None:
         self.columns.append(Column(key, gain, tuple(e for e in entries if e[1])))
@@ -332,178 +365,127 @@ class Model:
         if self.left < 0:
             raise Refused("too many steps to list what nodes may hold")
 
-    def _alike(self) -> None:
-        """Classes of tasks that can be exchanged without changing anything that is read here."""
-        x, flow, scale = self.instance, [[0, 0] for _ in self.instance.load], self.scale[-1]
-        near: list[dict[int, int]] = [{} for _ in x.load]
-        for (u, v), rate in ((pair, int(r * scale)) for pair, r in x.traffic.items()):
-            flow[u][0] += rate
-            flow[v][1] += rate
-            for a, b in ((u, v), (v, u)) if rate else ():
-                near[a][b] = near[a].get(b, 0) + rate
-        found: dict[Any, list[list[int]]] = {}
-        for t, load in enumerate(x.load):
-            own: Any = (x.home[t], x.cost[t], frozenset(x.copies[t])) if self.budgets else ()
-            own = (*own, x.topology[t]) if x.fills else own
-            groups = found.setdefault((*load, frozenset(x.may[t]), *flow[t], len(near[t]), own), [])
-            for group in groups:
-                a = group[0]
-                if all(near[t].get(b if b != t else a) == rate for b, rate in near[a].items()):
-                    group.append(t)
-                    break
-            else:
-                groups.append([t])
-        self.tasks = sorted(group for groups in found.values() for group in groups)
-        self.first, self.sizes = [g[0] for g in self.tasks], [len(g) for g in self.tasks]
-        of = {t: g for g, group in enumerate(self.tasks) for t in group}
-        self.flow = [flow[t] for t in self.first]
-        # any two tasks of two classes have the same traffic
-        self.rates = [{of[b]: rate for b, rate in near[t].items()} for t in self.first]
-        self.loads = [[int(a * s) for a, s in zip(x.load[t], self.scale)] for t in self.first]
-
-    def pays(self, t: int, n: int) -> bool:
-        """Whether task t on node n has migrated, and that counts."""
-        x = self.instance
-        return bool(self.budgets) and x.home[t] not in (None, n) and n not in x.copies[t]
-
     def _limits(self, n: int) -> tuple[tuple[int, int, int], ...]:
         """Limits of node n: (amount, sign, most) for sign · amount ≤ most; all are whole."""
         x, found = self.instance, list[tuple[int, int, int]]()
         for i, most, left, driven in x.rooms[n]:
             if self.objective != "sustainable_rate" or not driven:
-                found.append((i, 1, floor(most * self.scale[i])))
-            elif not left and self.bound >= 0:  # any use of it is a rate of 0
-                found.append((i, 1, 0))
-            elif self.bound > 0:  # below, as the rate has to be above the bound
-                found.append((i, 1, ceil(left / self.bound * self.scale[i]) - 1))
+                found.append((i, 1, floor(most)))
+            elif self.bound > 0 or (self.bound == 0 and not left):  # below left / bound, or unused
+                found.append((i, 1, max(0, ceil(left / (self.bound or 1)) - 1)))
         away = [(self.bound, 1)] if self.objective == "load_distance" else []  # stays below it
         if "max_load_distance" in x.limits:
             most = number(x.limits["max_load_distance"])
-            away.append((most + SLACK * max(most, x.totals[0]), 0))
+            away.append((most + SLACK * max(most, x.total), 0))
         for far, below in away if x.mean is not None else ():
             middle = x.weight[n] * x.mean - x.base[n][0]
             for sign in (1,) if x.leaving[n] else (1, -1):
-                edge = (sign * middle + far) * self.scale[0]
+                edge = (sign * middle + far) * x.unit[0]
                 found.append((0, sign, ceil(edge) - 1 if below else floor(edge)))
         return tuple(found)
-
-    def _budget_rows(self) -> list[tuple[int, list[int]]]:
-        """Add the rows of the budgets; return (row, price of each class of tasks)."""
-        prices = []
-        for costs, most in self.budgets:
-            unit = common(costs)
-            prices.append((len(self.rows), [int(costs[t] * unit) for t in self.first]))
-            self.rows.append(("<", floor((most + SLACK * max(most, sum(costs, ZERO))) * unit)))
-        return prices
 
     # -- node patterns: what a node of a class may hold
     def of_node(self, n: int) -> list[tuple[tuple[int, ...], int]]:
         """List (counts, traffic inside) of all that node n may hold, class by class of tasks."""
-        x, every = self.instance, range(len(self.instance.resources))
-        most, least = ([min([m for i, s, m in self.limits[n] if (i, s) == (r, sign)], default=inf)
-                        for r in every] for sign in (1, -1))  # fmt: skip
-        sizes = [size * (n in x.may[t]) for t, size in zip(self.first, self.sizes)]
-        rest = [sum(size * load[r] for size, load in zip(sizes, self.loads)) for r in every]
-        found: list[Any] = [((), (0,) * len(every), 0, 0, 0)]
-        for g, (load, near, (a, b)) in enumerate(zip(self.loads, self.rates, self.flow)):
-            before, found, within = found, [], near.get(g, 0)
-            pulls = [(h, rate) for h, rate in near.items() if h < g]
-            rest = [all_ - sizes[g] * one for all_, one in zip(rest, load)]
-            for counts, loads, gain, out, into in before:
+        x = self.instance
+        limits = [([sign * x.amounts[t][i] for t in x.first], x.inner[i], most)
+                  for i, sign, most in self.limits[n]]  # fmt: skip
+        sizes = [size * (n in x.may[t]) for t, size in zip(x.first, x.sizes)]
+        found: list[Any] = [((), (0,) * len(limits), 0)]
+        # what sums may come to so far: the classes that follow can take off so much of them
+        rooms = [most - sum(min(0, a) * size for a, size in zip(every, sizes)) if not inner else inf
+                 for every, inner, most in limits]  # fmt: skip
+        for g, size in enumerate(sizes):
+            pulls = [(h, rate) for h, rate in x.rates[g].items() if h < g]
+            own = [every[g] for every, *_ in limits]
+            rooms = [room + min(0, a) * size for room, a in zip(rooms, own)]
+            before, found = found, []
+            for counts, sums, inside in before:
                 pull = sum([counts[h] * rate for h, rate in pulls])
-                self._step(sizes[g] + 1)
-                for c in range(sizes[g] + 1):
-                    own = tuple([o + c * one for o, one in zip(loads, load)]) if c else loads
-                    if any([own[r] > most[r] for r in every]):
-                        break  # nor will it with more
-                    if all([own[r] + rest[r] >= -least[r] for r in every]):
-                        more = gain + c * pull + c * (c - 1) // 2 * within
-                        found.append(((*counts, c), own, more, out + c * a, into + c * b))
+                self._step(size + 1)
+                for c in range(size + 1):
+                    now = tuple([s + c * a for s, a in zip(sums, own)]) if c else sums
+                    if all([s <= room for s, room in zip(now, rooms)]):
+                        found.append(((*counts, c), now, inside + c * pull))
         return [
-            (counts, gain) for counts, loads, gain, out, into in found
-            if all(s * (*loads, out - gain, into - gain, out + into - 2 * gain)[i] <= m
-                   for i, s, m in self.limits[n])
+            (counts, inside) for counts, sums, inside in found
+            if all(s - inner * inside <= most for s, (_, inner, most) in zip(sums, limits))
         ]  # fmt: skip
 
     def _patterns(self) -> None:
         """Rows: every class of tasks is placed. Groups: every node of a class holds one pattern."""
-        x, places = self.instance, dict[Any, list[int]]()
-        if len(self.tasks) > 300:
-            raise Refused(f"{len(self.tasks)} classes of tasks are too many for patterns")
-        for n in range(len(self.limits)):  # alike where all that is read here of them is
-            open_to = [(n in x.may[t], self.pays(t, n)) for t in self.first]
-            slots = x.slots[n] if x.fills else 0
-            places.setdefault((*self.limits[n], *open_to, self.shares[n], slots), []).append(n)
-        self.rows = [("=", size) for size in self.sizes]
-        prices, scale, fills = self._budget_rows(), common(self.shares), []
+        x, places = self.instance, defaultdict[Any, list[int]](list)
+        if len(x.classes) > 300:
+            raise Refused(f"{len(x.classes)} classes of tasks are too many for patterns")
+        for n, limits in enumerate(self.limits):  # alike where all that is read here of them is
+            open_to = tuple((n in x.may[t], bool(x.paid(t, n))) for t in x.first)
+            places[limits, open_to, self.shares[n], x.slots[n] if x.fills else 0].append(n)
+        placed, fills = len(self.rows), list[tuple[int, list[int]]]()
+        self.rows += [("=", size) for size in x.sizes]
         for name, wanted in x.fills:  # a node's tasks fill a slot, or as many as can be
-            of = [g for g, t in enumerate(self.first) if x.topology[t] == name]
+            of = [g for g, t in enumerate(x.first) if x.topology[t] == name]
             fills.append((len(self.rows), of))
             self.rows += [("<", wanted), (">", wanted)]
         for k, (n, *others) in enumerate(places.values()):
             self.groups.append(1 + len(others))
-            away = [self.pays(t, n) for t in self.first]
+            paid = [x.paid(t, n) for t in x.first]
             for counts, inside in self.of_node(n):
                 held = [(g, c) for g, c in enumerate(counts) if c]
                 gain = inside * (self.objective in OF_TRAFFIC)
-                gain -= int(self.shares[n] * scale) if held else 0
-                paid = [(row, sum(c * price[g] for g, c in held if away[g]))
-                        for row, price in prices]  # fmt: skip
+                gain += int(self.shares[n] / self.unit) if held else 0
+                entries = [(placed + g, c) for g, c in held]
+                entries += [(row, c * price) for g, c in held for row, price in paid[g]]
                 for row, of in fills:
                     there = sum(counts[g] for g in of)
-                    paid += [(row, min(1, there)), (row + 1, min(x.slots[n], there))]
-                self._add((k, *counts), gain, held + paid)
+                    entries += [(row, min(1, there)), (row + 1, min(x.slots[n], there))]
+                self._add((k, *counts), gain, entries)
 
     # -- the textbook's model: (group, kind, home, node, moved) is a column's key
     def _textbook(self) -> None:
-        """Rows: limits, budgets, products, use. Groups: of each class, pair and node."""
-        x, out, used = self.instance, len(self.instance.resources), self.objective in OF_NODES
-        nodes = range(len(x.node))
-        prices, bound_by = self._budget_rows(), list[list[tuple[int, int, int]]]()
-        self._step(10 * len(nodes) * (len(self.sizes) + sum(map(len, self.rates))))
-        use: list[list[tuple[int, int]]] = [[] for _ in nodes]
-        on: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        for n in nodes:
-            bound_by.append([(len(self.rows) + k, *it[:2]) for k, it in enumerate(self.limits[n])])
-            for _, sign, most in self.limits[n]:
-                tied = used and sign > 0 and most >= 0  # an unused node has nothing of an amount
-                use[n] += [(len(self.rows), -most)] if tied else []
-                self.rows.append(("<", 0 if tied else most))
-        for g, n in ((g, n) for g, size in enumerate(self.sizes) for n in nodes) if used else ():
-            use[n].append((len(self.rows), -self.sizes[g]))
-            on[g, n] = [(len(self.rows), 1)]
-            self.rows.append(("<", 0))
-        self.groups = list(self.sizes)
-        if self.objective in OF_TRAFFIC or any(i >= out for ls in self.limits for i, *_ in ls):
-            self._products(bound_by, on)
-        for g, t in enumerate(self.first):
-            amounts = [*self.loads[g], *self.flow[g], sum(self.flow[g])]
-            home = -1 if (place := x.home[t]) is None else place
-            for n in sorted(x.may[t]):
-                moved = self.pays(t, n)
-                entries = [(row, sign * amounts[i]) for row, i, sign in bound_by[n]]
-                entries += [(row, price[g]) for row, price in prices if moved] + on.get((g, n), [])
-                self._add((g, 0, home, n, int(moved)), 0, entries)
-        for n in nodes if used else ():
-            k, cost = len(self.groups), int(self.shares[n] / -self.unit)
-            self.groups.append(1)
-            self._add((k, 2, -1, n, 1), -cost, use[n])
-            self._add((k, 2, -1, n, 0), 0, ())
+        """Rows: limits, use, products. Groups: of each class of tasks, pair of these, and node.
 
-    def _products(self, bound_by: Any, on: Any) -> None:
+        Entries of class g on node n are kept in `on`, of pairs there in `inside`, of n in `use`.
+        """
+        x, used, nodes = self.instance, self.objective in OF_NODES, range(len(self.limits))
+        on = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
+        inside, use = ([list[tuple[int, int]]() for _ in nodes] for _ in range(2))
+        self._step(10 * len(nodes) * (len(x.classes) + sum(map(len, x.rates))))
+        for n in nodes:
+            for i, sign, most in self.limits[n]:  # an unused node has nothing of an amount
+                use[n].append((len(self.rows), -most))
+                inside[n].append((len(self.rows), -x.inner[i]))
+                for g, t in enumerate(x.first):
+                    on[g, n].append((len(self.rows), sign * x.amounts[t][i]))
+                self.rows.append(("<", 0 if used else most))
+            for g, size in enumerate(x.sizes) if used else ():
+                use[n].append((len(self.rows), -size))
+                on[g, n].append((len(self.rows), 1))
+                self.rows.append(("<", 0))
+        self.groups = list(x.sizes)
+        if self.objective in OF_TRAFFIC or any(x.inner[i] for ls in self.limits for i, *_ in ls):
+            self._products(on, inside)
+        for g, t in enumerate(x.first):
+            for n in sorted(x.may[t]):
+                paid = x.paid(t, n)
+                self._add((g, 0, x.home[t], n, int(bool(paid))), 0, on[g, n] + paid)
+        for n in nodes if used else ():
+            self._add((len(self.groups), 2, -1, n, 1), int(self.shares[n] / self.unit), use[n])
+            self._add((len(self.groups), 2, -1, n, 0), 0, ())
+            self.groups.append(1)
+
+    def _products(self, on: Any, inside: Any) -> None:
         """Pairs of tasks that meet on a node: at most what either has, times all of the other."""
-        x, out, counts = self.instance, len(self.instance.resources), self.objective in OF_TRAFFIC
-        pairs = [(g, h, rate) for g, near in enumerate(self.rates) for h, rate in near.items()]
-        for g, h, rate in (pair for pair in pairs if pair[0] <= pair[1]):
-            a, b, k, same = self.sizes[g], self.sizes[h], len(self.groups), g == h
-            self.groups.append(a * (a - 1) // 2 if same else a * b)
+        x, counts = self.instance, self.objective in OF_TRAFFIC
+        pairs = [(g, h, rate) for g, near in enumerate(x.rates) for h, rate in near.items()]
+        for g, h, rate in (pair for pair in pairs if pair[0] < pair[1]):
+            k = len(self.groups)
+            self.groups.append(x.sizes[g] * x.sizes[h])
             self._add((k, 1, -1, -1, 0), 0, ())  # those that are apart
-            for n in sorted(x.may[self.first[g]] & x.may[self.first[h]]):
-                entries = [(row, -sign * rate * (1 + (i == out + 2)))
-                           for row, i, sign in bound_by[n] if i >= out]  # fmt: skip
-                for c, most in {g: b - same, h: a - same}.items():
-                    on.setdefault((c, n), []).append((len(self.rows), -most))
-                    entries.append((len(self.rows), 1 + same))
+            for n in sorted(x.may[x.first[g]] & x.may[x.first[h]]):
+                entries = [(row, factor * rate) for row, factor in inside[n]]
+                for one, other in ((g, h), (h, g)):
+                    entries.append((len(self.rows), 1))
+                    on[one, n].append((len(self.rows), -x.sizes[other]))
                     self.rows.append(("<", 0))
                 self._add((k, 1, -1, n, 0), rate * counts, entries)
 
@@ -513,12 +495,11 @@ class Model:
 
         Whole are the sums over both ends; cuts cannot tell them apart, and nothing is dropped.
         """
-        x, scale = self.instance, self.scale[0]
-        if None in x.home or any(x.copies) or "max_migrations" not in x.limits:
+        x = self.instance
+        if -1 in x.home or any(x.copies) or "max_migrations" not in x.limits:
             raise Refused("counting needs max_migrations, a place of every task, and no copies")
-        most, every = whole(x.limits["max_migrations"]), range(len(x.load))
-        loads = [int(load[0] * scale) for load in x.load]
-        free = [t for t in every if x.may[t] - {x.home[t]}]
+        most, loads = whole(x.limits["max_migrations"]), [amounts[0] for amounts in x.amounts]
+        free = [t for t, home in enumerate(x.home) if x.may[t] - {home}]
         self.rows = [("<", most), ("=", 0), ("=", 0)]
 
         def sums(tasks: list[int], sign: int) -> list[int]:
@@ -529,7 +510,8 @@ class Model:
         for n, limits in enumerate(self.limits):
             self.groups.append(1)
             light, heavy = (sums([t for t in free if x.home[t] == n], s) for s in (1, -1))
-            now = sum(loads[t] for t in every if x.home[t] == n)
+            self._step(len(light) * len(small))
+            now = sum(load for load, home in zip(loads, x.home) if home == n)
             up, down = ([most_ - s * now for i, s, most_ in limits if (i, s) == (0, sign)]
                         for sign in (1, -1))  # fmt: skip
             for o, m in ((o, m) for o in range(len(light)) for m in range(len(small))):
@@ -548,7 +530,7 @@ class Proof:
     def __init__(self, model: Model, bound: F) -> None:
         self.model, self.work = model, 0
         self.step = gcd(*(c.gain for c in model.columns)) or 1
-        self.goal = floor((bound - model.offset) / model.unit)
+        self.goal = -1 if model.threshold else floor((bound - model.offset) / model.unit)
 
     def walk(self, steps: Any) -> None:
         """Go through the steps in order; a branch is followed by all of its low, then high side."""
@@ -564,16 +546,13 @@ class Proof:
                 cut, at = self.cut(step["branch"], columns), whole(step.get("at"))
                 cases += [(columns, (*cuts, (cut, *side))) for side in ((">", at + 1), ("<", at))]
                 continue
-            gains, over = "empty" not in step, whole(step.get("over", 1), 1)
-            given = next((step[k] for k in ("empty", "drop", "close") if k in step), None)
-            value, rests = self.value(given, over, columns, cuts, gains=gains)
-            drops = "drop" in step and self.model.kind != "counting"
-            if value is not None and drops:  # nothing better uses such a column
-                keep = [j for j, rest in zip(columns, rests)
-                        if not self.closed(value + rest, over, gains=gains)]  # fmt: skip
-                cases.append((keep, cuts))
-            elif not self.closed(value, over, gains=gains):
-                raise Refused(f"step {number}: its multipliers leave {F(value or 0, over)}"[:99])
+            given, over = step.get("close", step.get("drop")), whole(step.get("over", 1))
+            value, rests = self.value(given, over, columns, cuts)
+            if value is not None and "drop" in step and self.model.kind != "counting":
+                keep = [j for j, rest in zip(columns, rests) if not self.closed(value + rest, over)]
+                cases.append((keep, cuts))  # nothing better uses one of the others
+            elif not self.closed(value, over):
+                raise Refused(f"step {number}: its multipliers leave {value} / {over}"[:99])
         if cases:
             raise Refused(f"{len(cases)} cases are left open")
 
@@ -585,7 +564,7 @@ class Proof:
         )
 
     def value(
-        self, given: Any, over: int, columns: list[int], cuts: Cuts, *, gains: bool
+        self, given: Any, over: int, columns: list[int], cuts: Cuts
     ) -> tuple[int | None, list[int]]:
         """Return the most that multipliers allow, and how far each column is from it; × over."""
         every, rows = self.model.columns, [*self.model.rows, *(cut[1:] for cut in cuts)]
@@ -595,10 +574,10 @@ class Proof:
         if any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows)):
             raise Refused("a multiplier has the wrong sign")
         tail = [(y, cut[0]) for y, cut in zip(signed[len(self.model.rows) :], cuts) if y]
-        rests, top, scale = list[int](), dict[int, int](), over * gains
+        rests, top = list[int](), dict[int, int]()
         for j in columns:
             key, gain, entries = every[j]
-            rest = scale * gain - sum([signed[row] * factor for row, factor in entries])
+            rest = over * gain - sum([signed[row] * factor for row, factor in entries])
             if tail:
                 rest -= sum([y for y, cut in tail if j in cut])
             rests.append(rest)
@@ -611,9 +590,12 @@ class Proof:
         total += sum(size * top[group] for group, size in sizes)
         return total, [rest - top[every[j].key[0]] for j, rest in zip(columns, rests)]
 
-    def closed(self, value: int | None, over: int, *, gains: bool) -> bool:
-        """Whether gains of at most value / over leave nothing better than the bound."""
-        if value is None or self.model.threshold or not gains:
+    def closed(self, value: int | None, over: int) -> bool:
+        """Whether gains of at most value / over leave nothing better than the bound.
+
+        Over 0 gains do not count: less than 0 is reached by no solution at all.
+        """
+        if value is None or not over:
             return value is None or value < 0
         return value // (over * self.step) * self.step <= self.goal
 
@@ -621,30 +603,29 @@ class Proof:
 # ---- 5. the whole -------------------------------------------------------------------------------
 def value_of(x: Instance, plan: Doc, objective: str) -> F:
     """Return the exact value of a plan (whether it keeps every rule is the referee's to say)."""
-    told, nodes, out = plan.get("assignment"), range(len(x.node)), len(x.resources)
+    told = plan.get("assignment")
     if not isinstance(told, dict) or told.keys() != x.task.keys():
         raise Refused("the plan does not place exactly the tasks of the instance")
     at = [x.node.get(told[name], -1) for name in x.task]
     if any(n not in may for n, may in zip(at, x.may)):
         raise Refused("the plan puts a task where it may not be")
-    amounts = [[ZERO] * (out + 3) for _ in nodes]
-    for n, load in zip(at, x.load):
-        amounts[n] = [a + b for a, b in zip(amounts[n], (*load, 0, 0, 0))]
+    together, held = ZERO, [[ZERO] * len(x.unit) for _ in x.node]
+    for n, amounts in zip(at, x.amounts):
+        held[n] = [a + b for a, b in zip(held[n], amounts)]
     for (u, v), rate in x.traffic.items():
-        for n, way in ((at[u], out), (at[v], out + 1)) if at[u] != at[v] else ():
-            amounts[n][way] += rate
-            amounts[n][out + 2] += rate
-    crossing = sum((amount[out] for amount in amounts), ZERO)
-    rates = [left / amounts[n][i] for n in nodes for i, _, left, driven in x.rooms[n]
-             if driven and amounts[n][i]]  # fmt: skip
+        if at[u] == at[v]:
+            together += rate
+            held[at[u]] = [a - i * rate * x.unit[-1] for a, i in zip(held[at[u]], x.inner)]
+    rates = [left / held[n][i] for n, rooms in enumerate(x.rooms) for i, _, left, driven in rooms
+             if driven and held[n][i]]  # fmt: skip
     if objective == "sustainable_rate" and rates and not x.crosses:
         return min(rates)
     if objective == "load_distance" and x.mean is not None:
-        off = [amounts[n][0] + x.base[n][0] - x.weight[n] * x.mean for n in nodes]
+        off = [h[0] / x.unit[0] + b[0] - w * x.mean for h, b, w in zip(held, x.base, x.weight)]
         return max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
     if objective in OF_NODES:
         return sum((shares_of(x, objective)[n] for n in {*at}), ZERO)
-    values = {"imc_gain": x.total_traffic - crossing, "internode_traffic": crossing}
+    values = {"imc_gain": together, "internode_traffic": x.total_traffic - together}
     if objective not in values and objective != "feasible":
         raise Refused(f"the plan has no {objective} that this checker can tell")
     return values.get(objective, F(1))
@@ -654,10 +635,10 @@ def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None)
     """Return what is proved in a line; raise `Refused` or `Unreadable`."""
     if certificate.keys() != {*FIELDS["certificate"].split()} or certificate["format"] != FORMAT:
         raise Unreadable(f"a {FORMAT} has the fields {FIELDS['certificate']}, and no others")
-    objective, proof, told = (
+    objective, told, proof = (
         str(certificate["objective"]),
-        certificate["proof"],
         certificate["bound"],
+        certificate["proof"],
     )
     assumes = list(map(str, certificate["assumes"]))
     if certificate["instance_sha256"] != sha256:

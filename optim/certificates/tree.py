@@ -124,15 +124,15 @@ class Tree:
         if found is None:
             y, z = self._infeasible(columns, cuts)
             step, value, reduced = self._rounded(y, columns, cuts, gains=False)
-            if self.proof.closed(value, step["over"], gains=False):
-                self.steps.append({"empty": step["y"], "over": step["over"]})
+            if self.proof.closed(value, step["over"]):
+                self.steps.append({"close": step["y"], "over": step["over"]})
                 return columns, None
             if gains:
                 raise GaveUp
             return self._thinned(step, value, reduced, columns, z)
         y, z = found
         step, value, reduced = self._rounded(y, columns, cuts, gains=True)
-        if self.proof.closed(value, step["over"], gains=True):
+        if self.proof.closed(value, step["over"]):
             self.steps.append({"close": step["y"], "over": step["over"]})
             return columns, None
         return self._thinned(step, value, reduced, columns, z)
@@ -143,7 +143,7 @@ class Tree:
         """Drop the columns that nothing better can use, if they are many, and branch."""
         if self.model.kind == "counting":  # columns are not whole one by one
             return columns, self._branch(columns, z)
-        keep = [not self.proof.closed(value + rest, step["over"], gains=True) for rest in reduced]
+        keep = [not self.proof.closed(value + rest, step["over"]) for rest in reduced]
         if sum(keep) < 0.9 * len(keep):
             self.steps.append({"drop": step["y"], "over": step["over"]})
             columns, z = columns[keep], z[keep]
@@ -242,36 +242,36 @@ class Tree:
     ) -> tuple[dict[str, Any], int | None, list[int]]:
         """Round multipliers, the coarser the better; those of the groups follow from them.
 
+        Without gains what they leave is over 0.
+
         Doubles choose the divisor, as exact sums take long; what they chose is reckoned exactly.
         """
         plain, every = tuple((h, s, r) for _, h, s, r in cuts), columns.tolist()
         told = [*y[: len(self.model.rows)], *y[len(self.every) :]]
-        about = self._in_doubles(columns, cuts, gains=gains)
+        about = self._in_doubles(columns, cuts)
         best: Any = None
         many = len(every) >= _MANY or self.fine > 1
-        for over in (1000 * self.fine,) if many else _DIVISORS:
-            whole = [round(float(v) * over) for v in told]
+        for divisor in (1000 * self.fine,) if many else _DIVISORS:
+            whole, over = [round(float(v) * divisor) for v in told], divisor * gains
             rough = about(whole, over)
-            if best is None or rough / over < best[0]:
-                best = rough / over, over, whole
-            if math.isinf(rough) or self.proof.closed(math.floor(rough), over, gains=gains):
-                value, reduced = self.proof.value(whole, over, every, plain, gains=gains)
-                if self.proof.closed(value, over, gains=gains):
+            if best is None or rough / divisor < best[0]:
+                best = rough / divisor, over, whole
+            if math.isinf(rough) or self.proof.closed(math.floor(rough), over):
+                value, reduced = self.proof.value(whole, over, every, plain)
+                if self.proof.closed(value, over):
                     return {"y": whole, "over": over}, value, reduced
         _, over, whole = best
-        value, reduced = self.proof.value(whole, over, every, plain, gains=gains)
+        value, reduced = self.proof.value(whole, over, every, plain)
         return {"y": whole, "over": over}, value, reduced
 
-    def _in_doubles(
-        self, columns: np.ndarray, cuts: Cuts, *, gains: bool
-    ) -> Callable[[list[int], int], float]:
+    def _in_doubles(self, columns: np.ndarray, cuts: Cuts) -> Callable[[list[int], int], float]:
         """Return what sums up multipliers as `Proof.value` does, in doubles."""
         first, matrix = len(self.model.rows), self.matrix[:, columns]
         turned = csr_array(matrix[:first].T)
         if cuts:
             extra = [np.isin(columns, list(held)).astype(float) for _, held, _, _ in cuts]
             turned = csr_array(hstack([turned, csr_array(np.array(extra)).T]))
-        gain, group = self.gain[columns] / self.scale * gains, self.keys[columns, 0]
+        gain, group = self.gain[columns] / self.scale, self.keys[columns, 0]
         sizes = np.array(self.model.groups, dtype=float)
         right = np.array([*(b for _, b in self.model.rows), *(b for *_, b in cuts)], dtype=float)
 

@@ -1,19 +1,22 @@
 """Certificates of random instances held against all placements, and tampered with.
 
-Run as ``python -m tests.fuzz.certificates FIRST LAST [TAMPERINGS]``: seeds, and how many changes
-of each certificate are tried (all if left out). With ``solved`` for a third number every exact
-method solves each instance, and what it answers is certified as ``solve --certificate`` does.
-Prints what was counted; ends with 1 after a bound that is beyond the optimum, or a changed
-certificate that was accepted and is false.
+Run as ``python -m tests.fuzz.certificates [tampered|solved] --from SEED --seconds N``: ``tampered``
+changes certificates in ways that are drawn (``--changes`` of each; 0 for all), ``solved`` has every
+exact method solve each instance and certifies what it answers as ``solve --certificate`` does.
+``--small`` leaves up to 256 placements. Prints what was counted; ends with 1 after a bound that is
+beyond the optimum, or a changed certificate that was accepted and is false: one of a bound that a
+placement surpasses. A changed one that is true (other multipliers, a weaker bound) may be accepted.
 """
 
 from __future__ import annotations
 
+import argparse
 import copy
 import itertools
 import json
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
@@ -26,7 +29,7 @@ from optim.certificates.grade import certified
 from optim.certificates.write import certify
 from tests.fuzz.brute import Space
 from tests.fuzz.figures import measure
-from tests.fuzz.generate import generate
+from tests.fuzz.generate import PLACEMENTS, generate
 from tests.fuzz.newer import PROBES
 from tests.fuzz.product import InvalidInput, Setting, registered
 from tests.fuzz.reading import INF, Reading
@@ -53,9 +56,12 @@ class Case(NamedTuple):
         return (-off if check.SENSES[self.objective] == "max" else off) > self.noise
 
 
-def cases(seed: int) -> Iterator[Case]:
+SMALL = 256
+
+
+def cases(seed: int, placements: int = PLACEMENTS) -> Iterator[Case]:
     """Yield what can be asked of a random instance."""
-    document = generate(seed, frozenset(PROBES), 0.0)
+    document = generate(seed, frozenset(PROBES), 0.0, placements)
     text, space = json.dumps(document).encode(), Space(Reading(document))
     if not space.complete:
         return
@@ -91,7 +97,7 @@ def tampered(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]
         for key, inner in value.items():
             yield from tampered(inner, (*path, key))
             yield path, {k: v for k, v in value.items() if k != key}
-        yield from ((path, {**value, key: []}) for key in ("more", "empty", "drop") if path)
+        yield from ((path, {**value, key: []}) for key in ("more", "close", "drop") if path)
     elif isinstance(value, list):
         for i, inner in enumerate(value):
             yield from tampered(inner, (*path, i))
@@ -141,9 +147,11 @@ def accepted(text: bytes, certificate: Any) -> bool:
     return True
 
 
-def examine(seed: int, tamperings: int | None, found: Counter[str]) -> Iterator[str]:
+def examine(
+    seed: int, tamperings: int | None, found: Counter[str], placements: int = PLACEMENTS
+) -> Iterator[str]:
     """Yield what is wrong with the certificates of an instance; count what was seen."""
-    asked_of = {case.objective: case for case in cases(seed)}
+    asked_of = {case.objective: case for case in cases(seed, placements)}
     for case, patterns in itertools.product(asked_of.values(), (True, False)):
         if case.objective == "feasible" and case.best:
             continue
@@ -184,9 +192,9 @@ def examine(seed: int, tamperings: int | None, found: Counter[str]) -> Iterator[
                     yield f"seed {seed}: {case.objective} accepted with {path} = {other}"
 
 
-def solved(seed: int, found: Counter[str]) -> Iterator[str]:
+def solved(seed: int, found: Counter[str], placements: int = PLACEMENTS) -> Iterator[str]:
     """Yield what is wrong with the certificates of what exact methods answer; count by method."""
-    asked_of = {case.objective: case for case in cases(seed)}
+    asked_of = {case.objective: case for case in cases(seed, placements)}
     if not asked_of:
         return
     text = asked_of["feasible"].text
@@ -194,13 +202,15 @@ def solved(seed: int, found: Counter[str]) -> Iterator[str]:
         setting = Setting(json.loads(text))
     except InvalidInput:
         return
+    found["instances"] += 1
     for name, declared in registered().items():
         result = setting.answer(name).result if declared["kind"] == "exact" else None
         if result is None:
             continue
         told, document = certified(result, text, nodes=200, seconds=5)
         if document is None:
-            found[f"{name}: none"] += 1
+            unsolved = "nothing to certify" if result.objective is None else "no certificate"
+            found[f"{name}: {unsolved}"] += 1
             continue
         found["certificates"] += 1
         objective, bound = document["objective"], document["bound"]
@@ -209,27 +219,38 @@ def solved(seed: int, found: Counter[str]) -> Iterator[str]:
             found[f"{name}: {objective} without an optimum"] += 1
             continue
         closed = not best._replace(noise=1e-6 * abs(best.best) + best.noise).weaker(bound)
-        found[f"{name}: {'optimum' if closed else 'weaker'}"] += 1
+        found[f"{name}: {objective} {'equal' if closed else 'weaker'}"] += 1
         if best.beyond(bound):
+            found["beyond"] += 1
             yield f"seed {seed}: {name}: {objective} {best.best} beyond {bound}"
         if told.certified_bound is not None and told.certified_bound != float(Fraction(bound)):
             yield f"seed {seed}: {name}: tells {told.certified_bound}, its certificate {bound}"
+        if not closed and told.certified_gap == 0:
+            yield f"seed {seed}: {name}: {objective}: does not tell that {bound} is weaker"
 
 
 def main(arguments: list[str]) -> int:
-    """Examine a range of seeds."""
-    (first, last), most = map(int, arguments[:2]), arguments[2:]
-    found: Counter[str] = Counter()
-    wrong = []
-    for seed in range(first, last):
-        if most == ["solved"]:
-            lines = solved(seed, found)
+    """Examine seeds until the time is over."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=("tampered", "solved"))
+    parser.add_argument("--from", dest="first", type=int, default=0, metavar="SEED")
+    parser.add_argument("--to", type=int, default=10**9, metavar="SEED", help="the first left out")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--changes", type=int, default=6, help="of each certificate; 0 for all")
+    parser.add_argument("--small", action="store_true", help=f"at most {SMALL} placements each")
+    args = parser.parse_args(arguments)
+    found, wrong, end = Counter[str](), 0, time.monotonic() + args.seconds
+    most, seed = SMALL if args.small else PLACEMENTS, args.first
+    while seed < args.to and time.monotonic() < end:
+        if args.what == "solved":
+            lines = solved(seed, found, most)
         else:
-            lines = examine(seed, int(most[0]) if most else None, found)
+            lines = examine(seed, args.changes or None, found, most)
         for line in lines:
             print(line, flush=True)
-            wrong.append(line)
-    print(f"seeds {first} to {last - 1}: {len(wrong)} wrong")
+            wrong += 1
+        seed += 1
+    print(f"seeds {args.first} to {seed - 1}: {wrong} wrong")
     for name, count in sorted(found.items()):
         print(f"{count:8,} {name}")
     return 1 if wrong else 0

@@ -57,7 +57,12 @@ class Draw(random.Random):
         return value if grid is None else math.ceil(value * grid - 1e-9) / grid
 
 
-def generate(seed: int, fields: frozenset[str] = frozenset(), modelled: float = 0.06) -> Document:
+def generate(
+    seed: int,
+    fields: frozenset[str] = frozenset(),
+    modelled: float = 0.06,
+    placements: int = PLACEMENTS,
+) -> Document:
     """Return a random instance.
 
     Parameters
@@ -68,6 +73,8 @@ def generate(seed: int, fields: frozenset[str] = frozenset(), modelled: float = 
         Newer fields of the format that may be used (`tests.fuzz.newer.PROBES`).
     modelled
         Share of model-driven instances.
+    placements
+        Most placements that there may be.
     """
     draw = Draw(seed)
     draw.setup()
@@ -75,7 +82,7 @@ def generate(seed: int, fields: frozenset[str] = frozenset(), modelled: float = 
         return {"format": FORMAT, "name": "fuzz", **model_instance(draw)}
     count = draw.among({1: 1, 2: 2, 3: 6, 4: 10, 5: 14, 6: 18, 7: 16, 8: 12, 9: 6})
     width = draw.among({1: 5, 2: 22, 3: 36, 4: 24, 5: 9, 6: 4})
-    while width**count > PLACEMENTS:
+    while width**count > placements:
         count -= 1
     names = ["cpu", "mem", "net"][: draw.among({1: 60, 2: 30, 3: 10})]
     document: Document = {"format": FORMAT, "name": "fuzz", "resources": names}

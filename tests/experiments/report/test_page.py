@@ -28,6 +28,7 @@ from experiments.report.findings import gather
 from experiments.report.formats import show, unit
 from experiments.report.html import to_html
 from experiments.report.terminal import print_report
+from experiments.report.words import WORDS
 from experiments.report.writing import escape, markdown_table, to_csv, to_markdown
 from tests.experiments.report.synthetic import demo_rows, plan, proof, run
 
@@ -172,6 +173,20 @@ def test_unknown_is_blank_everywhere(demo: Report) -> None:
     assert list(csv.reader(io.StringIO(to_csv(table))))[1][position] == ""
     assert markdown_table(table).splitlines()[2].split(" | ")[position].strip() == ""
     assert '<td class="gap num none"></td>' in to_html(_report(table))
+
+
+def test_every_run_tells_who_says_its_bound(demo: Report) -> None:
+    table = _table(demo, f"{WORDS['imc_gain'].slug}-every-case-and-method")
+    at = {column.key: i for i, column in enumerate(table.columns)}
+    told: dict[str, set[object]] = {}
+    for cells in table.rows:
+        gap, bound = cells[at["gap_to_certified"]].value, cells[at["certified_bound"]].value
+        assert (gap is None) == (bound is None)
+        told.setdefault(str(cells[at["method"]].value), set()).add(cells[at["own_bound_by"]].value)
+    assert told["imc-exact"] == {"certificate", ""}  # nothing where no plan exists
+    milps = [said for name, said in told.items() if name.startswith("imc-milp")]
+    assert milps and all("one solver" in said and "certificate" not in said for said in milps)
+    assert told["top-down"] == {""}
 
 
 def test_markdown_and_csv_hold_the_same_numbers(demo: Report) -> None:

@@ -84,7 +84,7 @@ def test_the_checker_runs_alone(written: tuple[Path, Path, dict[str, Any]], tmp_
         ('{"proof": {"kind": "dual", "steps": [{"branch": [[5, 0, 0]], "at": 0}]}, ', 2),
         ('{"proof": {"kind": "dual", "steps": [{"close": [0], "over": 1}]}, ', 1),
         ('{"proof": {"kind": "threshold", "steps": [{"close": [0, 0, 0, 0, 0]}]}, ', 1),
-        ('{"proof": {"kind": "patterns", "steps": [{"close": [0], "over": 0}]}, ', 2),
+        ('{"proof": {"kind": "patterns", "steps": [{"close": [0], "over": -1}]}, ', 2),
     ],
 )
 def test_hostile_files_are_refused(
@@ -144,7 +144,7 @@ def test_a_resource_that_nothing_uses_proves_no_rate() -> None:
     }  # fmt: skip
 
     def rate(bound: int, y: list[int]) -> str:
-        proof = {"kind": "dual", "steps": [{"empty": y, "over": 1}]}
+        proof = {"kind": "dual", "steps": [{"close": y, "over": 0}]}
         return proved(document, objective="sustainable_rate", bound=bound, proof=proof)
 
     assert "at most 3" in rate(3, [0, 1])
@@ -171,15 +171,15 @@ def test_multipliers_of_the_textbook_s_rows_prove_a_bound() -> None:
         )
 
     nothing: dict[str, Any] = {"close": [0] * 6}
-    apart = {"empty": [1, 0, 6, 5, 0, 0, -1], "over": 1}
+    apart = {"close": [1, 0, 6, 5, 0, 0, -1], "over": 0}
     met = [[1, 1, 1], [3, 0, 0]]
     assert "at most 7" in gain(7, [nothing])
-    also = {"empty": [0, 1, 0, 0, 6, 5, 0, -11], "over": 1}
+    also = {"close": [0, 1, 0, 0, 6, 5, 0, -11], "over": 0}
     low = {"close": [0, 0, 0, 0, 0, 0, 7, 7]}
     steps = [{"branch": met, "at": 0}, {"branch": [[1, 1, 1], [3, 1, 1]], "at": 0}, low]
-    steps += [also, {**apart, "empty": [1, 0, 6, 5, 0, 0, -11]}]
+    steps += [also, {**apart, "close": [1, 0, 6, 5, 0, 0, -11]}]
     assert "at most 0" in gain(0, steps)
-    negative: dict[str, Any] = {"empty": [-1, -1, 0, 0, 0, 0]}  # would be below 0
+    negative: dict[str, Any] = {"close": [-1, -1, 0, 0, 0, 0], "over": 0}  # would be below 0
     for wrong in ([nothing], [negative], [*steps[:-1], apart], steps[:-1], steps[1:]):
         with pytest.raises(check.Refused):
             gain(0, wrong)
@@ -202,16 +202,20 @@ def test_counting_says_how_many_moves_a_balance_takes() -> None:
         proof = {"kind": "counting", "steps": list(steps)}
         return proved(document, objective="load_distance", bound=bound, proof=proof)
 
-    moves: dict[str, Any] = {"empty": [1, 0, 0]}
+    moves: dict[str, Any] = {"close": [1, 0, 0]}
     assert "at least 1" in distance(1, moves)
     lost: dict[str, Any] = {"branch": [[0, 0, 0], [1, 2, 3]], "at": 0}
-    assert "at least 1" in distance(1, lost, {"empty": [1, 0, 0, 2]}, {"empty": [1, 0, 0, 0]})
+    assert "at least 1" in distance(
+        1, lost, {"close": [1, 0, 0, 2]}, {"close": [1, 0, 0, 0], "over": 0}
+    )
     # what is dropped has to be whole, and neither end of a gain is
-    for bound, wrong in ((2, moves), (1, {"empty": [0, 0, 0]}), (1, {"drop": [0, 0, 0]})):
+    for bound, wrong in ((2, moves), (1, {"close": [0, 0, 0]}), (1, {"drop": [0, 0, 0]})):
         with pytest.raises(check.Refused, match="multipliers leave"):
             distance(bound, wrong)
     with pytest.raises(LookupError):  # both ends of a gain, which are not whole apart, are one key
         distance(1, {"branch": [[3, 0, 0]], "at": 0}, moves, moves)
+    with pytest.raises(check.Refused, match="too many steps"):  # of listing what is ruled out
+        check.Model(check.Instance(document), "load_distance", check.F(2), "counting", 39)
     document["tasks"][0]["copies"] = ["c"]
     with pytest.raises(check.Refused, match="counting needs"):
         distance(1, moves)
