@@ -89,8 +89,8 @@ FIGURE = Figure(
     readings=(
         "Not the paper's applications and not Storm: a job of five tasks of our own, 13 threads, "
         "on four task managers of an unmodified Flink with a fifth of a core each "
-        "([the bench](../flink.md)). The models are those that an import reads off the job at a "
-        "low rate: seconds of CPU a tuple, linear in the threads, as LSA takes them.",
+        "([the bench](../flink.md)). The models are those that an import reads off the "
+        "running job: seconds of CPU a tuple, linear in the threads, as LSA takes them.",
         "A task manager is full when its threads' CPU is; the predicted rate is the least at "
         "which one is, for where each run's threads were.",
     ),
