@@ -27,6 +27,14 @@ SECONDS = 1.5
 AT_ONCE = {"storm-milp"}
 """Methods that prove the first plan they find, on instances as small as these."""
 CASES = (slotted, linked, budgeted, document)
+ERRORS = (RuntimeError, KeyboardInterrupt, MemoryError)
+FAILURES = [
+    each
+    for number, method in enumerate(METHODS)
+    for kept in (ERRORS[number % 2],)
+    for each in ((method, kept), *slowly(*((method, e) for e in ERRORS if e is not kept)))
+]
+"""Each method with a failure or an interruption, in turn."""
 
 
 @dataclass
@@ -86,8 +94,9 @@ def whole_run(name: str) -> Fault:
     return whole
 
 
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, *slowly(MemoryError)])
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+@pytest.mark.parametrize(
+    ("method", "error"), FAILURES, ids=lambda value: getattr(value, "name", None)
+)
 def test_a_failure_ends_in_the_best_plan(
     method: Any, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:

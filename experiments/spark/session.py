@@ -109,6 +109,8 @@ def settings(
         "spark.sql.legacy.javaCharsets": "true",  # of recordings: all that Java knows
         "spark.sql.shuffle.partitions": "8",
         "spark.log.level": "ERROR",
+        # half of the time of a short query: each call on a column would look up where it was made
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
     }
     if local is not None or _LOOPBACK.match(master):
         found["spark.driver.host"] = "127.0.0.1"

@@ -124,7 +124,14 @@ METHOD = Method(
     honours=JOINT_MILP.honours,
     options=(
         _OPTIONS["max_load_distance"],
-        Option("steps", "int", 30_000, "steps of each annealing", minimum=1, maximum=1_000_000_000),
+        Option(
+            "steps",
+            "int",
+            30_000,
+            "steps of each annealing; fewer where there are few tasks",
+            minimum=1,
+            maximum=1_000_000_000,
+        ),
         Option(
             "bound",
             "str",

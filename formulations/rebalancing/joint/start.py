@@ -50,6 +50,10 @@ KERNELS = ((600, 8, 0.05, 20), (1_000, 14, 0.01, 50))
 #: Rounds of annealing where there are no small models beside it.
 PLAIN_ROUNDS = 3
 
+#: Steps for each task and node that a first round has, where these are fewer than asked for: of the
+#: few placements of a small problem all good ones are met.
+STEPS_A_PLACE = 200
+
 #: Steps on the strong pairs alone for each one on all pairs, which takes several times as long.
 POLISHING = 8
 
@@ -302,7 +306,8 @@ class _Finding:
 
     def anneal(self, arcs: Arcs, times: int = 1) -> None:
         """Anneal from the best placement known and from the starts, on strong pairs first."""
-        rounds, first = self.effort.rounds, self.effort.first * times
+        places = self.problem.balance.num_tasks * self.problem.balance.num_nodes
+        rounds, first = self.effort.rounds, min(self.effort.first, STEPS_A_PLACE * places) * times
         if self.backbone.is_whole:
             self.anneal_on(self.problem, arcs, rounds, first)
             return

@@ -16,36 +16,30 @@ from heuristics.task_allocation.group_search import CountProblem
 from heuristics.task_allocation.groups import NO_RESTRICTION
 from heuristics.task_allocation.pair_split import new_scratch, split_pair
 from heuristics.task_allocation.pattern_pool import best_combination
-from optim.util.compiled import kernel
 
 EPS = 1e-9
 
 
-@kernel
 def board_with(size, load, rate, room, spare, allowed, table):  # type: ignore[no-untyped-def]
     counts = new_counts(size, load, rate, room, spare, allowed)
     load_counts(counts, table, size)
     return counts
 
 
-@kernel
 def split(counts, first, second, most_steps):  # type: ignore[no-untyped-def]
     scratch = new_scratch(counts.load.shape[0], counts.load.shape[1])
     return split_pair(counts, first, second, scratch, most_steps, 1e-9)
 
 
-@kernel
 def kicked(counts, strength, seed):  # type: ignore[no-untyped-def]
     np.random.seed(seed)  # noqa: NPY002
     kick(counts, np.zeros(counts.held.shape[0], np.int64), 1, strength)
 
 
-@kernel
 def gain(counts):  # type: ignore[no-untyped-def]
     return gain_of(counts)
 
 
-@kernel
 def by_patterns(size, load, rate, room, spare, allowed, own, share):  # type: ignore[no-untyped-def]
     counts = new_counts(size, load, rate, room, spare, allowed)
     complete = fill_by_patterns(counts, own, share, 1000)

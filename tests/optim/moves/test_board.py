@@ -10,11 +10,9 @@ from optim.figures.measures import imc_gain_of, moved_tasks, node_loads
 from optim.format.instance import Instance
 from optim.moves.board import Board, board_of, connection, pair_rate, put, take
 from optim.moves.room import placing_floor, placing_room
-from optim.util.compiled import kernel
 from tests.optim.moves.cases import placements, problems
 
 
-@kernel
 def put_or_take(board, task, node):  # type: ignore[no-untyped-def]
     if board.node[task] >= 0:
         take(board, task)
@@ -22,12 +20,10 @@ def put_or_take(board, task, node):  # type: ignore[no-untyped-def]
         put(board, task, node)
 
 
-@kernel
 def traffic_of(board, task, node):  # type: ignore[no-untyped-def]
     return connection(board, task, node)
 
 
-@kernel
 def rate_of(board, task, other):  # type: ignore[no-untyped-def]
     return pair_rate(board, task, other)
 

@@ -1,4 +1,4 @@
-"""Place rules and their compiled guard say what the referee says."""
+"""Place rules and their guard say what the referee says."""
 
 from __future__ import annotations
 
@@ -6,40 +6,11 @@ import numpy as np
 import pytest
 
 from optim.figures.measures import migrated_tasks
-from optim.moves.guard import broken as how_broken
-from optim.moves.guard import enter as entering
-from optim.moves.guard import make_guard
-from optim.moves.guard import may_enter as enters
-from optim.moves.guard import relief_of as relief
+from optim.moves.guard import broken, enter, make_guard, may_enter, relief_of
 from optim.moves.place_rules import place_rules
 from optim.rules import MAX_INFLOW, SETS
 from optim.rules.placement import Placement
-from optim.util.compiled import kernel
 from tests.optim.moves.rule_cases import ruled_instance
-
-
-@kernel
-def may_enter(guard, task, source, target, leaver):  # type: ignore[no-untyped-def]
-    """Ask a guard from Python."""
-    return enters(guard, task, source, target, leaver)
-
-
-@kernel
-def enter(guard, task, source, target):  # type: ignore[no-untyped-def]
-    """Tell a guard from Python."""
-    entering(guard, task, source, target)
-
-
-@kernel
-def broken(guard):  # type: ignore[no-untyped-def]
-    """Ask a guard how much is broken."""
-    return how_broken(guard)
-
-
-@kernel
-def relief_of(guard, task, source, target):  # type: ignore[no-untyped-def]
-    """Ask a guard what a move mends."""
-    return relief(guard, task, source, target)
 
 
 @pytest.mark.parametrize("seed", range(30))
