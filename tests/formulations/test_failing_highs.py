@@ -18,6 +18,7 @@ from formulations.rebalancing.joint.relax import relax, solve_kernel
 from optim import solve
 from tests.formulations.rebalancing.balance.cases import varied_problem
 from tests.formulations.rebalancing.joint.cases import varied_joint
+from tests.slowly import slowly
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -43,7 +44,9 @@ def _let_highs_fail(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return calls
 
 
-@pytest.mark.parametrize(("method", "kind", "options"), CASES)
+@pytest.mark.parametrize(
+    ("method", "kind", "options"), [CASES[1], *CASES[3:], *slowly(CASES[0], CASES[2])]
+)
 def test_no_plan_is_lost_and_nothing_proved_by_a_failure(
     method: str, kind: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

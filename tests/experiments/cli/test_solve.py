@@ -157,6 +157,7 @@ def test_ignored_limits_are_marked(
     assert json.loads(done.stdout)["ignored"] == ["max_migrations"]
 
 
+@pytest.mark.slow
 def test_an_interruption_tells_the_best_plan_so_far(examples: Path) -> None:
     # no solver proves this in any short time; without the option no solver is needed
     options = ["--method", "balance-milp", "--option", "form=moves", "--json"]

@@ -73,12 +73,14 @@ def test_cases_are_told_apart_by_what_belongs_to_the_instance(read: Callable[...
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_cases_of_one_name_get_their_sha(read: Callable[..., Any]) -> None:
     rows = [plan("Q1", "m", 1.0, instance_sha256=sha * 64) for sha in "ab"]
     labels = read(rows).labels
     assert [case.name for case in labels.cases] == ["Q1 · aaaaaaaa", "Q1 · bbbbbbbb"]
 
 
+@pytest.mark.slow
 def test_ignored_limits_make_another_case(read: Callable[..., Any]) -> None:
     rows = [
         plan("Q1", "m", 1.0),

@@ -168,6 +168,7 @@ def test_a_long_table_is_numbered_once_and_says_where_it_is_cut(report: Report) 
     assert rest.count(r"\midrule") == 1
 
 
+@pytest.mark.slow
 def test_drawings_are_files_with_real_colours(report: Report) -> None:
     chance = next(section for section in report.sections if section.key == "chance")
     drawing = chance.figures[0].drawing

@@ -153,6 +153,7 @@ def test_failed_runs_are_repeated_only_when_asked_for(make_spec: Make, base: Pat
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.slow
 def test_rows_can_go_through_the_driver(make_spec: Make, base: Path) -> None:
     spec = make_spec({"method": ["good", "exits"], "seed": list(range(20))})
     watch = Watch()

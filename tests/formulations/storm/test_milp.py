@@ -30,6 +30,7 @@ from optim.referee.result import Result
 from tests.formulations.storm.cases import brute_force, random_cluster
 from tests.heuristics.storm.clusters import chain
 from tests.optim.make import instance
+from tests.slowly import product_of
 
 SOLVERS = ("highs", "scip", "cbc", "cp-sat")
 
@@ -85,8 +86,9 @@ def test_linearised_form_against_brute_force(seed: int) -> None:
     check(random_cluster(seed, slot_capacity=seed % 2 == 0), form="workers")
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("form", ["patterns", "workers"])
+@pytest.mark.parametrize(
+    ("form", "solver"), product_of(["patterns", "workers"], "highs", ["scip", "cp-sat", "cbc"])
+)
 def test_all_back_ends(solver: str, form: str) -> None:
     check(random_cluster(2 if form == "patterns" else 104), form=form, solver=solver)
 

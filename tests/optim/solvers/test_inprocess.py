@@ -94,6 +94,7 @@ def test_time_limit_is_passed_on() -> None:
     assert answer.bound > answer.objective
 
 
+@pytest.mark.slow
 def test_a_limit_of_nodes_is_an_end_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """scipy does not know this end of HiGHS: asked again without presolve, it would take long."""
     from scipy import optimize

@@ -135,6 +135,7 @@ def test_constants_among_the_arguments_make_no_second_version(tmp_path: Path) ->
     assert len(twin(plus).signatures) == 1
 
 
+@pytest.mark.slow
 def test_one_process_compiles_and_the_others_wait(tmp_path: Path, repository: Path) -> None:
     write_modules(tmp_path)
     slow = "from optim.util import compilation\ncompilation._listeners.append(lambda: sleep(1))\n"

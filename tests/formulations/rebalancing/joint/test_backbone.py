@@ -119,6 +119,7 @@ def test_what_is_found_by_the_backbone_is_feasible_and_bounded(seed: int) -> Non
     assert np.array_equal(again.placement, known.placement)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_one_to_one_traffic_beside_full_partitioning_is_collocated() -> None:
     instance = generate(
         "joint", seed=3, nodes=10, key_groups=10, operators=2, varies=40, max_migrations=10,

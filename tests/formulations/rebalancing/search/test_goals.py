@@ -79,6 +79,7 @@ def clusters(nodes: int, per_node: int, seed: int, **given: object) -> BalancePr
     return make_problem(load.ravel(), home, nodes, **given)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_large_cluster_comes_near_the_mean() -> None:
     """60,000 key groups: only the bisection runs. The highest node is 15 above the mean of 50."""
     problem = clusters(1200, 50, 3, max_moves=3_000)

@@ -65,6 +65,7 @@ def test_relief_breaks_less_and_keeps_the_rest(seed: int) -> None:
     assert np.array_equal(placement, relieved(problem, problem.home, seed))
 
 
+@pytest.mark.slow
 def test_search_finds_nearly_every_plan_there_is_from_a_broken_home() -> None:
     there, found = 0, 0
     for seed in range(250):
