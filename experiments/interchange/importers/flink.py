@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.interchange.declaring import Importer, Request
 from experiments.interchange.importers.flink_building import build_document
 from experiments.interchange.importers.flink_fetching import Cluster
-from experiments.interchange.importers.flink_processors import share_processors
+from experiments.interchange.importers.flink_processors import share_processors, tell_waiting
 from experiments.interchange.importers.flink_reading import (
     Job,
     TaskManager,
@@ -127,6 +127,8 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     ledger.check()
     if request.options["cpu"] == "process":
         share_processors(used, jobs, others, ledger)
+    else:
+        tell_waiting(used, jobs, ledger)
     return build_document(managers, jobs, others, request.options, ledger)
 
 
@@ -205,8 +207,7 @@ def _download(request: Request, ledger: Ledger, used: dict[str, float]) -> list[
         )
     client = WebClient(request.sources[0].rstrip("/"), request.timeout)
     cluster = Cluster(client, request.options["job"], ledger)
-    told = request.options["cpu"] == "busy"
-    found = cluster.documents(request.options["interval"], told=told)
+    found = cluster.documents(request.options["interval"])
     used.update(cluster.used)
     return found
 

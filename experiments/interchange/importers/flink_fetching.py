@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from experiments.interchange.importers.flink_processors import (
     ask_processors,
     take_processors,
-    tell_waiting,
 )
 from experiments.interchange.importers.flink_reading import (
     Job,
@@ -56,10 +55,8 @@ class Cluster:
         self.used: dict[str, float] = {}
         """Cores that the process of each task manager used between the two readings."""
 
-    def documents(self, interval: float | None, *, told: bool = True) -> list[Document]:
+    def documents(self, interval: float | None) -> list[Document]:
         """Read all pages; metrics of the wanted jobs three times, `interval` seconds apart.
-
-        Where `told`, subtasks that are busy without computing are warned of.
 
         Raises
         ------
@@ -83,8 +80,6 @@ class Cluster:
         after = self._managers()
         self._still(managers, after, [entry for entry, own in jobs if own])
         self._ledger.check()
-        if told:
-            tell_waiting(self.used, found, metrics, self._ledger)
         return [Document("taskmanagers", after), *found, *metrics]
 
     def _managers(self) -> Any:

@@ -7,19 +7,18 @@ A task that waits for a processor is busy, too, and what a process does beside i
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.interchange.foreign import as_number
-from experiments.interchange.importers.flink_sampling import elapsed, sample_of
+from experiments.interchange.importers.flink_sampling import elapsed
 from experiments.interchange.web import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from experiments.interchange.importers.flink_reading import Job
+    from experiments.interchange.importers.flink_reading import Job, Subtask
     from experiments.interchange.importers.flink_sampling import Sample
     from experiments.interchange.ledger import Ledger
-    from experiments.interchange.sources import Document
     from experiments.interchange.web import WebClient
 
 _TIME = "Status.JVM.CPU.Time"
@@ -64,29 +63,18 @@ def take_processors(first: dict[str, Sample], second: dict[str, Sample]) -> dict
     }
 
 
-def tell_waiting(
-    used: Mapping[str, float],
-    pages: Sequence[Document],
-    metrics: Sequence[Document],
-    ledger: Ledger,
-) -> None:
+def tell_waiting(used: Mapping[str, float], jobs: Sequence[Job], ledger: Ledger) -> None:
     """Warn of task managers whose subtasks are busy for longer than their process computes.
 
     Parameters
     ----------
     used
         Cores in use, by task manager.
-    pages, metrics
-        Of the vertices: where their subtasks are, and their rates.
+    jobs
+        Those that are imported.
     """
-    busy = dict.fromkeys(used, 0.0)
-    rates = {page.name.removesuffix("/metrics"): sample_of(page.value) for page in metrics}
-    for page in pages:
-        for manager, index in _places(page.value):
-            share = rates.get(page.name, {}).get(index, {}).get("busyTimeMsPerSecond", 0.0)
-            if manager in busy:
-                busy[manager] += share / 1000.0
-    waiting = [m for m in used if busy[m] > max(_TIMES * used[m], used[m] + _CORES)]
+    busy = _busy(jobs)
+    waiting = [m for m in used if busy.get(m, 0.0) > max(_TIMES * used[m], used[m] + _CORES)]
     if waiting:
         worst = max(waiting, key=lambda name: busy[name] / used[name])
         ledger.warn(
@@ -117,12 +105,8 @@ def share_processors(
         reason = "no processor time is told (Status.JVM.CPU.Time of task managers, read twice)"
         ledger.problem(*option, reason, "import from the running cluster, or leave it out")
     ledger.check()
-    subtasks = [s for job in jobs for v in job.vertices.values() for s in v.subtasks.values()]
-    busy: dict[str | None, float] = {}
-    for subtask in subtasks:
-        manager = subtask.place[0]
-        busy[manager] = busy.get(manager, 0.0) + (subtask.busy or 0.0)
-    for subtask in subtasks:
+    busy = _busy(jobs)
+    for subtask in _subtasks(jobs):
         manager = subtask.place[0]
         if manager is not None and manager in used and subtask.busy:
             subtask.busy *= used[manager] / busy[manager]
@@ -134,10 +118,14 @@ def share_processors(
     )
 
 
-def _places(value: Any) -> Iterable[tuple[str, int]]:
-    subtasks = value.get("subtasks") if isinstance(value, dict) else None
-    for entry in subtasks if isinstance(subtasks, list) else ():
-        if isinstance(entry, dict) and isinstance(entry.get("taskmanager-id"), str):
-            index = as_number(entry.get("subtask"))
-            if index is not None:
-                yield entry["taskmanager-id"], int(index)
+def _subtasks(jobs: Sequence[Job]) -> list[Subtask]:
+    return [s for job in jobs for v in job.vertices.values() for s in v.subtasks.values()]
+
+
+def _busy(jobs: Sequence[Job]) -> dict[str | None, float]:
+    """Return how long subtasks are busy, in s a second, by what they say of their task manager."""
+    found: dict[str | None, float] = {}
+    for subtask in _subtasks(jobs):
+        manager = subtask.place[0]
+        found[manager] = found.get(manager, 0.0) + (subtask.busy or 0.0)
+    return found
