@@ -16,6 +16,7 @@ from experiments.interchange.importers.flink_reading import (
     read_task_managers,
 )
 from experiments.interchange.importers.flink_sampling import (
+    CLOCK,
     METRICS,
     Sample,
     difference,
@@ -140,13 +141,17 @@ class Cluster:
             known = sorted(managers) if any(samples.values()) else ()
             return samples | ask_processors(self._client, known)
 
+        def wake() -> None:
+            for at in list(asked)[:1]:
+                self.sample(at, 1, CLOCK)
+
         asked = {
             f"jobs/{quoted(job.id)}/vertices/{quoted(vertex.id)}": vertex.parallelism
             for job in jobs
             for vertex in job.vertices.values()
         }
 
-        first, second = twice(ask, interval)
+        first, second = twice(ask, wake, interval)
         self.used = take_processors(first, second)
         found = []
         counted = means = 0

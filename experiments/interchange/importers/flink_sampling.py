@@ -1,8 +1,10 @@
 """Rates of subtasks, from two readings of their counters.
 
 The job manager answers questions for metrics from a store, and only then has it filled anew, at
-most once in `metrics.fetcher.update-interval`. So the first answer is as old as the last question
-of anybody, and is thrown away; the two that follow are an interval apart.
+most once in `metrics.fetcher.update-interval`. So an answer is as old as the last question of
+anybody, and while many questions are asked the store may change under them. Each reading therefore
+begins with one question whose answer is thrown away, and follows a moment later, when the store has
+been filled and does not change for the rest of its interval.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ METRICS = tuple(dict.fromkeys((*RATES, *CLOCK, *RATES.values())))
 
 DEFAULT_INTERVAL = 10.0
 _MARGIN = 1.0
+_FILLED = 2.0
+"""Seconds in which a store has been filled."""
 _UNITS = {"": 1e-3, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 Sample = dict[int, dict[str, float]]
@@ -58,22 +62,41 @@ def sample_of(value: Any) -> Sample:
     return found
 
 
-def twice(ask: Callable[[], dict[str, Sample]], interval: float) -> list[dict[str, Sample]]:
-    """Ask three times, an interval and a margin apart, and return the last two answers.
+def twice(
+    ask: Callable[[], dict[str, Sample]], wake: Callable[[], object], interval: float
+) -> tuple[dict[str, Sample], dict[str, Sample]]:
+    """Return two answers, at least an interval apart, each from a store that was just filled.
 
-    Where the first answer is empty, as nothing is measured, it is the only one. Where some subtasks
-    stand still in the last, as a busy task manager was not read in time, it is asked once more.
+    Where the first is empty, as nothing is measured, it is the only one. Where some subtasks stand
+    still in the second, as a busy task manager was not read in time, it is asked once more.
+
+    Parameters
+    ----------
+    ask, wake
+        Ask for everything, and for anything.
+    interval
+        Of the store, s.
     """
-    found = [ask()]
-    while len(found) < 3 and any(found[0].values()):
-        if interval > 0:
-            time.sleep(interval + _MARGIN)
-        found.append(ask())
-    if len(found) == 3 and _some_stand(found[1], found[2]):
-        if interval > 0:
-            time.sleep(interval + _MARGIN)
-        found[2] = ask()
-    return found[-2:] if len(found) > 1 else [found[0], found[0]]
+
+    def read() -> dict[str, Sample]:
+        wake()
+        _rest(min(_FILLED, interval / 4))
+        return ask()
+
+    first = read()
+    if not any(first.values()):
+        return first, first
+    for _ in range(2):
+        _rest(interval + _MARGIN if interval > 0 else 0.0)
+        second = read()
+        if not _some_stand(first, second):
+            break
+    return first, second
+
+
+def _rest(seconds: float) -> None:
+    if seconds > 0:
+        time.sleep(seconds)
 
 
 def difference(first: Sample, second: Sample) -> tuple[list[dict[str, Any]], int]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from experiments.interchange.importers import flink_sampling
 from experiments.interchange.importers.flink_hosts import megabytes
 from experiments.interchange.importers.flink_sampling import (
     CLOCK,
@@ -49,40 +50,85 @@ def in_turn(values: Iterable[Any]) -> Callable[[Any], Any]:
     return lambda _: left.pop(0) if len(left) > 1 else left[0]
 
 
-def growing() -> dict[str, Any]:
-    """Return the job of `systems.flink`, counting: the first answer is old, the next are new."""
+class Store:
+    """The job manager's store of metrics, whose time passes only while an import rests.
+
+    A question finds it as it is. Where the last fill is an interval ago it is filled anew, and that
+    is seen two questions later, or after a rest.
+    """
+
+    def __init__(self) -> None:
+        self._now = 100.0
+        self._filled = self._held = self._coming = 0.5
+        self._until = 0
+
+    def page(self, at: Callable[[float], Any]) -> Callable[[Any], Any]:
+        """Return a page of what is at a given age."""
+
+        def answer(_: Any) -> Any:
+            self._until -= 1
+            if self._until == 0:
+                self._held = self._coming
+            if self._now - self._filled >= 10:
+                self._filled = self._coming = self._now
+                self._until = 2
+            return at(self._held)
+
+        return answer
+
+    def rest(self, seconds: float) -> None:
+        """Let time pass."""
+        self._held = self._coming
+        self._now += seconds
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Return a store; imports rest in its time."""
+    made = Store()
+    monkeypatch.setattr(flink_sampling, "_rest", made.rest)
+    return made
+
+
+def growing(store: Store) -> dict[str, Any]:
+    """Return the job of `systems.flink`, counting, whose load changed once."""
     documents = systems.flink()
     for vertex, of, read, out in ((SOURCE, 2, 0, 3e6), (MAP, 4, 1.5e6, 5e5), (SINK, 4, 5e5, 0)):
-        pages = [counters(age, out, read, 0.25, of) for age in (0.5, 10.0, 21.0)]
-        pages[0] = counters(0.5, 9 * out, 9 * read, 0.9, of)  # before the load changed
-        documents[f"jobs/{JOB}/vertices/{vertex}/metrics"] = in_turn(pages)
+
+        def at(age: float, of: int = of, read: float = read, out: float = out) -> Any:
+            if age < 1:
+                return counters(age, 9 * out, 9 * read, 0.9, of)
+            return counters(age, out, read, 0.25, of)
+
+        documents[f"jobs/{JOB}/vertices/{vertex}/metrics"] = store.page(at)
     return documents
 
 
-def test_rates_are_differences_of_counters(serve: Callable[..., str]) -> None:
-    made = import_instance("flink", [serve(growing())], NOW)
+def test_rates_are_differences_of_counters(serve: Callable[..., str], store: Store) -> None:
+    made = import_instance("flink", [serve(growing(store))])
     assert [s.rate for s in made.instance.streams] == [pytest.approx(6.0)]
     assert made.instance.tasks.load[:, 0].tolist() == pytest.approx([0.25] * 2 + [0.5] * 4)
     assert "rates are differences of counters between two readings" in made.ledger.readings
 
 
-def with_processor(cores: float) -> dict[str, Any]:
+def with_processor(store: Store, cores: float) -> dict[str, Any]:
     """Return ten subtasks of one task manager, each busy for 0.25 s a second."""
-    documents = growing()
+    documents = growing(store)
     name = "tm-1-container"
     for vertex in (SOURCE, MAP, SINK):
         page = f"jobs/{JOB}/vertices/{vertex}"
         documents[page] = assigned(documents[page], name)
-    times = [{"id": "Status.JVM.CPU.Time", "value": str(1e9 * cores * s)} for s in (1, 10, 21)]
-    documents[f"taskmanagers/{name}/metrics"] = in_turn([[time] for time in times])
+    documents[f"taskmanagers/{name}/metrics"] = store.page(
+        lambda age: [{"id": "Status.JVM.CPU.Time", "value": str(1e9 * cores * age)}]
+    )
     return documents
 
 
 @pytest.mark.parametrize(("cores", "told"), [(0.2, True), (2.4, False)])
 def test_waiting_for_a_processor_is_told(
-    serve: Callable[..., str], cores: float, told: bool
+    serve: Callable[..., str], store: Store, cores: float, told: bool
 ) -> None:
-    made = import_instance("flink", [serve(with_processor(cores))], NOW)
+    made = import_instance("flink", [serve(with_processor(store, cores))])
     found = [text for text in made.ledger.warnings if "for longer than their process" in text]
     assert bool(found) == told
     if told:
@@ -92,10 +138,11 @@ def test_waiting_for_a_processor_is_told(
 
 @pytest.mark.parametrize("cores", [0.2, 4.0])
 def test_subtasks_share_what_their_process_computes(
-    serve: Callable[..., str], cores: float
+    serve: Callable[..., str], store: Store, cores: float
 ) -> None:
-    made = import_instance("flink", [serve(with_processor(cores))], [*NOW, ("cpu", "process")])
-    before = import_instance("flink", [serve(with_processor(cores))], NOW)
+    source = serve(with_processor(store, cores))
+    made = import_instance("flink", [source], [("cpu", "process")])
+    before = import_instance("flink", [source])
     load, busy = (m.instance.tasks.load[:, 0] for m in (made, before))
     assert load.sum() == pytest.approx(cores)
     assert (load / busy).tolist() == pytest.approx([cores / busy.sum()] * len(load))
@@ -103,11 +150,11 @@ def test_subtasks_share_what_their_process_computes(
 
 
 def test_processors_that_are_not_told_are_refused(
-    serve: Callable[..., str], saved: Callable[..., str]
+    serve: Callable[..., str], saved: Callable[..., str], store: Store
 ) -> None:
-    for source in (serve(growing()), saved(systems.flink())):
+    for source in (serve(growing(store)), saved(systems.flink())):
         with pytest.raises(InvalidInput, match="no processor time is told"):
-            import_instance("flink", [source], [*NOW, ("cpu", "process")])
+            import_instance("flink", [source], [("cpu", "process")])
 
 
 def test_counters_that_go_back_leave_the_means() -> None:
@@ -294,12 +341,12 @@ def test_jobs_of_one_cluster_are_solved_together(saved: Callable[..., str]) -> N
 
 
 def test_a_task_manager_that_was_not_read_in_time_is_asked_once_more() -> None:
-    clocks = iter([(0, 0), (1, 1), (2, 1), (3, 2)])
+    clocks = iter([(1, 1), (2, 1), (3, 2)])
 
     def ask() -> dict[str, dict[int, dict[str, float]]]:
         told = enumerate(next(clocks))
         return {"vertex": {i: dict.fromkeys(CLOCK, 1000.0 * at) for i, at in told}}
 
-    first, second = twice(ask, 0.0)
+    first, second = twice(ask, lambda: None, 0.0)
     assert [first["vertex"][i][CLOCK[0]] for i in (0, 1)] == [1000, 1000]
     assert [second["vertex"][i][CLOCK[0]] for i in (0, 1)] == [3000, 2000]
