@@ -1,8 +1,9 @@
 """Throughput of ways to place, on emulated machines: ``make lab-bench``.
 
 Four machines with a share of a core and a narrow link each; per shape of job one import while it
-runs as fast as it goes under Flink's default, and one plan. Then each shape is submitted under each
-policy in turn, as often as asked for. Every run is a line of a CSV file at once.
+runs as fast as it goes with all cores, as what a record costs falls with the rate (fuller buffers),
+and one plan. Then each shape is submitted under each policy in turn, as often as asked for. Every
+run is a line of a CSV file at once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,16 @@ from experiments.lab.cluster import PATIENCE, Lab, LabError
 from experiments.lab.jar import MAIN, build_jar
 from experiments.lab.machines import GATEWAY, Machines, reason_against
 from experiments.lab.measuring import COLUMNS, Row, Running, as_planned, cpu_clock, foresee, joined
-from experiments.lab.shapes import CORES, MACHINES, MEGABITS, MODES, POLICIES, SHAPES, SLOTS
+from experiments.lab.shapes import (
+    CORES,
+    MACHINES,
+    MEGABITS,
+    MODES,
+    POLICIES,
+    SHAPES,
+    SLOTS,
+    SPARE,
+)
 from optim import Instance, InvalidInput
 
 if TYPE_CHECKING:
@@ -40,8 +50,15 @@ _LONG = 180.0
 """Most seconds for subtasks to run."""
 _COMPILED = 5.0
 """Seconds with all cores that the code of a new job gets to be compiled."""
+_SEASONED = 20.0
+"""As much again before loads are read: the first jobs of a new process pay for what later ones find
+compiled, Flink's own network code above all."""
+_HEARTBEAT = {"heartbeat.interval": 10_000, "heartbeat.timeout": 3_600_000}
+"""Flink's own interval; clusters that are paused between their turns are not given up."""
 _WARM = 2.0
 """Seconds of a run with its machine's share of a core before it is measured."""
+_STORE = {"metrics.fetcher.update-interval": 4_000}
+"""Longer than an import takes to ask everything, so that all it hears is of one moment."""
 _PLANNED = next(policy.mode for policy in POLICIES if policy.groups == "plan")
 _PROFILED = 10.0
 """Seconds between the readings of an import."""
@@ -86,14 +103,16 @@ class Bench:
         LabError
             The job does not run, or failed while it was measured.
         """
-        lab = self._labs[policy.mode]
+        lab = self._only(policy.mode)
         instance, sheet, profiled = self._plans[shape.name]
         job = self._submit(shape, policy.mode, policy.groups)
         try:
             self._settle(lab, job)
+            self._machines.limit(CORES)
+            time.sleep(_WARM)
             running = Running(lab.url, job)
             before = cpu_clock()
-            measured = running.rate(seconds)
+            measured = running.rate_during(lambda: time.sleep(seconds))
             used, all_of = (now - then for now, then in zip(cpu_clock(), before, strict=True))
             where = running.assignment()
             if not running.runs():
@@ -118,7 +137,8 @@ class Bench:
         )
 
     def _cluster(self, mode: str) -> None:
-        settings = {"taskmanager.load-balance.mode": mode, "taskmanager.cpu.cores": CORES}
+        settings = {"taskmanager.load-balance.mode": mode, "taskmanager.cpu.cores": CORES - SPARE}
+        settings |= _HEARTBEAT | _STORE
         lab = Lab(self._folder / mode.lower(), SLOTS, GATEWAY, settings)
         self._labs[mode] = self._stack.enter_context(lab)
         port = int(lab.url.rpartition(":")[2])
@@ -132,16 +152,17 @@ class Bench:
 
     def _plan(self, shape: Shape, mode: str) -> tuple[Instance, Sheet, float]:
         """Return the instance, the plan's sheet, and the orders/s while loads were read."""
-        lab = self._labs[mode]
+        lab = self._only(mode)
         kinds = ("instance", "plan", "sheet")
         file = {kind: str(self._folder / f"{shape.name}-{kind}.json") for kind in kinds}
         job = self._submit(shape, mode, "each")
         self._settle(lab, job)
-        rate = Running(lab.url, job).rate(_PROFILED)
+        time.sleep(_SEASONED)
         options = ("slots=single", "cpu=process", f"interval={_PROFILED:g}")
         chosen = [part for option in options for part in ("--option", option)]
         link = f"{MEGABITS:g}Mbit"
-        command("import", "flink", lab.url, "--link-rate", link, *chosen, "-o", file["instance"])
+        words = ("import", "flink", lab.url, "--link-rate", link, *chosen, "-o", file["instance"])
+        rate = Running(lab.url, job).rate_during(lambda: command(*words))
         lab.cancel(job)
         command("solve", file["instance"], "-o", file["plan"], "--time-limit", "20")
         command("export", "flink", file["instance"], file["plan"], "-o", file["sheet"], "-q")
@@ -159,13 +180,19 @@ class Bench:
             client.regroup(graph, sheet, groups_of_job(sheet, client.vertices_of(graph)), 0)
         return client.submit(graph)
 
+    def _only(self, mode: str) -> Lab:
+        """Let one cluster work and the others stand still: an idle task manager uses a tenth of
+        what a machine here has."""
+        for lab in self._labs.values():
+            lab.pause()
+        self._labs[mode].resume()
+        return self._labs[mode]
+
     def _settle(self, lab: Lab, job: str) -> None:
-        """Wait until a job runs, its code is compiled, and its machines have what they shall."""
+        """Wait until a job runs and its code is compiled."""
         if not wait_until_running(WebClient(lab.url, PATIENCE), job, _LONG):
             raise LabError(f"job {job} does not run: see {lab.folder}")
         time.sleep(_COMPILED)
-        self._machines.limit(CORES)
-        time.sleep(_WARM)
 
 
 def main() -> int:

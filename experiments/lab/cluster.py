@@ -167,6 +167,14 @@ class Lab:
         process.wait()
         self._save()
 
+    def pause(self) -> None:
+        """Stop all processes where they are, so that they use no processor (SIGSTOP)."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on; heartbeats must be allowed to take as long as the pause."""
+        self._signal_all(signal.SIGCONT)
+
     def wait_for(self, names: set[str], limit: float = 400.0) -> None:
         """Wait until just these task managers are registered.
 
@@ -237,6 +245,10 @@ class Lab:
             )
         self._processes[name] = process
         self._save()
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        for process in self._processes.values():
+            process.send_signal(number)
 
     def _save(self) -> None:
         running = {name: process.pid for name, process in self._processes.items()}

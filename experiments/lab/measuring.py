@@ -13,7 +13,7 @@ from experiments.lab.cluster import PATIENCE, LabError
 from optim import Instance, Plan, evaluate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from experiments.flink.sheet import Sheet
     from experiments.interchange.importers.flink_sampling import Sample
@@ -75,8 +75,8 @@ class Running:
         page = self._client.get(f"jobs/{job}")
         self._vertices = {vertex["id"]: vertex for vertex in page["vertices"]}
 
-    def rate(self, seconds: float) -> float:
-        """Return the orders/s that sources put out, over so many seconds of their own clocks.
+    def rate_during(self, work: Callable[[], object]) -> float:
+        """Return the orders/s that sources put out meanwhile, by their own clocks.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Running:
             The job manager has no new counters.
         """
         first = self._counters()
-        time.sleep(seconds)
+        work()
         second = self._counters()
         return sum(
             (second[i][_RECORDS] - first[i][_RECORDS]) / elapsed(first[i], second[i])
