@@ -37,7 +37,7 @@ from experiments.lab.shapes import (
     POLICIES,
     SHAPES,
     SLOTS,
-    SPARE,
+    STANDING,
 )
 from optim import Instance, InvalidInput
 
@@ -137,7 +137,7 @@ class Bench:
         )
 
     def _cluster(self, mode: str) -> None:
-        settings = {"taskmanager.load-balance.mode": mode, "taskmanager.cpu.cores": CORES - SPARE}
+        settings = {"taskmanager.load-balance.mode": mode, "taskmanager.cpu.cores": CORES}
         settings |= _HEARTBEAT | _STORE
         lab = Lab(self._folder / mode.lower(), SLOTS, GATEWAY, settings)
         self._labs[mode] = self._stack.enter_context(lab)
@@ -158,7 +158,12 @@ class Bench:
         job = self._submit(shape, mode, "each")
         self._settle(lab, job)
         time.sleep(_SEASONED)
-        options = ("slots=single", "cpu=process", f"interval={_PROFILED:g}")
+        options = (
+            "slots=single",
+            "cpu=process",
+            f"standing={STANDING:g}",
+            f"interval={_PROFILED:g}",
+        )
         chosen = [part for option in options for part in ("--option", option)]
         link = f"{MEGABITS:g}Mbit"
         words = ("import", "flink", lab.url, "--link-rate", link, *chosen, "-o", file["instance"])

@@ -9,9 +9,8 @@ SLOTS = 4
 """Of each task manager."""
 CORES = 0.2
 """Of each machine, held by a control group."""
-SPARE = 0.02
-"""Cores that a task manager's process takes while its job stands still: not for tasks, so Flink is
-told that a machine has that much less."""
+STANDING = 0.02
+"""Cores that a task manager's process takes while its job stands still."""
 MEGABITS = 40.0
 """Of each machine's link, each way, Mbit/s."""
 

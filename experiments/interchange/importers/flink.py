@@ -64,6 +64,15 @@ OPTIONS = (
         choices=("busy", "process"),
     ),
     Option(
+        "standing",
+        "float",
+        0.0,
+        "cores that the process of a task manager takes while nothing flows: background of its "
+        "node, and no subtask's",
+        minimum=0,
+        maximum=1e6,
+    ),
+    Option(
         "cores",
         "str",
         "configured",
@@ -126,7 +135,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             ledger.problem(f"{job.path}.plan", None, "is missing: streams are unknown", remedy)
     ledger.check()
     if request.options["cpu"] == "process":
-        share_processors(used, jobs, others, ledger)
+        share_processors(used, request.options["standing"], jobs, others, ledger)
     else:
         tell_waiting(used, jobs, ledger)
     return build_document(managers, jobs, others, request.options, ledger)

@@ -82,7 +82,10 @@ def build_document(
     resources = ["cpu", "slot"] if shares else ["cpu"]
     room = _room(managers, taken, tasks) if shares else {}
     background = _cpu_elsewhere(elsewhere, ledger)
-    nodes = [_node(m, hosts, room.get(m.id), background.get(m.id, 0.0)) for m in managers]
+    standing = options["standing"]
+    nodes = [
+        _node(m, hosts, room.get(m.id), background.get(m.id, 0.0) + standing) for m in managers
+    ]
     ledger.check()
     weigh(nodes, resources[0], ledger)
     return {

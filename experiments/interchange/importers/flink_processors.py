@@ -86,14 +86,18 @@ def tell_waiting(used: Mapping[str, float], jobs: Sequence[Job], ledger: Ledger)
 
 
 def share_processors(
-    used: Mapping[str, float], jobs: Sequence[Job], others: Sequence[Job], ledger: Ledger
+    used: Mapping[str, float],
+    standing: float,
+    jobs: Sequence[Job],
+    others: Sequence[Job],
+    ledger: Ledger,
 ) -> None:
     """Let the subtasks of a task manager share what its process computes, as they are busy.
 
     Parameters
     ----------
-    used
-        Cores in use, by task manager.
+    used, standing
+        Cores in use, by task manager, and what of them no subtask causes.
     jobs, others
         The jobs that are imported, whose subtasks are changed, and others that run.
     """
@@ -104,12 +108,15 @@ def share_processors(
     if not used:
         reason = "no processor time is told (Status.JVM.CPU.Time of task managers, read twice)"
         ledger.problem(*option, reason, "import from the running cluster, or leave it out")
-    ledger.check()
     busy = _busy(jobs)
+    for manager in sorted(name for name in used if busy.get(name) and used[name] <= standing):
+        reason = f"{manager} uses no more than that ({used[manager]:.3g} cores) while its tasks run"
+        ledger.problem("--option standing", standing, reason, "measure it while nothing flows")
+    ledger.check()
     for subtask in _subtasks(jobs):
-        manager = subtask.place[0]
-        if manager is not None and manager in used and subtask.busy:
-            subtask.busy *= used[manager] / busy[manager]
+        place = subtask.place[0]
+        if place is not None and place in used and subtask.busy:
+            subtask.busy *= (used[place] - standing) / busy[place]
     untold = sorted(str(manager) for manager in busy if manager not in used)
     if untold:
         ledger.warn(f"no processor time of {', '.join(untold[:5])}: CPU there is the busy time")

@@ -149,6 +149,17 @@ def test_subtasks_share_what_their_process_computes(
     assert not [text for text in made.ledger.warnings if "their process" in text]
 
 
+def test_what_a_process_takes_while_it_stands_still_is_its_nodes(
+    serve: Callable[..., str], store: Store
+) -> None:
+    options = [("cpu", "process"), ("standing", "0.4")]
+    instance = import_instance("flink", [serve(with_processor(store, 2.4))], options).instance
+    assert instance.tasks.load[:, 0].sum() == pytest.approx(2.0)
+    assert instance.nodes.background[:, 0].tolist() == pytest.approx([0.4] * len(instance.nodes.ids))
+    with pytest.raises(InvalidInput, match="uses no more than that"):
+        import_instance("flink", [serve(with_processor(store, 0.2))], options)
+
+
 def test_processors_that_are_not_told_are_refused(
     serve: Callable[..., str], saved: Callable[..., str], store: Store
 ) -> None:
