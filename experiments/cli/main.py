@@ -13,6 +13,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from experiments.cli.stopping import interrupts_heard
 from experiments.cli.streams import (
     Stdout,
     forgive_encoding,
@@ -201,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "_ARGCOMPLETE" in os.environ:
         _complete()
     try:
-        with Stdout():
+        with interrupts_heard(), Stdout():
             return _dispatch(arguments, debug)
     except KeyboardInterrupt:
         _say("interrupted")

@@ -1,20 +1,33 @@
 """Signals that ask a command to end, heard as Ctrl-C is.
 
 ``timeout``, systemd and Kubernetes stop a program with SIGTERM, a closed terminal with SIGHUP.
+
+An interrupt that is raised while modules are imported may be lost: CPython forgets what is raised
+in the callbacks that clear the locks of modules, and C code takes it for a missing attribute. So
+it waits until nothing is being imported.
 """
 
 from __future__ import annotations
 
+import _thread
+import os
 import signal
-from contextlib import contextmanager
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_IMPORTING = "<frozen importlib._bootstrap>"
+_STEP, _LONGEST = 0.02, 10.0
+"""Seconds between two tries, and until an import is interrupted: it may wait for a dead disk."""
 
 
 class Received:
@@ -30,15 +43,61 @@ class Received:
         return 128 + self.signal
 
 
+class _Raised:
+    """A handler that raises `KeyboardInterrupt` when nothing is being imported."""
+
+    def __init__(self, received: Received | None = None) -> None:
+        self._received = received
+        self._came: float | None = None
+
+    def __call__(self, number: int, _: object) -> None:
+        now = time.monotonic()
+        self._came = now if self._came is None else self._came
+        if _importing() and now < self._came + _LONGEST:
+            # no `threading.Timer`: the signal may have come while a thread was being started
+            _thread.start_new_thread(_again, (number,))
+            return
+        self._came = None
+        if self._received is not None:
+            self._received.signal = number
+        raise KeyboardInterrupt
+
+
+def _importing() -> bool:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _again(number: int) -> None:
+    time.sleep(_STEP)
+    with suppress(OSError):
+        os.kill(os.getpid(), number)
+
+
+@contextmanager
+def interrupts_heard() -> Iterator[None]:
+    """Let Ctrl-C be heard at any moment, imports included; a handler of the program's own stays."""
+    plain = signal.default_int_handler
+    main = threading.current_thread() is threading.main_thread()
+    ours = main and signal.getsignal(signal.SIGINT) is plain
+    if ours:
+        signal.signal(signal.SIGINT, _Raised())
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, plain)
+
+
 @contextmanager
 def stopped_by_signals() -> Iterator[Received]:
     """Raise `KeyboardInterrupt` on SIGTERM and SIGHUP; signals that are ignored stay so."""
     received = Received()
-
-    def stop(came: int, frame: Any) -> None:
-        received.signal = came
-        raise KeyboardInterrupt
-
+    stop: Any = _Raised(received)
     before = {}
     for end in _SIGNALS:
         if signal.getsignal(end) is signal.SIG_DFL:

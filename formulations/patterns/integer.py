@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array, hstack
 
 from formulations.patterns.count_table import affordable, best_choice
 from formulations.patterns.pool import Rows
@@ -87,6 +86,8 @@ def pattern_model(
         matrix = rows.of(pool)
         if rows.beside is not None:
             model.add_variables("beside", len(rows.most), upper=rows.most, integer=whole)
+            from scipy.sparse import csr_array, hstack
+
             matrix = hstack([csr_array(matrix), csr_array(rows.beside)])
         model.add_matrix_rows("side", matrix, rows.lower, rows.upper)
     return model

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csc_array, hstack, vstack
 
 from formulations.patterns.pool import Rows, joined
 from formulations.patterns.problem import ROUNDING
@@ -122,6 +121,8 @@ class Master:
 
     def add(self, pool: Pool) -> int:
         """Add patterns; return how many were new."""
+        from scipy.sparse import hstack
+
         fresh = []
         for i, key in enumerate(_keys(pool)):
             if key not in self._known:
@@ -219,12 +220,16 @@ class Master:
 
     def _matrix(self, pool: Pool) -> Any:
         """(G + K + M, P) coefficients of patterns."""
+        from scipy.sparse import csc_array, vstack
+
         owned = pool.node_class[None, :] == np.arange(len(self.nodes))[:, None]
         side = csc_array(self.rows.of(pool))
         return vstack([csc_array(np.concatenate([pool.counts.T, owned]) * 1.0), side], "csc")
 
     def _solve(self, penalty: float, gainless: bool) -> _Solved | None:
         """Solve the restricted master; what the rows miss costs ``penalty`` each."""
+        from scipy.sparse import csc_array, hstack
+
         pool, rows, groups, kinds = self.pool, self.rows, len(self.sizes), len(self.nodes)
         lower = np.concatenate([self.sizes, self.nodes, rows.lower]).astype(np.float64)
         upper = np.concatenate([self.sizes, self.nodes, rows.upper]).astype(np.float64)

@@ -45,6 +45,9 @@ FORMS = ("auto", "patterns", "workers")
 _AT_ONCE = 50_000
 """Patterns up to which the first plan is there as soon as a heuristic's would be."""
 
+_BOUND_SHARE = 0.2
+"""Most of the time that the bound by densities may take: a tenth of a second is usual."""
+
 
 def run(instance: Instance, request: Request) -> Outcome:
     """Solve by patterns where they can be listed, else by the linearised form.
@@ -71,7 +74,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     if why is None:
         outcome = _by_patterns(instance, jobs, problem, request, start)
     else:
-        outcome = _by_workers(instance, jobs, request, start)
+        outcome = _by_workers(instance, jobs, problem, request, start)
         if request.options["form"] == "auto":
             outcome.notes.insert(0, f"linearised form: {why}")
     outcome.times["compile"] = compiling
@@ -202,17 +205,25 @@ def _by_patterns(
 
 
 def _by_workers(
-    instance: Instance, jobs: StormJobs, request: Request, start: Start | None
+    instance: Instance,
+    jobs: StormJobs,
+    problem: StormProblem,
+    request: Request,
+    start: Start | None,
 ) -> Outcome:
+    from formulations.storm.density_bound import density_bound
     from formulations.storm.direct import Direct
 
+    left = request.remaining()
+    known = density_bound(instance, problem, np.inf if left is None else _BOUND_SHARE * left)
     direct = Direct(instance, jobs, request, None if start is None else (start.node, start.slot))
     direct.solve()
     outcome = direct.outcome
     if outcome.termination is Termination.INFEASIBLE and outcome.node is None:
         outcome.reasons = _broken_limits(instance, request)
         return outcome
-    _tell_levels(instance, outcome, direct.bound, direct.slot_bound)
+    bounds = [bound for bound in (direct.bound, known) if bound is not None]
+    _tell_levels(instance, outcome, min(bounds, default=None), direct.slot_bound)
     return outcome
 
 

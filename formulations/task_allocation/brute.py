@@ -249,7 +249,9 @@ def _problem(
         np.zeros(count + 1), np.zeros(2, dtype=np.int64),
     )  # fmt: skip
     guard = make_guard(place_rules(instance), np.full(count, NOWHERE, dtype=np.int64))
-    rate = np.ascontiguousarray(instance.adjacency.toarray()[np.ix_(order, order)])
+    rate, (u, v, between) = np.zeros((count, count)), instance.pairs
+    rate[u, v] = rate[v, u] = between
+    rate = np.ascontiguousarray(rate[np.ix_(order, order)])
     load = np.ascontiguousarray(instance.tasks.load[order])
     budget = np.concatenate([instance.tasks.migration_cost[order], move_budget(instance)])
     return (

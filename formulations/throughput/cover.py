@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import csc_array, hstack
 
 from formulations.patterns.integer import choose
 from formulations.patterns.pool import Pool, Rows
@@ -136,6 +135,8 @@ class Cover:
         self, chosen: Counts, needed: Floats, budgets: Floats
     ) -> tuple[float, Floats] | None:
         """Miss as little as the chosen patterns let; return how much, and the rows' prices."""
+        from scipy.sparse import csc_array, hstack
+
         kinds = self.grouped.classes.num_classes
         owned = self.listed.node_class[chosen][None, :] == np.arange(kinds)[:, None]
         columns = np.concatenate([

@@ -46,13 +46,9 @@ class Allocation:
         self.load = node_loads(instance, placed)
         self.count = np.bincount(placed[placed >= 0], minlength=instance.num_nodes)
         self.link_load = running_traffic(instance, placed)
-        around = instance.adjacency
         self.limit = board.room + instance.nodes.background
-        self.around = (
-            around.indptr.astype(np.int64),
-            around.indices.astype(np.int64),
-            np.asarray(around.data, dtype=np.float64),
-        )
+        starts, partner, rate = instance.partners
+        self.around = starts.astype(np.int64), partner.astype(np.int64), rate
         self.links = (board.link_indptr, board.link_of)
 
     def run_pass(self) -> int:

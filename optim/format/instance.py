@@ -269,6 +269,15 @@ class Instance:
         return coo_array(both, shape=(self.num_tasks, self.num_tasks)).tocsr()
 
     @cached_property
+    def partners(self) -> tuple[Ints, Ints, Floats]:
+        """(T + 1,) starts, partners and rates: the rows of `adjacency`, before scipy is loaded."""
+        u, v, rate = self.pairs
+        own, other = np.concatenate([u, v]), np.concatenate([v, u])
+        order = np.lexsort((other, own))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=self.num_tasks))])
+        return starts, other[order], np.concatenate([rate, rate])[order]
+
+    @cached_property
     def total_traffic(self) -> float:
         """Sum of all rates between tasks."""
         return self.flows.total()

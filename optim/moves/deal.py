@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _MATCHED = 1000
 """Identical nodes that are matched at most."""
+_FEW = 6
+"""Identical nodes whose orders are all looked at: scipy's solver takes half a second to load."""
 _SMALL = 50_000_000
 """Tasks × nodes² up to which classes of tasks are counted."""
 
@@ -74,6 +77,9 @@ def matched(counts: Counts, before: Counts) -> Order:
 
 def _assigned(stay: NDArray[np.int64]) -> Order:
     """Return the place of each content; as they are where no others let more stay."""
+    if len(stay) <= _FEW:
+        orders = np.array(list(permutations(range(len(stay)))))
+        return np.asarray(orders[stay[np.arange(len(stay)), orders].sum(axis=1).argmax()])
     from scipy.optimize import linear_sum_assignment
 
     content, place = linear_sum_assignment(stay, maximize=True)

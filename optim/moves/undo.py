@@ -92,14 +92,16 @@ def _distances(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
 
 
 def _gains(instance: Instance, node: Ints, tasks: Tasks) -> Floats:
-    rows = instance.adjacency[tasks]
-    other = node[rows.indices]
-    count = np.diff(rows.indptr)
-    owner = np.repeat(np.arange(len(tasks)), count)
-    home, at = instance.tasks.node[tasks], node[tasks]
-    change = rows.data * ((other == home[owner]).astype(float) - (other == at[owner]))
-    now = Placement(instance, node).gain
-    return np.asarray(now + np.bincount(owner, change, len(tasks)))
+    home, position = instance.tasks.node, np.full(instance.num_tasks, -1)
+    position[tasks] = np.arange(len(tasks))
+    found = np.full(len(tasks), Placement(instance, node).gain)
+    u, v, rate = instance.pairs
+    for own, other in ((u, v), (v, u)):
+        touched = position[own] >= 0
+        mine, theirs, worth = own[touched], node[other[touched]], rate[touched]
+        change = worth * ((theirs == home[mine]).astype(float) - (theirs == node[mine]))
+        found += np.bincount(position[mine], change, len(tasks))
+    return found
 
 
 def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> Ints:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, issparse
 
 from optim.errors import InvalidInput, Problem
 from optim.solvers.linear_arrays import LinearArrays
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
+    from scipy.sparse import csr_array
 
     from optim.solvers.linear_arrays import Sense
 
@@ -231,6 +231,8 @@ class LinearModel:
 
         It may have fewer columns than the model has variables: it then spans the first ones.
         """
+        from scipy.sparse import coo_array, issparse
+
         entries: Any = matrix if issparse(matrix) else np.asarray(matrix, dtype=np.float64)
         coo = coo_array(entries)
         return self.add_rows(name, lower, upper, coo.row, coo.col, coo.data, coo.shape[0])
@@ -314,6 +316,8 @@ class LinearModel:
 
     def _matrix(self, m: int, n: int) -> csr_array:
         """Sum all triplets into one CSR matrix, row numbers shifted from block to model."""
+        from scipy.sparse import coo_array, csr_array
+
         total = sum(part.size for part in self._rows.rows)
         rows = np.empty(total, dtype=np.int32)
         cols = np.empty(total, dtype=np.int32)

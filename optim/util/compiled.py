@@ -193,13 +193,14 @@ def by_size(instance: Instance) -> Iterator[None]:
 
 
 def warming(warm_up: Callable[[], object]) -> Callable[[], None]:
-    """Let a warm-up be run once a process, and again where kernels no longer run as they stand."""
-    done: set[bool] = set()
+    """Let a warm-up be run once a process, and not where kernels run as they stand."""
+    done = False
 
     def once() -> None:
-        if _small.get() not in done:
+        nonlocal done
+        if not done and not _small.get():
             warm_up()
-            done.add(_small.get())
+            done = True
 
     return once
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from experiments.cli.stopping import interrupts_heard, stopped_by_signals
 from experiments.generators import generate
 from tests.slowly import slowly
 
@@ -68,3 +71,53 @@ def test_an_interrupt_that_passed_through_exec_changes_no_exit_code(tmp_path: Pa
         env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (143, "told\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_an_import_would_swallow_is_heard_after_it(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"swallows_{number.name.lower()}"
+    (tmp_path / f"{name}.py").write_text(
+        f"import signal\ntry:\n    signal.raise_signal({int(number)})\nexcept BaseException:\n"
+        "    pass\nwhole = True\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    plain: Any = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}[number]
+    before = signal.signal(number, plain)
+    module = None
+    try:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            interrupts_heard(),
+            stopped_by_signals() as received,
+        ):
+            module = importlib.import_module(name)
+            time.sleep(20.0)
+            pytest.fail("the signal was lost")
+        assert signal.getsignal(number) is plain
+    finally:
+        signal.signal(number, before)
+    assert module is not None
+    assert module.whole
+    assert received.signal == (None if number == signal.SIGINT else number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_at_any_moment_of_the_start_is_heard(name: str, tmp_path: Path) -> None:
+    made = generate("cluster", seed=1, nodes=20, varies=60.0, shifted=60.0)
+    made.save(tmp_path / "made.json")
+    number = getattr(signal, name)
+    command = [sys.executable, "-m", "experiments.cli.main", "solve", str(tmp_path / "made.json")]
+    command += ["--method", "balance-milp", "--json", "-q", "--option", "form=full"]
+    for step in range(30):
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_heard
+        )
+        time.sleep(step * 0.05)
+        process.send_signal(number)
+        answer, said = process.communicate(timeout=600)
+        # before the program runs, the system ends it
+        assert process.returncode in (-number, 128 + number), (step, said)
+        assert not answer or json.loads(answer)["termination"] == "interrupted"

@@ -65,6 +65,10 @@ def test_traffic_replaces_the_spread_of_its_stream_only() -> None:
     assert made.total_traffic == 5 + 1 + 8
     assert made.adjacency[0, 2] == 6
     assert made.adjacency[1, 2] == 0
+    starts, partners, rates = made.partners
+    assert starts.tolist() == made.adjacency.indptr.tolist()
+    assert partners.tolist() == made.adjacency.indices.tolist()
+    assert rates.tolist() == made.adjacency.data.tolist()
 
 
 def test_headroom_takes_background_and_utilisation() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
+from scipy.optimize import linear_sum_assignment
 
 from optim.moves.classes import node_classes, task_groups
-from optim.moves.deal import counts_of, deal
+from optim.moves.deal import _FEW, counts_of, deal, matched
 from tests.formulations.task_allocation.cases import random_instance, seeds
 from tests.optim.make import instance, nodes
 
@@ -34,3 +35,20 @@ def test_identical_nodes_and_tasks_change_places_so_that_few_move() -> None:
     counts = np.array([[1, 0], [1, 1], [0, 1]])
     dealt = deal(groups, classes, counts, here)
     assert dealt.tolist() == here.tolist()
+
+
+@given(seeds)
+def test_few_places_are_matched_as_well_as_by_the_solver_for_many(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    places, groups = int(rng.integers(2, _FEW + 1)), int(rng.integers(1, 4))
+    counts, before = (rng.integers(0, 4, (places, groups)) for _ in range(2))
+    stay = np.minimum(counts[:, None, :], before[None, :, :]).sum(axis=2)
+    content, place = linear_sum_assignment(stay, maximize=True)
+    order = matched(counts, before)
+    assert sorted(order) == list(range(places))
+    assert np.minimum(counts[order], before).sum() == stay[content, place].sum()
+
+
+def test_places_stay_as_they_are_where_no_order_keeps_more() -> None:
+    alike = np.full((4, 2), 3)
+    assert matched(alike, alike).tolist() == [0, 1, 2, 3]

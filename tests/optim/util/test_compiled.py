@@ -318,3 +318,16 @@ def test_methods_answer_the_same_compiled_or_not(monkeypatch: pytest.MonkeyPatch
             assert answers[0] == answers[1]
             used.add(isinstance(answers[0], str))
     assert False in used
+
+
+def test_nothing_is_warmed_where_kernels_run_as_they_stand() -> None:
+    from optim.util.compiled import by_size, warming
+
+    calls: list[int] = []
+    warm_up = warming(lambda: calls.append(1))
+    with by_size(small_instance()):
+        warm_up()
+    assert not calls
+    warm_up()
+    warm_up()
+    assert len(calls) == 1
