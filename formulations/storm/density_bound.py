@@ -117,8 +117,10 @@ def priced(relaxed: Densities, ends: float) -> float:
     price = np.zeros(parts)
     held: list[list[Floats]] = [[] for _ in range(kinds)]
     best = np.inf
+    # a face whose system is nearly singular may be missed by as much as was added to densities
+    missed = 10.0 * spread * float(relaxed.nodes @ relaxed.room**2)
     for _ in range(_STEPS):
-        bound = float(price @ relaxed.loads)
+        bound = float(price @ relaxed.loads) + missed
         for k in range(kinds):
             try:
                 value, points = _fullest(density, price, float(relaxed.room[k]))
