@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, vstack
 
-from optim.certificates.check import Proof
 from optim.solvers.inprocess import solve_lp
 from optim.solvers.interface import LinearTermination
 
@@ -53,15 +52,16 @@ class Tree:
     """
 
     def __init__(self, model: Model, bound: Fraction, nodes: int, deadline: float) -> None:
-        self.model, self.proof = model, Proof(model, bound)
+        self.model = model
+        model.aim(bound)
         self.steps: list[dict[str, Any]] = []
         self.left, self.deadline = nodes, deadline
         columns, rows = model.columns, len(model.rows)
-        gain = np.array([float(c.gain) for c in columns])
+        gain = np.array([float(gain) for _, gain, _ in columns])
         self.scale = 1000.0 / max(1e-300, float(np.abs(gain).max(initial=0.0)) or 1.0)
         self.gain = gain * self.scale
-        entries = [(i, j, float(a)) for j, c in enumerate(columns) for i, a in c.entries]
-        entries += [(rows + c.key[0], j, 1.0) for j, c in enumerate(columns)]
+        entries = [(i, j, float(a)) for j, (_, _, held) in enumerate(columns) for i, a in held]
+        entries += [(rows + key[0], j, 1.0) for j, (key, _, _) in enumerate(columns)]
         i, j, a = (
             (np.array(x) for x in zip(*entries, strict=True)) if entries else (np.zeros(0),) * 3
         )
@@ -74,8 +74,10 @@ class Tree:
             self.size[:rows] = np.maximum(1.0, largest.ravel())
         # multipliers of rows with large numbers are small: rounded to more places
         self.fine = 10 ** max(0, int(np.log10(self.size.max(initial=1.0))) - 1)
-        width = {len(c.key) for c in columns}
-        self.keys = np.array([c.key for c in columns]) if len(width) == 1 else np.zeros((0, 1), int)
+        width = {len(key) for key, _, _ in columns}
+        self.keys = (
+            np.array([key for key, _, _ in columns]) if len(width) == 1 else np.zeros((0, 1), int)
+        )
 
     def run(self) -> list[dict[str, Any]]:
         """Return the steps.
@@ -96,7 +98,7 @@ class Tree:
             if branch is None:
                 continue
             spec, at = branch
-            held = self.proof.cut(spec, columns.tolist())
+            held = self.model.cut(spec, columns.tolist())
             self.steps.append({"branch": spec, "at": at})
             stack.append((columns, (*cuts, (spec, held, ">", at + 1))))
             stack.append((columns, (*cuts, (spec, held, "<", at))))
@@ -124,7 +126,7 @@ class Tree:
         if found is None:
             y, z = self._infeasible(columns, cuts)
             step, value, reduced = self._rounded(y, columns, cuts, gains=False)
-            if self.proof.closed(value, step["over"]):
+            if self.model.closed(value, step["over"]):
                 self.steps.append({"close": step["y"], "over": step["over"]})
                 return columns, None
             if gains:
@@ -132,7 +134,7 @@ class Tree:
             return self._thinned(step, value, reduced, columns, z)
         y, z = found
         step, value, reduced = self._rounded(y, columns, cuts, gains=True)
-        if self.proof.closed(value, step["over"]):
+        if self.model.closed(value, step["over"]):
             self.steps.append({"close": step["y"], "over": step["over"]})
             return columns, None
         return self._thinned(step, value, reduced, columns, z)
@@ -143,7 +145,7 @@ class Tree:
         """Drop the columns that nothing better can use, if they are many, and branch."""
         if self.model.kind == "counting":  # columns are not whole one by one
             return columns, self._branch(columns, z)
-        keep = [not self.proof.closed(value + rest, step["over"]) for rest in reduced]
+        keep = [not self.model.closed(value + rest, step["over"]) for rest in reduced]
         if sum(keep) < 0.9 * len(keep):
             self.steps.append({"drop": step["y"], "over": step["over"]})
             columns, z = columns[keep], z[keep]
@@ -256,16 +258,16 @@ class Tree:
             rough = about(whole, over)
             if best is None or rough / divisor < best[0]:
                 best = rough / divisor, over, whole
-            if math.isinf(rough) or self.proof.closed(math.floor(rough), over):
-                value, reduced = self.proof.value(whole, over, every, plain)
-                if self.proof.closed(value, over):
+            if math.isinf(rough) or self.model.closed(math.floor(rough), over):
+                value, reduced = self.model.value(whole, over, every, plain)
+                if self.model.closed(value, over):
                     return {"y": whole, "over": over}, value, reduced
         _, over, whole = best
-        value, reduced = self.proof.value(whole, over, every, plain)
+        value, reduced = self.model.value(whole, over, every, plain)
         return {"y": whole, "over": over}, value, reduced
 
     def _in_doubles(self, columns: np.ndarray, cuts: Cuts) -> Callable[[list[int], int], float]:
-        """Return what sums up multipliers as `Proof.value` does, in doubles."""
+        """Return what sums up multipliers as `Model.value` does, in doubles."""
         first, matrix = len(self.model.rows), self.matrix[:, columns]
         turned = csr_array(matrix[:first].T)
         if cuts:
