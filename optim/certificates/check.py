@@ -78,8 +78,8 @@ def no_twins(pairs: list[tuple[str, Any]]) -> Doc:
 
 
 def decimal(text: str) -> F:
-    """Read a decimal or p/q exactly; NaN, infinities and exponents beyond 399 are refused."""
-    fits = re.fullmatch(r"-?[\d.]{1,2000}([eE][+-]?[0-3]?\d?\d|/[1-9]\d{0,2000})?", text)
+    """Read a decimal exactly; NaN, infinities and exponents beyond 399 are refused."""
+    fits = re.fullmatch(r"-?[\d.]{1,1000}([eE][+-]?[0-3]?\d?\d)?", text)
     need(fits, f"{text[:30]} is no number of a sensible size", Unreadable)
     return F(text)
 
@@ -577,13 +577,15 @@ def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None)
     told = certificate.keys() == {*CERTIFICATE.split()} and certificate["format"] == FORMAT
     need(told, f"a {FORMAT} has the fields {CERTIFICATE}, and no others", Unreadable)
     objective, bound, proof = (certificate[key] for key in ("objective", "bound", "proof"))
-    need(certificate["instance_sha256"] == sha256, f"it is of another instance than {sha256}")
+    need(certificate["instance_sha256"] == sha256, f"it is not of this instance, {sha256}")
     need((objective, certificate["sense"]) in SENSES.items(), "unknown objective, or its sense")
     assumes = [*map(str, certificate["assumes"])]
     dropped = frozenset(x.removeprefix("without ") for x in assumes if x.startswith("without "))
     suits = len(dropped) == len({*assumes}) and dropped <= {*DROPPED.split()}
     need(suits, "an assumption is not known to this checker")
-    exact = number(decimal(bound) if isinstance(bound, str) else bound, -inf)
+    fits = not isinstance(bound, str) or re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", bound)
+    need(fits, "the bound is neither a number nor a text p/q", Unreadable)
+    exact = number(F(bound) if isinstance(bound, str) else bound, -inf)
     need(objective != "feasible" or not exact, "feasible is 0: nothing else is proved")
     kind: Any = proof.get("kind") if isinstance(proof, dict) else None
     kinds = ("dual", "threshold", "counting") if objective in THRESHOLDS else ("dual", "patterns")
@@ -604,17 +606,18 @@ def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None)
 
 def main(arguments: list[str]) -> int:
     """Check the files that are named."""
-    path = ""
     try:
         found = [parse(Path(path := name).read_bytes()) for name in arguments]
         path = "usage: python -I check.py INSTANCE CERTIFICATE [PLAN]"
         (instance, sha256), *rest = found
+        path = " with ".join(arguments)
         print(f"holds: {check(instance, sha256, *(document for document, _ in rest))}")
     except (Refused, RecursionError, OverflowError) as error:
         print(f"does not hold: {error}", file=sys.stderr)
         return 1
     except (*MALFORMED, OSError, zlib.error) as error:
-        print(f"cannot be read: {path}: {error}", file=sys.stderr)
+        what = "nothing is found for " if isinstance(error, LookupError) else ""
+        print(f"cannot be read: {path}: {what}{error}", file=sys.stderr)
         return 2
     return 0
 

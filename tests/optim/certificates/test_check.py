@@ -72,6 +72,8 @@ def test_the_checker_runs_alone(written: tuple[Path, Path, dict[str, Any]], tmp_
         ('{"bound": NaN, ', 2),
         ('{"bound": 1e999999999, ', 2),
         ('{"bound": true, ', 2),
+        ('{"bound": "1e5", ', 2),
+        ('{"objective": [], ', 2),
         ('{"more": 1, ', 2),
         ('{"sense": "min", ', 1),
         ('{"objective": "price", ', 1),
