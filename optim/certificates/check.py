@@ -231,18 +231,20 @@ class Instance:
             spread = rate is not None and (x["from"], x["to"]) not in told and right
             for i, u in enumerate(left if spread else ()):
                 to = receivers(x.get("pattern", "full"), i, len(left), len(right))
+                share = number(rate) / (len(left) * len(to))
                 for j in to:
-                    self.traffic[u, right[j]] += number(rate) / (len(left) * len(to))
+                    self.traffic[u, right[j]] += share
         self.total_traffic = sum(self.traffic.values(), ZERO)
-        sums = [[*load, ZERO, ZERO, ZERO] for load in self.load]
-        for (u, v), rate in self.traffic.items():
-            for t, way in ((u, -3), (v, -2), (u, -1), (v, -1)):
-                sums[t][way] += rate
         columns = [*zip(*self.load)] or [()] * len(self.resources)
         columns += [tuple(self.traffic.values())] * 3
         self.unit = [lcm(*(a.denominator for a in column)) for column in columns]
         self.inner = [0] * len(self.resources) + [1, 1, 2]
-        self.amounts = [tuple(map(int, map(mul, x, self.unit))) for x in sums]
+        sums = [[*map(int, map(mul, load, self.unit)), 0, 0, 0] for load in self.load]
+        self.rate = {pair: int(rate * self.unit[-1]) for pair, rate in self.traffic.items()}
+        for (u, v), flow in self.rate.items():
+            for t, way in ((u, -3), (v, -2), (u, -1), (v, -1)):
+                sums[t][way] += flow
+        self.amounts = [tuple(x) for x in sums]
 
     def _rooms(self, document: Doc, links: list[Doc]) -> None:
         """Read what each node may carry; links of several nodes bind nothing here."""
@@ -282,9 +284,9 @@ class Instance:
     def _classes(self) -> None:
         """Put tasks together that can be exchanged without changing anything that is read here."""
         near: list[dict[int, int]] = [{} for _ in self.load]
-        for (u, v), rate in self.traffic.items():
+        for (u, v), rate in self.rate.items():
             for a, b in ((u, v), (v, u)) if rate else ():
-                near[a][b] = near[a].get(b, 0) + int(rate * self.unit[-1])
+                near[a][b] = near[a].get(b, 0) + rate
         found = defaultdict[Any, list[int]](list)
         for t, amounts in enumerate(self.amounts):
             moves: Any = (self.home[t], self.cost[t], frozenset(self.copies[t]))
@@ -550,12 +552,12 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
     need(fits, "the plan does not place exactly the tasks of the instance")
     at = [x.node.get(told[name], -1) for name in x.task]
     need(all(n in may for n, may in zip(at, x.may)), "the plan puts a task where it may not be")
-    held, together = [[0] * len(x.unit) for _ in x.node], ZERO
+    held, together = [[0] * len(x.unit) for _ in x.node], 0
     for n, amounts in zip(at, x.amounts):
         held[n] = [*map(add, held[n], amounts)]
-    for n, rate in ((at[u], rate) for (u, v), rate in x.traffic.items() if at[u] == at[v]):
+    for n, rate in ((at[u], rate) for (u, v), rate in x.rate.items() if at[u] == at[v]):
         together += rate
-        held[n] = [a - part * int(rate * x.unit[-1]) for a, part in zip(held[n], x.inner)]
+        held[n] = [a - part * rate for a, part in zip(held[n], x.inner)]
     if objective == "sustainable_rate" and not x.crosses:
         rates = [left / held[n][i] for n, rooms in enumerate(x.rooms) for i, _, left, rated in rooms
                  if rated and held[n][i]]  # fmt: skip
@@ -566,14 +568,14 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
         return max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
     if objective in OF_NODES:
         return sum((x.shares(objective)[n] for n in {*at}), ZERO)
-    values = {"imc_gain": together, "internode_traffic": x.total_traffic - together}
-    values |= {"feasible": F(1)}
+    gain = F(together, x.unit[-1])
+    values = {"imc_gain": gain, "internode_traffic": x.total_traffic - gain, "feasible": F(1)}
     need(objective in values, f"the plan has no {objective} that this checker can tell")
     return values[objective]
 
 
-def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None) -> str:
-    """Return what is proved in a line; raise `Refused` or `Unreadable`."""
+def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None = None) -> str:
+    """Return what is proved of a file (or what is read of it); raise `Refused` or `Unreadable`."""
     told = certificate.keys() == {*CERTIFICATE.split()} and certificate["format"] == FORMAT
     need(told, f"a {FORMAT} has the fields {CERTIFICATE}, and no others", Unreadable)
     objective, bound, proof = (certificate[key] for key in ("objective", "bound", "proof"))
@@ -590,7 +592,8 @@ def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None)
     kind: Any = proof.get("kind") if isinstance(proof, dict) else None
     kinds = ("dual", "threshold", "counting") if objective in THRESHOLDS else ("dual", "patterns")
     need(kind in kinds, f"{str(kind)[:30]!r} is no kind of proof of {objective}")
-    read = Instance(instance, dropped)
+    read = file if isinstance(file, Instance) else Instance(file, dropped)
+    need(read.dropped == dropped, "other limits were dropped when the file was read")
     Model(read, objective, exact, kind).walk(proof.get("steps"))
     sign = 1 if SENSES[objective] == "max" else -1
     line = f"{objective} is {'at most' if sign > 0 else 'at least'} {float(exact):.15g}"

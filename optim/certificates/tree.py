@@ -29,6 +29,9 @@ _SAME = 1e-6
 _MANY = 20_000
 """Columns from which only one divisor is tried."""
 
+_DENSE = 1_000_000
+"""Entries up to which a matrix is dense."""
+
 _FEW, _ADDED, _DEAR = 4000, 400, 1e5
 """Columns beyond which the solver has only some; how many come at a time; the price of a lack."""
 
@@ -66,12 +69,13 @@ class Tree:
             (np.array(x) for x in zip(*entries, strict=True)) if entries else (np.zeros(0),) * 3
         )
         shape = (rows + len(model.groups), len(columns))
-        self.matrix = csr_array((a, (i.astype(int), j.astype(int))), shape=shape)
+        sparse = csr_array((a, (i.astype(int), j.astype(int))), shape=shape)
+        # small ones are dense: taking columns of a sparse one costs more than all the rest
+        self.matrix: Any = sparse.toarray() if math.prod(shape) <= _DENSE else sparse
         self.every = [*model.rows, *(("=", size) for size in model.groups)]
-        largest = abs(self.matrix[:rows]).max(axis=1).toarray() if rows and columns else None
         self.size = np.ones(len(self.every))
-        if largest is not None:
-            self.size[:rows] = np.maximum(1.0, largest.ravel())
+        if rows and columns:
+            self.size[:rows] = np.maximum(1.0, abs(sparse[:rows]).max(axis=1).toarray().ravel())
         # multipliers of rows with large numbers are small: rounded to more places
         self.fine = 10 ** max(0, int(np.log10(self.size.max(initial=1.0))) - 1)
         width = {len(key) for key, _, _ in columns}
@@ -156,12 +160,11 @@ class Tree:
         matrix = self.matrix[:, columns]
         rows = [*self.every, *((sense, right) for _, _, sense, right in cuts)]
         if cuts:
-            extra = [np.isin(columns, list(held)).astype(float) for _, held, _, _ in cuts]
-            matrix = vstack([matrix, csr_array(np.array(extra))]).tocsr()
+            matrix = _stacked(matrix, _held(columns, cuts))
         right = np.array([float(b) for _, b in rows])
         sign = np.array([-1.0 if sense == ">" else 1.0 for sense, _ in rows])
         factor = sign / np.concatenate([self.size, np.ones(len(cuts))])
-        scaled = csr_array(matrix.multiply(factor[:, None]))
+        scaled = csr_array(matrix * factor[:, None])
         return scaled, right * factor, np.array([s == "=" for s, _ in rows]), factor
 
     def _linear(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
@@ -268,11 +271,8 @@ class Tree:
 
     def _in_doubles(self, columns: np.ndarray, cuts: Cuts) -> Callable[[list[int], int], float]:
         """Return what sums up multipliers as `Model.value` does, in doubles."""
-        first, matrix = len(self.model.rows), self.matrix[:, columns]
-        turned = csr_array(matrix[:first].T)
-        if cuts:
-            extra = [np.isin(columns, list(held)).astype(float) for _, held, _, _ in cuts]
-            turned = csr_array(hstack([turned, csr_array(np.array(extra)).T]))
+        matrix = self.matrix[: len(self.model.rows), columns]
+        turned = (_stacked(matrix, _held(columns, cuts)) if cuts else matrix).T
         gain, group = self.gain[columns] / self.scale, self.keys[columns, 0]
         sizes = np.array(self.model.groups, dtype=float)
         right = np.array([*(b for _, b in self.model.rows), *(b for *_, b in cuts)], dtype=float)
@@ -327,3 +327,15 @@ class Tree:
         for i, of in ((2, home), (3, node)):
             for n in np.unique(of[gone]).tolist():
                 yield [[1, 0, 0], [i, n, n], [4, 1, 1]], (kind == 0) & (of == n) & (moved == 1)
+
+
+def _held(columns: np.ndarray, cuts: Cuts) -> np.ndarray:
+    """(cuts, columns) which columns each cut sums up."""
+    return np.array([np.isin(columns, list(held)).astype(float) for _, held, _, _ in cuts])
+
+
+def _stacked(matrix: Any, below: np.ndarray) -> Any:
+    """Put rows below a dense or sparse matrix."""
+    if isinstance(matrix, np.ndarray):
+        return np.vstack([matrix, below])
+    return vstack([matrix, csr_array(below)]).tocsr()

@@ -101,7 +101,7 @@ def certify(
             "proof": proof,
         }  # fmt: skip
         try:
-            check.check(document, sha256, json.loads(json.dumps(certificate)))
+            check.check(instance, sha256, json.loads(json.dumps(certificate)))
         except (check.Refused, check.Unreadable):
             return None
         return certificate
