@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import TYPE_CHECKING
 
 from optim.util.versions import package_version
@@ -39,8 +40,8 @@ def processor_seconds() -> float:
     On a machine that others keep busy this is nearer to what an idle one would show on the clock
     than the clock is.
     """
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    ours, theirs = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
+    return ours.ru_utime + ours.ru_stime + theirs.ru_utime + theirs.ru_stime
 
 
 def best_of(function: Callable[[], object], repeats: int = 5) -> float:

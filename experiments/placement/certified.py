@@ -3,6 +3,9 @@
 Run: ``python -m experiments.placement.certified [SET …] [--graphs N] [--seeds N]``. Prints a table
 a set: what the method claims, what the certificate proves, the gap that is left, the processor's
 seconds of solving, of writing the certificate and of checking it, and its size. Without a set, all.
+
+Each row is told on stderr as it comes and kept in ``--rows``; started again, what is kept there is
+not measured again. ``--only TEXT`` takes the cases that have it in their name.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.benchmarks.rebalancing_cases import CASES
@@ -56,8 +61,18 @@ class Row(NamedTuple):
         return self.kind != "" and self.gap is not None and self.gap <= 1e-6
 
 
-def row_of(case: str, instance: Instance, objective: str | None, **given: Any) -> Row:
+class Asked(NamedTuple):
+    """A case: its name, its instance, the objective, and what `solve` is given besides."""
+
+    case: str
+    instance: Instance
+    objective: str | None
+    given: dict[str, Any]
+
+
+def row_of(asked: Asked) -> Row:
     """Solve an instance, certify its bound, and have the checker read both again."""
+    case, instance, objective, given = asked
     began = processor_seconds()
     result = solve(instance, objective=objective, **given)
     solving = processor_seconds() - began
@@ -88,73 +103,93 @@ def _per_value(result: Result, gap: float | None) -> float | None:
     return gap / abs(result.objective.value) if percent else gap
 
 
-def demo() -> Iterator[Row]:
+def demo() -> Iterator[Asked]:
     """The six profiled queries at three shares of the CPU: collocation."""
     for query in range(1, 7):
         read = json.loads((EXAMPLES / f"capsys-q{query}.json").read_text("utf-8"))
         for share in SHARES:
             made = Instance.from_dict(scale_capacity(read, {"cpu": MADE_AT / share}))
-            yield row_of(f"Q{query}, {share:.0%} of the CPU", made, "imc_gain", method="imc-exact")
+            name = f"Q{query}, {share:.0%} of the CPU"
+            yield Asked(name, made, "imc_gain", {"method": "imc-exact"})
 
 
-def rate() -> Iterator[Row]:
+def rate() -> Iterator[Asked]:
     """The six queries at three levels of CPU and links: the sustainable rate."""
     for query in range(1, 7):
         for level in LEVELS:
             made = capsys_case(query, level)
-            yield row_of(f"Q{query}, {level}", made, "sustainable_rate", method="throughput-exact")
+            given = {"method": "throughput-exact"}
+            yield Asked(f"Q{query}, {level}", made, "sustainable_rate", given)
 
 
-def graphs(count: int) -> Iterator[Row]:
+def graphs(count: int) -> Iterator[Asked]:
     """The random graphs of CIKM 2014, section 7.3."""
     for seed in range(count):
         made = generate("random_graphs", seed=seed)
-        yield row_of(f"graph {seed}", made, "imc_gain", method="imc-exact")
+        yield Asked(f"graph {seed}", made, "imc_gain", {"method": "imc-exact"})
 
 
-def clusters(seeds: int) -> Iterator[Row]:
+def clusters(seeds: int) -> Iterator[Asked]:
     """Balance under a budget of moves."""
     for case in CASES:
         if case.nodes > 60:
             continue
-        given = case.given()
-        if given is not None:
-            yield row_of(
-                case.name, given, "load_distance", method="balance-milp", time_limit=case.limit
-            )
+        handed, limits = case.given(), {"method": "balance-milp", "time_limit": case.limit}
+        if handed is not None:
+            yield Asked(case.name, handed, "load_distance", limits)
         for seed in range(seeds):
-            name = f"{case.name}, seed {seed}"
-            made = case.made(seed)
-            yield row_of(name, made, "load_distance", method="balance-milp", time_limit=case.limit)
+            yield Asked(f"{case.name}, seed {seed}", case.made(seed), "load_distance", limits)
 
 
-def eoa(seeds: int) -> Iterator[Row]:
+def eoa(seeds: int) -> Iterator[Asked]:
     """Ten nodes and twenty operators."""
     for racks in (0, 2):
         for objective in ("used_capacity", "cpu_deviation", "mean_absolute_deviation"):
             for seed in range(seeds):
                 made = generate("eoa_random", seed=seed, racks=racks)
                 name = f"{objective}, {racks} racks, seed {seed}"
-                yield row_of(name, made, objective, method="eoa-milp", time_limit=60)
+                yield Asked(name, made, objective, {"method": "eoa-milp", "time_limit": 60})
 
 
-def storm() -> Iterator[Row]:
+def storm() -> Iterator[Asked]:
     """Twenty executors on four nodes."""
     for grouping in ("shuffle", "alternate", "fields"):
         for slots in (1, 4):
             made = generate(
                 "storm_reference", seed=1, stages=4, replication="4", grouping=grouping, slots=slots
             )
-            yield row_of(f"{grouping}, {slots} slots a node", made, None, method="storm-milp")
+            name = f"{grouping}, {slots} slots a node"
+            yield Asked(name, made, None, {"method": "storm-milp"})
+
+
+def measured(name: str, cases: Iterator[Asked], kept: Path, only: str) -> Iterator[Row]:
+    """Yield the rows of a set: those that are kept, and the others as they are measured."""
+    known: dict[str, Row] = {}
+    for line in kept.read_text("utf-8").splitlines() if kept.exists() else ():
+        of, *values = json.loads(line)
+        known |= {values[0]: Row(*values)} if of == name else {}
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with kept.open("a", encoding="utf-8") as file:
+        for asked in cases:
+            if only not in asked.case:
+                continue
+            row = known.get(asked.case)
+            if row is None:
+                row = row_of(asked)
+                print(json.dumps([name, *row]), file=file, flush=True)
+                told = "closed" if row.closed else f"gap {row.gap}"
+                print(f"{name}: {row.case}: {told}, {row.writing:.2f} s", file=sys.stderr)
+            yield row
 
 
 def show(title: str, rows: list[Row], *, all_of_them: bool) -> None:
     """Print a set's table, or where it is long what it comes to and what is not closed."""
     closed = sum(row.closed for row in rows)
     over = [row.writing / row.solving for row in rows if row.solving]
+    ratio = f"{statistics.median(over):.2g}" if over else "an unknown part"
     summary = (
-        f"{closed} of {len(rows)} closed; writing takes {statistics.median(over):.2g} of the solve "
-        f"(median), checking at most {max(row.checking for row in rows):.2g} s"
+        f"{closed} of {len(rows)} closed; writing takes {ratio} of the solve (median), checking "
+        f"at most {max((row.checking for row in rows), default=0.0):.2g} s"
     )
     shown = rows if all_of_them else [row for row in rows if not row.closed][:20]
     print_table(title, COLUMNS, shown)
@@ -164,7 +199,7 @@ def show(title: str, rows: list[Row], *, all_of_them: bool) -> None:
 def main() -> None:
     """Measure and print the tables that are named."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    sets: dict[str, Callable[[argparse.Namespace], Iterator[Row]]] = {
+    sets: dict[str, Callable[[argparse.Namespace], Iterator[Asked]]] = {
         "demo": lambda _: demo(), "rate": lambda _: rate(), "graphs": lambda a: graphs(a.graphs),
         "clusters": lambda a: clusters(a.seeds), "eoa": lambda a: eoa(a.seeds),
         "storm": lambda _: storm(),
@@ -172,9 +207,12 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", metavar="SET", help=", ".join(sets))
     parser.add_argument("--graphs", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--rows", type=Path, default=Path("build/certified.jsonl"), metavar="FILE")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases with it in their name")
     args = parser.parse_args()
     for name in args.sets or sets:
-        show(name, list(sets[name](args)), all_of_them=name != "graphs")
+        rows = measured(name, sets[name](args), args.rows, args.only)
+        show(name, list(rows), all_of_them=name != "graphs")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tables by case: the proven optimum or the bound, and what each method reaches."""
+"""The tables by case: the optimum or the bound, and what each method reaches."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _shown(metric: MetricFindings, record: Record | None, raw: float | None) -> 
 
 
 def _infeasible_text(findings: Findings, problem: str) -> str:
-    return f"proven infeasible (by {listed(findings.infeasible[problem])})"
+    return f"infeasible (by {listed(findings.infeasible[problem])})"
 
 
 def _matrix(
@@ -68,14 +68,14 @@ def _matrix(
 
 
 def gap_table(findings: Findings, metric: MetricFindings) -> Table:
-    """Return the distance to the proven optimum, by case and contestant."""
+    """Return the distance to the optimum, by case and contestant."""
     return _matrix(
         findings,
         metric,
         "gaps-by-case",
-        "Gap to the proven optimum by case",
+        "Gap to the optimum by case",
         "gap",
-        "Blank where no run has proved the optimum, or the method has no feasible plan.",
+        "Blank where no run ended at an optimum, or the method has no feasible plan.",
         "gap_optimum",
     )
 
@@ -94,11 +94,11 @@ def time_table(findings: Findings, metric: MetricFindings) -> Table:
 
 
 def case_table(findings: Findings, metric: MetricFindings) -> Table:
-    """Return one row a case: the proven optimum or the bound, and what each method reaches."""
+    """Return one row a case: the optimum or the bound, and what each method reaches."""
     words, lead = WORDS[metric.name], 1 + len(findings.labels.level_names)
     columns = (
         *_case_columns(findings),
-        Column("proven_optimum", "Proven optimum", words.kind),
+        Column("proven_optimum", "Optimum", words.kind),
         Column("bound", "Bound if open", words.kind),
         *(Column(name, name + mark(findings, metric, name), words.kind) for name in metric.order),
     )
@@ -107,12 +107,11 @@ def case_table(findings: Findings, metric: MetricFindings) -> Table:
     if all(row[bounds].value is None for row in rows):  # no case is open
         columns = (*columns[:bounds], *columns[bounds + 1 :])
         rows = [(*row[:bounds], *row[bounds + 1 :]) for row in rows]
-    shade = "The shade grows with the distance from the proven optimum"
+    shade = "The shade grows with the distance from the optimum"
     parts = [
         f"{words.heading} of the feasible plans, mean over the seeds. {shade}, or from the bound "
-        "where none is proven; the best of a row is set bold.",
-        f"A bound behind a value ({words.limit}) is what that run itself had proved when it "
-        "stopped.",
+        "where none is known; the best of a row is set bold.",
+        f"A bound behind a value ({words.limit}) is what that run itself had when it stopped.",
     ]
     return Table(
         f"{words.slug}-by-case",
@@ -177,13 +176,13 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
         Column("runs", "Runs", "count"),
         Column(metric.name, "Traffic kept" if words.relative else words.heading, "number"),
         *((Column("collocation", words.heading, "share"),) if words.relative else ()),
-        Column("own_bound", "Own bound", "number", "what these runs proved themselves"),
+        Column("own_bound", "Own bound", "number", "what these runs tell themselves"),
         Column("own_bound_by", "By", "text", "one solver, two solvers, or a certificate"),
         Column("certified_bound", "Certified bound", "number", "what a checked certificate proves"),
         Column("gap_to_certified", "Gap to certified bound", gap),
-        Column("best_bound", "Best bound", "number", "the tightest bound any run proved"),
+        Column("best_bound", "Best bound", "number", "the tightest bound any run tells"),
         Column("gap_to_bound", "Gap to best bound", gap),
-        Column("gap_to_optimum", "Gap to proven optimum", gap),
+        Column("gap_to_optimum", "Gap to optimum", gap),
         Column("gap_to_best_known", "Gap to best known", gap),
         Column("seconds", "Time", "duration"),
     )
@@ -219,7 +218,7 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
         "Every case and method",
         columns,
         tuple(rows),
-        "Means over the seeds. Gap to best bound, to proven optimum and to best known are three "
+        "Means over the seeds. Gap to best bound, to optimum and to best known are three "
         "different things; blank is unknown.",
         lead=2 + len(findings.labels.level_names),
     )

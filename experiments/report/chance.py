@@ -70,7 +70,7 @@ def _interval_table(metric: MetricFindings, runs: dict[str, Runs], order: list[s
     words = WORDS[metric.name]
     columns = (
         Column("method", "Method", "name"),
-        Column("runs", "Runs", "count", "on cases not proven infeasible"),
+        Column("runs", "Runs", "count", "on cases that are not infeasible"),
         Column("plans", "Plans", "count", "runs with a feasible plan"),
         Column("cases", "Cases", "count"),
         Column("mean", f"{words.heading}, mean", words.kind),

@@ -29,7 +29,7 @@ examples:
 
 Writes one self-contained page, the same as Markdown beside it, and a folder of CSV files, one a
 table; prints the opening tables. The runs are graded first: when they contradict each other (a
-plan beyond a proven bound, two different proven optima, a plan of a case proven infeasible) no
+plan beyond a bound, two different optima, a plan of a case told as infeasible) no
 report is made, and the runs are named (exit code 1).
 docs/reports.md tells what every column means."""
 

@@ -21,8 +21,9 @@ _SHOWN_KEY = 12
 
 GAP_TEXT = (
     "Three gaps that are never mixed, each only among runs with the same objective on the same "
-    "case: to the best bound that any run proved, to the optimum where some run proved it, and "
-    "to the best plan known. A gap is |a − b| / max(|a|, |b|) unless its table says otherwise. "
+    "case: to the best bound that any run tells, to the optimum where some run ended at it (by its "
+    "solver's word; proved is what a checked certificate says), and to the best plan known. A gap "
+    "is |a − b| / max(|a|, |b|) unless its table says otherwise. "
     "Means are first over the seeds of a case, then over cases; "
     "worst is the worst single run. Blank is unknown."
 )
@@ -50,16 +51,16 @@ def own_gap_table(findings: Findings, objective: str) -> Table:
     gap: Kind = "gap"
     columns = (
         Column("method", "Method", "name"),
-        Column("runs", "Runs", "count", "applicable runs on cases not proven infeasible"),
+        Column("runs", "Runs", "count", "applicable runs on cases that are not infeasible"),
         Column("plans", "Plans", "count", "runs with a feasible plan"),
         Column("gap_to_bound", "To best bound, mean", gap),
         Column("worst_gap_to_bound", "worst", gap),
-        Column("gap_to_optimum", "To proven optimum, mean", gap),
+        Column("gap_to_optimum", "To optimum, mean", gap),
         Column("worst_gap_to_optimum", "worst", gap),
-        Column("optimum_cases", "on cases", "count", "cases with a proven optimum and a plan"),
+        Column("optimum_cases", "on cases", "count", "cases with an optimum and a plan"),
         Column("gap_to_best_known", "To best known, mean", gap),
         Column("worst_gap_to_best_known", "worst", gap),
-        Column("share_proved", "Proved optimal", "share"),
+        Column("share_proved", "Optimal", "share", "by their solver's word"),
         Column("share_best", "Best known", "share"),
         Column("seconds", "Time, mean", "duration"),
     )
@@ -144,10 +145,11 @@ def outcome_table(findings: Findings) -> Table:
         Column("kind", "Kind"),
         Column("family", "Family"),
         Column("runs", "Runs", "count"),
-        Column("proved", "Proved optimal", "count"),
-        Column("unproved", "Plan, not proved", "count"),
+        Column("proved", "Optimal", "count", "by their solver's word"),
+        Column("certified", "of these certified", "count", "proved by a checked certificate"),
+        Column("unproved", "Other plan", "count"),
         Column("refused", "Plan breaks limits", "count"),
-        Column("infeasible", "Proven infeasible", "count"),
+        Column("infeasible", "Infeasible", "count"),
         Column("none_exists", "No plan, none exists", "count"),
         Column("no_plan", "No plan", "count"),
         Column("not_applicable", "Not applicable", "count"),
@@ -167,7 +169,7 @@ def outcome_table(findings: Findings) -> Table:
     repaired = sum(item["repaired"] for item in findings.contestants.values())
     parts = [
         "“Plan breaks limits”: the referee found the plan infeasible; it counts in no gap. "
-        "“No plan, none exists”: another run proved the case infeasible. “Not applicable”: the "
+        "“No plan, none exists”: another run ended with that. “Not applicable”: the "
         "method said that it does not suit the instance.",
         f"Time is {shift_text(findings.shift)}, over the runs that ended with an answer.",
     ]

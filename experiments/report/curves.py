@@ -91,10 +91,10 @@ def spread_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure 
         return None
     name = words.heading.lower()
     if words.relative:
-        title, label = f"{words.heading} against the proven optimum", f"{name} (% of the optimum)"
+        title, label = f"{words.heading} against the optimum", f"{name} (% of the optimum)"
     else:
         title, label = (
-            f"{words.heading} above the proven optimum",
+            f"{words.heading} above the optimum",
             f"{name} above it (% {words.of_mean})",
         )
     key = f"{words.slug}-spread"
@@ -107,7 +107,7 @@ def spread_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure 
         title,
         spread_plot(key, shown, style, label),
         _spread_table(key, words, values),
-        "A dot is a case whose optimum is proven (mean over its seeds); the bar is the mean.",
+        "A dot is a case with an optimum (mean over its seeds); the bar is the mean.",
     )
 
 
@@ -176,7 +176,7 @@ def proof_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure |
         f"Performance profile: time to the proof of the optimal {words.heading.lower()}",
         profile_plot(key, found[:MOST_LINES], style, "time / time of the fastest proof", 1.0),
         _profile_table(key, found, steps=_TIME_RATIOS),
-        f"The share of the {metric.num_proved} cases with a proven optimum that a method proved "
+        f"The share of the {metric.num_proved} cases with an optimum that a method ended at "
         f"within this ratio to the fastest proof. Only exact methods.{_left_out(found)}",
     )
 
@@ -207,7 +207,7 @@ def _profile_table(
 
 
 def anytime_figure(findings: Findings, objective: str, style: Mapping[str, Style]) -> Figure | None:
-    """Return the gap to the best proven bound over time, on one objective."""
+    """Return the gap to the best bound over time, on one objective."""
     lines: dict[str, list[tuple[float, float | None]]] = {}
     for item in findings.anytime:
         if item["objective_name"] == objective:
@@ -232,13 +232,13 @@ def anytime_figure(findings: Findings, objective: str, style: Mapping[str, Style
             key,
             drawn,
             style,
-            ("time (s)", "gap to the best proven bound (%)"),
+            ("time (s)", "gap to the best bound (%)"),
             steps=True,
             logarithmic=True,
         ),
         _anytime_table(key, {n: lines[n] for n in order}),
         "The gap that at least half of a method's runs have reached after this time, among runs "
-        "on cases with a proven bound; a line begins once half of the runs have a plan. Time is "
+        "on cases with a bound; a line begins once half of the runs have a plan. Time is "
         f"building and solving. {told}".rstrip(),
     )
 
@@ -264,7 +264,7 @@ def _anytime_table(key: str, lines: dict[str, list[tuple[float, float | None]]])
 def size_figure(
     metric: MetricFindings, rivals: Sequence[str], style: Mapping[str, Style]
 ) -> Figure | None:
-    """Return the gap to the best proven bound by the number of tasks."""
+    """Return the gap to the best bound by the number of tasks."""
     words = WORDS[metric.name]
     sizes = sorted({item["size"] for item in metric.sizes})
     if len(sizes) < 2:
@@ -296,10 +296,10 @@ def size_figure(
             key,
             lines,
             style,
-            ("number of tasks", f"mean gap to the best proven bound ({unit})"),
+            ("number of tasks", f"mean gap to the best bound ({unit})"),
             logarithmic=is_wide(sizes),
         ),
-        Table(key, f"{NUMBERS}: mean gap to the best proven bound", columns, tuple(rows)),
-        f"Mean over the runs with a plan on cases of this size ({told}only cases with a proven "
+        Table(key, f"{NUMBERS}: mean gap to the best bound", columns, tuple(rows)),
+        f"Mean over the runs with a plan on cases of this size ({told}only cases with a "
         f"bound).{_left_out(order)}",
     )

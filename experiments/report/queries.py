@@ -97,6 +97,7 @@ SELECT contestant, min(method) AS method, min(family) AS family, min(kind) AS ki
   {_count("has_plan", "plans")},
   {_count("NOT none_exists AND verdict <> 'not applicable'", "solvable")},
   {_count("verdict = 'proved optimal'", "proved")},
+  {_count("verdict = 'proved optimal' AND said_by = 'certificate'", "certified")},
   {_count("verdict = 'plan'", "unproved")},
   {_count("verdict = 'refused plan'", "refused")},
   {_count("verdict = 'proven infeasible'", "infeasible")},
@@ -159,6 +160,8 @@ FROM best GROUP BY objective_name ORDER BY objective_name
 METRIC_STATUS = """
 SELECT metric, problem, max(best_bound) AS best_bound, max(bound_by) AS bound_by,
   max(optimum) AS optimum, max(proved_by) AS proved_by, max(best_known) AS best_known,
+  count_if(objective_name = metric AND verdict = 'proved optimal' AND said_by = 'certificate') > 0
+    AS certified,
   max(total_traffic) AS total_traffic, max(gap_known) AS worst_gap,
   array_sort(collect_set(CASE WHEN is_best THEN contestant END)) AS best_by
 FROM evaluated GROUP BY metric, problem ORDER BY metric, problem

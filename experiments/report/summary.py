@@ -16,7 +16,7 @@ _NAMED = 4
 
 
 def summarise(findings: Findings) -> tuple[str, ...]:
-    """Return the sentences: how much was run, what is proved, who reaches what, what failed."""
+    """Return the sentences: how much was run, what is optimal, who reaches what, what failed."""
     sentences = [_undrained(findings), _size(findings)]
     sentences += [_state(findings, metric) for metric in findings.metrics]
     for metric in findings.metrics:
@@ -51,28 +51,30 @@ def _size(findings: Findings) -> str:
 
 
 def _state(findings: Findings, metric: MetricFindings) -> str:
-    """Say on how many cases the optimum is proved, by whom, and what is left open."""
+    """Say on how many cases the optimum is known, by whose word, and what is left open."""
     name = WORDS[metric.name].heading.lower()
     cases, none = len(findings.labels.cases), len(findings.infeasible)
     rows = [row for problem, row in metric.status.items() if problem not in findings.infeasible]
     proved = sum(row["optimum"] is not None for row in rows)
     if not proved:
-        return f"No run proved an optimal {name}."
+        return f"No run ended at an optimal {name}."
     many = f"all {cases}" if proved == cases > 1 else f"{proved} of {cases}"
-    parts = [f"The optimal {name} is proved on {many} cases"]
+    certified = sum(row["certified"] for row in rows)
+    word = "proved by certificates" if certified == proved else f"certificates prove {certified}"
+    parts = [f"The optimal {name} is known on {many} cases ({word})"]
     if none:
-        parts.append(f"{none} {'is' if none == 1 else 'are'} proven infeasible")
+        parts.append(f"{none} {'is' if none == 1 else 'are'} infeasible")
     bounded = sum(row["optimum"] is None and row["best_bound"] is not None for row in rows)
     if bounded:
         parts.append(f"on {bounded} only a bound is known")
     unknown = cases - none - proved - bounded
     if unknown:
-        parts.append(f"on {unknown} nothing is proved")
+        parts.append(f"on {unknown} nothing is known")
     return "; ".join(parts) + f". {_prover(findings, metric, proved)}"
 
 
 def _prover(findings: Findings, metric: MetricFindings, proved: int) -> str:
-    """Say which exact method proved most, and in what time."""
+    """Say which exact method found most, and in what time."""
     counts = {
         name: sum(cell["proved"] > 0 for (who, _), cell in metric.cells.items() if who == name)
         for name in metric.order
@@ -81,7 +83,7 @@ def _prover(findings: Findings, metric: MetricFindings, proved: int) -> str:
     best = min(counts, key=lambda name: (-counts[name], times[name] or 0.0, name))
     many = f"all {proved}" if counts[best] == proved else f"{counts[best]} of these"
     many = "it" if proved == 1 else many
-    return f"{best} proved {many} (mean time of a run {_text(times[best], 'duration')})."
+    return f"{best} found {many} (mean time of a run {_text(times[best], 'duration')})."
 
 
 def _reached(findings: Findings, metric: MetricFindings) -> list[str]:
@@ -104,11 +106,11 @@ def _reached(findings: Findings, metric: MetricFindings) -> list[str]:
     first, *others = named[:_NAMED]
     found = metric.contestants[first]
     if words.relative:
-        reach = f"{first} reaches {_text(found['of_optimum'], 'share')} of the proven optimum"
+        reach = f"{first} reaches {_text(found['of_optimum'], 'share')} of the optimum"
         worst = _text(found["worst_of_optimum"], "share")
     else:
         above = _text(found["gap_optimum"], "gap")
-        reach = f"{first} stays {above} {words.of_mean} above the proven optimum"
+        reach = f"{first} stays {above} {words.of_mean} above the optimum"
         worst = _text(found["worst_gap_optimum"], "gap")
     parts = [f"{reach} on average (worst {worst}){_in_time(findings, first)}"]
     parts += [f"{name} {_short(metric, name)}{_in_time(findings, name)}" for name in others]

@@ -1,7 +1,7 @@
 """Why, case by case: the rules that clash, or what the best plan's moves are worth and what binds.
 
 Explained are the instances that the sweep kept beside its rows, in the order of the page, within
-limits that are stated there: a number of cases, and seconds for those proven infeasible.
+limits that are stated there: a number of cases, and seconds for the infeasible ones.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _conflicts(
 ) -> Part:
     from experiments.explain.why import why_infeasible
 
-    note = "proven infeasible" if proven else "no method has a plan"
+    note = "infeasible" if proven else "no method has a plan"
     found = why_infeasible(instance, seconds) if seconds > 0 else None
     if found is not None and found.feasible and not proven:
         return Part(title, f"{note}, though one exists that keeps every rule")

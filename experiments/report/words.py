@@ -29,10 +29,10 @@ def gap_words(figure: Figure) -> str:
 
 
 VERDICTS = {
-    "proved optimal": "proved optimal",
+    "proved optimal": "optimal",
     "plan": "plan",
     "refused plan": "breaks limits",
-    "proven infeasible": "proven infeasible",
+    "proven infeasible": "infeasible",
     "no plan": "no plan",
     "not applicable": "not applicable",
     "error": "error",
@@ -41,7 +41,7 @@ VERDICTS = {
     "memory": "out of memory",
 }
 
-SHORT_VERDICTS = VERDICTS | {"not applicable": "n/a", "proven infeasible": "infeasible"}
+SHORT_VERDICTS = VERDICTS | {"not applicable": "n/a"}
 """The same for narrow columns."""
 
 
@@ -98,7 +98,7 @@ def _words(figure: Figure) -> MetricWords:
     better = "more" if figure.sense == "max" else "less"
     text = (
         f"{heading} is the {shown.words}: {better} is better. Every feasible plan can be measured "
-        "by it, whatever its method optimises, and set against the proven optimum of the case."
+        "by it, whatever its method optimises, and set against the optimum of the case."
     )
     return MetricWords(
         slug=shown.label.replace(" ", "-"),

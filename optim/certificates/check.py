@@ -2,10 +2,9 @@
 
     python -I check.py INSTANCE CERTIFICATE [PLAN]
 
-ends with 0 (the bound holds), 1 (it does not follow; the reason is told) or 2 (a file cannot be
-read). Numbers of the files are taken as the decimals that stand there. Why each step is valid is
-told in docs/proofs/certificates.md, whose sections the parts below follow. A rule of the format
-that is not read here is left out: fewer rules allow more placements, so that a bound stays one.
+ends with 0 (the bound holds), 1 (it does not follow) or 2 (a file cannot be read), and tells why.
+Numbers are the decimals that stand there; docs/proofs/certificates.md derives every step. A rule of
+the format that is not read here is left out: more placements are allowed, and a bound stays one.
 """
 # ruff: noqa: B905, C419
 
@@ -18,63 +17,70 @@ import sys
 import zlib
 from collections import defaultdict
 from fractions import Fraction as F
+from itertools import accumulate, product
 from math import ceil, floor, gcd, inf, lcm
+from operator import add, le, mul
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-FORMAT = "streamplace.certificate/1"
+FORMAT, READS = "streamplace.certificate/1", "streamplace.instance/1"
 SLACK = F(2, 10**9)  # twice what the format grants every limit, of the larger side
 MOST_BYTES, MOST_STEPS, MOST_COLUMNS, MOST_WORK = 1 << 30, 4_000_000, 400_000, 120_000_000
 OF_TRAFFIC, OF_NODES = ("imc_gain", "internode_traffic"), ("nodes_used", "used_capacity")
 THRESHOLDS = ("sustainable_rate", "load_distance", "feasible")
 SENSES = dict.fromkeys((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), "min")
-SENSES |= {"imc_gain": "max", "sustainable_rate": "max", "feasible": "max"}
-FIELDS = {  # all that may stand in each part of a file
-    "nodes": "id capacity min_load background weight slots slot_capacity rack leaving max_tasks "
-    "max_inflow labels",
-    "links": "id nodes capacity background direction",
-    "sets": "id tasks operator rule over at_most at_least",
-    "topologies": "id workers",
+SENSES |= dict.fromkeys(("imc_gain", "sustainable_rate", "feasible"), "max")
+LIMITS = """max_migrations max_migration_cost max_load_distance max_tasks_per_slot max_inflow
+    max_utilisation """
+DROPPED = LIMITS + (  # what may be assumed away
+    "capacity min_load max_tasks allowed leaving copies sets links slots crossing_cost"
+)
+FIELDS = {  # all that may stand in each part of an instance that is read
+    "instance": """format name origin units labels resources nodes links rate_driven crossing_cost
+    sets topologies operators tasks streams traffic limits input_rate""",
+    "nodes": """id capacity min_load background weight slots slot_capacity rack leaving max_tasks
+    max_inflow labels""",
     "operators": "id topology role group cpu_per_tuple service_rate model labels",
     "tasks": "id operator load state migration_cost node slot allowed copies labels",
     "streams": "from to rate selectivity tuple_bytes pattern",
+    "links": "id nodes capacity background direction",
+    "topologies": "id workers",
     "group": "tasks load state allowed",
-    "limits": "max_migrations max_migration_cost max_load_distance max_tasks_per_slot max_inflow "
-    "max_utilisation",
-    "instance": "format name origin units labels resources nodes links rate_driven crossing_cost "
-    "sets topologies operators tasks streams traffic limits input_rate",
-    "certificate": "format instance_sha256 objective sense bound assumes proof",
+    "limits": LIMITS,
 }
-DROPPED = (  # what may be assumed away
-    "capacity min_load max_tasks allowed leaving copies sets links slots crossing_cost "
-) + FIELDS["limits"]
+CERTIFICATE = "format instance_sha256 objective sense bound assumes proof"
 Doc = dict[str, Any]
 ZERO = F(0)
-
-
-class Unreadable(Exception):
-    """A file cannot be read as what it should be: exit 2."""
 
 
 class Refused(Exception):
     """The bound does not follow from what the certificate says: exit 1."""
 
 
-MALFORMED = (Unreadable, LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+class Unreadable(ValueError):
+    """A file cannot be read as what it should be: exit 2."""
+
+
+MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+
+
+def need(holds: object, why: str, error: type[Exception] = Refused) -> None:
+    """Raise an error unless something holds."""
+    if not holds:
+        raise error(why)
 
 
 # ---- 1. files and numbers -----------------------------------------------------------------------
 def no_twins(pairs: list[tuple[str, Any]]) -> Doc:
     """Make an object; a key that stands twice is refused."""
-    if len(made := dict(pairs)) != len(pairs):
-        raise Unreadable("a key stands twice in one object")
+    need(len(made := dict(pairs)) == len(pairs), "a key stands twice in one object", Unreadable)
     return made
 
 
 def decimal(text: str) -> F:
     """Read a decimal exactly; NaN, infinities and exponents beyond 399 are refused."""
-    if not re.fullmatch(r"-?[\d.]{1,1000}([eE][+-]?[0-3]?\d?\d)?", text):
-        raise Unreadable(f"{text[:30]} is no number of a sensible size")
+    fits = re.fullmatch(r"-?[\d.]{1,1000}([eE][+-]?[0-3]?\d?\d)?", text)
+    need(fits, f"{text[:30]} is no number of a sensible size", Unreadable)
     return F(text)
 
 
@@ -82,10 +88,10 @@ def parse(data: bytes) -> tuple[Doc, str]:
     """Read a JSON object, packed or not; return it with the sha256 of its unpacked bytes."""
     if data[:2] == b"\x1f\x8b":
         data = zlib.decompressobj(31).decompress(data, MOST_BYTES + 1)
+    need(len(data) <= MOST_BYTES, "more than 1 GiB", Unreadable)
     hooks: Doc = {"parse_float": decimal, "parse_constant": decimal, "object_pairs_hook": no_twins}
     found = json.loads(data.decode("utf-8-sig"), **hooks)
-    if len(data) > MOST_BYTES or not isinstance(found, dict):
-        raise Unreadable("no JSON object of at most 1 GiB")
+    need(isinstance(found, dict), "no JSON object", Unreadable)
     return found, hashlib.sha256(data).hexdigest()
 
 
@@ -97,174 +103,176 @@ def number(value: Any, least: float = 0) -> F:
 
 
 def whole(value: Any, least: float = 0) -> int:
-    """Read a whole number."""
-    if value < least or (type(value) is not int and number(value, least).denominator != 1):
-        raise Unreadable(f"{str(value)[:30]!r} is no whole number of at least {least}")
+    """Read a whole number of at least so much."""
+    if type(value) is not int or value < least:
+        need(number(value, least).denominator == 1, "a number is not whole", Unreadable)
     return int(value)
 
 
 def known(entry: Any, name: str) -> Doc:
     """Refuse a field that is not known here: it might change what is asked."""
-    if not isinstance(entry, dict) or entry.keys() - set(FIELDS[name].split()):
-        raise Unreadable(f"{name} has a field that this checker does not know")
+    strange = not isinstance(entry, dict) or entry.keys() - {*FIELDS[name].split()}
+    need(not strange, f"{name} has a field that this checker does not know", Unreadable)
     return {key: value for key, value in entry.items() if value is not None}
+
+
+def table(document: Doc, name: str) -> list[Doc]:
+    """Read a table, whose ids (of streams: ends) differ."""
+    rows = [known(row, name) for row in document.get(name, [])]
+    ids = {tuple(map(row.get, ("id", "from", "to"))) for row in rows}
+    need(len(ids) == len(rows), f"one of the {name} stands twice", Unreadable)
+    return rows
+
+
+def receivers(pattern: str, i: int, a: int, b: int) -> range:
+    """Return which of b tasks the i-th of a sends to, as much to each."""
+    if pattern == "full":
+        return range(b)
+    if pattern == "merge" or (pattern == "one_to_one" and a == b):
+        return range(i % b, i % b + 1)
+    need(pattern == "rescale", f"pattern {str(pattern)[:30]!r} of {a} and {b} tasks", Unreadable)
+    start, end = -(-i * b // a), -(-(i + 1) * b // a)  # blocks, as Flink forms them
+    return range(min(start, end - 1), end)
 
 
 # ---- 2. the instance ----------------------------------------------------------------------------
 class Instance:
     """What the file says, exactly; limits that are `dropped` are not read.
 
-    Amounts of a node are the load of each resource, the traffic that leaves, that enters, and both.
-    `amounts` is what each task adds to these, times `unit`, which makes them whole; of the traffic
-    of tasks that meet, `inner` times the rate is taken off again.
+    `amounts` are what a task adds to a node: the load of each resource, the traffic that leaves,
+    enters, and both, times `unit`; `inner` times the rate of tasks that meet is taken off again.
     """
 
     def __init__(self, document: Doc, dropped: frozenset[str] = frozenset()) -> None:
-        self.dropped, document = dropped, known(document, "instance")
-        if document["format"] != "streamplace.instance/1":
-            raise Unreadable("the instance's format is not streamplace.instance/1")
-        names = ("nodes", "links", "sets", "topologies", "operators", "tasks", "streams")
-        tables = {k: [known(x, k) for x in document.get(k, [])] for k in names}
-        for name, table in tables.items():
-            if len({tuple(map(x.get, ("id", "from", "to"))) for x in table}) < len(table):
-                raise Unreadable(f"one of the {name} stands twice")
+        document, self.dropped = known(document, "instance"), dropped
+        need(document["format"] == READS, f"the format is not {READS}", Unreadable)
         self.resources: list[str] = document.get("resources", ["cpu"])
-        limits = known(document.get("limits", {}), "limits")
-        self.limits = {k: v for k, v in limits.items() if k not in dropped}
-        nodes, operators, streams = tables["nodes"], tables["operators"], tables["streams"]
+        self.limits = known(document.get("limits", {}), "limits")
+        self.limits = {key: most for key, most in self.limits.items() if key not in dropped}
+        nodes, operators, streams = (table(document, k) for k in ("nodes", "operators", "streams"))
         self.node = {x["id"]: n for n, x in enumerate(nodes)}
         self.base = [self._amounts(x.get("background"), ZERO) for x in nodes]
-        bare = "capacity" in dropped
-        self.capacity = [self._amounts({} if bare else x.get("capacity"), None) for x in nodes]
+        self.capacity = [self._amounts(x.get("capacity"), None) for x in nodes]
         self.leaving = [x.get("leaving", False) is True for x in nodes]
         self.weight = [number(x.get("weight", 1)) for x in nodes]
-        self._rates(operators, streams, document.get("input_rate"))
-        self._tasks(operators, tables["tasks"])
+        self.tuples: dict[str, F] = {}  # a second that reach operators, where they can be told
+        waiting = [x["id"] for x in operators] if "input_rate" in document else []
+        for name in waiting:  # grows: an operator is tried again after one that feeds it
+            into = [x for x in streams if x["to"] == name]
+            ready = all(x["from"] in self.tuples and "selectivity" in x for x in into)
+            if ready and name not in self.tuples:
+                parts = [self.tuples[x["from"]] * number(x["selectivity"]) for x in into]
+                self.tuples[name] = sum(parts, ZERO) if parts else number(document["input_rate"])
+                waiting += [x["to"] for x in streams if x["from"] == name]
+        self._tasks(operators, table(document, "tasks"))
+        self._traffic(document.get("traffic", []), streams)
+        self._rooms(document, [] if "links" in dropped else table(document, "links"))
         # slots of each node, and how many of them each topology with `workers` fills
         self.slots = [whole(x.get("slots", len(self.load))) for x in nodes]
         of = {x["id"]: x.get("topology") for x in operators}
         self.topology = [of.get(m) for m in self.member]
-        told = tables["topologies"] if "slots" not in dropped else []
-        self.fills = [(x["id"], min(whole(x["workers"]), self.topology.count(x["id"])))
-                      for x in told if "workers" in x]  # fmt: skip
-        self._traffic(document.get("traffic", []), streams)
-        self._rooms(document, [] if "links" in dropped else tables["links"])
+        asked = table(document, "topologies") if "slots" not in dropped else []
+        fills = {x["id"]: whole(x["workers"]) for x in asked if "workers" in x}
+        self.fills = [(name, min(k, self.topology.count(name))) for name, k in fills.items()]
         self._classes()
 
     def _amounts(self, entry: Doc | None, missing: Any) -> list[Any]:
         entry = entry or {}
-        if entry.keys() - set(self.resources):
-            raise Unreadable("an unknown resource is named")
+        need(entry.keys() <= {*self.resources}, "an unknown resource is named", Unreadable)
         return [number(entry[r]) if r in entry else missing for r in self.resources]
 
-    def _rates(self, operators: list[Doc], streams: list[Doc], rate: Any) -> None:
-        """Tuples a second that reach each operator, where `input_rate` gives them."""
-        self.tuples: dict[str, F] = {}
-        waiting = [x["id"] for x in operators] if rate is not None else []
-        for name in waiting:  # grows: an operator is tried again after one that feeds it
-            into = [s for s in streams if s["to"] == name]
-            ready = all(s["from"] in self.tuples and "selectivity" in s for s in into)
-            if ready and name not in self.tuples:
-                sums = [self.tuples[s["from"]] * number(s["selectivity"]) for s in into]
-                self.tuples[name] = sum(sums, ZERO) if sums else number(rate)
-                waiting += [s["to"] for s in streams if s["from"] == name]
-
     def _tasks(self, operators: list[Doc], listed: list[Doc]) -> None:
-        own, tasks = {x["id"]: x for x in listed}, dict[str, Doc]()
-        for name, group in ((x["id"], known(x.get("group", {}), "group")) for x in operators):
+        """Read what is listed, then the other members of groups; what is listed wins."""
+        every = {x["id"]: x for x in listed}
+        for x in operators:
+            group = known(x.get("group", {}), "group")
             size = whole(group.get("tasks", 0))
-            for task in (f"{name}/{i}" for i in range(size)):
-                told = own.get(task, {})
-                even = {r: number(v) / size for r, v in group.get("load", {}).items()}
-                tasks[task] = {"allowed": group.get("allowed"), **told, "operator": name}
-                tasks[task]["load"] = even | told.get("load", {})
-                if "state" in group:
-                    tasks[task].setdefault("state", number(group["state"]) / size)
-        every = own | tasks
-        self.task = {name: t for t, name in enumerate(every)}
-        self._listed(operators, list(every.values()))
-
-    def _listed(self, operators: list[Doc], every: list[Doc]) -> None:
-        self.member = [x.get("operator") for x in every]
+            even = {"state": number(group["state"]) / size} if size and "state" in group else {}
+            loads = {r: number(v) / size for r, v in group.get("load", {}).items()} if size else {}
+            for name in (f"{x['id']}/{i}" for i in range(size)):
+                mine = {"allowed": group.get("allowed"), **even, **every.get(name, {})}
+                mine["load"] = loads | mine.get("load", {})
+                every[name] = {**mine, "operator": x["id"]}
+        self.task, tasks = {name: t for t, name in enumerate(every)}, [*every.values()]
+        self.member = [x.get("operator") for x in tasks]
         self.members = {x["id"]: list[int]() for x in operators}
-        for t, name in enumerate(self.member):
-            self.members.setdefault(name, []).append(t)
-        for x in operators:  # a load that is given wins over a derived one
-            mine = self.members[x["id"]]
-            for t in mine if "cpu_per_tuple" in x and x["id"] in self.tuples else ():
-                share = number(x["cpu_per_tuple"]) * self.tuples[x["id"]] / len(mine)
-                every[t]["load"] = {self.resources[0]: share, **every[t].get("load", {})}
-        self.load = [self._amounts(x.get("load"), ZERO) for x in every]
-        self.home = [self.node[x["node"]] if "node" in x else -1 for x in every]
-        self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in every]
-        self.copies = [{self.node[n] for n in x.get("copies", [])} for x in every]
+        for t, member in enumerate(self.member):
+            self.members.setdefault(member, []).append(t)
+        for x in (x for x in operators if "cpu_per_tuple" in x and x["id"] in self.tuples):
+            mates = self.members[x["id"]]
+            for t in mates:  # a load that is given wins over a derived one
+                share = number(x["cpu_per_tuple"]) * self.tuples[x["id"]] / len(mates)
+                tasks[t]["load"] = {self.resources[0]: share, **tasks[t].get("load", {})}
+        self.load = [self._amounts(x.get("load"), ZERO) for x in tasks]
+        self.home = [self.node[x["node"]] if "node" in x else -1 for x in tasks]
+        self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in tasks]
+        self.copies = [{self.node[n] for n in x.get("copies", [])} for x in tasks]
         self.may, staying = list[set[int]](), {n for n, gone in enumerate(self.leaving) if not gone}
-        for x, home in zip(every, self.home):
+        for x, home in zip(tasks, self.home):
             free = "allowed" in self.dropped or not x.get("allowed")
             may = {self.node[n] for n in (self.node if free else x["allowed"])}
             held = "leaving" in self.dropped or (home >= 0 and self.leaving[home])
             self.may.append(may if held or not may & staying else may & staying)
 
     def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
+        """Read the rates of pairs; streams between operators that no pair is of are spread."""
         self.traffic = defaultdict[tuple[int, int], F](F)
         for source, target, rate in pairs:
             u, v = self.task[source], self.task[target]
-            if u == v or (u, v) in self.traffic:
-                raise Unreadable("a pair of traffic stands twice, or is of one task")
+            need(u != v and (u, v) not in self.traffic, "a pair stands twice", Unreadable)
             self.traffic[u, v] = number(rate)
         told = {(self.member[u], self.member[v]) for u, v in self.traffic}
         for x in streams:
             left, right, rate = self.members[x["from"]], self.members[x["to"]], x.get("rate")
-            if x["from"] == x["to"]:
-                raise Unreadable("a stream ends where it began")
+            need(x["from"] != x["to"], "a stream ends where it began", Unreadable)
             if rate is None and "tuple_bytes" in x and x["from"] in self.tuples:
                 sent = self.tuples[x["from"]] * number(x.get("selectivity", 1))
                 rate = sent * number(x["tuple_bytes"])
-            if rate is not None and (x["from"], x["to"]) not in told and left and right:
-                for i, j, share in spread_of(x.get("pattern", "full"), len(left), len(right)):
-                    self.traffic[left[i], right[j]] += number(rate) * share
+            spread = rate is not None and (x["from"], x["to"]) not in told and right
+            for i, u in enumerate(left if spread else ()):
+                to = receivers(x.get("pattern", "full"), i, len(left), len(right))
+                share = number(rate) / (len(left) * len(to))
+                for j in to:
+                    self.traffic[u, right[j]] += share
         self.total_traffic = sum(self.traffic.values(), ZERO)
-        sums = [[*load, ZERO, ZERO, ZERO] for load in self.load]
-        for (u, v), rate in self.traffic.items():
-            for t, way in ((u, -3), (v, -2), (u, -1), (v, -1)):
-                sums[t][way] += rate
         columns = [*zip(*self.load)] or [()] * len(self.resources)
         columns += [tuple(self.traffic.values())] * 3
         self.unit = [lcm(*(a.denominator for a in column)) for column in columns]
         self.inner = [0] * len(self.resources) + [1, 1, 2]
-        self.amounts = [tuple(int(a * unit) for a, unit in zip(x, self.unit)) for x in sums]
+        sums = [[*map(int, map(mul, load, self.unit)), 0, 0, 0] for load in self.load]
+        self.rate = {pair: int(rate * self.unit[-1]) for pair, rate in self.traffic.items()}
+        for (u, v), flow in self.rate.items():
+            for t, way in ((u, -3), (v, -2), (u, -1), (v, -1)):
+                sums[t][way] += flow
+        self.amounts = [tuple(x) for x in sums]
 
     def _rooms(self, document: Doc, links: list[Doc]) -> None:
-        """Sums of loads, and what each node may carry; links of several nodes bind nothing here."""
+        """Read what each node may carry; links of several nodes bind nothing here."""
         cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
         crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
         self.crosses, driven = any(crossing), document.get("rate_driven") or self.resources[:1]
-        totals = [sum((x[r] for x in self.load + self.base), self.total_traffic * c)
-                  for r, c in enumerate(crossing)]  # fmt: skip
-        self.total = totals[0]
+        each = self.load + self.base
+        totals = [sum((x[r] for x in each), self.total_traffic * c) for r, c in enumerate(crossing)]
         share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
-        self.mean: Any = self.total / share if share and not self.crosses else None
+        self.total = totals[0]
+        self.mean: Any = totals[0] / share if share and not self.crosses else None
         used = {k: number(v) for k, v in self.limits.get("max_utilisation", {}).items()}
-        #: of each node (amount, most of it, what the background leaves, whether the rate drives it)
-        self.rooms: list[list[tuple[int, F, F, bool]]] = [[] for _ in self.node]
-
-        def add(n: int, i: int, room: F, base: F, total: F, rated: bool) -> None:
-            most = room + SLACK * max(room, total) - base  # with the tolerance
-            left = max(ZERO, room - base)
-            self.rooms[n].append((i, most * self.unit[i], left * self.unit[i], rated))
-
-        for n, capacity in enumerate(self.capacity):
-            for r, (name, room) in enumerate(zip(self.resources, capacity)):
-                if room is not None:
-                    room *= used.get(name, 1)
-                    add(n, r, room, self.base[n][r], totals[r], name in driven)
+        carry: list[tuple[Any, ...]] = [
+            (n, r, room * used.get(name, 1), self.base[n][r], totals[r], name in driven)
+            for n, capacity in enumerate(self.capacity) if "capacity" not in self.dropped
+            for r, (name, room) in enumerate(zip(self.resources, capacity)) if room is not None
+        ]  # fmt: skip
         bases = [number(x.get("background", 0)) for x in links]
         for x, base in zip(links, bases):
             inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
             way = len(crossing) + ("out", "in", "both").index(x.get("direction", "both"))
-            if len(inside) == 1:
-                total = sum(bases, self.total_traffic)
-                add(inside.pop(), way, room * used.get("links", 1), base, total, True)
+            room, total = room * used.get("links", 1), sum(bases, self.total_traffic)
+            carry += [(n, way, room, base, total, True) for n in inside if len(inside) == 1]
+        #: of each node (amount, most of it, what the background leaves, whether the rate drives it)
+        self.rooms: list[list[tuple[int, F, F, bool]]] = [[] for _ in self.node]
+        for n, i, room, base, total, rated in carry:
+            most, left = room + SLACK * max(room, total) - base, max(ZERO, room - base)
+            self.rooms[n].append((i, most * self.unit[i], left * self.unit[i], rated))
         #: budgets of moves: the price of each task, and the most, in units that make them whole
         self.budgets: list[tuple[list[int], int]] = []
         prices = {"max_migrations": [F(1)] * len(self.cost), "max_migration_cost": self.cost}
@@ -276,17 +284,16 @@ class Instance:
     def _classes(self) -> None:
         """Put tasks together that can be exchanged without changing anything that is read here."""
         near: list[dict[int, int]] = [{} for _ in self.load]
-        for (u, v), rate in self.traffic.items():
+        for (u, v), rate in self.rate.items():
             for a, b in ((u, v), (v, u)) if rate else ():
-                near[a][b] = near[a].get(b, 0) + int(rate * self.unit[-1])
+                near[a][b] = near[a].get(b, 0) + rate
         found = defaultdict[Any, list[int]](list)
         for t, amounts in enumerate(self.amounts):
             moves: Any = (self.home[t], self.cost[t], frozenset(self.copies[t]))
             also = moves if self.budgets else None, self.topology[t] if self.fills else None
             found[amounts, frozenset(self.may[t]), frozenset(near[t].items()), also].append(t)
-        self.classes = list(found.values())
-        self.first, self.sizes = [c[0] for c in self.classes], [len(c) for c in self.classes]
-        of = {t: g for g, tasks in enumerate(self.classes) for t in tasks}
+        self.first, self.sizes = [c[0] for c in found.values()], [*map(len, found.values())]
+        of = {t: g for g, tasks in enumerate(found.values()) for t in tasks}
         #: traffic, both ways, between any two tasks of two classes; there is none within one
         self.rates = [{of[b]: rate for b, rate in near[t].items()} for t in self.first]
 
@@ -295,133 +302,108 @@ class Instance:
         moved = self.home[t] not in (-1, n) and n not in self.copies[t]
         return [(row, price[t]) for row, (price, _) in enumerate(self.budgets) if moved]
 
-
-def spread_of(pattern: str, a: int, b: int) -> list[tuple[int, int, F]]:
-    """Return (sender, receiver, share of the rate) of a stream between a and b tasks."""
-    if pattern == "full":
-        return [(i, j, F(1, a * b)) for i in range(a) for j in range(b)]
-    if pattern in ("one_to_one", "merge") and (a == b or pattern == "merge"):
-        return [(i, i % b, F(1, a)) for i in range(a)]
-    if pattern != "rescale":
-        raise Unreadable(f"pattern {str(pattern)[:30]!r} between {a} and {b} tasks")
-    if a >= b:
-        return [(i, j, F(1, a)) for j in range(b) for i in range(j * a // b, (j + 1) * a // b)]
-    blocks = [range(-(-i * b // a), -(-(i + 1) * b // a)) for i in range(a)]
-    return [(i, j, F(1, a * len(block))) for i, block in enumerate(blocks) for j in block]
-
-
-def shares_of(x: Instance, objective: str) -> list[F]:
-    """What each node counts once it is in use; nothing for the other objectives."""
-    if objective != "used_capacity":
-        return [F(objective == "nodes_used")] * len(x.node)
-    sizes = [capacity[0] for capacity in x.capacity]
-    if None in sizes or not sum(sizes):
-        raise Refused("a node has no capacity of the first resource")
-    return [size / sum(sizes) for size in sizes]
+    def shares(self, objective: str) -> list[F]:
+        """Return what each node counts once it is in use; nothing for the other objectives."""
+        if objective != "used_capacity":
+            return [F(objective == "nodes_used")] * len(self.node)
+        told = [x[0] for x in self.capacity if x[0] is not None and "capacity" not in self.dropped]
+        need(len(told) == len(self.node) and any(told), "a node has no capacity of the first kind")
+        return [size / sum(told) for size in told]
 
 
 # ---- 3. models ----------------------------------------------------------------------------------
-class Column(NamedTuple):
-    """A whole number ≥ 0: the key that tells what it counts (its group first), gain, rows."""
-
-    key: tuple[int, ...]
-    gain: int
-    entries: tuple[tuple[int, int], ...]
+Column = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...]]  # key, gain, (row, factor)s
+Cuts = tuple[tuple[frozenset[int], str, int], ...]  # each: what it sums up, sense, right side
+Value = tuple[int | None, list[int]]
 
 
 class Model:
     """max gain·z: rows (sense, right side), the z of each group add up to its size, all whole.
 
-    The objective is offset + unit·gain·z. With `threshold`, limits are those of being better than
-    the bound, and the proof is that there is no z.
+    A column z ≥ 0 is its key (its group first), gain, and (row, factor)s; the objective is offset +
+    unit·gain·z. With `threshold` limits are those of what is better than the bound: there is no z.
     """
 
     def __init__(
         self, x: Instance, objective: str, bound: F, kind: str, most_steps: int = MOST_STEPS
     ) -> None:
         self.instance, self.objective, self.bound, self.left = x, objective, bound, most_steps
-        self.kind, self.threshold = kind, objective in THRESHOLDS
-        self.shares = shares_of(x, objective)
-        if objective == "load_distance" and x.mean is None:
-            raise Refused("load distance needs staying nodes, and no crossing costs")
-        self.limits = [self._limits(n) for n in range(len(x.node))]
-        self.offset, self.unit = ZERO, F(1, x.unit[-1])
+        self.kind, self.threshold, shares = kind, objective in THRESHOLDS, x.shares(objective)
+        if objective == "load_distance":
+            need(x.mean is not None, "load distance needs staying nodes, and no crossing costs")
+        #: of each node (amount, sign, most) for sign · amount ≤ most; all are whole
+        self.limits = [tuple(self._limits(n)) for n in range(len(x.node))]
+        self.offset, self.unit, self.gains = ZERO, F(1, x.unit[-1]), objective in OF_TRAFFIC
         if objective == "internode_traffic":
             self.offset, self.unit = x.total_traffic, -self.unit
         elif objective in OF_NODES:
-            self.unit = F(-1, lcm(*(share.denominator for share in self.shares)))
+            self.unit = F(-1, lcm(*(share.denominator for share in shares)))
+        self.used = [int(share / self.unit) for share in shares]
         self.columns: list[Column] = []
-        self.rows = [("<", most) for _, most in x.budgets]
-        self.groups: list[int] = []
+        self.rows, self.groups = [("<", most) for _, most in x.budgets], list[int]()
         {"dual": self._textbook, "counting": self._counting}.get(kind, self._patterns)()
+        self.aim(bound)
 
     def _add(self, key: tuple[int, ...], gain: int, entries: Any) -> None:
-        self.columns.append(Column(key, gain, tuple(e for e in entries if e[1])))
-        if len(self.columns) > MOST_COLUMNS:
-            raise Refused(f"more than {MOST_COLUMNS:,} columns")
+        need(len(self.columns) < MOST_COLUMNS, f"more than {MOST_COLUMNS:,} columns")
+        self.columns.append((key, gain, tuple([e for e in entries if e[1]])))
 
     def _step(self, count: int) -> None:
         self.left -= count
-        if self.left < 0:
-            raise Refused("too many steps to list what nodes may hold")
+        need(self.left >= 0, "too many steps to list what nodes may hold")
 
-    def _limits(self, n: int) -> tuple[tuple[int, int, int], ...]:
-        """Limits of node n: (amount, sign, most) for sign · amount ≤ most; all are whole."""
-        x, found = self.instance, list[tuple[int, int, int]]()
+    def _limits(self, n: int) -> Any:
+        x = self.instance
         for i, most, left, driven in x.rooms[n]:
             if self.objective != "sustainable_rate" or not driven:
-                found.append((i, 1, floor(most)))
+                yield i, 1, floor(most)
             elif self.bound > 0 or (self.bound == 0 and not left):  # below left / bound, or unused
-                found.append((i, 1, max(0, ceil(left / (self.bound or 1)) - 1)))
+                yield i, 1, max(0, ceil(left / (self.bound or 1)) - 1)
         away = [(self.bound, 1)] if self.objective == "load_distance" else []  # stays below it
-        if "max_load_distance" in x.limits:
+        if "max_load_distance" in x.limits and x.mean is not None:
             most = number(x.limits["max_load_distance"])
             away.append((most + SLACK * max(most, x.total), 0))
-        for far, below in away if x.mean is not None else ():
-            middle = x.weight[n] * x.mean - x.base[n][0]
+        for far, below in away:
             for sign in (1,) if x.leaving[n] else (1, -1):
-                edge = (sign * middle + far) * x.unit[0]
-                found.append((0, sign, ceil(edge) - 1 if below else floor(edge)))
-        return tuple(found)
+                edge = (sign * (x.weight[n] * x.mean - x.base[n][0]) + far) * x.unit[0]
+                yield 0, sign, ceil(edge) - 1 if below else floor(edge)
 
-    # -- node patterns: what a node of a class may hold
+    # -- node patterns: what a node of a class may hold; (class, counts) is a column's key
     def of_node(self, n: int) -> list[tuple[tuple[int, ...], int]]:
         """List (counts, traffic inside) of all that node n may hold, class by class of tasks."""
-        x = self.instance
-        limits = [([sign * x.amounts[t][i] for t in x.first], x.inner[i], most)
-                  for i, sign, most in self.limits[n]]  # fmt: skip
+        x, limits = self.instance, self.limits[n]
         sizes = [size * (n in x.may[t]) for t, size in zip(x.first, x.sizes)]
-        found: list[Any] = [((), (0,) * len(limits), 0)]
-        # what sums may come to so far: the classes that follow can take off so much of them
-        rooms = [most - sum(min(0, a) * size for a, size in zip(every, sizes)) if not inner else inf
-                 for every, inner, most in limits]  # fmt: skip
+        adds = [[sign * x.amounts[t][i] for i, sign, _ in limits] for t in x.first]
+        takes = [[min(0, a) * size for a in own] for own, size in zip(adds, sizes)]
+        # sums are the least that they can come to: with all that classes to come can take off
+        least = tuple(sum(own[k] for own in takes) for k in range(len(limits)))
+        rooms = [inf if x.inner[i] else most for i, _, most in limits]
+        found: list[Any] = [((), least, 0)]
         for g, size in enumerate(sizes):
             pulls = [(h, rate) for h, rate in x.rates[g].items() if h < g]
-            own = [every[g] for every, *_ in limits]
-            rooms = [room + min(0, a) * size for room, a in zip(rooms, own)]
+            more = [[c * a - off for a, off in zip(adds[g], takes[g])] for c in range(size + 1)]
             before, found = found, []
             for counts, sums, inside in before:
                 pull = sum([counts[h] * rate for h, rate in pulls])
                 self._step(size + 1)
-                for c in range(size + 1):
-                    now = tuple([s + c * a for s, a in zip(sums, own)]) if c else sums
-                    if all([s <= room for s, room in zip(now, rooms)]):
+                for c, extra in enumerate(more):
+                    now = tuple(map(add, sums, extra))
+                    if all(map(le, now, rooms)):
                         found.append(((*counts, c), now, inside + c * pull))
-        return [
-            (counts, inside) for counts, sums, inside in found
-            if all(s - inner * inside <= most for s, (_, inner, most) in zip(sums, limits))
-        ]  # fmt: skip
+        inner = [(k, x.inner[i], most) for k, (i, _, most) in enumerate(limits)]
+        return [(counts, inside) for counts, sums, inside in found
+                if all([sums[k] - part * inside <= most for k, part, most in inner])]  # fmt: skip
 
     def _patterns(self) -> None:
         """Rows: every class of tasks is placed. Groups: every node of a class holds one pattern."""
         x, places = self.instance, defaultdict[Any, list[int]](list)
-        if len(x.classes) > 300:
-            raise Refused(f"{len(x.classes)} classes of tasks are too many for patterns")
+        need(len(x.first) <= 300, f"{len(x.first)} classes of tasks are too many for patterns")
         for n, limits in enumerate(self.limits):  # alike where all that is read here of them is
             open_to = tuple((n in x.may[t], bool(x.paid(t, n))) for t in x.first)
-            places[limits, open_to, self.shares[n], x.slots[n] if x.fills else 0].append(n)
-        placed, fills = len(self.rows), list[tuple[int, list[int]]]()
+            places[limits, open_to, self.used[n], x.slots[n] if x.fills else 0].append(n)
+        placed = len(self.rows)
         self.rows += [("=", size) for size in x.sizes]
+        fills = list[tuple[int, list[int]]]()
         for name, wanted in x.fills:  # a node's tasks fill a slot, or as many as can be
             of = [g for g, t in enumerate(x.first) if x.topology[t] == name]
             fills.append((len(self.rows), of))
@@ -430,172 +412,134 @@ class Model:
             self.groups.append(1 + len(others))
             paid = [x.paid(t, n) for t in x.first]
             for counts, inside in self.of_node(n):
-                held = [(g, c) for g, c in enumerate(counts) if c]
-                gain = inside * (self.objective in OF_TRAFFIC)
-                gain += int(self.shares[n] / self.unit) if held else 0
-                entries = [(placed + g, c) for g, c in held]
-                entries += [(row, c * price) for g, c in held for row, price in paid[g]]
+                entries = [(placed + g, c) for g, c in enumerate(counts)]
+                entries += [(row, c * price) for c, pay in zip(counts, paid) for row, price in pay]
                 for row, of in fills:
                     there = sum(counts[g] for g in of)
                     entries += [(row, min(1, there)), (row + 1, min(x.slots[n], there))]
+                gain = inside * self.gains + self.used[n] * any(counts)
                 self._add((k, *counts), gain, entries)
 
-    # -- the textbook's model: (group, kind, home, node, moved) is a column's key
+    # -- the textbook's: (group, kind, home, node, whether it pays or is in use) is a key
     def _textbook(self) -> None:
-        """Rows: limits, use, products. Groups: of each class of tasks, pair of these, and node.
-
-        Entries of class g on node n are kept in `on`, of pairs there in `inside`, of n in `use`.
-        """
-        x, used, nodes = self.instance, self.objective in OF_NODES, range(len(self.limits))
-        on = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
-        inside, use = ([list[tuple[int, int]]() for _ in nodes] for _ in range(2))
-        self._step(10 * len(nodes) * (len(x.classes) + sum(map(len, x.rates))))
-        for n in nodes:
-            for i, sign, most in self.limits[n]:  # an unused node has nothing of an amount
-                use[n].append((len(self.rows), -most))
-                inside[n].append((len(self.rows), -x.inner[i]))
-                for g, t in enumerate(x.first):
-                    on[g, n].append((len(self.rows), sign * x.amounts[t][i]))
-                self.rows.append(("<", 0 if used else most))
-            for g, size in enumerate(x.sizes) if used else ():
-                use[n].append((len(self.rows), -size))
-                on[g, n].append((len(self.rows), 1))
-                self.rows.append(("<", 0))
-        self.groups = list(x.sizes)
-        if self.objective in OF_TRAFFIC or any(x.inner[i] for ls in self.limits for i, *_ in ls):
-            self._products(on, inside)
-        for g, t in enumerate(x.first):
-            for n in sorted(x.may[t]):
-                paid = x.paid(t, n)
-                self._add((g, 0, x.home[t], n, int(bool(paid))), 0, on[g, n] + paid)
-        for n in nodes if used else ():
-            self._add((len(self.groups), 2, -1, n, 1), int(self.shares[n] / self.unit), use[n])
-            self._add((len(self.groups), 2, -1, n, 0), 0, ())
-            self.groups.append(1)
-
-    def _products(self, on: Any, inside: Any) -> None:
-        """Pairs of tasks that meet on a node: at most what either has, times all of the other."""
-        x, counts = self.instance, self.objective in OF_TRAFFIC
-        pairs = [(g, h, rate) for g, near in enumerate(x.rates) for h, rate in near.items()]
-        for g, h, rate in (pair for pair in pairs if pair[0] < pair[1]):
-            k = len(self.groups)
-            self.groups.append(x.sizes[g] * x.sizes[h])
-            self._add((k, 1, -1, -1, 0), 0, ())  # those that are apart
+        """Rows: limits, use, products. Groups: each class of tasks, pair of these, and node."""
+        x, uses, first = self.instance, self.objective in OF_NODES, list[int]()
+        self._step(10 * len(self.limits) * (len(x.first) + sum(map(len, x.rates))))
+        for limits in self.limits:  # an unused node has nothing of an amount
+            first.append(len(self.rows))
+            self.rows += [("<", 0 if uses else most) for *_, most in limits]
+            self.rows += [("<", 0)] * len(x.first) * uses
+        self.groups, on = list(x.sizes), defaultdict[Any, list[tuple[int, int]]](list)
+        pairs = [(g, h, r) for g, near in enumerate(x.rates) for h, r in near.items() if g < h]
+        counts = self.gains or any(x.inner[i] for limits in self.limits for i, *_ in limits)
+        for g, h, rate in pairs if counts else ():  # products: of tasks that meet on a node
+            self._add((len(self.groups), 1, -1, -1, 0), 0, ())  # those that are apart
             for n in sorted(x.may[x.first[g]] & x.may[x.first[h]]):
-                entries = [(row, factor * rate) for row, factor in inside[n]]
-                for one, other in ((g, h), (h, g)):
+                of_n = enumerate(self.limits[n], first[n])
+                entries = [(row, -x.inner[i] * rate) for row, (i, *_) in of_n]
+                for one, other in ((g, h), (h, g)):  # what either has, times all of the other
                     entries.append((len(self.rows), 1))
                     on[one, n].append((len(self.rows), -x.sizes[other]))
                     self.rows.append(("<", 0))
-                self._add((k, 1, -1, n, 0), rate * counts, entries)
+                self._add((len(self.groups), 1, -1, n, 0), rate * self.gains, entries)
+            self.groups.append(x.sizes[g] * x.sizes[h])
+        for g, t in enumerate(x.first):
+            for n in sorted(x.may[t]):
+                of_n, paid = enumerate(self.limits[n], first[n]), x.paid(t, n)
+                entries = [(row, sign * x.amounts[t][i]) for row, (i, sign, _) in of_n]
+                entries += [(first[n] + len(self.limits[n]) + g, 1)] * uses + on[g, n] + paid
+                self._add((g, 0, x.home[t], n, int(bool(paid))), 0, entries)
+        for n, limits in enumerate(self.limits) if uses else ():
+            most = [*(most for *_, most in limits), *x.sizes]
+            entries = [(row, -a) for row, a in enumerate(most, first[n])]
+            self._add((len(self.groups), 2, -1, n, 1), self.used[n], entries)
+            self._add((len(self.groups), 2, -1, n, 0), 0, ())
+            self.groups.append(1)
 
-    # -- counting: (node, tasks that it loses, that it takes) is the key of both ends of its gain
+    # -- counting: (node, tasks that it loses, that it takes) is the key of both ends of its gain:
+    #    only sums over both are whole, so that cuts cannot tell them apart, and nothing is dropped
     def _counting(self) -> None:
-        """Rows: the budget of moves; as many come as go; gains add up to 0. Groups: the nodes.
-
-        Whole are the sums over both ends; cuts cannot tell them apart, and nothing is dropped.
-        """
+        """Rows: the budget of moves; as many come as go; gains add up to 0. Groups: the nodes."""
         x = self.instance
-        if -1 in x.home or any(x.copies) or "max_migrations" not in x.limits:
-            raise Refused("counting needs max_migrations, a place of every task, and no copies")
+        suits = -1 not in x.home and not any(x.copies) and "max_migrations" in x.limits
+        need(suits, "counting needs max_migrations, a place of every task, and no copies")
         most, loads = whole(x.limits["max_migrations"]), [amounts[0] for amounts in x.amounts]
         free = [t for t, home in enumerate(x.home) if x.may[t] - {home}]
-        self.rows = [("<", most), ("=", 0), ("=", 0)]
+        self.rows, self.groups = [("<", most), ("=", 0), ("=", 0)], [1] * len(self.limits)
 
-        def sums(tasks: list[int], sign: int) -> list[int]:
-            some = sorted(sign * loads[t] for t in tasks)[:most]
-            return [sign * sum(some[:count]) for count in range(len(some) + 1)]
+        def sums(tasks: list[int], sign: int) -> list[int]:  # the least, or most, of so many tasks
+            chosen = sorted([sign * loads[t] for t in tasks])[:most]
+            return [sign * s for s in accumulate(chosen, initial=0)]
 
         small, large = sums(free, 1), sums(free, -1)
         for n, limits in enumerate(self.limits):
-            self.groups.append(1)
-            light, heavy = (sums([t for t in free if x.home[t] == n], s) for s in (1, -1))
+            light, heavy = (sums([t for t in free if x.home[t] == n], sign) for sign in (1, -1))
             self._step(len(light) * len(small))
             now = sum(load for load, home in zip(loads, x.home) if home == n)
-            up, down = ([most_ - s * now for i, s, most_ in limits if (i, s) == (0, sign)]
+            up, down = ([edge - s * now for i, s, edge in limits if (i, s) == (0, sign)]
                         for sign in (1, -1))  # fmt: skip
-            for o, m in ((o, m) for o in range(len(light)) for m in range(len(small))):
+            for o, m in product(range(len(light)), range(len(small))):
                 high, low = min([*up, large[m] - light[o]]), -min([*down, heavy[o] - small[m]])
                 for gain in sorted({low, high}) if low <= high else ():
                     self._add((n, o, m), 0, ((0, o), (1, o - m), (2, gain)))
 
-
-# ---- 4. proofs over a model ---------------------------------------------------------------------
-Cuts = tuple[tuple[frozenset[int], str, int], ...]
-
-
-class Proof:
-    """Walks the steps of a proof over a model; every case must end in multipliers that close it."""
-
-    def __init__(self, model: Model, bound: F) -> None:
-        self.model, self.work = model, 0
-        self.step = gcd(*(c.gain for c in model.columns)) or 1
-        self.goal = -1 if model.threshold else floor((bound - model.offset) / model.unit)
+    # ---- 4. proofs: every case must end in multipliers that close it ----------------------------
+    def aim(self, bound: F) -> None:
+        """Set what is to be proved: no gain, in steps of what all are multiples of, is beyond."""
+        self.step = gcd(*(gain for _, gain, _ in self.columns)) or 1
+        self.goal = -1 if self.threshold else floor((bound - self.offset) / self.unit)
 
     def walk(self, steps: Any) -> None:
         """Go through the steps in order; a branch is followed by all of its low, then high side."""
-        cases: list[tuple[list[int], Cuts]] = [(list(range(len(self.model.columns))), ())]
-        for number, step in enumerate(steps if isinstance(steps, list) else [None]):
-            if not isinstance(step, dict) or not cases:
-                raise Refused(f"step {number} belongs to no open case")
+        cases: list[tuple[list[int], Cuts]] = [([*range(len(self.columns))], ())]
+        work = 0
+        for at, step in enumerate(steps if isinstance(steps, list) else [None]):
+            need(isinstance(step, dict) and cases, f"step {at} belongs to no open case")
             columns, cuts = cases.pop()
-            self.work += len(columns) * (len(cuts) + 4)
-            if self.work > MOST_WORK:
-                raise Refused("the work limit is reached")
+            work += len(columns) * (len(cuts) + 4)
+            need(work <= MOST_WORK, "the work limit is reached")
             if "branch" in step:
-                cut, at = self.cut(step["branch"], columns), whole(step.get("at"))
-                cases += [(columns, (*cuts, (cut, *side))) for side in ((">", at + 1), ("<", at))]
+                cut, low = self.cut(step["branch"], columns), whole(step.get("at"))
+                cases += [(columns, (*cuts, (cut, *side))) for side in ((">", low + 1), ("<", low))]
                 continue
             given, over = step.get("close", step.get("drop")), whole(step.get("over", 1))
             value, rests = self.value(given, over, columns, cuts)
-            if value is not None and "drop" in step and self.model.kind != "counting":
+            if value is not None and "drop" in step and self.kind != "counting":
                 keep = [j for j, rest in zip(columns, rests) if not self.closed(value + rest, over)]
                 cases.append((keep, cuts))  # nothing better uses one of the others
             elif not self.closed(value, over):
-                raise Refused(f"step {number}: its multipliers leave {value} / {over}"[:99])
-        if cases:
-            raise Refused(f"{len(cases)} cases are left open")
+                raise Refused(f"step {at}: its multipliers leave {value} / {over}"[:99])
+        need(not cases, f"{len(cases)} cases are left open")
 
     def cut(self, branch: Any, columns: list[int]) -> frozenset[int]:
         """Return the columns whose keys have certain places within certain ranges."""
-        keys = ((j, self.model.columns[j].key) for j in columns)
-        return frozenset(
-            j for j, key in keys if all(low <= key[i] <= high for i, low, high in branch)
-        )
+        keys = ((j, self.columns[j][0]) for j in columns)
+        return frozenset([j for j, key in keys if all(a <= key[i] <= b for i, a, b in branch)])
 
-    def value(
-        self, given: Any, over: int, columns: list[int], cuts: Cuts
-    ) -> tuple[int | None, list[int]]:
+    def value(self, given: Any, over: int, columns: list[int], cuts: Cuts) -> Value:
         """Return the most that multipliers allow, and how far each column is from it; × over."""
-        every, rows = self.model.columns, [*self.model.rows, *(cut[1:] for cut in cuts)]
-        if not isinstance(given, list) or len(given) != len(rows):
-            raise Refused(f"{len(rows)} multipliers are needed, one a row")
+        every, rows = self.columns, [*self.rows, *(cut[1:] for cut in cuts)]
+        need(len(given) == len(rows), f"{len(rows)} multipliers are needed, one a row")
         signed = [whole(y, -inf) for y in given]
-        if any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows)):
-            raise Refused("a multiplier has the wrong sign")
-        tail = [(y, cut[0]) for y, cut in zip(signed[len(self.model.rows) :], cuts) if y]
+        wrong = any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows))
+        need(not wrong, "a multiplier has the wrong sign")
+        tail = [(y, held) for y, (held, *_) in zip(signed[len(self.rows) :], cuts) if y]
         rests, top = list[int](), dict[int, int]()
         for j in columns:
-            key, gain, entries = every[j]
+            (group, *_), gain, entries = every[j]
             rest = over * gain - sum([signed[row] * factor for row, factor in entries])
-            if tail:
-                rest -= sum([y for y, cut in tail if j in cut])
-            rests.append(rest)
-            if key[0] not in top or rest > top[key[0]]:
-                top[key[0]] = rest
-        sizes = [(group, size) for group, size in enumerate(self.model.groups) if size]
+            rests.append(rest - sum([y for y, held in tail if j in held]) if tail else rest)
+            top[group] = max(top.get(group, rests[-1]), rests[-1])
+        sizes = [(group, size) for group, size in enumerate(self.groups) if size]
         if any(group not in top for group, _ in sizes):
             return None, []  # nothing is left that a group could be of: no solution
         total = sum(y * right for y, (_, right) in zip(signed, rows))
         total += sum(size * top[group] for group, size in sizes)
-        return total, [rest - top[every[j].key[0]] for j, rest in zip(columns, rests)]
+        return total, [rest - top[every[j][0][0]] for j, rest in zip(columns, rests)]
 
     def closed(self, value: int | None, over: int) -> bool:
-        """Whether gains of at most value / over leave nothing better than the bound.
-
-        Over 0 gains do not count: less than 0 is reached by no solution at all.
-        """
-        if value is None or not over:
+        """Whether gains of at most value / over leave nothing better than the bound."""
+        if value is None or not over:  # over 0 gains do not count: no solution is below 0
             return value is None or value < 0
         return value // (over * self.step) * self.step <= self.goal
 
@@ -603,85 +547,80 @@ class Proof:
 # ---- 5. the whole -------------------------------------------------------------------------------
 def value_of(x: Instance, plan: Doc, objective: str) -> F:
     """Return the exact value of a plan (whether it keeps every rule is the referee's to say)."""
-    told = plan.get("assignment")
-    if not isinstance(told, dict) or told.keys() != x.task.keys():
-        raise Refused("the plan does not place exactly the tasks of the instance")
+    told: Any = plan.get("assignment")
+    fits = isinstance(told, dict) and told.keys() == x.task.keys()
+    need(fits, "the plan does not place exactly the tasks of the instance")
     at = [x.node.get(told[name], -1) for name in x.task]
-    if any(n not in may for n, may in zip(at, x.may)):
-        raise Refused("the plan puts a task where it may not be")
-    together, held = ZERO, [[ZERO] * len(x.unit) for _ in x.node]
+    need(all(n in may for n, may in zip(at, x.may)), "the plan puts a task where it may not be")
+    held, together = [[0] * len(x.unit) for _ in x.node], 0
     for n, amounts in zip(at, x.amounts):
-        held[n] = [a + b for a, b in zip(held[n], amounts)]
-    for (u, v), rate in x.traffic.items():
-        if at[u] == at[v]:
-            together += rate
-            held[at[u]] = [a - i * rate * x.unit[-1] for a, i in zip(held[at[u]], x.inner)]
-    rates = [left / held[n][i] for n, rooms in enumerate(x.rooms) for i, _, left, driven in rooms
-             if driven and held[n][i]]  # fmt: skip
-    if objective == "sustainable_rate" and rates and not x.crosses:
+        held[n] = [*map(add, held[n], amounts)]
+    for n, rate in ((at[u], rate) for (u, v), rate in x.rate.items() if at[u] == at[v]):
+        together += rate
+        held[n] = [a - part * rate for a, part in zip(held[n], x.inner)]
+    if objective == "sustainable_rate" and not x.crosses:
+        rates = [left / held[n][i] for n, rooms in enumerate(x.rooms) for i, _, left, rated in rooms
+                 if rated and held[n][i]]  # fmt: skip
+        need(rates, "nothing limits the rate of the plan")
         return min(rates)
     if objective == "load_distance" and x.mean is not None:
-        off = [h[0] / x.unit[0] + b[0] - w * x.mean for h, b, w in zip(held, x.base, x.weight)]
+        off = [h[0] / F(x.unit[0]) + b[0] - w * x.mean for h, b, w in zip(held, x.base, x.weight)]
         return max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
     if objective in OF_NODES:
-        return sum((shares_of(x, objective)[n] for n in {*at}), ZERO)
-    values = {"imc_gain": together, "internode_traffic": x.total_traffic - together}
-    if objective not in values and objective != "feasible":
-        raise Refused(f"the plan has no {objective} that this checker can tell")
-    return values.get(objective, F(1))
+        return sum((x.shares(objective)[n] for n in {*at}), ZERO)
+    gain = F(together, x.unit[-1])
+    values = {"imc_gain": gain, "internode_traffic": x.total_traffic - gain, "feasible": F(1)}
+    need(objective in values, f"the plan has no {objective} that this checker can tell")
+    return values[objective]
 
 
-def check(instance: Doc, sha256: str, certificate: Doc, plan: Doc | None = None) -> str:
-    """Return what is proved in a line; raise `Refused` or `Unreadable`."""
-    if certificate.keys() != {*FIELDS["certificate"].split()} or certificate["format"] != FORMAT:
-        raise Unreadable(f"a {FORMAT} has the fields {FIELDS['certificate']}, and no others")
-    objective, told, proof = (
-        str(certificate["objective"]),
-        certificate["bound"],
-        certificate["proof"],
-    )
-    assumes = list(map(str, certificate["assumes"]))
-    if certificate["instance_sha256"] != sha256:
-        raise Refused(f"the certificate is of another instance: this one has sha256 {sha256}")
-    if objective not in SENSES or certificate["sense"] != SENSES[objective]:
-        raise Refused("objective and sense are not known to this checker")
-    if set(assumes) - {f"without {name}" for name in DROPPED.split()}:
-        raise Refused("an assumption is not known to this checker")
-    if isinstance(told, str) and not re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", told):
-        raise Unreadable("the bound is neither a number nor a text p/q")
-    bound, best = number(F(told) if isinstance(told, str) else told, -inf), SENSES[objective]
-    if objective == "feasible" and bound:
-        raise Refused("feasible is 0 where there is no placement; nothing else is proved")
-    read = Instance(instance, frozenset(x.removeprefix("without ") for x in assumes))
-    kind = str(proof.get("kind") if isinstance(proof, dict) else None)
+def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None = None) -> str:
+    """Return what is proved of a file (or what is read of it); raise `Refused` or `Unreadable`."""
+    told = certificate.keys() == {*CERTIFICATE.split()} and certificate["format"] == FORMAT
+    need(told, f"a {FORMAT} has the fields {CERTIFICATE}, and no others", Unreadable)
+    objective, bound, proof = (certificate[key] for key in ("objective", "bound", "proof"))
+    need(certificate["instance_sha256"] == sha256, f"it is not of this instance, {sha256}")
+    need((objective, certificate["sense"]) in SENSES.items(), "unknown objective, or its sense")
+    assumes = [*map(str, certificate["assumes"])]
+    dropped = frozenset(x.removeprefix("without ") for x in assumes if x.startswith("without "))
+    suits = len(dropped) == len({*assumes}) and dropped <= {*DROPPED.split()}
+    need(suits, "an assumption is not known to this checker")
+    fits = not isinstance(bound, str) or re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", bound)
+    need(fits, "the bound is neither a number nor a text p/q", Unreadable)
+    exact = number(F(bound) if isinstance(bound, str) else bound, -inf)
+    need(objective != "feasible" or not exact, "feasible is 0: nothing else is proved")
+    kind: Any = proof.get("kind") if isinstance(proof, dict) else None
     kinds = ("dual", "threshold", "counting") if objective in THRESHOLDS else ("dual", "patterns")
-    if kind not in kinds:
-        raise Refused(f"{kind[:30]!r} is no kind of proof of {objective}")
-    Proof(Model(read, objective, bound, kind), bound).walk(proof.get("steps"))
-    line = f"{objective} is {'at most' if best == 'max' else 'at least'} {float(bound):.15g}"
-    line = ", ".join([f"{line} (exactly {told})", *assumes])
+    need(kind in kinds, f"{str(kind)[:30]!r} is no kind of proof of {objective}")
+    read = file if isinstance(file, Instance) else Instance(file, dropped)
+    need(read.dropped == dropped, "other limits were dropped when the file was read")
+    Model(read, objective, exact, kind).walk(proof.get("steps"))
+    sign = 1 if SENSES[objective] == "max" else -1
+    line = f"{objective} is {'at most' if sign > 0 else 'at least'} {float(exact):.15g}"
+    line = ", ".join([f"{line} (exactly {bound})", *assumes])
     if plan is not None:
         value = value_of(read, plan, objective)
-        if (value > bound) if best == "max" else (value < bound):
-            raise Refused(f"the plan has {float(value):.15g}, beyond the bound: it breaks a rule")
-        gap = abs(value - bound) / (max(abs(value), abs(bound)) or 1)
+        beyond = sign * (value - exact) > 0
+        need(not beyond, f"the plan has {float(value):.15g}, beyond the bound: it breaks a rule")
+        gap = abs(value - exact) / (max(abs(value), abs(exact)) or 1)
         line += f"; the plan has {float(value):.15g}, a gap of {float(gap):.3g}"
     return line
 
 
 def main(arguments: list[str]) -> int:
     """Check the files that are named."""
-    path = ""
     try:
         found = [parse(Path(path := name).read_bytes()) for name in arguments]
         path = "usage: python -I check.py INSTANCE CERTIFICATE [PLAN]"
-        (instance, sha256), (certificate, _), *rest = found
-        print(f"holds: {check(instance, sha256, certificate, *(plan for plan, _ in rest))}")
+        (instance, sha256), *rest = found
+        path = " with ".join(arguments)
+        print(f"holds: {check(instance, sha256, *(document for document, _ in rest))}")
     except (Refused, RecursionError, OverflowError) as error:
         print(f"does not hold: {error}", file=sys.stderr)
         return 1
     except (*MALFORMED, OSError, zlib.error) as error:
-        print(f"cannot be read: {path}: {error}", file=sys.stderr)
+        what = "nothing is found for " if isinstance(error, LookupError) else ""
+        print(f"cannot be read: {path}: {what}{error}", file=sys.stderr)
         return 2
     return 0
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, vstack
 
-from optim.certificates.check import Proof
 from optim.solvers.inprocess import solve_lp
 from optim.solvers.interface import LinearTermination
 
@@ -29,6 +28,9 @@ _TOLERANCE = 1e-10
 _SAME = 1e-6
 _MANY = 20_000
 """Columns from which only one divisor is tried."""
+
+_DENSE = 1_000_000
+"""Entries up to which a matrix is dense."""
 
 _FEW, _ADDED, _DEAR = 4000, 400, 1e5
 """Columns beyond which the solver has only some; how many come at a time; the price of a lack."""
@@ -53,29 +55,33 @@ class Tree:
     """
 
     def __init__(self, model: Model, bound: Fraction, nodes: int, deadline: float) -> None:
-        self.model, self.proof = model, Proof(model, bound)
+        self.model = model
+        model.aim(bound)
         self.steps: list[dict[str, Any]] = []
         self.left, self.deadline = nodes, deadline
         columns, rows = model.columns, len(model.rows)
-        gain = np.array([float(c.gain) for c in columns])
+        gain = np.array([float(gain) for _, gain, _ in columns])
         self.scale = 1000.0 / max(1e-300, float(np.abs(gain).max(initial=0.0)) or 1.0)
         self.gain = gain * self.scale
-        entries = [(i, j, float(a)) for j, c in enumerate(columns) for i, a in c.entries]
-        entries += [(rows + c.key[0], j, 1.0) for j, c in enumerate(columns)]
+        entries = [(i, j, float(a)) for j, (_, _, held) in enumerate(columns) for i, a in held]
+        entries += [(rows + key[0], j, 1.0) for j, (key, _, _) in enumerate(columns)]
         i, j, a = (
             (np.array(x) for x in zip(*entries, strict=True)) if entries else (np.zeros(0),) * 3
         )
         shape = (rows + len(model.groups), len(columns))
-        self.matrix = csr_array((a, (i.astype(int), j.astype(int))), shape=shape)
+        sparse = csr_array((a, (i.astype(int), j.astype(int))), shape=shape)
+        # small ones are dense: taking columns of a sparse one costs more than all the rest
+        self.matrix: Any = sparse.toarray() if math.prod(shape) <= _DENSE else sparse
         self.every = [*model.rows, *(("=", size) for size in model.groups)]
-        largest = abs(self.matrix[:rows]).max(axis=1).toarray() if rows and columns else None
         self.size = np.ones(len(self.every))
-        if largest is not None:
-            self.size[:rows] = np.maximum(1.0, largest.ravel())
+        if rows and columns:
+            self.size[:rows] = np.maximum(1.0, abs(sparse[:rows]).max(axis=1).toarray().ravel())
         # multipliers of rows with large numbers are small: rounded to more places
         self.fine = 10 ** max(0, int(np.log10(self.size.max(initial=1.0))) - 1)
-        width = {len(c.key) for c in columns}
-        self.keys = np.array([c.key for c in columns]) if len(width) == 1 else np.zeros((0, 1), int)
+        width = {len(key) for key, _, _ in columns}
+        self.keys = (
+            np.array([key for key, _, _ in columns]) if len(width) == 1 else np.zeros((0, 1), int)
+        )
 
     def run(self) -> list[dict[str, Any]]:
         """Return the steps.
@@ -96,7 +102,7 @@ class Tree:
             if branch is None:
                 continue
             spec, at = branch
-            held = self.proof.cut(spec, columns.tolist())
+            held = self.model.cut(spec, columns.tolist())
             self.steps.append({"branch": spec, "at": at})
             stack.append((columns, (*cuts, (spec, held, ">", at + 1))))
             stack.append((columns, (*cuts, (spec, held, "<", at))))
@@ -124,7 +130,7 @@ class Tree:
         if found is None:
             y, z = self._infeasible(columns, cuts)
             step, value, reduced = self._rounded(y, columns, cuts, gains=False)
-            if self.proof.closed(value, step["over"]):
+            if self.model.closed(value, step["over"]):
                 self.steps.append({"close": step["y"], "over": step["over"]})
                 return columns, None
             if gains:
@@ -132,7 +138,7 @@ class Tree:
             return self._thinned(step, value, reduced, columns, z)
         y, z = found
         step, value, reduced = self._rounded(y, columns, cuts, gains=True)
-        if self.proof.closed(value, step["over"]):
+        if self.model.closed(value, step["over"]):
             self.steps.append({"close": step["y"], "over": step["over"]})
             return columns, None
         return self._thinned(step, value, reduced, columns, z)
@@ -143,7 +149,7 @@ class Tree:
         """Drop the columns that nothing better can use, if they are many, and branch."""
         if self.model.kind == "counting":  # columns are not whole one by one
             return columns, self._branch(columns, z)
-        keep = [not self.proof.closed(value + rest, step["over"]) for rest in reduced]
+        keep = [not self.model.closed(value + rest, step["over"]) for rest in reduced]
         if sum(keep) < 0.9 * len(keep):
             self.steps.append({"drop": step["y"], "over": step["over"]})
             columns, z = columns[keep], z[keep]
@@ -154,12 +160,11 @@ class Tree:
         matrix = self.matrix[:, columns]
         rows = [*self.every, *((sense, right) for _, _, sense, right in cuts)]
         if cuts:
-            extra = [np.isin(columns, list(held)).astype(float) for _, held, _, _ in cuts]
-            matrix = vstack([matrix, csr_array(np.array(extra))]).tocsr()
+            matrix = _stacked(matrix, _held(columns, cuts))
         right = np.array([float(b) for _, b in rows])
         sign = np.array([-1.0 if sense == ">" else 1.0 for sense, _ in rows])
         factor = sign / np.concatenate([self.size, np.ones(len(cuts))])
-        scaled = csr_array(matrix.multiply(factor[:, None]))
+        scaled = csr_array(matrix * factor[:, None])
         return scaled, right * factor, np.array([s == "=" for s, _ in rows]), factor
 
     def _linear(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
@@ -256,21 +261,18 @@ class Tree:
             rough = about(whole, over)
             if best is None or rough / divisor < best[0]:
                 best = rough / divisor, over, whole
-            if math.isinf(rough) or self.proof.closed(math.floor(rough), over):
-                value, reduced = self.proof.value(whole, over, every, plain)
-                if self.proof.closed(value, over):
+            if math.isinf(rough) or self.model.closed(math.floor(rough), over):
+                value, reduced = self.model.value(whole, over, every, plain)
+                if self.model.closed(value, over):
                     return {"y": whole, "over": over}, value, reduced
         _, over, whole = best
-        value, reduced = self.proof.value(whole, over, every, plain)
+        value, reduced = self.model.value(whole, over, every, plain)
         return {"y": whole, "over": over}, value, reduced
 
     def _in_doubles(self, columns: np.ndarray, cuts: Cuts) -> Callable[[list[int], int], float]:
-        """Return what sums up multipliers as `Proof.value` does, in doubles."""
-        first, matrix = len(self.model.rows), self.matrix[:, columns]
-        turned = csr_array(matrix[:first].T)
-        if cuts:
-            extra = [np.isin(columns, list(held)).astype(float) for _, held, _, _ in cuts]
-            turned = csr_array(hstack([turned, csr_array(np.array(extra)).T]))
+        """Return what sums up multipliers as `Model.value` does, in doubles."""
+        matrix = self.matrix[: len(self.model.rows), columns]
+        turned = (_stacked(matrix, _held(columns, cuts)) if cuts else matrix).T
         gain, group = self.gain[columns] / self.scale, self.keys[columns, 0]
         sizes = np.array(self.model.groups, dtype=float)
         right = np.array([*(b for _, b in self.model.rows), *(b for *_, b in cuts)], dtype=float)
@@ -325,3 +327,15 @@ class Tree:
         for i, of in ((2, home), (3, node)):
             for n in np.unique(of[gone]).tolist():
                 yield [[1, 0, 0], [i, n, n], [4, 1, 1]], (kind == 0) & (of == n) & (moved == 1)
+
+
+def _held(columns: np.ndarray, cuts: Cuts) -> np.ndarray:
+    """(cuts, columns) which columns each cut sums up."""
+    return np.array([np.isin(columns, list(held)).astype(float) for _, held, _, _ in cuts])
+
+
+def _stacked(matrix: Any, below: np.ndarray) -> Any:
+    """Put rows below a dense or sparse matrix."""
+    if isinstance(matrix, np.ndarray):
+        return np.vstack([matrix, below])
+    return vstack([matrix, csr_array(below)]).tocsr()

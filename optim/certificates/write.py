@@ -101,7 +101,7 @@ def certify(
             "proof": proof,
         }  # fmt: skip
         try:
-            check.check(document, sha256, json.loads(json.dumps(certificate)))
+            check.check(instance, sha256, json.loads(json.dumps(certificate)))
         except (check.Refused, check.Unreadable):
             return None
         return certificate
@@ -191,7 +191,8 @@ def _of_gains(
     with suppress(GaveUp):
         steps = Tree(model, near, limits.nodes, limits.deadline).run()
         with suppress(check.Refused):  # gains are multiples of something: the value itself?
-            check.Proof(model, value).walk(steps)
+            model.aim(value)
+            model.walk(steps)
             near = value
         yield near, {"kind": model.kind, "steps": steps}
         return

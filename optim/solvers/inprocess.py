@@ -126,7 +126,9 @@ def solve_lp(
     rows = csr_array(matrix)
     equal = row_lower == row_upper
     above, below = ~equal & np.isfinite(row_upper), ~equal & np.isfinite(row_lower)
-    one_sided: Any = vstack([rows[above], -rows[below]], format="csr")
+    one_sided: Any = rows[above]
+    if below.any():
+        one_sided = vstack([one_sided, -rows[below]], format="csr")
     program = {
         "c": cost, "A_ub": one_sided, "b_ub": np.concatenate([row_upper[above], -row_lower[below]]),
         "A_eq": rows[equal], "b_eq": row_lower[equal], "bounds": np.column_stack([lower, upper]),

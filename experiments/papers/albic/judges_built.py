@@ -96,7 +96,7 @@ def lemma_1(table: pd.DataFrame) -> Finding:
         cause=f"the proof takes loads to be divisible: with key groups of 6, 6, 7 and 7 points on "
         f"three nodes d is {lost_built.iloc[0]:.3g} larger without the fourth, leaving one",
         left_out=left,
-        left_out_why="not proven optimal in time",
+        left_out_why="not solved to the end in time",
     )
 
 
@@ -118,7 +118,7 @@ def lemma_2(table: pd.DataFrame, rounds: pd.DataFrame) -> Finding:
         cause=f"the proof takes loads to be divisible: the counter-example keeps {kept:g} points "
         "on the leaving node at its least d",
         left_out=int((~table["proven"]).sum()),
-        left_out_why="not proven optimal in time",
+        left_out_why="not solved to the end in time",
     )
 
 
@@ -131,7 +131,7 @@ def weights_of_the_goal(table: pd.DataFrame) -> Finding:
     return Finding(
         verdict([same == len(apart), same > 0]),
         f"the same d within 0.001 points in {same} of {len(apart)} clusters, at most "
-        f"{apart.max():.2g} apart; {unproven} solves not proven",
+        f"{apart.max():.2g} apart; {unproven} solves did not end",
     )
 
 

@@ -191,7 +191,7 @@ def grows(testbed: pd.DataFrame, optimum: pd.DataFrame) -> Finding:
         verdict_of(falls.empty, *((rises[m] > -SAME).all() for m in (BOTH.label, EVEN.label))),
         f"mean CPU use rises at every step for Even and for GMA over CPU and bandwidth; for GMA on "
         f"the fewest nodes it falls at {len(falls)} of {len(rises[FILL.label])} steps",
-        f"where it falls GMA opens a further node ({opened} of {len(falls)}); the proven optimum "
+        f"where it falls GMA opens a further node ({opened} of {len(falls)}); the optimum "
         f"falls, too, at {down}"
         if len(falls)
         else None,
@@ -257,7 +257,7 @@ def stable(testbed: pd.DataFrame, optimum: pd.DataFrame) -> Finding:
     return Finding(
         verdict_of(*holds),
         "; ".join(told),
-        f"at low workloads what runs already cannot be evened out: the proven optimum's CPU "
+        f"at low workloads what runs already cannot be evened out: the optimum's CPU "
         f"deviation ranges over {width:.2f}, Even's over {even.max() - even.min():.2f}, so no "
         "placement of least deviation has the narrower curve",
     )

@@ -70,7 +70,7 @@ def always_better(clusters: pd.DataFrame, sizes: pd.DataFrame) -> Finding:
         f"of {len(table)} lines: {'; '.join(said)}",
         f"online ties on all seeds of {len(whole)} set-ups ({names}); with one executor a "
         "component no "
-        f"schedule is better: the proved optimum is online's in {int(alone.sum())} of "
+        f"schedule is better: the optimum is online's in {int(alone.sum())} of "
         f"{len(alone)} seeds",
     )
 
@@ -291,7 +291,7 @@ def quick_greedy(sizes: pd.DataFrame) -> Finding:
     zero = int((known["exact"] == 0).sum())
     return Finding(
         verdict_of(speed.low > 1, gap.median() <= 10),
-        f"{speed} times faster than the exact model; {mean_interval(gap)} % above the proved "
+        f"{speed} times faster than the exact model; {mean_interval(gap)} % above the "
         "optimum, "
         f"{mean_interval(packed)} % on few nodes; optimum 0 in {zero} of {len(known)}",
         "the optimum may fill slots and nodes as it likes; gamma, delta and node_spread, which the "
@@ -299,7 +299,7 @@ def quick_greedy(sizes: pd.DataFrame) -> Finding:
         f"{gap.mean() - packed.mean():.0f} "
         "points of the gap are gone",
         len(sizes) - len(known),
-        "instances without a proved optimum or without a plan within capacity",
+        "instances without an optimum or without a plan within capacity",
     )
 
 

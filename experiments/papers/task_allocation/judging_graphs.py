@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PAPER_TD, PAPER_TL = 93.1, 85.9
 PAPER_OPTIMUM = 13.15
-NOT_WHOLE = "graphs on which a method does not place all, or whose optimum is not proved"
+NOT_WHOLE = "graphs on which a method does not place all, or whose optimum is not known"
 
 
 def known(graphs: pd.DataFrame, *names: str) -> tuple[pd.DataFrame, int]:

@@ -196,7 +196,7 @@ def td_gains_a_little(uneven: pd.DataFrame) -> Finding:
         verdict_of(td["gain"].iloc[-1] > td["gain"].iloc[0]),
         f"TD {td['gain'].iloc[0]:.3g} at {td.index[0]} tasks, {td['gain'].iloc[-1]:.3g} MB/s at "
         f"{td.index[-1]}",
-        "TD is at the proved optimum from the first size on, which stays "
+        "TD is at the optimum from the first size on, which stays "
         f"{td['optimum'].min():.3g} to "
         f"{td['optimum'].max():.3g} MB/s",
     )

@@ -108,8 +108,8 @@ def compared(table: pd.DataFrame, total: float) -> list[str]:
         f"{tl[0]:.0f} % better than TL (at {tl[1]:g} %); at its worst "
         f"{_signed(below[0])} and {_signed(below[1])}.",
         f"It keeps up to {saved:.0f} % of the job's traffic more inside nodes than Storm does.",
-        f"The optimum is proved at {table['optimum'].notna().sum()} of {len(table)} capacities."
-        + (reached if len(known) else ""),
+        f"The optimum is known, by one solver's word, at {table['optimum'].notna().sum()} of "
+        f"{len(table)} capacities." + (reached if len(known) else ""),
     ]
 
 

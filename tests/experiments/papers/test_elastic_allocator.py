@@ -130,7 +130,7 @@ def test_the_gap_table_counts_what_it_leaves_out() -> None:
     assert (line[gap.KEPT], line[gap.BEST]) == (2, 1)
     assert line[gap.MEAN] == pytest.approx(10)
     assert line[gap.WORST] == pytest.approx(20)
-    assert "3 of 3 optima proved" in gap.measured(table.reset_index())[0]
+    assert "3 of 3 optima known" in gap.measured(table.reset_index())[0]
 
 
 def test_the_day_is_set_to_the_papers_peak() -> None:

@@ -49,7 +49,7 @@ def test_report_writes_page_markdown_and_tables(
     assert {"out.html", "out.md", "out-tables/collocation-by-method.csv"} <= written
     assert all(name.startswith(("out.html", "out.md", "out-tables/")) for name in written)
     printed = capsys.readouterr().out
-    assert "greedy reaches 80\u00a0% of the proven optimum" in printed
+    assert "greedy reaches 80\u00a0% of the optimum" in printed
     assert str(target) in printed
     assert "Collocation by method" in printed
 
@@ -212,10 +212,10 @@ def test_brief_marks_what_it_leaves_out() -> None:
     columns = (Column("a", "A", "name"), Column("b", "B", "share"), Column("c", "C", detail=True))
     rows = (
         row("x", Cell(0.5, "≤ 60 %"), "z"),
-        row("y", Cell(None, "proven infeasible (by x)"), ""),
+        row("y", Cell(None, "infeasible (by x)"), ""),
     )
     short = brief(Table("t", "T", columns, rows))
     assert [column.key for column in short.columns] == ["a", "b"]
     assert short.rows[0][1] == Cell(0.5, "*")
-    assert short.rows[1][1] == Cell(None, "proven infeasible")
+    assert short.rows[1][1] == Cell(None, "infeasible")
     assert short.caption.startswith("* ")

@@ -121,8 +121,8 @@ def test_every_figure_has_its_table(demo: Report) -> None:
 def test_the_opening_says_what_came_out(demo: Report) -> None:
     text = " ".join(demo.summary)
     assert "6 instances × 3 levels of load share: 18 cases, 11 method variants, 198 runs." in text
-    assert "proved on 16 of 18 cases; 1 is proven infeasible; on 1 only a bound is known" in text
-    assert re.search(r"partition reaches 8\d\.\d\u00a0% of the proven optimum on average", text)
+    assert "known on 16 of 18 cases (proved by certificates); 1 is infeasible; on 1 only" in text
+    assert re.search(r"partition reaches 8\d\.\d\u00a0% of the optimum on average", text)
     assert re.search(
         r"top-down 9\d\.\d\u00a0% in 0\.\d\d\u00a0ms, with a plan in 16 of 17 runs", text
     )
@@ -135,7 +135,7 @@ def test_cases_tell_infeasibility_bounds_and_failures(demo: Report) -> None:
     cases = {(row[0].value, row[1].value): dict(zip(columns, row, strict=True))
              for row in table.rows}  # fmt: skip
     none = cases["Q2", "0.9"]
-    assert none["proven_optimum"].note.startswith("proven infeasible (by balance-milp, imc-exact,")
+    assert none["proven_optimum"].note.startswith("infeasible (by balance-milp, imc-exact,")
     assert all(cell.value is None for key, cell in none.items() if key not in columns[:2])
     unproved = cases["Q3", "0.9"]
     assert unproved["proven_optimum"].value is None

@@ -57,7 +57,7 @@ def test_cases_are_explained_from_what_the_folder_keeps(
     moves, binding = plan.tables
     assert {move[0].value for move in moves.rows} == moved(job, sweep.folder)
     assert [cell.value for cell in binding.rows[0]] == ["sets", "sources apart", 1, 1]
-    assert clash.note == "proven infeasible: capacity"
+    assert clash.note == "infeasible: capacity"
     assert [cell.value for cell in clash.tables[0].rows[0]] == [
         "capacity", "all nodes.cpu", "1,120 % of a core", "900 % of a core"
     ]  # fmt: skip

@@ -1,0 +1,43 @@
+"""Claimed against certified bounds: what was measured is kept, and not measured again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments.placement import certified
+from experiments.placement.certified import Asked, Row, measured
+from optim import Instance
+
+
+def test_what_was_measured_is_kept_when_a_run_is_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    hand = Instance.load(repository / "examples" / "hand-8-tasks.json")
+    seen: list[str] = []
+
+    def row_of(asked: Asked) -> Row:
+        if asked.case == "c" and len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(asked.case)
+        return Row(asked.case, 1.5, 1.5, 1.5, 0.0, "dual", 0.25, 0.5, 0.125, 99)
+
+    def cases() -> Iterator[Asked]:
+        yield from (Asked(name, hand, None, {}) for name in "abc")
+
+    monkeypatch.setattr(certified, "row_of", row_of)
+    kept = tmp_path / "new" / "rows.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        list(measured("demo", cases(), kept, ""))
+    assert seen == ["a", "b"]
+    assert [row.case for row in measured("demo", cases(), kept, "b")] == ["b"]
+    assert seen == ["a", "b"]
+    seen.append("at last")
+    rows = list(measured("demo", cases(), kept, ""))
+    assert [row.case for row in rows] == ["a", "b", "c"]
+    assert seen == ["a", "b", "at last", "c"]
+    assert all(row.closed for row in rows)
+    list(measured("rate", cases(), kept, "a"))  # another set has rows of its own
+    assert seen[-1] == "a"
