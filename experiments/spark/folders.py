@@ -13,8 +13,13 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 _PREFIX = "streamplace-spark-"
+_SETTING = "spark.local.dir"
 
 
 def local_folders() -> dict[str, str]:
@@ -28,9 +33,20 @@ def local_folders() -> dict[str, str]:
         return {}
     remove_left(base)
     try:
-        return {"spark.local.dir": _own(base, os.getpid())}
+        return {_SETTING: _own(base, os.getpid())}
     except OSError:
         return {}  # Spark finds out by itself, and tells
+
+
+@contextlib.contextmanager
+def temporary_files_in(folders: Mapping[str, str]) -> Iterator[None]:
+    """Have what pyspark puts into a temporary folder, while the JVM starts, lie in ours."""
+    before = tempfile.tempdir
+    tempfile.tempdir = folders.get(_SETTING, before)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 @functools.cache
