@@ -25,6 +25,7 @@ def executions(spark: Any) -> list[int]:
 
 def rows_read(spark: Any, path: str, since: int) -> int:
     """Return how many rows Spark has read from files of a name, by its own count."""
+    spark._jsc.sc().listenerBus().waitUntilEmpty()
     store = spark._jsparkSession.sharedState().statusStore()
     read: dict[int, int] = {}
     for number in executions(spark):
