@@ -22,7 +22,6 @@ from experiments.traces.lines import (
     check_text,
     garbled,
     read_lines,
-    suspect,
     wrong_line,
 )
 from experiments.traces.recordings import UTF_8
@@ -133,7 +132,8 @@ def read_rows(
     leaves = _leaves(raw.schema)
     leaves.pop(FAULT, None)
     names = {name: leaf.type for name, leaf in leaves.items()}
-    if any(REPLACED in name for name in names):
+    by_lines = FAULT in raw.columns or files.format == "parquet"
+    if not by_lines or any(REPLACED in name for name in names):
         check_text(session, files, paths.paths)
     _check_declared(files, names)
     wanted = dict.fromkeys(n for e in expressions for n in column_names(e.node))
@@ -148,24 +148,19 @@ def read_rows(
         if fault is not None:
             told = F.concat(F.lit(name + SEPARATOR), given.cast("string"))
             faults.append(F.when(fault, told))
-    bad = F.coalesce(F.lit(None).cast("string"), *_line_faults(raw, files, leaves, faults))
+    bad = F.coalesce(F.lit(None).cast("string"), *_line_faults(raw, faults))
     everything = {name: types.get(name, "text") for name in names}
     frame = raw.select(*values, bad.alias(BAD))
     return Rows(frame, columns, everything, files, paths.paths)
 
 
-def _line_faults(
-    raw: DataFrame, files: Files, leaves: Mapping[str, _Leaf], faults: Sequence[Column]
-) -> list[Column]:
+def _line_faults(raw: DataFrame, faults: Sequence[Column]) -> list[Column]:
     """Return what may be wrong with a row: of its line first, of its values, of its bytes."""
     if FAULT in raw.columns:
         line = F.col(FAULT)
         clear = F.when(line != SUSPECT, line)
         return [clear, *faults, line]
-    if files.format == "parquet":
-        return list(faults)
-    texts = [F.col(leaf.path).cast("string") for leaf in leaves.values()]
-    return [*faults, suspect(texts, files)]
+    return list(faults)
 
 
 def check_bad(rows: Rows, session: SparkSession, told: Row) -> None:
