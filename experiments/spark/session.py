@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from experiments.spark.folders import local_folders, temporary_files_in
 from experiments.spark.java import find_java
 from experiments.spark.shipping import build_zip
 from optim.errors import InvalidInput, Problem, StreamplaceError
@@ -143,9 +144,15 @@ def start_session(
     """
     check_master(master, task_cpus)
     chosen = settings(master, app_name, task_cpus=task_cpus, quick=quick, config=config)
+    folders = local_folders() if is_local(master) else {}
+    chosen = folders | chosen
     java = find_java()
     logger.debug("Java %d of %s in %s", java.version, java.source, java.home)
-    with _environment(_variables(master, str(java.home))), tempfile.TemporaryFile() as log:
+    with (
+        temporary_files_in(folders),
+        _environment(_variables(master, str(java.home))),
+        tempfile.TemporaryFile() as log,
+    ):
         return _start(chosen, log)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from experiments.traces.folder import TraceFolder
     from experiments.traces.job import Job
-    from experiments.traces.locating import Found, Paths
+    from experiments.traces.locating import Paths
     from experiments.traces.manifest import Following, Manifest
     from experiments.traces.periods import Period
 
@@ -95,8 +95,8 @@ class Feed:
             closed = max(closed, sum(micros_of(period.end) <= watermark for period in periods))
         return replace(told, closed=closed, written=told.closed, latest=seen)
 
-    def check_unchanged(self) -> None:
-        """Refuse local files that were changed while they were read.
+    def check_unchanged(self, session: SparkSession) -> None:
+        """Refuse files that were changed, or went, while they were read.
 
         Raises
         ------
@@ -104,14 +104,27 @@ class Feed:
             There are such files.
         """
         problems = []
-        for entry in (entry for entries in self.files.values() for entry in entries):
-            path = Path(entry.path)
-            if path.is_absolute() and not (path.exists() and entry_of(path) == entry):
-                reason = "was changed while it was read"
-                remedy = "trace again when nothing writes to it"
-                problems.append(Problem(entry.path, None, reason, remedy))
+        for name, entries in self.files.items():
+            now = self._now(session, name, entries)
+            for entry in entries:
+                if now.get(entry.path) != entry:
+                    told = "was changed" if entry.path in now else "went away"
+                    reason = f"{told} while it was read"
+                    remedy = "trace again when nothing writes to it"
+                    problems.append(Problem(entry.path, None, reason, remedy))
         if problems:
             raise InvalidInput(problems)
+
+    def _now(
+        self, session: SparkSession, name: str, entries: Sequence[FileEntry]
+    ) -> dict[str, FileEntry]:
+        """Return the files of a recording, or of a table, as they are now."""
+        local = [path for entry in entries if (path := Path(entry.path)).is_absolute()]
+        if local or not entries:
+            found = [entry_of(path) for path in local if path.exists()]
+        else:
+            found = remote_entries(session, self.paths[name].paths)
+        return {entry.path: entry for entry in found}
 
 
 def check_appendable(job: Job, older: TraceFolder) -> None:
@@ -179,9 +192,9 @@ def unread(name: str, entries: Sequence[FileEntry], older: Manifest | None) -> l
     return [] if looked_up and known else new
 
 
-def remote_entries(session: SparkSession, found: Found) -> list[FileEntry]:
+def remote_entries(session: SparkSession, paths: Sequence[str]) -> list[FileEntry]:
     """Return the files that Spark finds where they are not local."""
-    frame = session.read.format("binaryFile").load(found.pattern)
+    frame = session.read.format("binaryFile").load(list(paths))
     rows = frame.select("path", "length", F.unix_millis("modificationTime")).collect()
     return sorted((FileEntry(*row) for row in rows), key=lambda entry: entry.path)
 

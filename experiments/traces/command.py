@@ -138,9 +138,9 @@ def _output(args: argparse.Namespace) -> AbstractContextManager[Path]:
     if args.follow:
         reason = "is not local, and --follow replaces what is there again and again"
         raise InvalidInput(Problem("--output", args.output, reason, "name a local folder"))
-    from experiments.traces.tracing import MEMORY
+    from experiments.traces.tracing import SETTINGS
 
-    config = {"spark.driver.memory": MEMORY, **dict(args.spark_config)}
+    config = {**SETTINGS, **dict(args.spark_config)}
     return output_at(args.output, args.master or "local[*]", quick=False, config=config)
 
 

@@ -218,7 +218,7 @@ class TraceFolder:
         return Job.from_dict(dict(self.manifest.job), self.path, str(self.path / MARKER))
 
     def table(self, name: str, first: int | None = None, last: int | None = None) -> pa.Table:
-        """Return a table, or its rows of some periods, in the order of periods.
+        """Return a table, or its rows of some periods, sorted.
 
         Raises
         ------
@@ -293,6 +293,8 @@ COLUMNS = {
 }
 """By table: its columns and what they hold."""
 
+_ORDER = ("period", "operator", "group", *_PAIR, "key")
+
 
 def count_rows(path: Path) -> int:
     """Return the number of rows of a table."""
@@ -328,7 +330,7 @@ def check_table(path: Path, name: str, rows: int) -> None:
 
 
 def read_table(path: Path, first: int | None, last: int | None) -> pa.Table:
-    """Return the rows of some periods.
+    """Return the rows of some periods, sorted.
 
     Raises
     ------
@@ -347,7 +349,9 @@ def read_table(path: Path, first: int | None, last: int | None) -> pa.Table:
         chosen = below if chosen is None else chosen & below
     try:
         parts = sorted(path.glob("*.parquet"))
-        return ds.dataset([str(p) for p in parts], format="parquet").to_table(filter=chosen)
+        found = ds.dataset([str(p) for p in parts], format="parquet").to_table(filter=chosen)
+        # each part is sorted, and Spark puts a row into whichever it likes
+        return found.sort_by([(n, "ascending") for n in _ORDER if n in found.column_names])
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(path, error) from None
 

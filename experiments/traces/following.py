@@ -20,7 +20,7 @@ from experiments.traces.folder import CHECKPOINT, INSTANCES, TraceFolder, is_tra
 from experiments.traces.instances import InstanceMaker, name_of
 from experiments.traces.manifest import FileEntry, Following
 from experiments.traces.placing import instances, planned
-from experiments.traces.tracing import MEMORY, Places, Talk, add, find_all, ready, unpacking
+from experiments.traces.tracing import SETTINGS, Places, Talk, add, find_all, ready, unpacking
 from optim.errors import InvalidInput, Problem
 from optim.format.instance import Instance
 from optim.util.files import file_name
@@ -98,7 +98,7 @@ def follow(
     planning = planning or Planning("" if job.cluster is None else job.cluster.placement)
     _check_endless(job, planning)
     folder = TraceFolder.create(output)
-    settings = {"spark.driver.memory": MEMORY, **(config or {})}
+    settings = {**SETTINGS, **(config or {})}
     with ExitStack() as stack:
         stack.callback(folder.clean)
         state = _State(job, given, folder, planning, Talk(quiet))

@@ -1,14 +1,15 @@
-"""One recording as numbers: period, key groups, costs in millionths; and what it came to."""
+"""One recording as numbers: period, key groups, costs in millionths."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from experiments.traces.columns import as_text, key_group, micros
-from experiments.traces.reading import BAD, Rows, bad_value, joined, read_rows
+from experiments.traces.joining import joined
+from experiments.traces.reading import BAD, Rows, read_rows
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ NULL_KEY = "\x00null"
 """The key that null stands for where ``null_key = "group"``; no text of a file begins so."""
 
 FATES = ("counted", "no_time", "outside", "late_dropped", "late_moved", "late_kept")
-_COUNTED = (0, 4, 5)
+COUNTED = (0, 4, 5)
+"""Of these, the ones of events that count."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class Prepared:
 
     Attributes
     ----------
-    events
-        The recording.
+    events, rows
+        The recording, and as it was read.
     frame
         One row an event: ``fate``, ``bucket``, and for input i of operator o and edge e the
         columns ``g{o}``, ``c{o}``, ``k{o}``, ``s{o}``, ``r{e}``.
@@ -43,19 +45,20 @@ class Prepared:
         Numbers of those that take part.
     lookups
         For each joined table its rows, and those dropped for a key that stood twice; the columns
-        ``m0``, ``m1`` … of `frame` tell in this order whether an event found nothing in it.
+        ``m0``, ``m1`` … of `frame` are 1, in this order, where an event found nothing in it.
     """
 
     events: Events
+    rows: Rows
     frame: DataFrame
     operators: tuple[int, ...]
     edges: tuple[int, ...]
     lookups: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property
-    def counted(self) -> DataFrame:
-        """The events that count."""
-        return self.frame.where(F.col("fate").isin(*_COUNTED))
+    def counts(self) -> Column:
+        """Whether an event counts."""
+        return F.col("fate").isin(*COUNTED)
 
 
 def prepare(
@@ -77,7 +80,7 @@ def prepare(
         What Spark is to read: of ``clicks``, and of the tables looked up as ``clicks.users``.
     open_from
         First bucket that still takes events, where periods are closed one after another; moments
-        are then kept as ``at``, so that `judge` can tell the latest.
+        are then kept as ``at``, so that the latest can be told.
 
     Raises
     ------
@@ -99,9 +102,9 @@ def prepare(
         columns |= made.input(o, job.operators[o], entry)
     for e, edge in edges.items():
         columns |= made.edge(e, edge)
-    columns |= {f"m{i}": F.col(missed) for i, missed in enumerate(rows.missed.values())}
+    columns |= {f"m{i}": F.when(F.col(missed), 1) for i, missed in enumerate(rows.missed.values())}
     frame = rows.frame.select(*(c.alias(n) for n, c in columns.items() if c is not None))
-    return Prepared(events, frame, tuple(inputs), tuple(edges), lookups)
+    return Prepared(events, rows, frame, tuple(inputs), tuple(edges), lookups)
 
 
 def _rows(
@@ -218,83 +221,3 @@ def _literal(moment: datetime) -> Column:
     from experiments.traces.periods import micros_of
 
     return F.timestamp_micros(F.lit(micros_of(moment)).cast("bigint"))
-
-
-def judge(job: Job, prepared: Prepared) -> dict[str, Any]:
-    """Count what became of the events, and refuse amounts that cannot be.
-
-    Returns
-    -------
-    dict
-        ``events``, one count for each of `FATES`, ``first`` and ``last`` bucket (or None), the
-        ``latest`` moment in microseconds, where it is kept, and for
-        every operator the events without key, cost and state, for every edge those without rate;
-        for every joined table its rows, those dropped, and the events without a match.
-
-    Raises
-    ------
-    InvalidInput
-        A value is not of its declared type, or a cost, rate or state is negative.
-    """
-    counted = F.col("fate").isin(*_COUNTED)
-    names = {job.operators[o].id: o for o in prepared.operators}
-    asked = {"events": F.count(F.lit(1)), "bad": F.count(BAD), "first_bad": F.min(BAD)}
-    asked |= {f"fate{i}": _count(F.col("fate") == i) for i in range(len(FATES))}
-    asked |= {"first": F.min(F.when(counted, F.col("bucket")))}
-    asked |= {"last": F.max(F.when(counted, F.col("bucket")))}
-    if "at" in prepared.frame.columns:
-        asked |= {"latest": F.max(F.when(counted, F.col("at")))}
-    amounts: dict[str, Expression] = {}
-    for o in prepared.operators:
-        entry = job.operators[o].input_of(prepared.events.name)
-        assert entry is not None
-        reached = counted & F.col(f"g{o}").isNotNull()
-        asked[f"null{o}"] = _count(counted & F.col(f"g{o}").isNull())
-        amounts[f"c{o}"] = entry.cost
-        asked[f"none_c{o}"] = _count(reached & F.col(f"c{o}").isNull())
-        if entry.state is not None:
-            amounts[f"s{o}"] = entry.state
-            asked[f"none_s{o}"] = _count(reached & F.col(f"s{o}").isNull())
-    ends: dict[int, str] = {}
-    for e in prepared.edges:
-        edge = job.edges[e]
-        amounts[f"r{e}"] = edge.rate
-        ends[e] = f"{edge.source} → {edge.target}"
-        both = counted
-        for name in (edge.source, edge.target):
-            both = both & F.col(f"g{names[name]}").isNotNull()
-        asked[f"none_r{e}"] = _count(both & F.col(f"r{e}").isNull())
-    for i in range(len(prepared.lookups)):
-        asked[f"missed{i}"] = _count(counted & F.col(f"m{i}"))
-    asked |= {f"least_{name}": F.min(F.when(counted, F.col(name))) for name in amounts}
-    row = prepared.frame.agg(*(column.alias(name) for name, column in asked.items())).first()
-    assert row is not None
-    if row["bad"]:
-        raise bad_value(prepared.events, row["first_bad"], row["bad"])
-    least = {name: row[f"least_{name}"] for name in amounts}
-    negative = [
-        Problem(e.where, e.text, f"is negative for some events (down to {least[name] / 1e6:g})")
-        for name, e in amounts.items()
-        if least[name] is not None and least[name] < 0
-    ]
-    if negative:
-        raise InvalidInput(negative)
-    return {
-        "events": row["events"],
-        **{fate: row[f"fate{i}"] for i, fate in enumerate(FATES)},
-        "first": row["first"],
-        "last": row["last"],
-        "latest": row["latest"] if "latest" in asked else None,
-        "without_key": {name: row[f"null{o}"] for name, o in names.items()},
-        "without_cost": {name: row[f"none_c{o}"] for name, o in names.items()},
-        "without_state": {n: row[f"none_s{o}"] for n, o in names.items() if f"s{o}" in amounts},
-        "without_rate": {told: row[f"none_r{e}"] for e, told in ends.items()},
-        "lookups": {
-            name: {**told, "unmatched": row[f"missed{i}"]}
-            for i, (name, told) in enumerate(prepared.lookups.items())
-        },
-    }
-
-
-def _count(condition: Column) -> Column:
-    return F.count(F.when(condition, 1))

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import csv
 import re
-from collections import Counter
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from experiments.traces.columns import Translator, as_text, dated, typed
+from experiments.traces.columns import Translator, dated, typed
 from experiments.traces.functions import type_of
 from experiments.traces.grammar import ExpressionFault, column_names
+from experiments.traces.lines import (
+    FAULT,
+    REPLACED,
+    SEPARATOR,
+    SUSPECT,
+    check_text,
+    garbled,
+    read_lines,
+    wrong_line,
+)
 from experiments.traces.recordings import UTF_8
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from py4j.protocol import Py4JJavaError
+    from pyspark.sql import Column, DataFrame, Row, SparkSession
 
     from experiments.traces.locating import Paths
-    from experiments.traces.recordings import Expression, Files, Join
+    from experiments.traces.recordings import Expression, Files
 
 BAD = "bad"
 """Column that tells the first value of a row that is not of its declared type."""
@@ -44,12 +52,7 @@ _KINDS = {
     "timestamp_ntz": "time",
     "date": "time",
 }
-_REPLACED = "\ufffd"
-"""What Spark puts for bytes that are not of an encoding."""
-_SEPARATOR = "\x1f"
 _UNKNOWN_ZONE = re.compile(r"INVALID_TIMEZONE\W+The timezone: (\S+)")
-_HEADER = 100_000
-"""Characters of a header that are looked at; `csv` takes no longer values."""
 
 
 @dataclass(frozen=True)
@@ -64,17 +67,21 @@ class Rows:
         Name in the frame by name in expressions.
     types
         By name in expressions.
-    files
+    files, paths
         Where they come from.
     missed
         By joined table: the column that tells whether a row found nothing in it.
+    kept
+        Joined tables that Spark keeps.
     """
 
     frame: DataFrame
     columns: Mapping[str, str]
     types: Mapping[str, str]
     files: Files
+    paths: Sequence[str]
     missed: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[DataFrame, ...] = ()
 
     def translator(self, zone: str) -> Translator:
         """Return what turns expressions over these rows into columns."""
@@ -123,9 +130,11 @@ def read_rows(
     """
     raw = _open(session, files, paths)
     leaves = _leaves(raw.schema)
+    leaves.pop(FAULT, None)
     names = {name: leaf.type for name, leaf in leaves.items()}
-    if files.format != "parquet":
-        _check_lines(raw, files, paths.paths)
+    by_lines = FAULT in raw.columns or files.format == "parquet"
+    if not by_lines or any(REPLACED in name for name in names):
+        check_text(session, files, paths.paths)
     _check_declared(files, names)
     wanted = dict.fromkeys(n for e in expressions for n in column_names(e.node))
     used = [name for name in (*wanted, *files.columns) if name in names]
@@ -137,90 +146,65 @@ def read_rows(
         columns[name], types[name] = f"{prefix}{number}", kind
         values.append(value.alias(columns[name]))
         if fault is not None:
-            told = F.concat(F.lit(name + _SEPARATOR), given.cast("string"))
+            told = F.concat(F.lit(name + SEPARATOR), given.cast("string"))
             faults.append(F.when(fault, told))
-    bad = F.coalesce(*faults) if faults else F.lit(None).cast("string")
+    bad = F.coalesce(F.lit(None).cast("string"), *_line_faults(raw, faults))
     everything = {name: types.get(name, "text") for name in names}
     frame = raw.select(*values, bad.alias(BAD))
-    return Rows(frame, columns, everything, files)
+    return Rows(frame, columns, everything, files, paths.paths)
 
 
-def bad_value(files: Files, first: str, count: int) -> InvalidInput:
-    """Return the error for values that are not of their declared type."""
-    name, _, value = first.partition(_SEPARATOR)
-    if _REPLACED in value and files.encoding != UTF_8:
-        return InvalidInput(Problem(f"{files.where}.path", value, *_garbled(files)))
-    where = f"{files.where}.columns.{name}"
-    more = f" ({count} rows hold such values)" if count > 1 else ""
-    remedy = "declare another type, or the text that stands for null"
-    return InvalidInput(Problem(where, value, f"is no {files.columns[name]}{more}", remedy))
+def _line_faults(raw: DataFrame, faults: Sequence[Column]) -> list[Column]:
+    """Return what may be wrong with a row: of its line first, of its values, of its bytes."""
+    if FAULT in raw.columns:
+        line = F.col(FAULT)
+        clear = F.when(line != SUSPECT, line)
+        return [clear, *faults, line]
+    return list(faults)
 
 
-def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, int]:
-    """Look up the columns of a table for every row.
+def check_bad(rows: Rows, session: SparkSession, told: Row) -> None:
+    """Refuse values that are not of their declared type, and bytes that are no text.
 
-    Rows of the table with the same key become one, the least by its columns in order; rows without
-    key are left out.
-
-    Returns
-    -------
-    tuple
-        The rows with the table's columns as ``name.column``; how many rows the table has; how
-        many of these were dropped for having the key of another.
+    Parameters
+    ----------
+    told
+        As `bad_counts` asks for it.
 
     Raises
     ------
     InvalidInput
-        The keys cannot be computed or are not of one type, or a value of the table is not of its
-        declared type.
+        There are some.
     """
-    mine, theirs = rows.translator(zone), table.translator(zone)
-    _check_alike(join, [(rows.kind(a), table.kind(b)) for a, b in join.on])
-    left = [as_text(mine(a.node), rows.kind(a)) for a, _ in join.on]
-    right = [as_text(theirs(b.node), table.kind(b)) for _, b in join.on]
-    tag = f"j{len(rows.missed)}"
-    keys = [f"{tag}_key{i}" for i in range(len(right))]
-    safe = {name: f"{tag}_{inner}" for name, inner in table.columns.items()}
-    values = F.struct(*(F.col(table.columns[name]).alias(safe[name]) for name in safe))
-    keyed = table.frame.select(
-        *(column.alias(key) for column, key in zip(right, keys, strict=True)),
-        values.alias("values"),
-        F.lit(1).alias("one"),
-        BAD,
-    )
-    single = keyed.dropna(subset=keys).groupBy(*keys)
-    found = single.agg(F.min("values").alias("values"), F.count("one").alias("count"))
-    # the table is small beside the events: one pass to judge it
-    judged = keyed.agg(F.count("one"), F.count(BAD), F.min(BAD)).first()
-    counted = found.agg(F.sum(F.col("count") - 1)).first()
-    assert judged is not None
-    assert counted is not None
-    if judged[1]:
-        raise bad_value(table.files, judged[2], judged[1])
-    frame = rows.frame.withColumns(dict(zip((f"my_{key}" for key in keys), left, strict=True)))
-    condition = F.lit(True)
-    for key in keys:
-        condition = condition & (frame[f"my_{key}"] == found[key])
-    frame = frame.join(found.select(*keys, "values.*"), condition, "left")
-    columns = {**rows.columns, **{f"{join.name}.{name}": inner for name, inner in safe.items()}}
-    types = {f"{join.name}.{name}": kind for name, kind in table.types.items()}
-    missed = F.col(keys[0]).isNull().alias(f"{tag}_missed")
-    kept = frame.select(*columns.values(), *rows.missed.values(), missed, BAD)
-    told = {**rows.missed, join.name: f"{tag}_missed"}
-    found_rows = Rows(kept, columns, {**rows.types, **types}, rows.files, told)
-    return found_rows, judged[0], counted[0] or 0
+    first, count = told["first_bad"], told["bad"] or 0
+    if told["suspects"] or REPLACED in (first or ""):
+        check_text(session, rows.files, rows.paths)
+    if count:
+        raise bad_value(rows.files, first, count)
 
 
-def _check_alike(join: Join, kinds: Iterable[tuple[str, str]]) -> None:
-    """Refuse keys of different types: as texts, which they are compared as, they never match."""
-    remedy = "declare both columns alike, or use number(…), text(…) or time(…)"
-    problems = [
-        Problem(a.where, f"{a.text} = {b.text}", f"compares {one} with {other}", remedy)
-        for (a, b), (one, other) in zip(join.on, kinds, strict=True)
-        if one != other
+def bad_counts(bad: Column, weight: Column) -> list[Column]:
+    """Return what to ask of bad values, so that `check_bad` can judge them."""
+    suspects = bad == SUSPECT
+    clear = F.when(~suspects, bad)
+    return [
+        F.sum(F.when(suspects, weight)).alias("suspects"),
+        F.sum(F.when(clear.isNotNull(), weight)).alias("bad"),
+        F.min(clear).alias("first_bad"),
     ]
-    if problems:
-        raise InvalidInput(problems)
+
+
+def bad_value(files: Files, first: str, count: int) -> InvalidInput:
+    """Return the error for lines that are none, or values that are not of their declared type."""
+    if (error := wrong_line(files, first, count)) is not None:
+        return error
+    name, _, value = first.partition(SEPARATOR)
+    if REPLACED in value and files.encoding != UTF_8:
+        return garbled(files, value)
+    where = f"{files.where}.columns.{name}"
+    more = f" ({count} rows hold such values)" if count > 1 else ""
+    remedy = "declare another type, or the text that stands for null"
+    return InvalidInput(Problem(where, value, f"is no {files.columns[name]}{more}", remedy))
 
 
 def _open(session: SparkSession, files: Files, located: Paths) -> DataFrame:
@@ -235,10 +219,14 @@ def _open(session: SparkSession, files: Files, located: Paths) -> DataFrame:
             return reader.parquet(*paths)
         if files.format == "jsonl":
             return reader.option("primitivesAsString", True).json(paths)
-        reader = reader.option("header", True).option("enforceSchema", False)
         # where it leaves out columns that are not used, Spark takes lines of any length
-        reader = reader.option("columnPruning", False).option("multiLine", files.multiline)
-        reader = reader.option("sep", files.delimiter).option("escape", '"')
+        reader = reader.option("columnPruning", False)
+        if not files.multiline:
+            return read_lines(reader, files, paths)
+        reader = reader.option("header", True).option("enforceSchema", False)
+        reader = (
+            reader.option("multiLine", True).option("sep", files.delimiter).option("escape", '"')
+        )
         if files.null is not None:
             reader = reader.option("nullValue", files.null)
         frame = reader.csv(paths)
@@ -280,58 +268,6 @@ def _leaves(schema: StructType, names: str = "", path: str = "") -> dict[str, _L
     return inner | found
 
 
-def _check_lines(raw: DataFrame, files: Files, paths: Sequence[str]) -> None:
-    """Refuse what Spark would not tell: bytes that are no text, torn records, doubled names."""
-    lines = raw.sparkSession.read.text(list(paths)).select("value")
-    torn = F.lit(False)
-    if files.format == "csv" and not files.multiline:
-        torn = _torn(F.col("value"), files)
-    garbled = F.lit(False)
-    if files.encoding == UTF_8:
-        garbled = ~F.is_valid_utf8("value")
-    try:
-        # Spark adds its position to a name that stands twice, and then finds it nowhere
-        if any(name.endswith(str(i)) for i, name in enumerate(raw.columns)):
-            first = lines.first() if files.format == "csv" else None
-            _check_header(raw.columns, files, first[0][:_HEADER] if first else "")
-        valid = F.make_valid_utf8("value").alias("value")
-        wrong = lines.where(garbled | torn).select(valid, garbled.alias("garbled")).first()
-    except (PySparkException, Py4JJavaError) as error:
-        raise spark_trouble(error, files) from None
-    if wrong is not None:
-        where, line = f"{files.where}.path", wrong["value"][:200]
-        if wrong["garbled"]:
-            raise InvalidInput(Problem(where, line, *_garbled(files)))
-        reason = "is a line with a quote that it does not close"
-        remedy = "multiline = true takes line breaks inside quotes"
-        raise InvalidInput(Problem(where, line, reason, remedy))
-
-
-def _garbled(files: Files) -> tuple[str, str]:
-    reason = f"holds bytes that are no {files.encoding}"
-    return reason, 'name the encoding, such as encoding = "latin-1"'
-
-
-def _torn(line: Column, files: Files) -> Column:
-    """Return whether a line ends inside quotes: its other half would be taken for a record."""
-    single = F.replace(line, F.lit('""'), F.lit(""))
-    quotes = F.length(single) - F.length(F.replace(single, F.lit('"'), F.lit("")))
-    opened = single.rlike(rf'(^|\Q{files.delimiter}\E)"[^"]*$')
-    return line.contains('"') & (quotes % 2 == 1) & opened
-
-
-def _check_header(columns: Sequence[str], files: Files, line: str) -> None:
-    header = next(csv.reader([line], delimiter=files.delimiter), [])
-    counts = Counter(name.lower() for name in header)
-    problems = [
-        Problem(f"{files.where}.path", name, "stands more than once in the header", "rename it")
-        for i, (name, inner) in enumerate(zip(header, columns, strict=False))
-        if counts[name.lower()] > 1 and inner == f"{name}{i}"
-    ]
-    if problems:
-        raise InvalidInput(problems)
-
-
 def _check_declared(files: Files, names: Mapping[str, str]) -> None:
     problems = []
     for name in files.columns:
@@ -366,7 +302,7 @@ def _value(raw: Column, spark: str, kind: str, files: Files) -> tuple[Column, Co
         value = typed(text, kind, files.zone)
         fault = None if kind == "text" else text.isNotNull() & value.isNull()
         if files.encoding != UTF_8:
-            garbled = F.coalesce(text.contains(_REPLACED), F.lit(False))
+            garbled = F.coalesce(text.contains(REPLACED), F.lit(False))
             fault = garbled if fault is None else fault | garbled
         return value, fault
     if spark in ("timestamp_ntz", "date"):

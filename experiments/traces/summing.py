@@ -1,14 +1,14 @@
-"""Prepared events as sums: loads, rates, keys and states of every period."""
+"""The tables of a trace: loads, rates, keys and states of every period."""
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from experiments.traces.columns import MICRO
+from experiments.traces.gathering import exact, union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.window import WindowSpec
 
+    from experiments.traces.gathering import Gathered
     from experiments.traces.job import Job
     from experiments.traces.periods import Period
-    from experiments.traces.preparing import Prepared
 
 LOADS = ("period", "operator", "group", "events", "cost", "load", "millionths")
 _PAIR = ("period", "source", "target", "source_group", "target_group")
@@ -26,19 +26,20 @@ RATES = (*_PAIR, "amount", "rate", "millionths")
 KEYS = ("period", "operator", "group", "key", "millionths")
 STATES = ("period", "operator", "group", "keys", "state")
 
+_SUMS = ("events", "high", "low")
 _GROUP = ("operator", "group")
 _KEY = (*_GROUP, "key")
 
 
 class Summing:
-    """Sums up prepared recordings.
+    """Makes the tables of a trace.
 
     Parameters
     ----------
     job
         The description.
     recordings
-        Prepared.
+        As sums by key.
     first
         Bucket of period 0.
     lengths
@@ -50,7 +51,7 @@ class Summing:
     def __init__(
         self,
         job: Job,
-        recordings: Sequence[Prepared],
+        recordings: Sequence[Gathered],
         first: int,
         lengths: DataFrame,
         older: Mapping[str, DataFrame] | None = None,
@@ -64,46 +65,46 @@ class Summing:
     def loads(self) -> DataFrame:
         """One row a period and key group with events."""
         parts = [
-            prepared.counted.select(
+            gathered.of(gathered.operators.values()).select(
                 self._period(),
-                F.lit(self.job.operators[o].id).alias("operator"),
-                F.col(f"g{o}").alias("group"),
-                F.col(f"c{o}").alias("micros"),
-            ).where(F.col("group").isNotNull())
-            for prepared in self.recordings
-            for o in prepared.operators
+                self._operator(gathered).alias("operator"),
+                F.col("a").alias("group"),
+                *_SUMS,
+            )
+            for gathered in self.recordings
+            if gathered.operators
         ]
         order = ("period", "operator", "group")
-        counted = F.count(F.lit(1)).alias("events")
-        summed = _union(parts).groupBy(*order).agg(counted, _sum("micros")) if parts else None
+        summed = _summed(parts, order, F.sum("events").alias("events")) if parts else None
         events = F.sum("events").alias("events")
         summed = self._with_older("loads", summed, order, ("events", "micros"), events)
         assert summed is not None
-        return self._over_time(summed, "cost", "load").select(*LOADS).orderBy(*order)
+        return self._over_time(summed, "cost", "load").select(*LOADS).sortWithinPartitions(*order)
 
     def rates(self) -> DataFrame | None:
         """One row a period and pair of key groups with traffic; ``None`` without edges."""
-        parts = []
-        for prepared in self.recordings:
-            for e in prepared.edges:
-                edge = self.job.edges[e]
-                source, target = (self._number(name) for name in (edge.source, edge.target))
-                part = prepared.counted.select(
-                    self._period(),
-                    F.lit(edge.source).alias("source"),
-                    F.lit(edge.target).alias("target"),
-                    F.col(f"g{source}").alias("source_group"),
-                    F.col(f"g{target}").alias("target_group"),
-                    F.col(f"r{e}").alias("micros"),
-                )
-                both = F.col("source_group").isNotNull() & F.col("target_group").isNotNull()
-                parts.append(part.where(both & (F.col("micros") > 0)))
-        order = _PAIR
-        summed = _union(parts).groupBy(*order).agg(_sum("micros")) if parts else None
+        parts = [
+            gathered.of(gathered.edges.values()).select(
+                self._period(),
+                *(self._end(gathered, end).alias(end) for end in ("source", "target")),
+                F.col("a").alias("source_group"),
+                F.col("b").alias("target_group"),
+                *_SUMS,
+            )
+            for gathered in self.recordings
+            if gathered.edges
+        ]
+        order, summed = _PAIR, None
+        if len(parts) == 1:  # a pair stands once in a recording
+            summed = parts[0].withColumn("micros", exact(F.col("high"), F.col("low")))
+        elif parts:
+            summed = _summed(parts, order)
+        if summed is not None:
+            summed = summed.where(F.col("micros") > 0)
         summed = self._with_older("rates", summed, order, ("micros",))
         if summed is None:
             return None
-        return self._over_time(summed, "amount", "rate").select(*RATES).orderBy(*order)
+        return self._over_time(summed, "amount", "rate").select(*RATES).sortWithinPartitions(*order)
 
     def keys(self) -> DataFrame | None:
         """One row where a key is seen first, or with a larger state than ever; in millionths.
@@ -111,23 +112,23 @@ class Summing:
         ``None`` where no operator keeps state. All of `states` follows from these.
         """
         parts = [
-            prepared.counted.select(
+            gathered.of(stateful).select(
                 self._period(),
-                F.lit(self.job.operators[o].id).alias("operator"),
-                F.col(f"g{o}").alias("group"),
-                F.col(f"k{o}").alias("key"),
-                F.coalesce(F.col(f"s{o}"), F.lit(0)).alias("millionths"),
-            ).where(F.col("group").isNotNull())
-            for prepared in self.recordings
-            for o in prepared.operators
-            if f"k{o}" in prepared.frame.columns
+                self._operator(gathered).alias("operator"),
+                F.col("a").alias("group"),
+                "key",
+                F.coalesce(F.col("most"), F.lit(0)).alias("millionths"),
+            )
+            for gathered in self.recordings
+            if (stateful := gathered.stateful)
         ]
         if "keys" in self.older:
             parts.append(self.older["keys"].select("period", *_KEY, "millionths"))
         if not parts:
             return None
-        most = F.max("millionths").alias("millionths")
-        seen = _union(parts).groupBy(*_KEY, "period").agg(most)
+        seen = union(parts)
+        if len(parts) > 1:
+            seen = seen.groupBy(*_KEY, "period").agg(F.max("millionths").alias("millionths"))
         known = F.max("millionths").over(_earlier())
         grown = seen.withColumn("known", known)
         return grown.where(F.col("known").isNull() | (F.col("millionths") > F.col("known"))).select(
@@ -158,7 +159,7 @@ class Summing:
             *_GROUP,
             F.sum("new").over(so_far).alias("keys"),
             (F.sum("micros").over(so_far).cast("double") / MICRO).alias("state"),
-        ).orderBy("period", *_GROUP)
+        ).sortWithinPartitions("period", *_GROUP)
 
     def _with_older(
         self,
@@ -177,8 +178,14 @@ class Summing:
         both = summed.select(*order, *sums).unionAll(older)
         return both.groupBy(*order).agg(*more, _sum("micros"))
 
-    def _number(self, name: str) -> int:
-        return next(o for o, spec in enumerate(self.job.operators) if spec.id == name)
+    def _operator(self, gathered: Gathered) -> Column:
+        """Return the operator of rows."""
+        names = {kind: self.job.operators[o].id for o, kind in gathered.operators.items()}
+        return _named(names)
+
+    def _end(self, gathered: Gathered, end: str) -> Column:
+        """Return the ``source`` or ``target`` of rows."""
+        return _named({kind: getattr(self.job.edges[e], end) for e, kind in gathered.edges.items()})
 
     def _period(self) -> Column:
         return (F.col("bucket") - F.lit(self.first)).cast("int").alias("period")
@@ -202,8 +209,16 @@ def _earlier() -> WindowSpec:
     return Window.partitionBy(*_KEY).orderBy("period").rowsBetween(Window.unboundedPreceding, -1)
 
 
-def _union(parts: Sequence[DataFrame]) -> DataFrame:
-    return reduce(lambda a, b: a.unionAll(b), parts)
+def _named(names: Mapping[int, str]) -> Column:
+    """Return the name of the kind of rows."""
+    pairs = (F.lit(part) for kind, name in names.items() for part in (kind, name))
+    return F.create_map(*pairs)[F.col("kind")]
+
+
+def _summed(parts: list[DataFrame], order: Sequence[str], *more: Column) -> DataFrame:
+    """Return the sums of several recordings as one."""
+    micros = exact(F.sum("high"), F.sum("low")).alias("micros")
+    return union(parts).groupBy(*order).agg(*more, micros)
 
 
 def _sum(column: str) -> Column:

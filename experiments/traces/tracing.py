@@ -31,11 +31,16 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from experiments.traces.gathering import Gathered
     from experiments.traces.job import Job
-    from experiments.traces.preparing import Prepared
 
-MEMORY = "2g"
-"""Heap of a local JVM: cached events that do not fit go to disk."""
+SETTINGS = {
+    "spark.driver.memory": "2g",  # of a local JVM: sums that do not fit go to disk
+    "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "256",
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
+}
+"""Of Spark: sums move in many small parts, of which so many are put together as their sizes ask."""
 
 
 def run_trace(
@@ -97,7 +102,7 @@ def run_trace(
                 tell("nothing new")
                 return feed.older
             tell("starting Spark")
-            settings = {"spark.driver.memory": MEMORY, **(config or {})}
+            settings = {**SETTINGS, **(config or {})}
             with spark_session(master, "streamplace trace", quick=False, config=settings) as spark:
                 session = spark.newSession()
                 folder.place = None if uri is None else Place(session, uri)
@@ -188,7 +193,7 @@ def take(feed: Feed, found: Places, scratch: Path, session: SparkSession | None 
     for name, place in found.items():
         if place.local == (session is not None):
             continue
-        entries = place.entries() if session is None else remote_entries(session, place)
+        entries = place.entries() if session is None else remote_entries(session, [place.pattern])
         new = unread(name, entries, older)
         feed.files[name] = new
         whole = older is None or "." in name
@@ -207,15 +212,16 @@ def add(
         As `run_trace`.
     """
     from py4j.protocol import Py4JJavaError
-    from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
-    from experiments.traces.preparing import judge, prepare
+    from experiments.traces.gathering import gather
+    from experiments.traces.judging import judge
+    from experiments.traces.preparing import prepare
     from experiments.traces.reading import spark_trouble
 
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.ansi.enabled", "true")
-    recordings: list[Prepared] = []
+    recordings: list[Gathered] = []
     older = feed.older
     told: dict[str, Any] = {} if older is None else dict(older.manifest.recordings)
     spans: list[Mapping[str, Any]] = [older_span(job, older)]
@@ -228,9 +234,9 @@ def add(
                 continue
             tell(f"reading {events.name}")
             prepared = prepare(session, job, events, feed.paths, feed.open_from(job))
-            prepared.frame.persist(StorageLevel.MEMORY_AND_DISK)
-            recordings.append(prepared)
-            judged = judge(job, prepared)
+            uri = folder.part_uri(f"sums-{len(recordings)}")
+            recordings.append(gather(session, job, prepared, uri))
+            judged = judge(job, recordings[-1])
             spans.append(judged)
             latest[events.name] = judged["latest"]
             told[events.name] = added(told.get(events.name, {}), judged)
@@ -251,15 +257,16 @@ def add(
             older_tables(session, job, folder, older, first),
         )
         written = _write(session, folder, summing, tell)
-        feed.check_unchanged()
+        feed.check_unchanged(session)
         return folder.finish(manifest, time.perf_counter() - started, written)
     except (PySparkException, Py4JJavaError) as error:
         raise spark_trouble(error, events).within(job.source) from error
     except InvalidInput as error:
         raise error if error.source else error.within(job.source) from None
     finally:
-        for prepared in recordings:
-            prepared.frame.unpersist()
+        for gathered in recordings:
+            for table in gathered.prepared.rows.kept:
+                table.unpersist()
 
 
 def _write(

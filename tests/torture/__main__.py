@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.generators import generate
-from tests.torture import files, servers, signals
+from tests.torture import files, kills, servers, signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +36,7 @@ def main() -> int:
         "files": lambda: files.mutations(instance, asked.seed, asked.mutations),
         "disks": lambda: files.disks(instance),
         "servers": servers.run,
+        "kills": lambda: kills.run(asked.seed),
         "signals": lambda: signals.run(asked.seed, asked.seconds),
     }
     tallies = []

@@ -1,0 +1,91 @@
+"""Where a local Spark keeps what it moves: a folder that goes with us, or with whoever comes next.
+
+Spark itself puts such folders beside each other below ``/tmp`` and forgets them when it is killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import functools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_PREFIX = "streamplace-spark-"
+_SETTING = "spark.local.dir"
+
+
+def local_folders() -> dict[str, str]:
+    """Return the settings that name a folder of this process; those of processes that are gone go.
+
+    None where ``SPARK_LOCAL_DIRS`` names folders, or where Spark would not understand the path: a
+    comma ends it.
+    """
+    base = Path(tempfile.gettempdir()).absolute()
+    if "SPARK_LOCAL_DIRS" in os.environ or "," in str(base):
+        return {}
+    remove_left(base)
+    try:
+        return {_SETTING: _own(base, os.getpid())}
+    except OSError:
+        return {}  # Spark finds out by itself, and tells
+
+
+@contextlib.contextmanager
+def temporary_files_in(folders: Mapping[str, str]) -> Iterator[None]:
+    """Have what pyspark puts into a temporary folder, while the JVM starts, lie in ours."""
+    before = tempfile.tempdir
+    tempfile.tempdir = folders.get(_SETTING, before)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+
+
+@functools.cache
+def _own(base: Path, pid: int) -> str:
+    """Make the folder of this process, locked for as long as it lives."""
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    _lock(folder)
+    atexit.register(_remove_own, folder, pid)
+    return str(folder)
+
+
+def _remove_own(folder: Path, pid: int) -> None:
+    if os.getpid() == pid:  # not in children, which inherit what is to be done at the end
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_left(base: Path) -> None:
+    """Remove folders that nobody holds locked: their processes were killed."""
+    for folder in base.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if folder.stat().st_uid == os.getuid():
+                held = _lock(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(held)
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder, and return what holds it.
+
+    Raises
+    ------
+    OSError
+        Another process holds it.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.stat()  # whoever held it may have removed it
+    except OSError:
+        os.close(handle)
+        raise
+    return handle

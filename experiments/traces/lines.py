@@ -1,0 +1,170 @@
+"""CSV by lines, read once: each line beside its values, so that what is wrong with it can be told.
+
+Spark's reader of CSV, with a delimiter that no text holds, gives whole lines, and sees to headers,
+endings and encodings; ``from_csv`` makes values of them. Faults stand in a column `FAULT` of the
+frame, beside the values.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from experiments.traces.recordings import UTF_8
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+
+    from experiments.traces.recordings import Files
+
+FAULT = "\x1ffault"
+"""Column that tells what is wrong with a line; null where nothing is."""
+
+SEPARATOR = "\x1f"
+"""Between the name of a column, or of a fault of lines, and the value that is told."""
+
+SUSPECT = "\uffffsuspect"
+"""The fault of a text with U+FFFD, which Spark also puts for bytes that are not of the encoding."""
+
+REPLACED = "\ufffd"
+_TORN, _LENGTH = "\x1e1", "\x1e2"
+"""In the order in which they are told: what is torn makes lines of other lengths."""
+_NEVER = "\uffff\ufffe\uffff"
+"""Of code points that are no characters."""
+_SHOWN = 200
+
+
+def read_lines(reader: DataFrameReader, files: Files, paths: Sequence[str]) -> DataFrame:
+    """Return the values of CSV, and `FAULT`.
+
+    Raises
+    ------
+    InvalidInput
+        There is no header, or one that names columns twice.
+    """
+    reader = reader.option("header", True).option("enforceSchema", False)
+    reader = reader.option("sep", _NEVER).option("quote", _NEVER[0])
+    whole = reader.csv(list(paths))
+    if not whole.columns:
+        raise InvalidInput(Problem(f"{files.where}.path", files.path, "has no header line"))
+    header, *folders = whole.columns
+    names = _names(header, files)
+    options = {"sep": files.delimiter, "escape": '"', "columnNameOfCorruptRecord": "wrong"}
+    if files.null is not None:
+        options["nullValue"] = files.null
+    fields = [*(f"c{i}" for i in range(len(names))), "wrong"]
+    schema = ", ".join(f"{field} string" for field in fields)
+    line = F.col(f"`{header.replace('`', '``')}`")
+    others = [F.col(f"`{name.replace('`', '``')}`") for name in folders]
+    parsed = F.from_csv(line, schema, options).alias("values")
+    frame = whole.select(line.alias("line"), parsed, *others)
+    named = [F.col(f"values.c{i}").alias(name) for i, name in enumerate(names)]
+    return frame.select(*named, *others, _fault(files).alias(FAULT))
+
+
+def _names(header: str, files: Files) -> list[str]:
+    """Return the names of a header; one that is empty, or null, is called by its place."""
+    where = f"{files.where}.path"
+    try:
+        names = next(csv.reader([header], delimiter=files.delimiter))
+        next(csv.reader([header], delimiter=files.delimiter, strict=True))
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            raise InvalidInput(Problem(where, header[:_SHOWN], *_TOLD[_TORN])) from None
+        if "field larger" in str(error):
+            told = f"has a header that cannot be read: {error}"
+            raise InvalidInput(Problem(where, files.path, told)) from None
+    unnamed = ("", files.null)
+    counts = Counter(name.lower() for name in names if name not in unnamed)
+    problems = [
+        Problem(where, name, "stands more than once in the header", "rename it")
+        for name in names
+        if counts[name.lower()] > 1
+    ]
+    if problems:
+        raise InvalidInput(problems)
+    return [f"_c{i}" if name in unnamed else name for i, name in enumerate(names)]
+
+
+def _fault(files: Files) -> Column:
+    line = F.col("line")
+    torn = F.when(_torn(line, files), _told(_TORN, line))
+    return F.coalesce(torn, _told(_LENGTH, F.col("values.wrong")), suspect([line], files))
+
+
+def _told(fault: str, text: Column) -> Column:
+    return F.concat(F.lit(fault + SEPARATOR), F.substring(text, 1, _SHOWN))
+
+
+def suspect(texts: Sequence[Column], files: Files) -> Column:
+    """Return the fault `SUSPECT` where a text may hold bytes that are no UTF-8."""
+    found = F.lit(None).cast("string")
+    if files.encoding == UTF_8:
+        for text in texts:
+            found = F.coalesce(found, F.when(text.contains(REPLACED), F.lit(SUSPECT)))
+    return found
+
+
+def _torn(line: Column, files: Files) -> Column:
+    """Return whether a line ends inside quotes: its other half would be taken for a record."""
+    single = F.replace(line, F.lit('""'), F.lit(""))
+    quotes = F.length(single) - F.length(F.replace(single, F.lit('"'), F.lit("")))
+    opened = single.rlike(rf'(^|\Q{files.delimiter}\E)"[^"]*$')
+    return line.contains('"') & (quotes % 2 == 1) & opened
+
+
+_TOLD: Mapping[str, tuple[str, str]] = {
+    _TORN: (
+        "is a line with a quote that it does not close",
+        "multiline = true takes line breaks inside quotes",
+    )
+}
+
+
+def wrong_line(files: Files, first: str, count: int) -> InvalidInput | None:
+    """Return the error for a value of `FAULT`; ``None`` where the fault is one of a column."""
+    fault, _, line = first.partition(SEPARATOR)
+    where = f"{files.where}.path"
+    if fault == _TORN:
+        return InvalidInput(Problem(where, line, *_TOLD[_TORN]))
+    if fault != _LENGTH:
+        return None
+    more = f" ({count} lines are wrong)" if count > 1 else ""
+    reason = f"cannot be read: MALFORMED, not as many values as the header: {line}{more}"
+    return InvalidInput(Problem(where, files.path, reason))
+
+
+def check_text(session: SparkSession, files: Files, paths: Sequence[str]) -> None:
+    """Refuse bytes that are no UTF-8: read once more, since U+FFFD itself may stand in a file.
+
+    Raises
+    ------
+    InvalidInput
+        There are some.
+    """
+    from experiments.traces.reading import spark_trouble
+
+    if files.encoding != UTF_8:
+        return
+    lines = session.read.text(list(paths)).where(~F.is_valid_utf8("value"))
+    try:
+        wrong = lines.select(F.make_valid_utf8("value").alias("value")).first()
+    except (PySparkException, Py4JJavaError) as error:
+        raise spark_trouble(error, files) from None
+    if wrong is not None:
+        raise garbled(files, wrong["value"][:_SHOWN])
+
+
+def garbled(files: Files, text: str) -> InvalidInput:
+    """Return the error for bytes that are not of the encoding."""
+    reason = f"holds bytes that are no {files.encoding}"
+    remedy = 'name the encoding, such as encoding = "latin-1"'
+    return InvalidInput(Problem(f"{files.where}.path", text, reason, remedy))
