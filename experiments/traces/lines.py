@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from experiments.traces.recordings import UTF_8
+from experiments.traces.trouble import spark_trouble
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -150,8 +151,6 @@ def check_text(session: SparkSession, files: Files, paths: Sequence[str]) -> Non
     InvalidInput
         There are some.
     """
-    from experiments.traces.reading import spark_trouble
-
     if files.encoding != UTF_8:
         return
     lines = session.read.text(list(paths)).where(~F.is_valid_utf8("value"))

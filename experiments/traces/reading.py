@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,12 +24,12 @@ from experiments.traces.lines import (
     wrong_line,
 )
 from experiments.traces.recordings import UTF_8
+from experiments.traces.trouble import spark_trouble
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from py4j.protocol import Py4JJavaError
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
     from experiments.traces.locating import Paths
@@ -52,7 +51,6 @@ _KINDS = {
     "timestamp_ntz": "time",
     "date": "time",
 }
-_UNKNOWN_ZONE = re.compile(r"INVALID_TIMEZONE\W+The timezone: (\S+)")
 
 
 @dataclass(frozen=True)
@@ -235,17 +233,6 @@ def _open(session: SparkSession, files: Files, located: Paths) -> DataFrame:
     if not frame.columns:
         raise InvalidInput(Problem(f"{files.where}.path", files.path, "has no header line"))
     return frame
-
-
-def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> InvalidInput:
-    """Return what Spark says about files it cannot read, in one line."""
-    text = str(error).strip()
-    if unknown := _UNKNOWN_ZONE.search(text):
-        remedy = "take another name of the same time, or a newer Java"
-        return InvalidInput(Problem("timezone", unknown[1], "is not known to this Java", remedy))
-    causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
-    told = (causes[-1].removeprefix("Caused by: ") if causes else text.splitlines()[0])[:300]
-    return InvalidInput(Problem(f"{files.where}.path", files.path, f"cannot be read: {told}"))
 
 
 class _Leaf(NamedTuple):

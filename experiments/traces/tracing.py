@@ -217,7 +217,7 @@ def add(
     from experiments.traces.gathering import gather
     from experiments.traces.judging import judge
     from experiments.traces.preparing import prepare
-    from experiments.traces.reading import spark_trouble
+    from experiments.traces.trouble import spark_trouble
 
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.ansi.enabled", "true")
