@@ -172,6 +172,7 @@ def test_a_file_where_the_tables_go_is_refused(tmp_path: Path) -> None:
     assert tables_folder(tmp_path / "out.html") == tmp_path / "out-tables"
 
 
+@pytest.mark.slow
 def test_a_report_is_not_half_written(tmp_path: Path, demo: Report) -> None:
     target = tmp_path / "out.html"
     write_report(demo, target)

@@ -237,6 +237,7 @@ def _hostile_rows() -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 def test_hostile_names_are_only_names(read: Callable[..., Any]) -> None:
     sweep = read(_hostile_rows())
     report = make_report(gather(sweep.spark, sweep.labels))

@@ -27,6 +27,7 @@ def of_size(folder: Path, events: Any, **changes: Any) -> TraceFolder:
     return trace(folder, events, operator__0__state="size", operator__0__key_groups=1, **changes)
 
 
+@pytest.mark.slow
 def test_state_grows_when_it_does_and_not_before(tmp_path: Path) -> None:
     found = of_size(tmp_path, [at(0, "ann", "5"), at(5, "ann", "500")])
     assert states(found) == [(0, 1, 5.0), (5, 1, 500.0)]
