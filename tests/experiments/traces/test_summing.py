@@ -67,7 +67,6 @@ def test_the_whole_recording_says_what_its_beginning_says(tmp_path: Path) -> Non
     assert states(of_size(tmp_path, early, output="early")) == [r for r in whole if r[0] < 4]
 
 
-@pytest.mark.slow
 def test_large_amounts_do_not_overflow(tmp_path: Path) -> None:
     """Bytes: twelve keys of a terabyte, in millionths beyond 64 bits."""
     events = [at(0, f"u{number}", "1000000000000.5") for number in range(12)]
