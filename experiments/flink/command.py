@@ -137,12 +137,10 @@ def _submit(args: argparse.Namespace) -> int:
 
     from experiments.cli.inputs import load_instance
     from experiments.flink.inputs import read_plan
-    from experiments.flink.live import wait_until_running
+    from experiments.flink.live import read_managers, wait_until_running
     from experiments.flink.sheet import Sheet
     from experiments.flink.sql import read_script
     from experiments.flink.submitting import check_quotas, groups_of_job, submit
-    from experiments.interchange.importers.flink_reading import read_task_managers
-    from experiments.interchange.ledger import Ledger
     from experiments.interchange.sources import read_text
     from experiments.interchange.web import WebClient
     from optim.errors import InvalidInput, Problem
@@ -159,9 +157,7 @@ def _submit(args: argparse.Namespace) -> int:
     if args.jar is not None and not Path(args.jar).is_file():
         raise InvalidInput(Problem("--jar", args.jar, "does not exist"))
     client = WebClient(args.url.rstrip("/"), args.timeout)
-    ledger = Ledger()
-    managers = read_task_managers(client.get("taskmanagers"), "taskmanagers", ledger)
-    ledger.check()
+    managers = read_managers(client)
 
     def make(flink: FlinkClient) -> object:
         if script is not None:

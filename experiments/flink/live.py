@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.interchange.importers.flink import read_pages
 from experiments.interchange.importers.flink_fetching import Cluster
-from experiments.interchange.importers.flink_reading import RUNNING, read_overview
+from experiments.interchange.importers.flink_reading import (
+    RUNNING,
+    read_overview,
+    read_task_managers,
+)
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.web import WebClient, quoted
 from optim.errors import InvalidInput, Problem
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 _PAUSE = 0.5
 _SETTLED = 4.0
 """Seconds for which all must be seen to run: pages of jobs are up to 3 s old."""
+_REPORTED = 5.0
+"""Most seconds for a task manager to report its slots: 0.03 s where it was looked at."""
 _ENDED = {"FAILED", "CANCELED", "FINISHED", "SUSPENDED"}
 
 
@@ -50,6 +56,26 @@ def read_live(client: WebClient, job: str, interval: float | None) -> Live:
     ledger.check()
     wanted = [j for j in jobs if j.running and (not job or job in (j.id, j.name))]
     return Live(managers, wanted, ledger)
+
+
+def read_managers(client: WebClient) -> list[TaskManager]:
+    """Read the task managers, once each has said what it offers.
+
+    One that has just registered is listed with nothing at all, until its report of slots is there.
+
+    Raises
+    ------
+    InvalidInput
+        The server does not answer, or not with this document.
+    """
+    ends = time.monotonic() + _REPORTED
+    while True:
+        ledger = Ledger()
+        managers = read_task_managers(client.get("taskmanagers"), "taskmanagers", ledger)
+        ledger.check()
+        if all(manager.slots for manager in managers) or time.monotonic() >= ends:
+            return managers
+        time.sleep(_PAUSE)
 
 
 def wait_until_running(client: WebClient, job: str, limit: float) -> bool:

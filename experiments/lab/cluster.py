@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 HOST = "127.0.0.1"
+_PORTS = range(20_000, 30_000)
+"""Below those that Linux gives to whoever asks for any: 32,768 to 60,999."""
 PATIENCE = 30.0
 """Seconds for an answer: the machine may be busy with other things."""
 _JOB_MANAGER = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
@@ -33,13 +36,13 @@ _COMMON: dict[str, Any] = {
     "heartbeat.interval": 1000,
     "heartbeat.timeout": 20000,
     "taskmanager.memory.segment-size": "8kb",
-    "pekko.ask.timeout": "30 s",
+    "pekko.ask.timeout": "60 s",
     "metrics.fetcher.update-interval": 1000,
 }
 _MANAGING: dict[str, Any] = {
     "jobmanager.memory.heap.size": "384m",
     "web.submit.enable": False,
-    "web.timeout": 10000,
+    "web.timeout": 60000,  # a job manager that was just started takes long over its first job
     "slot.request.timeout": 60000,
     "slot.idle.timeout": 2000,
     "restart-strategy.type": "fixed-delay",
@@ -60,6 +63,8 @@ _WORKING: dict[str, Any] = {
     "taskmanager.memory.jvm-overhead.min": "64m",
     "taskmanager.memory.jvm-overhead.max": "64m",
 }
+_LAST = 15
+"""Lines of a log that are shown."""
 _LOG = """\
 rootLogger.level=INFO
 rootLogger.appenderRef.f.ref=F
@@ -105,8 +110,7 @@ class Lab:
         self._settings = {**_COMMON, "jobmanager.rpc.address": host, **(settings or {})}
         self._record = self.folder / "pids.json"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._rpc = _free_port(host)
-        self._rest = _free_port(host)
+        self._rpc, self._rest = _free_ports(host)
         self.url = f"http://{host}:{self._rest}"
         self._client = WebClient(self.url, PATIENCE)
 
@@ -191,11 +195,20 @@ class Lab:
             try:
                 page = self._client.get("taskmanagers")
             except InvalidInput:
-                page = {}
-            if {manager["id"] for manager in page.get("taskmanagers", ())} == names:
+                page = None  # no answer is not the answer that there are none
+            if page and {manager["id"] for manager in page["taskmanagers"]} == names:
                 return
             time.sleep(0.3)
         raise LabError(f"{', '.join(sorted(names))} not there in {limit:g} s: see {self.folder}")
+
+    def last_words(self) -> str:
+        """Return what the logs end with, and what they warn of: for whom the folder is not."""
+        found = []
+        for log in sorted(self.folder.glob("*/log")):
+            lines = log.read_text(errors="replace").splitlines()
+            warned = [line for line in lines[:-_LAST] if " WARN " in line or " ERROR " in line]
+            found += [f"---- {log.parent.name}", *warned[-_LAST:], *lines[-_LAST:]]
+        return "\n".join(found)
 
     def cancel(self, job: str) -> None:
         """Cancel a job and wait until it has ended."""
@@ -268,7 +281,20 @@ class Lab:
         self._record.unlink()
 
 
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+def _free_ports(host: str) -> list[int]:
+    """Return two free ports that nobody is given who asks for any port.
+
+    The job manager takes its ports seconds later: one of the ephemeral range may have become
+    another process's by then.
+    """
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind((host, port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == 2:
+            return found
+    raise LabError(f"no two ports from {_PORTS.start} to {_PORTS.stop - 1} are free on {host}")

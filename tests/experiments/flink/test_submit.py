@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from experiments.cli.main import main
+from experiments.flink import live
 from experiments.flink.sheet import Group, Sheet
 from experiments.flink.sql import read_script
 from experiments.flink.submitting import check_quotas, groups_of_job
 from experiments.interchange.importers.flink_reading import TaskManager, read_task_managers
 from experiments.interchange.ledger import Ledger
+from experiments.interchange.web import WebClient
 from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 
@@ -140,3 +142,34 @@ def test_files_are_looked_at_first(tmp_path: Path, capsys: pytest.CaptureFixture
     arguments = ["flink", "submit", "http://127.0.0.1:9", str(plan), "--jar", "none.jar"]
     assert main(arguments) == ExitCode.USAGE
     assert "does not name vertices" in capsys.readouterr().err
+
+
+def test_a_task_manager_that_has_just_registered_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is listed with no slots and no resources until its report is there."""
+    monkeypatch.setattr(live, "_PAUSE", 0.0)
+    bare = {"id": "tm1", "slotsNumber": 0, "totalResource": {"extendedResources": {}}}
+    whole = {**bare, "slotsNumber": 1, "totalResource": {"extendedResources": {"g": 3.0}}}
+    pages = iter([bare, bare, whole])
+
+    class Client(WebClient):
+        def get(self, *_: Any, **__: Any) -> Any:
+            return {"taskmanagers": [next(pages)]}
+
+    (manager,) = live.read_managers(Client("http://localhost:1"))
+    assert manager.totalResource
+    assert manager.totalResource.amount("g") == 3.0
+
+
+def test_a_task_manager_without_slots_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "_PAUSE", 0.0)
+    monkeypatch.setattr(live, "_REPORTED", 0.01)
+
+    class Client(WebClient):
+        def get(self, *_: Any, **__: Any) -> Any:
+            return {"taskmanagers": [{"id": "tm1", "slotsNumber": 0}]}
+
+    assert live.read_managers(Client("http://localhost:1"))[0].slots == 0

@@ -48,27 +48,36 @@ def test_counts_are_as_planned_also_after_a_failure(
         "pyflink.version", reason="Flink is not installed: pip install 'streamplace[flink]'"
     )
     with Lab(tmp_path / "cluster") as lab:
-        with FlinkClient(HOST, 9, {}) as client:
-            jar = str(build_jar(client, tmp_path))
-            vertices = client.vertices_of(client.graph_of_jar(jar, MAIN, ARGUMENTS))
-        groups = [
-            Group(operator=name, job=MAIN, vertices={key: name}, parallelism=n, counts=counts)
-            for (key, (name, n)), counts in zip(vertices.items(), COUNTS, strict=True)
-        ]
-        sheet = Sheet(tuple(groups), {})
-        plan = str(tmp_path / "sheet.json")
-        Path(plan).write_text(json.dumps(sheet.to_dict()))
-        for name in sheet.task_managers:
-            lab.start(name, sheet.configuration(name))
-        lab.wait_for({"a", "b"})
-        patience = ["--timeout", "30", "--wait", "300"]
-        submit = ["flink", "submit", lab.url, plan, "--jar", jar, "--class", MAIN, *patience]
-        assert main([*submit, "--args", *ARGUMENTS]) == 0
-        verify = ["verify", "flink", lab.url, plan, *patience]
-        assert main(verify) == 0
-        lab.kill("b")
-        lab.wait_for({"a"})
-        lab.start("b", sheet.configuration("b"))
-        lab.wait_for({"a", "b"})
-        assert main(verify) == 0
+        try:
+            _go_through(lab, tmp_path)
+        except BaseException:
+            print(lab.last_words())
+            raise
         assert capsys.readouterr().out.count("7 of 7 subtasks as planned") == 2
+
+
+def _go_through(lab: Lab, folder: Path) -> None:
+    """Submit by a plan and verify; let a task manager fail, and verify again."""
+    with FlinkClient(HOST, 9, {}) as client:
+        jar = str(build_jar(client, folder))
+        vertices = client.vertices_of(client.graph_of_jar(jar, MAIN, ARGUMENTS))
+    groups = [
+        Group(operator=name, job=MAIN, vertices={key: name}, parallelism=n, counts=counts)
+        for (key, (name, n)), counts in zip(vertices.items(), COUNTS, strict=True)
+    ]
+    sheet = Sheet(tuple(groups), {})
+    plan = str(folder / "sheet.json")
+    Path(plan).write_text(json.dumps(sheet.to_dict()))
+    for name in sheet.task_managers:
+        lab.start(name, sheet.configuration(name))
+    lab.wait_for({"a", "b"})
+    patience = ["--timeout", "30", "--wait", "300"]
+    submit = ["flink", "submit", lab.url, plan, "--jar", jar, "--class", MAIN, *patience]
+    assert main([*submit, "--args", *ARGUMENTS]) == 0
+    verify = ["verify", "flink", lab.url, plan, *patience]
+    assert main(verify) == 0
+    lab.kill("b")
+    lab.wait_for({"a"})
+    lab.start("b", sheet.configuration("b"))
+    lab.wait_for({"a", "b"})
+    assert main(verify) == 0
