@@ -135,11 +135,15 @@ def _sparse_pairs(instance: Instance) -> Rows:
 
 
 def _rows(u: Any, v: Any, rate: Any, size: int) -> Rows:
-    """Merge undirected pairs into CSR rows, each pair in both directions."""
+    """Merge undirected pairs into CSR rows, each pair in both directions.
+
+    Pairs without traffic are left out: `connections` takes a weight of 0 for a node not yet met.
+    """
     from scipy.sparse import coo_array
 
     ends = np.concatenate([u, v]), np.concatenate([v, u])
     matrix = coo_array((np.concatenate([rate, rate]), ends), shape=(size, size)).tocsr()
+    matrix.eliminate_zeros()
     matrix.sort_indices()
     return (
         matrix.indptr.astype(np.int64),

@@ -172,8 +172,11 @@ def _streams(draw: Draw, document: Document) -> None:
     document["streams"] = streams
     if draw.chance(0.45) or not streams:
         chance = draw.choice([0.05, 0.15, 0.3])
-        pairs = itertools.permutations(reading.task_ids, 2)
-        document["traffic"] = [[u, v, draw.figure()] for u, v in pairs if draw.chance(chance)]
+        document["traffic"] = [
+            [u, v, 0 if draw.chance(0.05) else draw.figure()]
+            for u, v in itertools.permutations(reading.task_ids, 2)
+            if draw.chance(chance)
+        ]
 
 
 def _derived(draw: Draw, document: Document, count: int) -> None:

@@ -223,6 +223,8 @@ def _outcome(
             if level is not main and level.termination not in ("optimal", "gap_reached"):
                 name = _NAMES[level.goal][0]
                 outcome.notes.append(f"{name}: best effort, stopped by {level.termination}")
+        if main.goal == "weighted" and main.termination == "optimal":
+            outcome.notes.append("optimal is the weighted sum; the bound is of load distance alone")
     elif outcome.termination is Termination.INFEASIBLE:
         outcome.notes.append(none_within(problem))
         outcome.reasons = why_none(instance, problem)

@@ -66,7 +66,7 @@ def _tasks(
     value["tasks"] = [{"id": t, "load": _load(draw, resources)} for t in ids]
     pairs = list(itertools.combinations(ids, 2))
     chosen = draw(st.lists(st.sampled_from(pairs), unique=True, max_size=12)) if pairs else []
-    value["traffic"] = [[a, b, draw(st.integers(1, 9))] for a, b in chosen]
+    value["traffic"] = [[a, b, draw(st.integers(0, 9))] for a, b in chosen]
     return ids
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from optim.figures.measures import imc_gain_of, moved_tasks, node_loads
 from optim.format.instance import Instance
-from optim.moves.board import Board, board_of, connection, pair_rate, put, take
+from optim.moves.board import Board, board_of, connection, connections, pair_rate, put, take
 from optim.moves.room import placing_floor, placing_room
 from tests.optim.moves.cases import placements, problems
 
@@ -95,3 +95,22 @@ def test_full_streams_stay_blocks() -> None:
     assert rate_of(board, 40, 81) == 0.0
     assert traffic_of(board, 0, 1) == 20.0
     assert traffic_of(board, 40, 0) == 21.0
+
+
+def test_pairs_without_traffic_are_no_rows() -> None:
+    """A node is met when it gets its first weight; a weight of 0 would meet it again and again."""
+    tasks = [{"id": f"t{i}", "load": {"cpu": 1.0}, "node": "n0"} for i in range(5)]
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "silent",
+            "resources": ["cpu"],
+            "nodes": [{"id": f"n{i}", "capacity": {"cpu": 9.0}} for i in range(2)],
+            "tasks": tasks,
+            "traffic": [["t0", f"t{i}", 0.0] for i in range(1, 4)] + [["t0", "t4", 2.0]],
+        }
+    )
+    board = board_of(instance, np.zeros(5, dtype=np.int32))
+    weight, touched = np.zeros(2), np.zeros(2, dtype=np.int32)
+    assert connections(board, 0, weight, touched) == 1
+    assert weight.tolist() == [2.0, 0.0]
