@@ -13,7 +13,7 @@ from optim.errors import Problem, UnsuitableMethod
 from optim.figures.catalogue import OBJECTIVES
 from optim.methods.registry import Outcome
 from optim.referee.result import Termination
-from optim.rules import broken
+from optim.rules import keeps_all
 from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
@@ -45,18 +45,21 @@ def best_by_figure(instance: Instance, request: Request, objective: str) -> Outc
     outcome = Outcome(Termination.OPTIMAL, notes=[f"{count:,} assignments"])
     for nodes in itertools.product(*places):
         placement = Placement(instance, np.array(nodes, dtype=np.int32))
-        if broken(placement if figure.hard is None else Placement(binding, placement.node)):
-            continue
-        value = None if figure.value is None else figure.value(placement)
-        if value is None:
-            reason = "is unknown of this instance's plans, or of plans without slots"
-            raise UnsuitableMethod(Problem("--objective", objective, reason, "choose another"))
-        if outcome.claimed is None or figure.better(value, outcome.claimed):
-            outcome.node, outcome.claimed = placement.node, float(value)
-            request.offer(placement.node)
         if request.remaining() == 0.0:
             outcome.termination = Termination.TIME_LIMIT
             return outcome
+        value = None if figure.value is None else figure.value(placement)
+        # a figure is cheap beside the rules
+        best = outcome.claimed
+        if best is not None and value is not None and not figure.better(value, best):
+            continue
+        if not keeps_all(placement if figure.hard is None else Placement(binding, placement.node)):
+            continue
+        if value is None:
+            reason = "is unknown of this instance's plans, or of plans without slots"
+            raise UnsuitableMethod(Problem("--objective", objective, reason, "choose another"))
+        outcome.node, outcome.claimed = placement.node, float(value)
+        request.offer(placement.node)
     outcome.bound = outcome.claimed
     if outcome.node is None:
         outcome.termination = Termination.INFEASIBLE

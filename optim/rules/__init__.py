@@ -84,6 +84,12 @@ def broken(placement: Placement) -> list[Violation]:
     return found
 
 
+def keeps_all(placement: Placement) -> bool:
+    """Tell whether a placement is feasible, without a word on why not."""
+    found = (violation for rule in RULES for violation in rule.violations(placement))
+    return bool((placement.node >= 0).all()) and next(found, None) is None
+
+
 def hopeless(instance: Instance) -> list[Violation]:
     """Return reasons why no plan can exist; an empty list says nothing either way.
 
