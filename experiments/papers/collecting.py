@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _WORDS = re.compile(r"\bprove|\boptim(um|a|al)\b")
 _BY_WHOM = (
     "Optima and bounds on this page are one solver's word (a gap of at most 1e-6 where nothing "
-    "else is said). No certified gap is known of them: the tables were made without "
-    "[certificates](../proofs/certificates.md)."
+    "else is said). Where a table has no column *by*, it was made "
+    "without [certificates](../proofs/certificates.md), and no certified gap is known."
 )
 
 

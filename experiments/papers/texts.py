@@ -21,7 +21,8 @@ def to_csv(table: pd.DataFrame) -> str:
 
 def to_markdown(table: pd.DataFrame) -> str:
     """Return the table for reading: four significant digits, unknown as a dash."""
-    heads = [escaped(by_whom(str(name))) for name in table.columns]
+    told = "by" in table.columns  # whose word each is stands in a column of its own
+    heads = [escaped(by_whom(str(name), told=told)) for name in table.columns]
     numeric = [kind.kind in "iuf" for kind in table.dtypes]
     rule = "".join("---:|" if right else "---|" for right in numeric)
     lines = [f"| {' | '.join(heads)} |", f"|{rule}"]
@@ -29,13 +30,14 @@ def to_markdown(table: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def by_whom(head: str) -> str:
-    """Say of a column of proofs whose word they are: no row of a paper has a certificate."""
+def by_whom(head: str, *, told: bool = False) -> str:
+    """Say of a column of proofs whose word they are: one solver's, unless that is `told` apart."""
     if "prove" not in head:
         return head
     if head.startswith(("proved", "proven (")) or head == "proven":
         head = head.replace("proved", "optimal").replace("proven", "optimal")
-    return f"{head.removesuffix(', proved').removeprefix('proven ')}, by one solver"
+    head = head.removesuffix(", proved").removeprefix("proven ")
+    return head if told else f"{head}, by one solver"
 
 
 def _cell(value: Any) -> str:

@@ -8,8 +8,6 @@ the format that is not read here is left out: more placements are allowed, and a
 """
 # ruff: noqa: B905, C419
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -30,11 +28,6 @@ OF_TRAFFIC, OF_NODES = ("imc_gain", "internode_traffic"), ("nodes_used", "used_c
 THRESHOLDS = ("sustainable_rate", "load_distance", "feasible")
 SENSES = dict.fromkeys((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), "min")
 SENSES |= dict.fromkeys(("imc_gain", "sustainable_rate", "feasible"), "max")
-LIMITS = """max_migrations max_migration_cost max_load_distance max_tasks_per_slot max_inflow
-    max_utilisation """
-DROPPED = LIMITS + (  # what may be assumed away
-    "capacity min_load max_tasks allowed leaving copies sets links slots crossing_cost"
-)
 FIELDS = {  # all that may stand in each part of an instance that is read
     "instance": """format name origin units labels resources nodes links rate_driven crossing_cost
     sets topologies operators tasks streams traffic limits input_rate""",
@@ -46,11 +39,17 @@ FIELDS = {  # all that may stand in each part of an instance that is read
     "links": "id nodes capacity background direction",
     "topologies": "id workers",
     "group": "tasks load state allowed",
-    "limits": LIMITS,
+    "limits": """max_migrations max_migration_cost max_load_distance max_tasks_per_slot max_inflow
+    max_utilisation""",
 }
+DROPPED = f"""{FIELDS["limits"]} capacity min_load max_tasks allowed leaving copies sets links slots
+    crossing_cost"""  # what may be assumed away
 CERTIFICATE = "format instance_sha256 objective sense bound assumes proof"
-Doc = dict[str, Any]
+MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 ZERO = F(0)
+Doc = dict[str, Any]
+Pairs = list[tuple[int, int]]
+Cuts = tuple[tuple[frozenset[int], str, int], ...]  # each: what it sums up, sense, right side
 
 
 class Refused(Exception):
@@ -61,9 +60,6 @@ class Unreadable(ValueError):
     """A file cannot be read as what it should be: exit 2."""
 
 
-MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
-
-
 def need(holds: object, why: str, error: type[Exception] = Refused) -> None:
     """Raise an error unless something holds."""
     if not holds:
@@ -71,21 +67,18 @@ def need(holds: object, why: str, error: type[Exception] = Refused) -> None:
 
 
 # ---- 1. files and numbers -----------------------------------------------------------------------
-def no_twins(pairs: list[tuple[str, Any]]) -> Doc:
-    """Make an object; a key that stands twice is refused."""
-    need(len(made := dict(pairs)) == len(pairs), "a key stands twice in one object", Unreadable)
-    return made
-
-
-def decimal(text: str) -> F:
-    """Read a decimal exactly; NaN, infinities and exponents beyond 399 are refused."""
-    fits = re.fullmatch(r"-?[\d.]{1,1000}([eE][+-]?[0-3]?\d?\d)?", text)
-    need(fits, f"{text[:30]} is no number of a sensible size", Unreadable)
-    return F(text)
-
-
 def parse(data: bytes) -> tuple[Doc, str]:
     """Read a JSON object, packed or not; return it with the sha256 of its unpacked bytes."""
+
+    def decimal(text: str) -> F:  # NaN, infinities and exponents beyond 399 are refused
+        fits = re.fullmatch(r"-?[\d.]{1,1000}([eE][+-]?[0-3]?\d?\d)?", text)
+        need(fits, f"{text[:30]} is no number of a sensible size", Unreadable)
+        return F(text)
+
+    def no_twins(pairs: list[tuple[str, Any]]) -> Doc:
+        need(len(made := dict(pairs)) == len(pairs), "a key stands twice in one object", Unreadable)
+        return made
+
     if data[:2] == b"\x1f\x8b":
         data = zlib.decompressobj(31).decompress(data, MOST_BYTES + 1)
     need(len(data) <= MOST_BYTES, "more than 1 GiB", Unreadable)
@@ -104,15 +97,13 @@ def number(value: Any, least: float = 0) -> F:
 
 def whole(value: Any, least: float = 0) -> int:
     """Read a whole number of at least so much."""
-    if type(value) is not int or value < least:
-        need(number(value, least).denominator == 1, "a number is not whole", Unreadable)
+    need(number(value, least).denominator == 1, "a number is not whole", Unreadable)
     return int(value)
 
 
-def known(entry: Any, name: str) -> Doc:
+def known(entry: Doc, name: str) -> Doc:
     """Refuse a field that is not known here: it might change what is asked."""
-    strange = not isinstance(entry, dict) or entry.keys() - {*FIELDS[name].split()}
-    need(not strange, f"{name} has a field that this checker does not know", Unreadable)
+    need(entry.keys() <= {*FIELDS[name].split()}, f"{name} has a field unknown here", Unreadable)
     return {key: value for key, value in entry.items() if value is not None}
 
 
@@ -126,13 +117,11 @@ def table(document: Doc, name: str) -> list[Doc]:
 
 def receivers(pattern: str, i: int, a: int, b: int) -> range:
     """Return which of b tasks the i-th of a sends to, as much to each."""
-    if pattern == "full":
-        return range(b)
-    if pattern == "merge" or (pattern == "one_to_one" and a == b):
-        return range(i % b, i % b + 1)
-    need(pattern == "rescale", f"pattern {str(pattern)[:30]!r} of {a} and {b} tasks", Unreadable)
     start, end = -(-i * b // a), -(-(i + 1) * b // a)  # blocks, as Flink forms them
-    return range(min(start, end - 1), end)
+    found = {"full": range(b), "rescale": range(min(start, end - 1), end)}
+    found |= dict.fromkeys(["merge", "one_to_one"][: 1 + (a == b)], range(i % b, i % b + 1))
+    need(pattern in found, f"pattern {str(pattern)[:30]!r} of {a} and {b} tasks", Unreadable)
+    return found[pattern]
 
 
 # ---- 2. the instance ----------------------------------------------------------------------------
@@ -147,8 +136,8 @@ class Instance:
         document, self.dropped = known(document, "instance"), dropped
         need(document["format"] == READS, f"the format is not {READS}", Unreadable)
         self.resources: list[str] = document.get("resources", ["cpu"])
-        self.limits = known(document.get("limits", {}), "limits")
-        self.limits = {key: most for key, most in self.limits.items() if key not in dropped}
+        limits = known(document.get("limits", {}), "limits")
+        self.limits = {key: most for key, most in limits.items() if key not in dropped}
         nodes, operators, streams = (table(document, k) for k in ("nodes", "operators", "streams"))
         self.node = {x["id"]: n for n, x in enumerate(nodes)}
         self.base = [self._amounts(x.get("background"), ZERO) for x in nodes]
@@ -187,41 +176,41 @@ class Instance:
         for x in operators:
             group = known(x.get("group", {}), "group")
             size = whole(group.get("tasks", 0))
-            even = {"state": number(group["state"]) / size} if size and "state" in group else {}
-            loads = {r: number(v) / size for r, v in group.get("load", {}).items()} if size else {}
+            need(size <= MOST_STEPS, "a group has too many tasks", Unreadable)
+            load = {r: number(v) / (size or 1) for r, v in group.get("load", {}).items()}
+            even = {"state": number(group["state"]) / (size or 1)} if "state" in group else {}
             for name in (f"{x['id']}/{i}" for i in range(size)):
                 mine = {"allowed": group.get("allowed"), **even, **every.get(name, {})}
-                mine["load"] = loads | mine.get("load", {})
-                every[name] = {**mine, "operator": x["id"]}
+                every[name] = {**mine, "load": load | mine.get("load", {}), "operator": x["id"]}
         self.task, tasks = {name: t for t, name in enumerate(every)}, [*every.values()]
         self.member = [x.get("operator") for x in tasks]
         self.members = {x["id"]: list[int]() for x in operators}
         for t, member in enumerate(self.member):
             self.members.setdefault(member, []).append(t)
         for x in (x for x in operators if "cpu_per_tuple" in x and x["id"] in self.tuples):
-            mates = self.members[x["id"]]
+            work, mates = number(x["cpu_per_tuple"]) * self.tuples[x["id"]], self.members[x["id"]]
             for t in mates:  # a load that is given wins over a derived one
-                share = number(x["cpu_per_tuple"]) * self.tuples[x["id"]] / len(mates)
-                tasks[t]["load"] = {self.resources[0]: share, **tasks[t].get("load", {})}
+                derived = {self.resources[0]: work / len(mates)}
+                tasks[t]["load"] = derived | tasks[t].get("load", {})
         self.load = [self._amounts(x.get("load"), ZERO) for x in tasks]
         self.home = [self.node[x["node"]] if "node" in x else -1 for x in tasks]
         self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in tasks]
         self.copies = [{self.node[n] for n in x.get("copies", [])} for x in tasks]
-        self.may, staying = list[set[int]](), {n for n, gone in enumerate(self.leaving) if not gone}
-        for x, home in zip(tasks, self.home):
-            free = "allowed" in self.dropped or not x.get("allowed")
-            may = {self.node[n] for n in (self.node if free else x["allowed"])}
-            held = "leaving" in self.dropped or (home >= 0 and self.leaving[home])
-            self.may.append(may if held or not may & staying else may & staying)
+        told = [x.get("allowed") if "allowed" not in self.dropped else None for x in tasks]
+        may = [{self.node[n] for n in names or self.node} for names in told]
+        gone = {
+            n for n, leaves in enumerate(self.leaving) if leaves and "leaving" not in self.dropped
+        }
+        self.may = [m if home in gone else m - gone or m for m, home in zip(may, self.home)]
 
     def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
         """Read the rates of pairs; streams between operators that no pair is of are spread."""
-        self.traffic = defaultdict[tuple[int, int], F](F)
+        traffic = defaultdict[tuple[int, int], F](F)
         for source, target, rate in pairs:
             u, v = self.task[source], self.task[target]
-            need(u != v and (u, v) not in self.traffic, "a pair stands twice", Unreadable)
-            self.traffic[u, v] = number(rate)
-        told = {(self.member[u], self.member[v]) for u, v in self.traffic}
+            need(u != v and (u, v) not in traffic, "a pair stands twice", Unreadable)
+            traffic[u, v] = number(rate)
+        told = {(self.member[u], self.member[v]) for u, v in traffic}
         for x in streams:
             left, right, rate = self.members[x["from"]], self.members[x["to"]], x.get("rate")
             need(x["from"] != x["to"], "a stream ends where it began", Unreadable)
@@ -231,20 +220,22 @@ class Instance:
             spread = rate is not None and (x["from"], x["to"]) not in told and right
             for i, u in enumerate(left if spread else ()):
                 to = receivers(x.get("pattern", "full"), i, len(left), len(right))
-                share = number(rate) / (len(left) * len(to))
                 for j in to:
-                    self.traffic[u, right[j]] += share
-        self.total_traffic = sum(self.traffic.values(), ZERO)
+                    traffic[u, right[j]] += number(rate) / (len(left) * len(to))
+        self.total_traffic = sum(traffic.values(), ZERO)
         columns = [*zip(*self.load)] or [()] * len(self.resources)
-        columns += [tuple(self.traffic.values())] * 3
+        columns += [tuple(traffic.values())] * 3
         self.unit = [lcm(*(a.denominator for a in column)) for column in columns]
         self.inner = [0] * len(self.resources) + [1, 1, 2]
-        sums = [[*map(int, map(mul, load, self.unit)), 0, 0, 0] for load in self.load]
-        self.rate = {pair: int(rate * self.unit[-1]) for pair, rate in self.traffic.items()}
+        self.amounts = [[*map(int, map(mul, load, self.unit)), 0, 0, 0] for load in self.load]
+        self.rate = {pair: int(rate * self.unit[-1]) for pair, rate in traffic.items() if rate}
+        #: traffic with each other task, both ways
+        self.near: list[dict[int, int]] = [defaultdict(int) for _ in self.load]
         for (u, v), flow in self.rate.items():
-            for t, way in ((u, -3), (v, -2), (u, -1), (v, -1)):
-                sums[t][way] += flow
-        self.amounts = [tuple(x) for x in sums]
+            for t, peer, way in ((u, v, -3), (v, u, -2)):
+                self.near[t][peer] += flow
+                self.amounts[t][way] += flow
+                self.amounts[t][-1] += flow
 
     def _rooms(self, document: Doc, links: list[Doc]) -> None:
         """Read what each node may carry; links of several nodes bind nothing here."""
@@ -254,8 +245,9 @@ class Instance:
         each = self.load + self.base
         totals = [sum((x[r] for x in each), self.total_traffic * c) for r, c in enumerate(crossing)]
         share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
-        self.total = totals[0]
         self.mean: Any = totals[0] / share if share and not self.crosses else None
+        far = [number(m) for k, m in self.limits.items() if k == "max_load_distance"]
+        self.far = [(m + SLACK * max(m, totals[0]), 0) for m in far if self.mean is not None]
         used = {k: number(v) for k, v in self.limits.get("max_utilisation", {}).items()}
         carry: list[tuple[Any, ...]] = [
             (n, r, room * used.get(name, 1), self.base[n][r], totals[r], name in driven)
@@ -283,21 +275,18 @@ class Instance:
 
     def _classes(self) -> None:
         """Put tasks together that can be exchanged without changing anything that is read here."""
-        near: list[dict[int, int]] = [{} for _ in self.load]
-        for (u, v), rate in self.rate.items():
-            for a, b in ((u, v), (v, u)) if rate else ():
-                near[a][b] = near[a].get(b, 0) + rate
         found = defaultdict[Any, list[int]](list)
-        for t, amounts in enumerate(self.amounts):
+        for t, near in enumerate(self.near):
             moves: Any = (self.home[t], self.cost[t], frozenset(self.copies[t]))
             also = moves if self.budgets else None, self.topology[t] if self.fills else None
-            found[amounts, frozenset(self.may[t]), frozenset(near[t].items()), also].append(t)
+            alike = *self.amounts[t], frozenset(self.may[t]), frozenset(near.items()), also
+            found[alike].append(t)
         self.first, self.sizes = [c[0] for c in found.values()], [*map(len, found.values())]
         of = {t: g for g, tasks in enumerate(found.values()) for t in tasks}
         #: traffic, both ways, between any two tasks of two classes; there is none within one
-        self.rates = [{of[b]: rate for b, rate in near[t].items()} for t in self.first]
+        self.rates = [{of[b]: rate for b, rate in self.near[t].items()} for t in self.first]
 
-    def paid(self, t: int, n: int) -> list[tuple[int, int]]:
+    def paid(self, t: int, n: int) -> Pairs:
         """Which budgets task t pays for being on node n, and how much: none unless it moved."""
         moved = self.home[t] not in (-1, n) and n not in self.copies[t]
         return [(row, price[t]) for row, (price, _) in enumerate(self.budgets) if moved]
@@ -312,11 +301,6 @@ class Instance:
 
 
 # ---- 3. models ----------------------------------------------------------------------------------
-Column = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...]]  # key, gain, (row, factor)s
-Cuts = tuple[tuple[frozenset[int], str, int], ...]  # each: what it sums up, sense, right side
-Value = tuple[int | None, list[int]]
-
-
 class Model:
     """max gain·z: rows (sense, right side), the z of each group add up to its size, all whole.
 
@@ -329,22 +313,21 @@ class Model:
     ) -> None:
         self.instance, self.objective, self.bound, self.left = x, objective, bound, most_steps
         self.kind, self.threshold, shares = kind, objective in THRESHOLDS, x.shares(objective)
-        if objective == "load_distance":
-            need(x.mean is not None, "load distance needs staying nodes, and no crossing costs")
+        told = objective != "load_distance" or x.mean is not None
+        need(told, "load distance needs staying nodes, and no crossing costs")
         #: of each node (amount, sign, most) for sign · amount ≤ most; all are whole
         self.limits = [tuple(self._limits(n)) for n in range(len(x.node))]
-        self.offset, self.unit, self.gains = ZERO, F(1, x.unit[-1]), objective in OF_TRAFFIC
-        if objective == "internode_traffic":
-            self.offset, self.unit = x.total_traffic, -self.unit
-        elif objective in OF_NODES:
-            self.unit = F(-1, lcm(*(share.denominator for share in shares)))
+        self.gains, of_nodes = objective in OF_TRAFFIC, objective in OF_NODES
+        parts = lcm(*(share.denominator for share in shares)) if of_nodes else x.unit[-1]
+        self.offset = x.total_traffic if objective == "internode_traffic" else ZERO
+        self.unit = F(1 if objective == "imc_gain" else -1, parts)
         self.used = [int(share / self.unit) for share in shares]
-        self.columns: list[Column] = []
+        self.columns: list[tuple[tuple[int, ...], int, tuple[tuple[int, int], ...]]] = []
         self.rows, self.groups = [("<", most) for _, most in x.budgets], list[int]()
         {"dual": self._textbook, "counting": self._counting}.get(kind, self._patterns)()
         self.aim(bound)
 
-    def _add(self, key: tuple[int, ...], gain: int, entries: Any) -> None:
+    def _add(self, key: tuple[int, ...], gain: int, entries: Pairs) -> None:
         need(len(self.columns) < MOST_COLUMNS, f"more than {MOST_COLUMNS:,} columns")
         self.columns.append((key, gain, tuple([e for e in entries if e[1]])))
 
@@ -353,20 +336,16 @@ class Model:
         need(self.left >= 0, "too many steps to list what nodes may hold")
 
     def _limits(self, n: int) -> Any:
-        x = self.instance
+        x, rate = self.instance, self.objective == "sustainable_rate"
         for i, most, left, driven in x.rooms[n]:
-            if self.objective != "sustainable_rate" or not driven:
+            if not (rate and driven):
                 yield i, 1, floor(most)
             elif self.bound > 0 or (self.bound == 0 and not left):  # below left / bound, or unused
                 yield i, 1, max(0, ceil(left / (self.bound or 1)) - 1)
-        away = [(self.bound, 1)] if self.objective == "load_distance" else []  # stays below it
-        if "max_load_distance" in x.limits and x.mean is not None:
-            most = number(x.limits["max_load_distance"])
-            away.append((most + SLACK * max(most, x.total), 0))
-        for far, below in away:
-            for sign in (1,) if x.leaving[n] else (1, -1):
-                edge = (sign * (x.weight[n] * x.mean - x.base[n][0]) + far) * x.unit[0]
-                yield 0, sign, ceil(edge) - 1 if below else floor(edge)
+        below = [(self.bound, 1)] if self.objective == "load_distance" else []
+        for (far, strict), sign in product(below + x.far, (1,) if x.leaving[n] else (1, -1)):
+            edge = (sign * (x.weight[n] * x.mean - x.base[n][0]) + far) * x.unit[0]
+            yield 0, sign, ceil(edge) - 1 if strict else floor(edge)
 
     # -- node patterns: what a node of a class may hold; (class, counts) is a column's key
     def of_node(self, n: int) -> list[tuple[tuple[int, ...], int]]:
@@ -384,11 +363,10 @@ class Model:
             more = [[c * a - off for a, off in zip(adds[g], takes[g])] for c in range(size + 1)]
             before, found = found, []
             for counts, sums, inside in before:
-                pull = sum([counts[h] * rate for h, rate in pulls])
                 self._step(size + 1)
+                pull = sum([counts[h] * rate for h, rate in pulls])
                 for c, extra in enumerate(more):
-                    now = tuple(map(add, sums, extra))
-                    if all(map(le, now, rooms)):
+                    if all(map(le, now := tuple(map(add, sums, extra)), rooms)):
                         found.append(((*counts, c), now, inside + c * pull))
         inner = [(k, x.inner[i], most) for k, (i, _, most) in enumerate(limits)]
         return [(counts, inside) for counts, sums, inside in found
@@ -403,20 +381,18 @@ class Model:
             places[limits, open_to, self.used[n], x.slots[n] if x.fills else 0].append(n)
         placed = len(self.rows)
         self.rows += [("=", size) for size in x.sizes]
-        fills = list[tuple[int, list[int]]]()
-        for name, wanted in x.fills:  # a node's tasks fill a slot, or as many as can be
-            of = [g for g, t in enumerate(x.first) if x.topology[t] == name]
-            fills.append((len(self.rows), of))
-            self.rows += [("<", wanted), (">", wanted)]
+        slots = len(self.rows)  # a node's tasks fill a slot, or as many as can be
+        self.rows += [row for _, wanted in x.fills for row in (("<", wanted), (">", wanted))]
         for k, (n, *others) in enumerate(places.values()):
             self.groups.append(1 + len(others))
             paid = [x.paid(t, n) for t in x.first]
             for counts, inside in self.of_node(n):
                 entries = [(placed + g, c) for g, c in enumerate(counts)]
                 entries += [(row, c * price) for c, pay in zip(counts, paid) for row, price in pay]
-                for row, of in fills:
-                    there = sum(counts[g] for g in of)
-                    entries += [(row, min(1, there)), (row + 1, min(x.slots[n], there))]
+                for f, (name, _) in enumerate(x.fills):
+                    there = sum(c for c, t in zip(counts, x.first) if x.topology[t] == name)
+                    filled = min(1, there), min(x.slots[n], there)
+                    entries += enumerate(filled, slots + 2 * f)
                 gain = inside * self.gains + self.used[n] * any(counts)
                 self._add((k, *counts), gain, entries)
 
@@ -429,11 +405,11 @@ class Model:
             first.append(len(self.rows))
             self.rows += [("<", 0 if uses else most) for *_, most in limits]
             self.rows += [("<", 0)] * len(x.first) * uses
-        self.groups, on = list(x.sizes), defaultdict[Any, list[tuple[int, int]]](list)
+        self.groups, on = list(x.sizes), defaultdict[Any, Pairs](list)
         pairs = [(g, h, r) for g, near in enumerate(x.rates) for h, r in near.items() if g < h]
         counts = self.gains or any(x.inner[i] for limits in self.limits for i, *_ in limits)
         for g, h, rate in pairs if counts else ():  # products: of tasks that meet on a node
-            self._add((len(self.groups), 1, -1, -1, 0), 0, ())  # those that are apart
+            self._add((len(self.groups), 1, -1, -1, 0), 0, [])  # those that are apart
             for n in sorted(x.may[x.first[g]] & x.may[x.first[h]]):
                 of_n = enumerate(self.limits[n], first[n])
                 entries = [(row, -x.inner[i] * rate) for row, (i, *_) in of_n]
@@ -453,7 +429,7 @@ class Model:
             most = [*(most for *_, most in limits), *x.sizes]
             entries = [(row, -a) for row, a in enumerate(most, first[n])]
             self._add((len(self.groups), 2, -1, n, 1), self.used[n], entries)
-            self._add((len(self.groups), 2, -1, n, 0), 0, ())
+            self._add((len(self.groups), 2, -1, n, 0), 0, [])
             self.groups.append(1)
 
     # -- counting: (node, tasks that it loses, that it takes) is the key of both ends of its gain:
@@ -476,12 +452,12 @@ class Model:
             light, heavy = (sums([t for t in free if x.home[t] == n], sign) for sign in (1, -1))
             self._step(len(light) * len(small))
             now = sum(load for load, home in zip(loads, x.home) if home == n)
-            up, down = ([edge - s * now for i, s, edge in limits if (i, s) == (0, sign)]
-                        for sign in (1, -1))  # fmt: skip
+            edges = [(s, edge - s * now) for i, s, edge in limits if i == 0]
             for o, m in product(range(len(light)), range(len(small))):
-                high, low = min([*up, large[m] - light[o]]), -min([*down, heavy[o] - small[m]])
+                high = min([large[m] - light[o], *(edge for s, edge in edges if s > 0)])
+                low = max([small[m] - heavy[o], *(-edge for s, edge in edges if s < 0)])
                 for gain in sorted({low, high}) if low <= high else ():
-                    self._add((n, o, m), 0, ((0, o), (1, o - m), (2, gain)))
+                    self._add((n, o, m), 0, [(0, o), (1, o - m), (2, gain)])
 
     # ---- 4. proofs: every case must end in multipliers that close it ----------------------------
     def aim(self, bound: F) -> None:
@@ -516,9 +492,11 @@ class Model:
         keys = ((j, self.columns[j][0]) for j in columns)
         return frozenset([j for j, key in keys if all(a <= key[i] <= b for i, a, b in branch)])
 
-    def value(self, given: Any, over: int, columns: list[int], cuts: Cuts) -> Value:
+    def value(
+        self, given: Any, over: int, columns: list[int], cuts: Cuts
+    ) -> tuple[int | None, list[int]]:
         """Return the most that multipliers allow, and how far each column is from it; × over."""
-        every, rows = self.columns, [*self.rows, *(cut[1:] for cut in cuts)]
+        rows = [*self.rows, *(cut[1:] for cut in cuts)]
         need(len(given) == len(rows), f"{len(rows)} multipliers are needed, one a row")
         signed = [whole(y, -inf) for y in given]
         wrong = any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows))
@@ -526,16 +504,16 @@ class Model:
         tail = [(y, held) for y, (held, *_) in zip(signed[len(self.rows) :], cuts) if y]
         rests, top = list[int](), dict[int, int]()
         for j in columns:
-            (group, *_), gain, entries = every[j]
+            (group, *_), gain, entries = self.columns[j]
             rest = over * gain - sum([signed[row] * factor for row, factor in entries])
             rests.append(rest - sum([y for y, held in tail if j in held]) if tail else rest)
             top[group] = max(top.get(group, rests[-1]), rests[-1])
-        sizes = [(group, size) for group, size in enumerate(self.groups) if size]
-        if any(group not in top for group, _ in sizes):
-            return None, []  # nothing is left that a group could be of: no solution
         total = sum(y * right for y, (_, right) in zip(signed, rows))
-        total += sum(size * top[group] for group, size in sizes)
-        return total, [rest - top[every[j][0][0]] for j, rest in zip(columns, rests)]
+        for group, size in enumerate(self.groups):
+            if size and group not in top:
+                return None, []  # nothing is left that a group could be of: no solution
+            total += size and size * top[group]
+        return total, [rest - top[self.columns[j][0][0]] for j, rest in zip(columns, rests)]
 
     def closed(self, value: int | None, over: int) -> bool:
         """Whether gains of at most value / over leave nothing better than the bound."""
@@ -552,12 +530,13 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
     need(fits, "the plan does not place exactly the tasks of the instance")
     at = [x.node.get(told[name], -1) for name in x.task]
     need(all(n in may for n, may in zip(at, x.may)), "the plan puts a task where it may not be")
-    held, together = [[0] * len(x.unit) for _ in x.node], 0
+    held = [[0] * len(x.unit) for _ in x.node]
     for n, amounts in zip(at, x.amounts):
         held[n] = [*map(add, held[n], amounts)]
     for n, rate in ((at[u], rate) for (u, v), rate in x.rate.items() if at[u] == at[v]):
-        together += rate
         held[n] = [a - part * rate for a, part in zip(held[n], x.inner)]
+    apart = F(sum(h[-3] for h in held), x.unit[-1])  # what leaves the nodes
+    values = {"internode_traffic": apart, "imc_gain": x.total_traffic - apart, "feasible": F(1)}
     if objective == "sustainable_rate" and not x.crosses:
         rates = [left / held[n][i] for n, rooms in enumerate(x.rooms) for i, _, left, rated in rooms
                  if rated and held[n][i]]  # fmt: skip
@@ -568,8 +547,6 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
         return max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
     if objective in OF_NODES:
         return sum((x.shares(objective)[n] for n in {*at}), ZERO)
-    gain = F(together, x.unit[-1])
-    values = {"imc_gain": gain, "internode_traffic": x.total_traffic - gain, "feasible": F(1)}
     need(objective in values, f"the plan has no {objective} that this checker can tell")
     return values[objective]
 
@@ -595,12 +572,12 @@ def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None 
     read = file if isinstance(file, Instance) else Instance(file, dropped)
     need(read.dropped == dropped, "other limits were dropped when the file was read")
     Model(read, objective, exact, kind).walk(proof.get("steps"))
-    sign = 1 if SENSES[objective] == "max" else -1
-    line = f"{objective} is {'at most' if sign > 0 else 'at least'} {float(exact):.15g}"
-    line = ", ".join([f"{line} (exactly {bound})", *assumes])
+    way = "most" if SENSES[objective] == "max" else "least"
+    line = f"{objective} is at {way} {float(exact):.15g} (exactly {bound})"
+    line = ", ".join([line, *assumes])
     if plan is not None:
         value = value_of(read, plan, objective)
-        beyond = sign * (value - exact) > 0
+        beyond = value > exact if way == "most" else value < exact
         need(not beyond, f"the plan has {float(value):.15g}, beyond the bound: it breaks a rule")
         gap = abs(value - exact) / (max(abs(value), abs(exact)) or 1)
         line += f"; the plan has {float(value):.15g}, a gap of {float(gap):.3g}"

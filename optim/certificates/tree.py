@@ -112,10 +112,16 @@ class Tree:
         """Yield steps that close the root, and what they prove: of its duals, and of none."""
         columns = np.arange(len(self.model.columns))
         with suppress(GaveUp):
-            found = self._linear(columns, ())
-            if found is not None:
-                yield self._closing(found[0])
+            if self._suffices(columns):
+                yield self._closing(self._root(columns))
         yield self._closing(np.zeros(len(self.every)))
+
+    def _root(self, columns: np.ndarray) -> np.ndarray:
+        with suppress(GaveUp):
+            y, _, lacks = self._linear(columns, ())
+            if not lacks:
+                return y
+        return self._unpriced(columns, ())[0]
 
     def _closing(self, y: np.ndarray) -> tuple[dict[str, Any], Fraction]:
         columns = np.arange(len(self.model.columns))
@@ -125,23 +131,36 @@ class Tree:
 
     def _case(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, Any]:
         """Close a case, or return its columns and how to branch."""
-        gains = not self.model.threshold
-        found = self._linear(columns, cuts) if gains else None
-        if found is None:
+        lacks = gains = not self.model.threshold and self._suffices(columns)
+        if gains:
+            with suppress(GaveUp):  # the solver has no answer at that price
+                y, z, lacks = self._linear(columns, cuts)
+                step, value, reduced = self._rounded(y, columns, cuts, gains=True)
+                if self._closes(step, value):
+                    return columns, None
+        if lacks or not gains:
             y, z = self._infeasible(columns, cuts)
             step, value, reduced = self._rounded(y, columns, cuts, gains=False)
-            if self.model.closed(value, step["over"]):
-                self.steps.append({"close": step["y"], "over": step["over"]})
+            if self._closes(step, value):
                 return columns, None
-            if gains:
-                raise GaveUp
-            return self._thinned(step, value, reduced, columns, z)
-        y, z = found
-        step, value, reduced = self._rounded(y, columns, cuts, gains=True)
-        if self.model.closed(value, step["over"]):
-            self.steps.append({"close": step["y"], "over": step["over"]})
-            return columns, None
+        if lacks:  # nothing: the price was too low
+            y, z = self._unpriced(columns, cuts)
+            step, value, reduced = self._rounded(y, columns, cuts, gains=True)
+            if self._closes(step, value):
+                return columns, None
         return self._thinned(step, value, reduced, columns, z)
+
+    def _closes(self, step: Any, value: int | None) -> bool:
+        """Whether multipliers close the case, which is then written down."""
+        closed = self.model.closed(value, step["over"])
+        if closed:
+            self.steps.append({"close": step["y"], "over": step["over"]})
+        return closed
+
+    def _suffices(self, columns: np.ndarray) -> bool:
+        """Whether each group has a column left."""
+        groups = sum(size > 0 for size in self.model.groups)
+        return len(np.unique(self.keys[columns, 0])) >= groups and len(columns) > 0
 
     def _thinned(
         self, step: Any, value: Any, reduced: list[int], columns: np.ndarray, z: np.ndarray
@@ -167,23 +186,31 @@ class Tree:
         scaled = csr_array(matrix * factor[:, None])
         return scaled, right * factor, np.array([s == "=" for s, _ in rows]), factor
 
-    def _linear(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
-        """Multipliers in the model's units, and the optimum; ``None`` where there is none."""
+    def _linear(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Multipliers in the model's units, the optimum, and whether its rows lack something.
+
+        What they lack is dear: then the multipliers mostly close the case, and no second programme
+        is needed to show that it is empty.
+        """
         matrix, right, equal, factor = self._system(columns, cuts)
-        if not len(columns):
-            return None
-        solved = self._solved(-self.gain[columns], matrix, right, equal)
+        y, z, lacks = self._priced(-self.gain[columns], matrix, right, equal)
+        return y * factor / self.scale, z, lacks
+
+    def _unpriced(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, np.ndarray]:
+        """`_linear` of a case that is known not to lack anything."""
+        matrix, right, equal, factor = self._system(columns, cuts)
+        many = len(columns) > _FEW
+        solved = None if many else self._solved_whole(-self.gain[columns], matrix, right, equal)
         if solved is None:
-            return None
-        y, z = solved
-        return y * factor / self.scale, z
+            raise GaveUp
+        return solved[0] * factor / self.scale, solved[1]
 
     def _infeasible(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, np.ndarray]:
         """Multipliers that show a case to be empty, as far as it is; and what comes closest."""
         matrix, right, equal, factor = self._system(columns, cuts)
         first = len(self.model.rows)
-        if len(np.unique(self.keys[columns, 0])) < sum(size > 0 for size in self.model.groups):
-            return np.zeros(len(right)), np.zeros(len(columns))  # a group has no columns left
+        if not self._suffices(columns):
+            return np.zeros(len(right)), np.zeros(len(columns))
         soft = np.r_[:first, len(self.every) : len(right)]  # groups are kept
         eye = eye_array(len(right), format="csr")[:, soft]
         cost = np.concatenate([np.zeros(len(columns)), np.ones(2 * len(soft))])
@@ -194,18 +221,24 @@ class Tree:
         return solved[0] * factor, solved[1][: len(columns)]
 
     def _solved(self, cost: Any, matrix: Any, right: Any, equal: Any) -> Any:
-        """Solve a linear program; of many columns only those that pay."""
+        """Solve a linear program; ``None`` where it has no solution."""
         if len(cost) <= _FEW:
             return self._solved_whole(cost, matrix, right, equal)
+        y, z, lacks = self._priced(cost, matrix, right, equal)
+        return None if lacks else (y, z)
+
+    def _priced(self, cost: Any, matrix: Any, right: Any, equal: Any) -> Any:
+        """Solve one whose rows may lack something, at a price; of many columns only who pays."""
         rows = len(right)
         eye = eye_array(rows, format="csc")
         dear = np.full(2 * rows, _DEAR)
-        columns, chosen = csc_array(matrix), np.arange(0, len(cost), max(1, len(cost) // _ADDED))
+        apart = max(1, len(cost) // _ADDED) if len(cost) > _FEW else 1
+        columns, chosen = csc_array(matrix), np.arange(0, len(cost), apart)
         while True:
             some = hstack([columns[:, chosen], eye, -eye]).tocsr()
             solved = self._solved_whole(np.r_[cost[chosen], dear], some, right, equal)
             if solved is None:
-                return None
+                raise GaveUp
             y, z = solved
             reduced = cost + matrix.T @ y
             reduced[chosen] = 0.0
@@ -214,11 +247,9 @@ class Tree:
                 break
             best = pays[np.argsort(reduced[pays], kind="stable")[:_ADDED]]
             chosen = np.unique(np.r_[chosen, best])
-        if z[len(chosen) :].max(initial=0.0) > _SAME:
-            return None
         whole = np.zeros(len(cost))
         whole[chosen] = z[: len(chosen)]
-        return y, whole
+        return y, whole, bool(z[len(chosen) :].max(initial=0.0) > _SAME)
 
     def _solved_whole(self, cost: Any, matrix: Any, right: Any, equal: Any) -> Any:
         size = len(cost)

@@ -121,7 +121,7 @@ def main() -> None:
         ]
         for what, times in timed
     ]
-    columns = ["time of", "proved", "median", "99th percentile", "worst", "aim"]
+    columns = ["time of", "closed", "median", "99th percentile", "worst", "aim"]
     print_table("The same: imc-exact", columns, exact)
 
 

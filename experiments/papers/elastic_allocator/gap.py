@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.papers import whose
 from experiments.papers.claims.rows import table_rows
 from experiments.papers.drawing import draw_lines
 from experiments.papers.figure import Figure
@@ -39,6 +40,7 @@ def _line(part: pd.DataFrame) -> dict[str, float | int]:
         "instances": len(part),
         "infeasible": len(part) - len(feasible),
         "proved": len(proved),
+        **whose.summed_up(proved),
         KEPT: len(kept),
         BEST: int((gap.abs() < _AT).sum()),
         MEAN: gap.mean(),
@@ -90,6 +92,8 @@ FIGURE = Figure(
         "Gap: (GMA − optimum) / GMA, where the optimum is known and GMA's plan keeps the limits. "
         "Few operators on few nodes can be spread almost exactly, so that any deviation at all is "
         "a gap of nearly 100 %.",
+        "Certificates of the capacity in use were written on 2026-11-23, of plans that were solved "
+        "again; of the deviation, a square root, no kind of certificate is known.",
     ),
     size="Full: 84 instances, 5 to 10 nodes, 10 and 15 operators. Reduced: 2 instances.",
 )

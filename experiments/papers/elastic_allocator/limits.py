@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.papers import whose
 from experiments.papers.elastic_allocator.running import (
     BEST_FILL,
     BEST_SPREAD,
@@ -74,7 +75,7 @@ def gap_table(reduced: bool) -> pd.DataFrame:
                     (SPREAD, BEST_SPREAD, "CPU deviation"),
                 ):
                     mine, _ = run(instance, entry)
-                    best, _ = run(instance, exact, time_limit=30)
+                    best, result = run(instance, exact, time_limit=30)
                     rows.append(
                         {
                             "objective": figure,
@@ -85,6 +86,7 @@ def gap_table(reduced: bool) -> pd.DataFrame:
                             "GMA": mine[figure],
                             "optimum": best.get(figure),
                             "proved": best["proved"],
+                            **whose.of_result(instance, result),
                             "infeasible": best["infeasible"],
                             "GMA, seconds": mine["seconds"],
                             "exact, seconds": best["seconds"],

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from experiments.papers import whose
 from experiments.papers.drawing import COLORS
 from experiments.papers.figure import Figure
 from experiments.papers.zerotune.queries import (
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FLINK, PLAN, BOUND = "Flink (%)", "planned (%)", "bound (%)"
-PROVEN = "proven"
+PROVEN, CERTIFIED = "proven", "certified gap (%)"
 MEASURED_FLINK, MEASURED_PLAN = "Flink, measured rates (%)", "planned, measured rates (%)"
 PLACED_PLAN = "planned, Flink's slots (%)"
 
@@ -63,12 +64,20 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
             # a bound of nothing says nothing
             BOUND: (100 * rows["even.bound"]).where(optimal | (rows["even.bound"] > 1e-9)),
             PROVEN: optimal.map({True: "optimal", False: ""}),
+            **_whose(rows),
             MEASURED_FLINK: 100 * rows["measured.flink"],
             MEASURED_PLAN: 100 * rows["measured.plan"],
             PLACED_PLAN: 100 * rows["placed.plan"],
         }
     )
     return made.sort_values([FLINK, "query"]).reset_index(drop=True)
+
+
+def _whose(rows: pd.DataFrame) -> dict[str, Any]:
+    """Whose word each bound is, and how far the plan is from what is certified, where rows say."""
+    if f"even.{whose.BY}" not in rows:
+        return {}
+    return {whose.TOLD: rows[f"even.{whose.BY}"], CERTIFIED: 100 * rows[f"even.{whose.GAP}"]}
 
 
 def plot(table: pd.DataFrame, axes: Axes) -> None:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.papers import whose
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -78,7 +79,11 @@ def plan_query(path: Path, seconds: float) -> dict[str, Any]:
         "instances": even.num_tasks,
         "operators": even.num_operators,
         "hosts": even.num_nodes,
-        "even": {**_figures(even, best), "search": _share(even, start)},
+        "even": {
+            **_figures(even, best),
+            "search": _share(even, start),
+            **whose.of_result(even, best),
+        },
         "measured": _figures(measured, solve(measured, "imc-search")),
         "placed": _figures(placed, solve(placed, "imc-search")),
     }

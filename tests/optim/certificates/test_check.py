@@ -112,6 +112,15 @@ def test_an_instance_with_a_field_that_is_not_known_is_not_judged(
         check.Instance(document)
 
 
+def test_a_group_that_no_memory_holds_cannot_be_read() -> None:
+    document = {
+        "format": check.READS, "nodes": [{"id": "n"}],
+        "operators": [{"id": "o", "group": {"tasks": 10**30}}],
+    }  # fmt: skip
+    with pytest.raises(check.Unreadable, match="too many tasks"):
+        check.Instance(document)
+
+
 def proved(document: dict[str, Any], **certificate: Any) -> str:
     """What the checker says of a certificate by counting."""
     told = {"format": check.FORMAT, "instance_sha256": "", "assumes": [], **certificate}

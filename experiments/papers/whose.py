@@ -1,0 +1,43 @@
+"""Whose word the optima of a figure are, and what certificates prove of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from optim import Instance, Result
+
+BY, GAP = "by", "certified gap"
+TOLD, TOLD_GAP = "by", "certified gap, worst (%)"
+CASES, SECONDS = 2000, 10.0
+"""Most cases of a certificate, and seconds of the processor to write one."""
+
+
+def of_result(instance: Instance, result: Result) -> dict[str, Any]:
+    """Certify an optimum as far as that is quickly done, for a row of a figure.
+
+    Returns
+    -------
+    dict
+        `BY`, as in `bound_by` of results, and `GAP`, a share; both ``None`` of what has no bound.
+    """
+    from optim.certificates.grade import certified
+
+    told, _ = certified(result, instance.to_json().encode(), nodes=CASES, seconds=SECONDS)
+    return {BY: told.bound_by, GAP: told.certified_gap}
+
+
+def summed_up(rows: pd.DataFrame, by: str = BY, gap: str = GAP) -> dict[str, Any]:
+    """Say of rows of optima whose word they are, and how far the worst is from its certificate.
+
+    Empty where the rows were made without: the head of the column of optima says so then. The gap
+    is unknown as soon as one row has no certificate at all.
+    """
+    if by not in rows:
+        return {}
+    counts = rows[by].dropna().value_counts()
+    told = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
+    gaps = rows[gap] if len(rows) and rows[gap].notna().all() else None
+    return {TOLD: told or None, TOLD_GAP: None if gaps is None else 100 * float(gaps.max())}
