@@ -4,7 +4,9 @@
 
 An interrupt that is raised while modules are imported may be lost: CPython forgets what is raised
 in the callbacks that clear the locks of modules, and C code takes it for a missing attribute. So
-it waits until nothing is being imported.
+it waits until nothing is being imported. In other callbacks from C, such as those by which LLVM
+hands out compiled code, and in finalizers, Python tells that it forgets what is raised: there the
+signal is sent again.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
@@ -60,7 +62,7 @@ class _Raised:
         self._came = None
         if self._received is not None:
             self._received.signal = number
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(number)
 
 
 def _importing() -> bool:
@@ -79,6 +81,25 @@ def _again(number: int) -> None:
 
 
 @contextmanager
+def _forgotten_sent_again() -> Iterator[None]:
+    """Send a signal again whose interrupt was raised where Python cannot pass it on."""
+    before = sys.unraisablehook
+
+    def hook(told: Any) -> None:
+        if not isinstance(told.exc_value, KeyboardInterrupt):
+            return before(told)
+        number = next((n for n in told.exc_value.args if isinstance(n, int)), signal.SIGINT)
+        _thread.start_new_thread(_again, (number,))
+        return None
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+@contextmanager
 def interrupts_heard() -> Iterator[None]:
     """Let Ctrl-C be heard at any moment, imports included; a handler of the program's own stays."""
     plain = signal.default_int_handler
@@ -87,7 +108,8 @@ def interrupts_heard() -> Iterator[None]:
     if ours:
         signal.signal(signal.SIGINT, _Raised())
     try:
-        yield
+        with _forgotten_sent_again() if main else nullcontext():
+            yield
     finally:
         if ours:
             signal.signal(signal.SIGINT, plain)

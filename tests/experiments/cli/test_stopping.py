@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import json
 import os
@@ -101,6 +102,36 @@ def test_a_signal_that_an_import_would_swallow_is_heard_after_it(
     assert module is not None
     assert module.whole
     assert received.signal == (None if number == signal.SIGINT else number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_a_callback_from_c_would_forget_is_heard_after_it(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
+    called = []
+
+    @ctypes.CFUNCTYPE(None)
+    def callback() -> None:
+        called.append(number)
+        signal.raise_signal(number)
+
+    plain: Any = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}[number]
+    before, hook = signal.signal(number, plain), sys.unraisablehook
+    try:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            interrupts_heard(),
+            stopped_by_signals() as received,
+        ):
+            callback()
+            time.sleep(20.0)
+            pytest.fail("the signal was lost")
+    finally:
+        signal.signal(number, before)
+    assert called == [number]
+    assert received.signal == (None if number == signal.SIGINT else number)
+    assert sys.unraisablehook is hook
+    assert "Traceback" not in "".join(capfd.readouterr())
 
 
 @pytest.mark.slow
