@@ -4,9 +4,9 @@
 
 An interrupt that is raised while modules are imported may be lost: CPython forgets what is raised
 in the callbacks that clear the locks of modules, and C code takes it for a missing attribute. So
-it waits until nothing is being imported. In other callbacks from C, such as those by which LLVM
-hands out compiled code, and in finalizers, Python tells that it forgets what is raised: there the
-signal is sent again.
+it waits until nothing is being imported. So it does while LLVM hands over what it has compiled:
+cut off there, the code would be missing. In other callbacks from C, and in finalizers, Python tells
+that it forgets what is raised: there the signal is sent again.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _IMPORTING = "<frozen importlib._bootstrap>"
+_HANDING_OVER = ("executionengine.py", "_raw_object_cache_")
+"""Of llvmlite: the end of the file, and the beginning of the names of its callbacks."""
 _STEP, _LONGEST = 0.02, 10.0
 """Seconds between two tries, and until an import is interrupted: it may wait for a dead disk."""
 
@@ -46,7 +48,7 @@ class Received:
 
 
 class _Raised:
-    """A handler that raises `KeyboardInterrupt` when nothing is being imported."""
+    """A handler that raises `KeyboardInterrupt` where nothing is lost by it."""
 
     def __init__(self, received: Received | None = None) -> None:
         self._received = received
@@ -55,7 +57,7 @@ class _Raised:
     def __call__(self, number: int, _: object) -> None:
         now = time.monotonic()
         self._came = now if self._came is None else self._came
-        if _importing() and now < self._came + _LONGEST:
+        if _not_now() and now < self._came + _LONGEST:
             # no `threading.Timer`: the signal may have come while a thread was being started
             _thread.start_new_thread(_again, (number,))
             return
@@ -65,10 +67,15 @@ class _Raised:
         raise KeyboardInterrupt(number)
 
 
-def _importing() -> bool:
+def _not_now() -> bool:
+    """Tell whether a module is being imported, or compiled code handed over."""
     frame: FrameType | None = sys._getframe(1)
+    file, name = _HANDING_OVER
     while frame is not None:
-        if frame.f_code.co_filename == _IMPORTING:
+        code = frame.f_code
+        if code.co_filename == _IMPORTING:
+            return True
+        if code.co_name.startswith(name) and code.co_filename.endswith(file):
             return True
         frame = frame.f_back
     return False

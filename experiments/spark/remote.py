@@ -89,6 +89,19 @@ def output_at(
         _clear(folder)
 
 
+def publish(spark: SparkSession, uri: str, copy: Path) -> None:
+    """Put a working copy of `output_at` in its place while the work on it goes on.
+
+    Raises
+    ------
+    InvalidInput
+        As of `Place.put`.
+    """
+    place = Place(spark, uri)
+    place.put(copy)
+    (copy.parent / _BASE).write_text(json.dumps(place.state()))
+
+
 @contextlib.contextmanager
 def input_at(text: str | Path, master: str = "local[1]", **session: Any) -> Iterator[Path]:
     """Give the local path of an input; what lies at a URI is fetched for the block.

@@ -193,7 +193,9 @@ def take(feed: Feed, found: Places, scratch: Path, session: SparkSession | None 
     for name, place in found.items():
         if place.local == (session is not None):
             continue
-        entries = place.entries() if session is None else remote_entries(session, [place.pattern])
+        entries = place.entries()
+        if session is not None:
+            entries = remote_entries(session, place.files, [place.pattern])
         new = unread(name, entries, older)
         feed.files[name] = new
         whole = older is None or "." in name

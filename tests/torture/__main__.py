@@ -55,11 +55,16 @@ def main() -> int:
             for name in sorted(names, key=lambda name: _LONGEST.index(name))
         }
         tallies = [running[name].result() for name in names]
-    table = "\n".join([HEAD, *(tally.row() for tally in tallies)])
-    print(table)
+    rows = {tally.name: tally.row() for tally in tallies}
+    print("\n".join([HEAD, *rows.values()]))
     if asked.write:
         before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
+        table, _, after = rest.partition(END)
+        if asked.only:  # the rows of other parts stay
+            old = {line.split(" | ")[0][2:]: line for line in table.splitlines()[3:]}
+            rows = old | rows
+        table = "\n".join([HEAD, *rows.values()])
+        PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}")
     return int(any(tally.faults for tally in tallies))
 
 

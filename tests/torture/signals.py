@@ -41,6 +41,7 @@ def cases() -> Iterator[tuple[str, Instance]]:
     yield "graph", generate("random_graphs", seed=3)
     yield "community", generate("community", seed=1, tasks=100, nodes=6)
     yield "eoa", generate("eoa_random", seed=1, nodes=6, operators=10)
+    yield "small", generate("eoa_random", seed=1, nodes=4, operators=6)
     yield "storm", generate("storm_reference", seed=1)
 
 
@@ -50,8 +51,8 @@ def pairs() -> list[tuple[str, Instance, str]]:
     from optim.methods.suitable import is_suitable
 
     made = list(cases())
-    # it needs a capacity of every node, of which suitability does not know
-    wanted = {"throughput-milp": "graph"}
+    # of capacities of every node, and of sizes, suitability does not know
+    wanted = {"throughput-milp": "graph", "imc-brute": "small"}
     found = []
     for name in method_names():
         method = get_method(name)

@@ -134,6 +134,25 @@ def test_a_signal_that_a_callback_from_c_would_forget_is_heard_after_it(
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
+def test_a_signal_while_compiled_code_is_handed_over_waits_until_it_is() -> None:
+    from llvmlite.binding import executionengine
+
+    source = "def _raw_object_cache_notify():\n    raise_signal()\n    done.append(True)\n"
+    assert hasattr(executionengine.ExecutionEngine, "_raw_object_cache_notify")
+    done: list[bool] = []
+    given: Any = {"done": done, "raise_signal": lambda: signal.raise_signal(signal.SIGINT)}
+    exec(compile(source, executionengine.__file__, "exec"), given)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with contextlib.suppress(KeyboardInterrupt), interrupts_heard():
+            given["_raw_object_cache_notify"]()
+            time.sleep(20.0)
+            pytest.fail("the signal was lost")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_at_any_moment_of_the_start_is_heard(name: str, tmp_path: Path) -> None:
