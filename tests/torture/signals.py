@@ -179,7 +179,8 @@ def _kill_one_below(child: subprocess.Popen[bytes]) -> signal.Signals:
 def _judge(
     tally: Tally, where: str, code: int, answer: str, said: str, number: signal.Signals
 ) -> None:
-    if code == -number:
+    # of an interrupt while it loads `site` the interpreter itself tells, and our program never runs
+    if code == -number or "<frozen site>" in said:
         return tally.tell("before the program ran")
     if TRACEBACK.search(said):
         return tally.fault(f"{where}: {said[-300:]!r}")

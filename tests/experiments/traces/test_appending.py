@@ -41,13 +41,9 @@ def described(folder: Path, path: str, **changes: Any) -> Job:
 
 
 def equal(one: TraceFolder, other: TraceFolder) -> None:
-    assert one.manifest.files == other.manifest.files
-    equal_tables(one, other)
-
-
-def equal_tables(one: TraceFolder, other: TraceFolder) -> None:
     assert one.manifest.periods == other.manifest.periods
     assert one.manifest.recordings == other.manifest.recordings
+    assert one.manifest.files == other.manifest.files
     for name in TABLES:
         mine, theirs = (sorted(map(repr, rows(trace, name))) for trace in (one, other))
         assert mine == theirs, name
