@@ -4,7 +4,9 @@
 
 An interrupt that is raised while modules are imported may be lost: CPython forgets what is raised
 in the callbacks that clear the locks of modules, and C code takes it for a missing attribute. So
-it waits until nothing is being imported.
+it waits until nothing is being imported. So it does while LLVM hands over what it has compiled:
+cut off there, the code would be missing. In other callbacks from C, and in finalizers, Python tells
+that it forgets what is raised: there the signal is sent again.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _IMPORTING = "<frozen importlib._bootstrap>"
+_HANDING_OVER = ("executionengine.py", "_raw_object_cache_")
+"""Of llvmlite: the end of the file, and the beginning of the names of its callbacks."""
 _STEP, _LONGEST = 0.02, 10.0
 """Seconds between two tries, and until an import is interrupted: it may wait for a dead disk."""
 
@@ -44,7 +48,7 @@ class Received:
 
 
 class _Raised:
-    """A handler that raises `KeyboardInterrupt` when nothing is being imported."""
+    """A handler that raises `KeyboardInterrupt` where nothing is lost by it."""
 
     def __init__(self, received: Received | None = None) -> None:
         self._received = received
@@ -53,20 +57,25 @@ class _Raised:
     def __call__(self, number: int, _: object) -> None:
         now = time.monotonic()
         self._came = now if self._came is None else self._came
-        if _importing() and now < self._came + _LONGEST:
+        if _not_now() and now < self._came + _LONGEST:
             # no `threading.Timer`: the signal may have come while a thread was being started
             _thread.start_new_thread(_again, (number,))
             return
         self._came = None
         if self._received is not None:
             self._received.signal = number
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(number)
 
 
-def _importing() -> bool:
+def _not_now() -> bool:
+    """Tell whether a module is being imported, or compiled code handed over."""
     frame: FrameType | None = sys._getframe(1)
+    file, name = _HANDING_OVER
     while frame is not None:
-        if frame.f_code.co_filename == _IMPORTING:
+        code = frame.f_code
+        if code.co_filename == _IMPORTING:
+            return True
+        if code.co_name.startswith(name) and code.co_filename.endswith(file):
             return True
         frame = frame.f_back
     return False
@@ -79,6 +88,25 @@ def _again(number: int) -> None:
 
 
 @contextmanager
+def _forgotten_sent_again() -> Iterator[None]:
+    """Send a signal again whose interrupt was raised where Python cannot pass it on."""
+    before = sys.unraisablehook
+
+    def hook(told: Any) -> None:
+        if not isinstance(told.exc_value, KeyboardInterrupt):
+            return before(told)
+        number = next((n for n in told.exc_value.args if isinstance(n, int)), signal.SIGINT)
+        _thread.start_new_thread(_again, (number,))
+        return None
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+
+
+@contextmanager
 def interrupts_heard() -> Iterator[None]:
     """Let Ctrl-C be heard at any moment, imports included; a handler of the program's own stays."""
     plain = signal.default_int_handler
@@ -87,7 +115,8 @@ def interrupts_heard() -> Iterator[None]:
     if ours:
         signal.signal(signal.SIGINT, _Raised())
     try:
-        yield
+        with _forgotten_sent_again() if main else nullcontext():
+            yield
     finally:
         if ours:
             signal.signal(signal.SIGINT, plain)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _PREFIX = "streamplace-spark-"
 _SETTING = "spark.local.dir"
+_OPTIONS = "spark.driver.defaultJavaOptions"
+_TEMPORARY = "-Djava.io.tmpdir"
 
 
 def local_folders() -> dict[str, str]:
@@ -36,6 +38,25 @@ def local_folders() -> dict[str, str]:
         return {_SETTING: _own(base, os.getpid())}
     except OSError:
         return {}  # Spark finds out by itself, and tells
+
+
+def with_temporary_folder(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return settings by which the driver's JVM unpacks its libraries into our folder.
+
+    A JVM that is killed leaves them (``liblz4-java-…so``, ``snappy-…so``), and whatever else it
+    has in ``java.io.tmpdir``; there the next process removes them. These options stand before
+    ``spark.driver.extraJavaOptions``, so that a folder that is named there is taken.
+    """
+    given = settings.get(_OPTIONS, "")
+    base = Path(tempfile.gettempdir()).absolute()
+    remove_left(base)
+    try:
+        folder = _own(base, os.getpid())
+    except OSError:
+        return dict(settings)
+    # Spark splits the options as a shell does
+    quoted = folder.replace("\\", r"\\").replace('"', r"\"")
+    return {**settings, _OPTIONS: f'"{_TEMPORARY}={quoted}" {given}'.strip()}
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.spark.connectors import connector_remedy
 from experiments.spark.java import cache_folder
 from experiments.spark.session import cause_of, spark_session
 from optim.errors import InvalidInput, Problem
@@ -87,6 +88,19 @@ def output_at(
             raise
         place.put(folder / _COPY)
         _clear(folder)
+
+
+def publish(spark: SparkSession, uri: str, copy: Path) -> None:
+    """Put a working copy of `output_at` in its place while the work on it goes on.
+
+    Raises
+    ------
+    InvalidInput
+        As of `Place.put`.
+    """
+    place = Place(spark, uri)
+    place.put(copy)
+    (copy.parent / _BASE).write_text(json.dumps(place.state()))
 
 
 @contextlib.contextmanager
@@ -243,7 +257,8 @@ class Place:
         except Py4JError as error:
             java = getattr(error, "java_exception", None)
             text = cause_of(error) if java is None else str(java.toString()).splitlines()[0][:300]
-            raise InvalidInput(Problem("--output", self.uri, f"{what}: {text}", _REMEDY)) from None
+            remedy = connector_remedy(text, self.uri) or _REMEDY
+            raise InvalidInput(Problem("--output", self.uri, f"{what}: {text}", remedy)) from None
 
 
 def _size_and_time(status: Any) -> list[int]:

@@ -13,7 +13,7 @@ import warnings
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from experiments.spark.folders import local_folders, temporary_files_in
+from experiments.spark.folders import local_folders, temporary_files_in, with_temporary_folder
 from experiments.spark.java import find_java
 from experiments.spark.shipping import build_zip
 from optim.errors import InvalidInput, Problem, StreamplaceError
@@ -145,7 +145,7 @@ def start_session(
     check_master(master, task_cpus)
     chosen = settings(master, app_name, task_cpus=task_cpus, quick=quick, config=config)
     folders = local_folders() if is_local(master) else {}
-    chosen = folders | chosen
+    chosen = with_temporary_folder(folders | chosen)
     java = find_java()
     logger.debug("Java %d of %s in %s", java.version, java.source, java.home)
     with (

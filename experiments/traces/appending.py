@@ -8,11 +8,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from experiments.traces.locating import entry_of, escaped
 from experiments.traces.manifest import FileEntry
 from experiments.traces.periods import micros_of
+from experiments.traces.trouble import spark_trouble
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from experiments.traces.locating import Paths
     from experiments.traces.manifest import Following, Manifest
     from experiments.traces.periods import Period
+    from experiments.traces.recordings import Files
 
 Entries = dict[str, list[FileEntry]]
 """Files by recording (``clicks``) and looked-up table (``clicks.users``)."""
@@ -123,7 +127,7 @@ class Feed:
         if local or not entries:
             found = [entry_of(path) for path in local if path.exists()]
         else:
-            found = remote_entries(session, self.paths[name].paths)
+            found = _listed(session, self.paths[name].paths)
         return {entry.path: entry for entry in found}
 
 
@@ -192,8 +196,21 @@ def unread(name: str, entries: Sequence[FileEntry], older: Manifest | None) -> l
     return [] if looked_up and known else new
 
 
-def remote_entries(session: SparkSession, paths: Sequence[str]) -> list[FileEntry]:
-    """Return the files that Spark finds where they are not local."""
+def remote_entries(session: SparkSession, files: Files, paths: Sequence[str]) -> list[FileEntry]:
+    """Return the files that Spark finds where they are not local.
+
+    Raises
+    ------
+    InvalidInput
+        There is nothing, or Spark cannot reach it.
+    """
+    try:
+        return _listed(session, paths)
+    except (PySparkException, Py4JJavaError) as error:
+        raise spark_trouble(error, files) from None
+
+
+def _listed(session: SparkSession, paths: Sequence[str]) -> list[FileEntry]:
     frame = session.read.format("binaryFile").load(list(paths))
     rows = frame.select("path", "length", F.unix_millis("modificationTime")).collect()
     return sorted((FileEntry(*row) for row in rows), key=lambda entry: entry.path)

@@ -131,13 +131,9 @@ def run(args: argparse.Namespace) -> int:
 def _output(args: argparse.Namespace) -> AbstractContextManager[Path]:
     """Give the folder of the trace; of a URI a working copy."""
     from experiments.spark.remote import is_remote, output_at
-    from optim.errors import InvalidInput, Problem
 
     if args.output is None or not is_remote(args.output):
         return output_at(args.output or args.job)
-    if args.follow:
-        reason = "is not local, and --follow replaces what is there again and again"
-        raise InvalidInput(Problem("--output", args.output, reason, "name a local folder"))
     from experiments.traces.tracing import SETTINGS
 
     config = {**SETTINGS, **dict(args.spark_config)}
@@ -214,12 +210,12 @@ def _trace(args: argparse.Namespace, output: Path) -> TraceFolder:
         "config": dict(args.spark_config),
         "quiet": bool(getattr(args, "quiet", False)),
     }
+    tracing["uri"] = args.output if is_remote(args.output) else None
     if args.follow:
         return _followed(job, args, output, tracing)
     from experiments.traces.tracing import run_trace
 
-    uri = args.output if is_remote(args.output) else None
-    return run_trace(job, output, **tracing, append=args.append, uri=uri)
+    return run_trace(job, output, **tracing, append=args.append)
 
 
 def _followed(

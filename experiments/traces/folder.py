@@ -172,10 +172,14 @@ class TraceFolder:
         shutil.rmtree(self.path / _NEW, ignore_errors=True)
         (self.path / _NEW).mkdir()
 
-    def clean(self) -> None:
-        """Remove what an unfinished trace left, and let others write."""
+    def empty(self) -> None:
+        """Remove what an unfinished trace left."""
         self._settle()
         shutil.rmtree(self.path / _NEW, ignore_errors=True)
+
+    def clean(self) -> None:
+        """Remove what an unfinished trace left, and let others write."""
+        self.empty()
         if self._locked is not None:
             os.close(self._locked)
             self._locked = None

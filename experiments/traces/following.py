@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.traces.appending import Feed, check_appendable, unread
+from experiments.spark.remote import Place, publish
+from experiments.traces.appending import Feed, check_appendable, remote_entries, unread
 from experiments.traces.folder import CHECKPOINT, INSTANCES, TraceFolder, is_trace
 from experiments.traces.instances import InstanceMaker, name_of
 from experiments.traces.manifest import FileEntry, Following
@@ -68,6 +69,7 @@ def follow(
     every: float = 10.0,
     once: bool = False,
     planning: Planning | None = None,
+    uri: str | None = None,
 ) -> TraceFolder:
     """Trace recordings as their files arrive; a period that is over becomes an instance.
 
@@ -82,6 +84,9 @@ def follow(
         Take what is there and end, instead of going on until interrupted.
     planning
         As the description says, if not given.
+    uri
+        Of what `output` is the working copy, as `experiments.spark.remote.output_at` gives it: it
+        is put there after each batch, and the checkpoint lies beside the copy.
 
     Raises
     ------
@@ -101,14 +106,20 @@ def follow(
     settings = {**SETTINGS, **(config or {})}
     with ExitStack() as stack:
         stack.callback(folder.clean)
-        state = _State(job, given, folder, planning, Talk(quiet))
+        state = _State(job, given, folder, planning, Talk(quiet), uri)
         state.resume()
-        state.scratch = Path(stack.enter_context(unpacking(folder, scratch)))
+        base = state.notes if uri is not None and scratch is None else scratch
+        state.scratch = Path(stack.enter_context(unpacking(folder, base)))
         state.tell("starting Spark")
         spark = stack.enter_context(
             spark_session(master, "streamplace trace", quick=False, config=settings)
         )
-        _Stream(spark.newSession(), state).run(every, once)
+        session = spark.newSession()
+        state.start(session)
+        _Stream(session, state).run(every, once)
+        if not is_trace(folder.path):
+            remedy = "let files arrive"
+            raise InvalidInput(Problem("events", None, "hold no event so far", remedy), job.source)
         return TraceFolder.open(folder.path)
 
 
@@ -137,6 +148,7 @@ class _State:
     folder: TraceFolder
     planning: Planning
     tell: Talk
+    uri: str | None = None
     scratch: Path = field(default_factory=Path)
     older: TraceFolder | None = None
 
@@ -150,8 +162,14 @@ class _State:
         return Following(self._fresh) if told is None else told
 
     @property
+    def notes(self) -> Path:
+        """Where the checkpoint lies: beside a working copy, since all that is in it is put away."""
+        path = self.folder.path.resolve()
+        return path if self.uri is None else path.parent
+
+    @property
     def checkpoint(self) -> Path:
-        return self.folder.path.resolve() / self.following.checkpoint
+        return self.notes / self.following.checkpoint
 
     def resume(self) -> None:
         """Take the trace that is there; checkpoints that it does not know of are worthless."""
@@ -160,11 +178,28 @@ class _State:
             self.older = TraceFolder.open(self.folder.path)
             check_appendable(self.job, self.older)
             for name, place in self.found().items():
-                unread(name, place.entries(), self.older.manifest)
-        for path in self.folder.path.glob(f"{CHECKPOINT}*"):
+                if place.local:
+                    unread(name, place.entries(), self.older.manifest)
+        for path in self.notes.glob(f"{CHECKPOINT}*"):
             if path.name != self.following.checkpoint:
                 shutil.rmtree(path, ignore_errors=True)
         self.write_instances()
+
+    def start(self, session: SparkSession) -> None:
+        """Look at what only Spark can reach: files that are not local, and the place of a URI."""
+        older = None if self.older is None else self.older.manifest
+        for name, place in self.found().items():
+            if not place.local:
+                unread(name, remote_entries(session, place.files, [place.pattern]), older)
+        if self.uri is not None:
+            self.folder.place = Place(session, self.uri)
+            # Spark reads the sums there: a copy that was cut off before it was put may be newer
+            self._publish(session)
+
+    def _publish(self, session: SparkSession) -> None:
+        if self.uri is not None and is_trace(self.folder.path):
+            self.folder.empty()
+            publish(session, self.uri, self.folder.path)
 
     def take(self, session: SparkSession, arrived: Sequence[tuple[str, FileEntry]]) -> None:
         """Add the files of a batch, and write the instances of periods that are over."""
@@ -175,7 +210,11 @@ class _State:
         feed = Feed(older=self.older, following=self.following)
         for name, place in self.found().items():
             looked_up = "." in name
-            entries = place.entries() if looked_up else [e for n, e in arrived if n == name]
+            entries = [e for n, e in arrived if n == name]
+            if looked_up and place.local:
+                entries = place.entries()
+            elif looked_up:
+                entries = remote_entries(session, place.files, [place.pattern])
             feed.files[name] = unread(name, entries, older)
             wanted = None if looked_up else [entry.path for entry in feed.files[name]]
             feed.paths[name] = place.paths(self.scratch, wanted)
@@ -183,6 +222,7 @@ class _State:
             return
         self.older = add(session, self.job, self.folder, feed, self.tell)
         self.write_instances()
+        self._publish(session)
 
     def write_instances(self) -> None:
         """Write the instances that may not be there yet; again and again the same."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.traces.manifest import FileEntry
 from experiments.traces.recordings import format_of
+from experiments.traces.room import full_disk, is_full
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -326,6 +327,8 @@ def unpack(
         raise _wrong(archive, f"is no whole zip file: {error}", "pack it again") from None
     except OSError as error:
         _remove(written)
+        if is_full(error):
+            raise full_disk({"--scratch": folder.parent}) from None
         raise _wrong(archive, f"cannot be unpacked: {error.strerror or error}") from None
     except InvalidInput:
         _remove(written)

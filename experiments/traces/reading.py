@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from experiments.traces.columns import Translator, dated, typed
 from experiments.traces.functions import type_of
 from experiments.traces.grammar import ExpressionFault, column_names
+from experiments.traces.json_lines import found_schema
 from experiments.traces.lines import (
     FAULT,
     REPLACED,
@@ -126,12 +127,11 @@ def read_rows(
         Spark cannot read the files, or a column is missing, of another type than declared, or of a
         type that cannot be used.
     """
-    raw = _open(session, files, paths)
+    raw, judged = _open(session, files, paths)
     leaves = _leaves(raw.schema)
     leaves.pop(FAULT, None)
     names = {name: leaf.type for name, leaf in leaves.items()}
-    by_lines = FAULT in raw.columns or files.format == "parquet"
-    if not by_lines or any(REPLACED in name for name in names):
+    if not judged or any(REPLACED in name for name in names):
         check_text(session, files, paths.paths)
     _check_declared(files, names)
     wanted = dict.fromkeys(n for e in expressions for n in column_names(e.node))
@@ -205,7 +205,8 @@ def bad_value(files: Files, first: str, count: int) -> InvalidInput:
     return InvalidInput(Problem(where, value, f"is no {files.columns[name]}{more}", remedy))
 
 
-def _open(session: SparkSession, files: Files, located: Paths) -> DataFrame:
+def _open(session: SparkSession, files: Files, located: Paths) -> tuple[DataFrame, bool]:
+    """Return the rows, and whether their bytes were judged, or will be as they are read."""
     paths = located.paths
     reader = session.read.option("mode", "FAILFAST")
     if files.encoding != UTF_8:
@@ -214,13 +215,15 @@ def _open(session: SparkSession, files: Files, located: Paths) -> DataFrame:
         reader = reader.option("basePath", located.root)
     try:
         if files.format == "parquet":
-            return reader.parquet(*paths)
+            return reader.parquet(*paths), True
         if files.format == "jsonl":
-            return reader.option("primitivesAsString", True).json(paths)
+            reader = reader.option("primitivesAsString", True)
+            schema = found_schema(session, files, paths)
+            return (reader.schema(schema) if schema else reader).json(paths), schema is not None
         # where it leaves out columns that are not used, Spark takes lines of any length
         reader = reader.option("columnPruning", False)
         if not files.multiline:
-            return read_lines(reader, files, paths)
+            return read_lines(reader, files, paths), True
         reader = reader.option("header", True).option("enforceSchema", False)
         reader = (
             reader.option("multiLine", True).option("sep", files.delimiter).option("escape", '"')
@@ -232,7 +235,7 @@ def _open(session: SparkSession, files: Files, located: Paths) -> DataFrame:
         raise spark_trouble(error, files) from None
     if not frame.columns:
         raise InvalidInput(Problem(f"{files.where}.path", files.path, "has no header line"))
-    return frame
+    return frame, False
 
 
 class _Leaf(NamedTuple):

@@ -193,7 +193,9 @@ def take(feed: Feed, found: Places, scratch: Path, session: SparkSession | None 
     for name, place in found.items():
         if place.local == (session is not None):
             continue
-        entries = place.entries() if session is None else remote_entries(session, [place.pattern])
+        entries = place.entries()
+        if session is not None:
+            entries = remote_entries(session, place.files, [place.pattern])
         new = unread(name, entries, older)
         feed.files[name] = new
         whole = older is None or "." in name
@@ -214,9 +216,11 @@ def add(
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    from experiments.spark.session import SparkFailed
     from experiments.traces.gathering import gather
     from experiments.traces.judging import judge
     from experiments.traces.preparing import prepare
+    from experiments.traces.room import full_disk, is_full, places
     from experiments.traces.trouble import spark_trouble
 
     session.conf.set("spark.sql.session.timeZone", "UTC")
@@ -259,7 +263,11 @@ def add(
         written = _write(session, folder, summing, tell)
         feed.check_unchanged(session)
         return folder.finish(manifest, time.perf_counter() - started, written)
-    except (PySparkException, Py4JJavaError) as error:
+    except (PySparkException, Py4JJavaError, SparkFailed) as error:
+        if is_full(error):
+            raise full_disk(places(session, folder.path)) from error
+        if isinstance(error, SparkFailed):
+            raise
         raise spark_trouble(error, events).within(job.source) from error
     except InvalidInput as error:
         raise error if error.source else error.within(job.source) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from experiments.spark.connectors import connector_remedy
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -24,4 +25,7 @@ def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> Inva
         return InvalidInput(Problem("timezone", unknown[1], "is not known to this Java", remedy))
     causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
     told = (causes[-1].removeprefix("Caused by: ") if causes else text.splitlines()[0])[:300]
-    return InvalidInput(Problem(f"{files.where}.path", files.path, f"cannot be read: {told}"))
+    remedy = connector_remedy(text, files.path) or ""
+    return InvalidInput(
+        Problem(f"{files.where}.path", files.path, f"cannot be read: {told}", remedy)
+    )

@@ -119,7 +119,7 @@ def _again_and_again(
     _finish(tally, base, command)
     if not good[-1]():
         tally.fault(f"{command[0]}: the run after the kills has another result")
-    if left := [path.name for path in _temporary(base).iterdir() if path.is_dir()]:
+    if left := [path.name for path in _temporary(base).iterdir()]:
         tally.fault(f"{command[0]}: {left} stay in the folder for temporary files")
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TRACEBACK = re.compile(r"Traceback \(most recent|internal error|This is a fault of streamplace")
 """What no fault from outside may bring up."""
@@ -44,3 +49,11 @@ class Tally:
         """Return the line of the table."""
         told = ", ".join(f"{count:,} {words}" for words, count in sorted(self.told.items()))
         return f"| {self.name} | {self.tried:,} | {len(self.faults):,} | {told} |"
+
+
+def timed(name: str, part: Callable[[], Tally]) -> Tally:
+    """Run a part, and tell how long it took."""
+    began = time.monotonic()
+    tally = part()
+    sys.stderr.write(f"{name}: {time.monotonic() - began:.0f} s\n{tally.row()}\n")
+    return tally

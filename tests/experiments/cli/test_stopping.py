@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import json
 import os
@@ -101,6 +102,55 @@ def test_a_signal_that_an_import_would_swallow_is_heard_after_it(
     assert module is not None
     assert module.whole
     assert received.signal == (None if number == signal.SIGINT else number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_a_callback_from_c_would_forget_is_heard_after_it(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
+    called = []
+
+    @ctypes.CFUNCTYPE(None)
+    def callback() -> None:
+        called.append(number)
+        signal.raise_signal(number)
+
+    plain: Any = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}[number]
+    before, hook = signal.signal(number, plain), sys.unraisablehook
+    try:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            interrupts_heard(),
+            stopped_by_signals() as received,
+        ):
+            callback()
+            time.sleep(20.0)
+            pytest.fail("the signal was lost")
+    finally:
+        signal.signal(number, before)
+    assert called == [number]
+    assert received.signal == (None if number == signal.SIGINT else number)
+    assert sys.unraisablehook is hook
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_a_signal_while_compiled_code_is_handed_over_waits_until_it_is() -> None:
+    from llvmlite.binding import executionengine
+
+    source = "def _raw_object_cache_notify():\n    raise_signal()\n    done.append(True)\n"
+    assert hasattr(executionengine.ExecutionEngine, "_raw_object_cache_notify")
+    done: list[bool] = []
+    given: Any = {"done": done, "raise_signal": lambda: signal.raise_signal(signal.SIGINT)}
+    exec(compile(source, executionengine.__file__, "exec"), given)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with contextlib.suppress(KeyboardInterrupt), interrupts_heard():
+            given["_raw_object_cache_notify"]()
+            time.sleep(20.0)
+            pytest.fail("the signal was lost")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done
 
 
 @pytest.mark.slow

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.spark.folders import local_folders, remove_left, temporary_files_in
+from experiments.spark.folders import (
+    local_folders,
+    remove_left,
+    temporary_files_in,
+    with_temporary_folder,
+)
 
 
 @pytest.fixture
@@ -62,3 +67,21 @@ def test_files_that_pyspark_makes_lie_there(base: Path) -> None:
     with temporary_files_in({"spark.local.dir": str(base / "x")}):
         assert Path(tempfile.mkdtemp()).parent == base / "x"
     assert tempfile.gettempdir() == str(base)
+
+
+def test_libraries_are_unpacked_there_and_what_the_user_says_comes_later(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "spark.driver.defaultJavaOptions"
+    own = local_folders()["spark.local.dir"]
+    assert with_temporary_folder({"x": "y"}) == {"x": "y", name: f'"-Djava.io.tmpdir={own}"'}
+    assert with_temporary_folder({name: "-Xint"})[name] == f'"-Djava.io.tmpdir={own}" -Xint'
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", "/data")
+    assert own in with_temporary_folder({})[name]
+    odd = base / 'a "b\\c'
+    odd.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(odd))
+    quoted = str(odd).replace("\\", "\\\\").replace('"', '\\"')
+    assert f'"-Djava.io.tmpdir={quoted}/streamplace-' in with_temporary_folder({})[name]
+    monkeypatch.setattr(tempfile, "tempdir", str(base / "none"))
+    assert with_temporary_folder({"x": "y"}) == {"x": "y"}

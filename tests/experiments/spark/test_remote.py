@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from experiments.cli.main import main
+from experiments.spark.connectors import connector_remedy, hadoop_version
 from experiments.spark.remote import Place, input_at, is_remote, local_path, output_at
 from experiments.spark.session import spark_session
+from experiments.traces.appending import remote_entries
+from experiments.traces.recordings import ONE, Events
 from optim.errors import InvalidInput
 from tests.experiments.spark.webhdfs import Server, serving
 from tests.experiments.traces.cases import EVENTS, write_csv
@@ -106,6 +109,27 @@ def test_what_is_remote() -> None:
     ]  # fmt: skip
     assert local_path("file:///a b%20") == Path("/a b%20")
     assert local_path("-x") == Path("-x")
+
+
+def test_a_connector_that_is_missing_is_named(spark: Any) -> None:
+    from pyspark import __file__ as inside
+
+    version = hadoop_version()
+    assert (Path(inside).parent / "jars" / f"hadoop-client-api-{version}.jar").is_file()
+    for uri, package in (
+        ("s3a://bucket/x", f"org.apache.hadoop:hadoop-aws:{version}"),
+        ("abfss://c@a.dfs.core.windows.net/x", f"org.apache.hadoop:hadoop-azure:{version}"),
+        ("gs://bucket/x", "com.google.cloud.bigdataoss:gcs-connector:VERSION"),
+    ):
+        with pytest.raises(InvalidInput) as found:
+            Place(spark, uri)
+        assert f"add its connector: spark.jars.packages={package}" in str(found.value)
+    with pytest.raises(InvalidInput, match="add the connector for nosuch: by spark"):
+        Place(spark, "nosuch://bucket/x")
+    assert connector_remedy("Connection refused", "s3a://bucket/x") is None
+    files = Events(path="s3a://bucket/x.csv", time=ONE, format="csv")
+    with pytest.raises(InvalidInput, match=f"cannot be read: .*hadoop-aws:{version}"):
+        remote_entries(spark, files, [files.path])
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,6 +67,9 @@ def test_a_running_session_is_lent_out() -> None:
         with spark_session("local[7]") as inner:
             assert inner.sparkContext is outer.sparkContext
         assert outer.range(3).count() == 3  # it was not stopped
+        jvm: Any = outer._jvm
+        java = jvm.java.lang.System.getProperty("java.io.tmpdir")
+        assert Path(java).name.startswith("streamplace-spark-")
 
 
 SCRIPT = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,8 +19,13 @@ from experiments.traces.following import _State, follow
 from experiments.traces.tracing import run_trace
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
+from tests.experiments.spark.webhdfs import serving
 from tests.experiments.traces.cases import write_csv
-from tests.experiments.traces.test_appending import described, equal, random_events
+from tests.experiments.traces.test_appending import (
+    described,
+    equal,
+    random_events,
+)
 
 HOUR = "2024-01-01T{:02d}:30:00Z"
 
@@ -40,7 +46,8 @@ def test_periods_that_are_over_become_instances(
 ) -> None:
     days, out = tmp_path / "days", tmp_path / "out"
     days.mkdir()
-    job = described(tmp_path, "days", period__length="1 h", period__lateness="15 min")
+    path = f"file://{days}"
+    job = described(tmp_path, path, period__length="1 h", period__lateness="15 min")
     arrive(days, "a.csv", [0, 1, 1, 3])
     (days / ".b.csv").write_text("at,us")  # is still being written
     with monkeypatch.context() as patch:  # cut off after the tables, before the instances
@@ -79,6 +86,57 @@ def test_what_only_a_whole_recording_tells_is_refused(tmp_path: Path) -> None:
         follow(worst, tmp_path / "out")
     assert main(["trace", "job.toml", "--follow", "--append"]) == 2
     assert main(["trace", "job.toml", "--once"]) == 2
+
+
+@pytest.mark.slow
+def test_from_uris_to_a_uri(
+    tmp_path: Path, spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """Recordings and the trace lie on a server; a call of it that fails costs nothing."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with serving(tmp_path / "there") as server:
+        days = server.root / "in a"
+        days.mkdir()
+        there, out = server.root / "out ü", f"{server.uri}/out ü"
+        (tmp_path / "job.toml").write_text(JOB)
+        events = f"clicks={server.uri}/in a"
+        command = ["trace", str(tmp_path / "job.toml"), "-o", out, "--events", events]
+        command += ["--follow", "--once", "--spark-config", "x.y=z"]
+        assert main(command) == 2
+        assert "hold no event so far" in capsys.readouterr().err
+        arrive(days, "a.csv", [0, 1, 1, 3])
+        assert main(command) == 0
+        assert len(instances(there)) == 3
+        names = {path.name for path in there.iterdir()}
+        arrive(days, "b.csv", [3, 5])
+        server.changes, server.fail_at = 0, 2
+        assert main(command) == 2
+        assert TraceFolder.open(there).manifest.num_over == 3
+        server.fail_at = -1
+        shutil.rmtree(tmp_path / "cache")  # as on another machine
+        assert main(command) == 0
+        assert {path.name for path in there.iterdir()} == names
+        assert [path.name for path in server.root.iterdir() if path.name[0] == "."] == []
+        found = TraceFolder.open(there)
+        assert len(instances(there)) == found.manifest.num_over == 5
+        assert found.manifest.recordings["clicks"]["counted"] == 6
+        assert [e.path for e in found.manifest.files["clicks"]] == [
+            f"{server.uri}/in a/{name}.csv" for name in "ab"
+        ]
+
+
+JOB = """
+format = "streamplace.job/1"
+name = "clicks"
+period = {length = "1 h", lateness = "15 min"}
+cluster = {nodes = 2, capacity = 100}
+events.clicks = {path = "events.csv", format = "csv", time = "time(at)"}
+operator = [
+    {id = "user", key = "user", key_groups = 4, state = 1},
+    {id = "page", key = "page", key_groups = 3},
+]
+edge = [{from = "user", to = "page", rate = 2}]
+"""
 
 
 @pytest.mark.slow

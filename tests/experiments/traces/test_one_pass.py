@@ -43,9 +43,9 @@ def rows_read(spark: Any, path: str, since: int) -> int:
     return sum(read.values())
 
 
-@pytest.mark.parametrize(("kind", "times"), [("csv", 1), *slowly(("parquet", 1), ("jsonl", 3))])
+@pytest.mark.parametrize(("kind", "times"), [("csv", 1), *slowly(("parquet", 1), ("jsonl", 2))])
 def test_a_recording_is_read_once(kind: str, times: int, tmp_path: Path, spark: Any) -> None:
-    """Of JSON the names are found first, and its bytes looked at, which takes two passes more."""
+    """Of JSON the names are found first, and its bytes looked at, in a pass more."""
     write_csv(tmp_path / "events.csv", MANY)
     write_jsonl(tmp_path / "events.jsonl", MANY)
     if kind == "parquet":

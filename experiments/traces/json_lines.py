@@ -1,0 +1,44 @@
+"""JSON by lines: the names in it, found in the pass that looks at its bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from experiments.traces.recordings import UTF_8
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+    from experiments.traces.recordings import Files
+
+_GARBLED = "bytes that are no UTF-8"
+
+
+def found_schema(session: SparkSession, files: Files, paths: Sequence[str]) -> StructType | None:
+    """Return the columns of files that are all UTF-8.
+
+    Spark finds the same in the files themselves, but takes bytes that are no text without a word.
+
+    Returns
+    -------
+    StructType or None
+        Without those that folders such as ``day=1`` stand for. ``None`` where anything is wrong, or
+        the encoding is another one: the files are then to be judged one thing after the other.
+    """
+    if files.encoding != UTF_8:
+        return None
+    value = F.col("value")
+    judged = F.when(F.is_valid_utf8(value), value).otherwise(F.raise_error(F.lit(_GARBLED)))
+    reader = session.read.option("mode", "FAILFAST").option("primitivesAsString", True)
+    try:
+        lines = session.read.text(list(paths))
+        return reader.json(lines.select(judged.alias("value"))).schema or None
+    except (PySparkException, Py4JJavaError):
+        return None
