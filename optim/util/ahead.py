@@ -1,0 +1,25 @@
+"""Long work goes to a kernel's twin from the first call on, where that lies on disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MOMENTS = 3_000
+"""Steps of a walk, each over a few nodes, that Python takes less time for than numba to load."""
+
+
+def at_once(entry: Any, steps: float) -> None:
+    """Let the twin do all calls, if so many steps are known to come and it was compiled before.
+
+    Else a kernel runs as it stands until it has taken as long as numba takes to load, and the twin
+    begins anew: all that time is lost. What has to be compiled first is left to that rule.
+
+    Parameters
+    ----------
+    entry
+        A kernel (`optim.util.compiled.kernel`).
+    steps
+        Steps that will be taken in all calls.
+    """
+    if steps > MOMENTS and entry.on_disk:
+        entry.left = True

@@ -1,0 +1,21 @@
+"""Which kernels are not tried as they stand, where their machine code lies on disk."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from optim.util.ahead import MOMENTS, at_once
+
+
+@pytest.mark.parametrize(
+    ("steps", "on_disk", "left"),
+    [(MOMENTS + 1, True, True), (MOMENTS, True, False), (1e9, False, False)],
+)
+def test_only_long_work_leaves_and_only_for_what_is_on_disk(
+    steps: float, on_disk: bool, left: bool
+) -> None:
+    entry = SimpleNamespace(on_disk=on_disk, left=False)
+    at_once(entry, steps)
+    assert entry.left == left
