@@ -43,7 +43,7 @@ MOST_TASKS = 64
 _CHUNK = 5_000_000
 """Partial assignments between two looks at the clock."""
 
-_FEW = 20_000
+_FEW = 5_000
 """Partial assignments that Python tries in less time than numba takes to load."""
 
 _AT_LAST = (LINKS, MAX_LOAD_DISTANCE, SLOTS, MAX_TASKS_PER_SLOT)
