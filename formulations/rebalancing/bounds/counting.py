@@ -103,7 +103,7 @@ def _budgets(problem: BalanceProblem) -> Iterator[tuple[Floats, float]]:
     if np.isfinite(problem.most_cost):
         yield problem.least_cost, problem.most_cost
     elif problem.max_moves is None and problem.num_resources:
-        yield np.ones(problem.num_tasks), float(problem.num_tasks)
+        yield np.ones(problem.num_tasks), np.inf
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,8 @@ class _Counting:
 
     def refutes(self, distance: float) -> bool:
         """Whether no placement within the budget has a load distance of at most `distance`."""
+        if self.budget == np.inf:  # what is left is whether each node can be within the distance
+            return self._least(distance, SHARES[0], 0.0) == np.inf
         budget = self.budget * (1.0 + ROUNDING) + 1e-9
         if self.problem.num_tasks > LARGE:
             return self._least(distance, SHARES[0], 0.0) > budget
