@@ -36,7 +36,7 @@ def _with_resources(problem: BalanceProblem, seed: int) -> BalanceProblem:
     """Give a problem three resources, little room on some nodes, and usage in odd units."""
     rng = np.random.default_rng([seed, 13])
     unit = float(rng.choice([1e-6, 1.0, 1e6])) / float(rng.choice([1, 3, 10]))
-    usage = rng.integers(0, 5, (5, 3)) * unit
+    usage = (rng.integers(0, 5, (5, 3)) * unit).astype(np.float64)
     spare = rng.integers(-2, 8, (problem.num_nodes, 3)) * unit
     held = np.zeros((problem.num_nodes, 3))
     np.add.at(held, problem.home, usage)
