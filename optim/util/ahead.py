@@ -8,11 +8,19 @@ MOMENTS = 3_000
 """Steps of a walk, each over a few nodes, that Python takes less time for than numba to load."""
 
 
+BEARABLE = 300_000
+"""The same that Python takes less time for than a kernel of some hundred lines to compile."""
+
+_LONGER = 6.0
+"""Seconds that such work may take beyond what kernels may that are not on disk."""
+
+
 def at_once(entry: Any, steps: float) -> None:
     """Let the twin do all calls, if so many steps are known to come and it was compiled before.
 
     Else a kernel runs as it stands until it has taken as long as numba takes to load, and the twin
-    begins anew: all that time is lost. What has to be compiled first is left to that rule.
+    begins anew: all that time is lost. What would have to be compiled first has more time, if it is
+    known to end.
 
     Parameters
     ----------
@@ -21,5 +29,7 @@ def at_once(entry: Any, steps: float) -> None:
     steps
         Steps that will be taken in all calls.
     """
-    if steps > MOMENTS and entry.on_disk:
-        entry.left = True
+    if entry.on_disk:
+        entry.left = entry.left or steps > MOMENTS
+    elif steps <= BEARABLE:
+        entry.seconds = min(entry.seconds, -_LONGER)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from optim.util.ahead import MOMENTS, at_once
+from optim.util.ahead import BEARABLE, MOMENTS, at_once
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,18 @@ from optim.util.ahead import MOMENTS, at_once
 def test_only_long_work_leaves_and_only_for_what_is_on_disk(
     steps: float, on_disk: bool, left: bool
 ) -> None:
-    entry = SimpleNamespace(on_disk=on_disk, left=False)
+    entry = SimpleNamespace(on_disk=on_disk, left=False, seconds=0.0)
     at_once(entry, steps)
     assert entry.left == left
+
+
+@pytest.mark.parametrize(
+    ("steps", "on_disk", "more"),
+    [(BEARABLE, False, True), (BEARABLE + 1, False, False), (MOMENTS, True, False)],
+)
+def test_work_that_ends_before_a_compiler_would_has_more_time(
+    steps: float, on_disk: bool, more: bool
+) -> None:
+    entry = SimpleNamespace(on_disk=on_disk, left=False, seconds=0.0)
+    at_once(entry, steps)
+    assert (entry.seconds < 0.0) == more
