@@ -8,7 +8,7 @@ MOMENTS = 3_000
 """Steps of a walk, each over a few nodes, that Python takes less time for than numba to load."""
 
 
-BEARABLE = 300_000
+BEARABLE = 150_000
 """The same that Python takes less time for than a kernel of some hundred lines to compile."""
 
 _LONGER = 6.0

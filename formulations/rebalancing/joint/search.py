@@ -102,7 +102,7 @@ def search_joint(
     from formulations.rebalancing.joint.kernel import anneal
 
     began = time.perf_counter()
-    at_once(anneal, first * rounds)
+    at_once(anneal, first * (2.0 ** min(rounds, 50) - 1.0))
     found, fixed = JointFound(), fixed_part(problem)
     best = np.zeros(problem.balance.num_tasks, np.int64)
     for start in starts:
