@@ -21,6 +21,10 @@ def test_only_long_work_leaves_and_only_for_what_is_on_disk(
     assert entry.left == left
 
 
+def test_plain_functions_stay_as_they_are() -> None:
+    at_once(len, 1e9)
+
+
 @pytest.mark.parametrize(
     ("steps", "on_disk", "more"),
     [(BEARABLE, False, True), (BEARABLE + 1, False, False), (MOMENTS, True, False)],
