@@ -42,9 +42,12 @@ class Entry(NamedTuple):
 def entries(group: str) -> dict[str, Entry]:
     """Return a group's entries by name, sorted; of two packages ours keeps the name."""
     found = []
+    names: dict[int, str] = {}  # `dist.name` reads the package's description anew each time
     for point in entry_points(group=group):
         dist = getattr(point, "dist", None)
-        found.append(Entry(point, OURS if dist is None else dist.name))
+        if dist is not None and id(dist) not in names:
+            names[id(dist)] = dist.name
+        found.append(Entry(point, OURS if dist is None else names[id(dist)]))
     found.sort(key=lambda entry: (entry.package == OURS, entry.package, entry.point.value))
     known = {entry.point.name: entry for entry in found}
     return {name: known[name] for name in sorted(known)}

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
+from typing import NoReturn
 
 from streamplace.packages import claim
 
 
-def main() -> int:
-    """Run the command line with our own packages, and return its exit status."""
+def main() -> NoReturn:
+    """Run the command line with our own packages, and end the process with its exit status."""
     # `--threads` is what users ask for, and a thread a core takes 0.1 s to begin with
     if "OMP_NUM_THREADS" not in os.environ:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     claim()
     from experiments.cli.main import main as run
+    from experiments.cli.streams import leave
 
-    return run()
+    leave(run())
 
 
 if __name__ == "__main__":
-    status = main()
-    from experiments.cli.streams import leave
-
-    leave(status)
+    main()

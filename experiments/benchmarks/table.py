@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import time
-from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from typing import TYPE_CHECKING
 
+from optim.util.processor import processor_seconds as processor_seconds
 from optim.util.versions import package_version
 
 if TYPE_CHECKING:
@@ -32,16 +32,6 @@ def _shown(cell: object) -> str:
     if cell is None or cell != cell:
         return ""
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
-
-
-def processor_seconds() -> float:
-    """Return the processor time of this process and its finished children so far.
-
-    On a machine that others keep busy this is nearer to what an idle one would show on the clock
-    than the clock is.
-    """
-    ours, theirs = (getrusage(who) for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
-    return ours.ru_utime + ours.ru_stime + theirs.ru_utime + theirs.ru_stime
 
 
 def best_of(function: Callable[[], object], repeats: int = 5) -> float:

@@ -25,14 +25,15 @@ TEXT_SECONDS = 2.5e-5
 """Of a task, to make the instance's text."""
 
 
-def certified(args: argparse.Namespace, instance: Instance, result: Result) -> Result:
+def certified(args: argparse.Namespace, instance: Instance, result: Result, busy: float) -> Result:
     """Prove the result's bound, and write the proof; what cannot be proved is noted.
 
-    Without ``--certificate`` the bound is proved where that costs little, and nothing is written.
+    Without ``--certificate`` the bound is proved where that costs little, given the processor
+    seconds that the solve took, and nothing is written.
     """
     if args.certificate is None:
         making = TEXT_SECONDS * instance.num_tasks
-        return grade.affordable(result, lambda: instance.to_json().encode(), making)
+        return grade.affordable(result, lambda: instance.to_json().encode(), making, busy)
     from experiments.cli.inputs import STDIN
     from optim.util.files import read_bytes, write_atomic
 

@@ -34,6 +34,7 @@ from experiments.cli.stopping import stopped_by_signals
 from experiments.cli.what_if import add_what_if, cases_of, the_case
 from optim.exit_codes import ExitCode
 from optim.rules import without_limits
+from optim.util.processor import processor_seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -174,6 +175,7 @@ def _run(args: argparse.Namespace) -> int:
         return _solve_cases(args, instance, options)
     instance = the_case(args, instance)
     read = time.perf_counter() - began
+    before = processor_seconds()
     result = _solve(args, instance, options)
     result = replace(result, times={"read": read, **result.times})
     again = partial(_solve, _in_parts(args), options=options)
@@ -187,9 +189,10 @@ def _run(args: argparse.Namespace) -> int:
         _draw(instance, result, curve, args.plot)
     if args.output is not None and result.plan is not None:
         result.plan.save(args.output)
+    busy = processor_seconds() - before
     if args.cross_check:
         result = cross_checked(args, instance, result, options)
-    result = certified(args, instance, result)
+    result = certified(args, instance, result, busy)
     if args.json and curve is not None:
         from experiments.cli.json_text import print_json
 

@@ -27,6 +27,7 @@ from optim.moves.room import move_budget
 from optim.referee.result import Termination
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOTS
 from optim.rules.placement import Placement
+from optim.util.ahead import at_once
 from optim.util.compiled import helper, kernel, warming
 from optim.util.progress import ProgressRecorder
 
@@ -41,6 +42,9 @@ MOST_TASKS = 64
 
 _CHUNK = 5_000_000
 """Partial assignments between two looks at the clock."""
+
+_FEW = 5_000
+"""Partial assignments that Python tries in less time than numba takes to load."""
 
 _AT_LAST = (LINKS, MAX_LOAD_DISTANCE, SLOTS, MAX_TASKS_PER_SLOT)
 """Rules that the referee's own words are asked for, of every assignment that keeps the others."""
@@ -202,7 +206,11 @@ def run(instance: Instance, request: Request) -> Outcome:
     recorder = ProgressRecorder("max", request.progress, request.started)
     best = -np.inf
     while walk.at[0] >= 0:
-        found = next_better(walk, *problem, best, min(most + 1, int(walk.at[1]) + _CHUNK))
+        seen = int(walk.at[1])
+        if seen >= _FEW:
+            at_once(next_better, np.inf)
+        upto = _FEW if seen < _FEW else seen + _CHUNK
+        found = next_better(walk, *problem, best, min(most + 1, upto))
         if found:
             node = np.full(instance.num_tasks, NOWHERE, dtype=np.int32)
             node[order] = walk.place

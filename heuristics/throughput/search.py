@@ -23,6 +23,7 @@ from optim.moves.place_rules import place_rules
 from optim.moves.warm import warm_up
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
+from optim.util.ahead import at_once
 from optim.util.compiled import warming
 from optim.util.progress import ProgressRecorder
 
@@ -143,6 +144,7 @@ class _Search:
         tasks = self.instance.num_tasks
         steps = min(_MOST, _EACH * min(tasks, _FEW) + _MORE * tasks)
         steps = max(1, int(effort * steps))
+        at_once(anneal, steps * len(_ROUNDS))
         for i, (hot, cold) in enumerate(_ROUNDS):
             begin = starts[1] if i == 2 and len(starts) > 1 else self.best
             self._round(begin, hot, cold, steps, i)

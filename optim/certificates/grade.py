@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -77,15 +78,25 @@ def certified(
     )
 
 
-def affordable(result: Result, text: Callable[[], bytes], making: float = 0.0) -> Result:
+def affordable(
+    result: Result, text: Callable[[], bytes], making: float = 0.0, busy: float = math.inf
+) -> Result:
     """Certify what a result claims, if that costs at most a fifth of the time of the solve.
-
-    The instance's text takes about `making` seconds to be made.
 
     Solves below a second are left alone: to begin with a certificate costs as much. What is not
     certified so is left as it is.
+
+    Parameters
+    ----------
+    result, text
+        As for `certified`; the text is made where it is needed.
+    making
+        Seconds that this takes about.
+    busy
+        Processor seconds of the solve, where they are known: on a machine that others keep busy
+        the clock shows more, and what takes long there would not be worth it elsewhere.
     """
-    spent = sum(result.times.get(part, 0.0) for part in ("build", "solve"))
+    spent = min(busy, sum(result.times.get(part, 0.0) for part in ("build", "solve")))
     claims = result.bound is not None or result.termination is Termination.INFEASIBLE
     if not claims or spent < _WORTH:
         return result

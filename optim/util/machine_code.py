@@ -40,6 +40,16 @@ with Held():  # half of numba could not be imported again, nor the other half
     from numba.core import event
     from numba.core.caching import IndexDataCacheFile
     from numba.core.types import unliteral
+    from numba.np import linalg
+
+    # numba loads scipy.linalg (0.15 s) to see whether it is there: it is, and `dot` looks again
+    _look = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        from numba.np import arraymath
+    finally:
+        linalg.ensure_blas = _look
+    arraymath.ensure_blas = _look
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

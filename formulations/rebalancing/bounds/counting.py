@@ -56,6 +56,9 @@ class Sums(NamedTuple):
         The same over those of leaving nodes: only these arrive at leaving nodes.
     forced
         (N,) key groups that must leave.
+    fits, brought
+        As `least_out`: how many key groups can arrive at most where so many have left, and how much
+        load they bring at most, for all that binds beside the balanced load.
     """
 
     begin: Ints
@@ -69,6 +72,8 @@ class Sums(NamedTuple):
     most_drained: Floats
     cheapest_drained: Floats
     forced: Ints
+    fits: Ints
+    brought: Floats
 
 
 def counting_bound(
@@ -97,6 +102,8 @@ def _budgets(problem: BalanceProblem) -> Iterator[tuple[Floats, float]]:
         yield np.where(problem.has_copy, 0.0, 1.0), float(problem.max_moves)
     if np.isfinite(problem.most_cost):
         yield problem.least_cost, problem.most_cost
+    elif problem.max_moves is None and problem.num_resources:
+        yield np.ones(problem.num_tasks), np.inf
 
 
 @dataclass(frozen=True)
@@ -124,6 +131,8 @@ class _Counting:
 
     def refutes(self, distance: float) -> bool:
         """Whether no placement within the budget has a load distance of at most `distance`."""
+        if self.budget == np.inf:  # what is left is whether each node can be within the distance
+            return self._least(distance, SHARES[0], 0.0) == np.inf
         budget = self.budget * (1.0 + ROUNDING) + 1e-9
         if self.problem.num_tasks > LARGE:
             return self._least(distance, SHARES[0], 0.0) > budget
@@ -197,7 +206,27 @@ class _Counting:
             spread - _running(-problem.load[drained]),
             _running(self.cost[drained]),
             np.bincount(problem.home[problem.must_move & movable], minlength=problem.num_nodes),
+            *self._arrivals(movable, counts),
         )
+
+    def _arrivals(self, movable: Bools, counts: Ints) -> tuple[Ints, Floats]:
+        """Return `fits` and `brought`: what capacities leave room for where some have left."""
+        problem = self.problem
+        node = np.repeat(np.arange(problem.num_nodes), counts)
+        fits = np.full(len(node), problem.num_tasks, dtype=np.int64)
+        brought = np.full(len(node), np.inf)
+        for e in range(problem.num_resources):
+            usage, most = problem.usage[:, e], problem.headroom[:, e]
+            if not np.isfinite(most).any():
+                continue
+            left = -self._by_node(-usage, movable)
+            allowance = rounding(problem) * float(usage.sum() + most[np.isfinite(most)].max())
+            room = (most - problem.base_usage[:, e])[node] + left + allowance
+            least = _running(usage[movable])
+            fits = np.minimum(fits, np.searchsorted(least, room + allowance, side="right") - 1)
+            most_load = _knapsack(problem.load[movable], usage[movable], room)
+            brought = np.minimum(brought, most_load + self._allowance)
+        return fits, brought
 
     def _by_node(self, key: Floats, movable: Bools) -> Floats:
         """Least sums of 0, 1, 2, … key groups of each node, node after node."""
@@ -218,6 +247,20 @@ def _running(values: Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(np.sort(values))])
 
 
+def _knapsack(worth: Floats, size: Floats, room: Floats) -> Floats:
+    """Greatest worth, of parts too, that each room holds; of negative rooms nothing is said."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        order = np.argsort(np.where(size > 0, -worth / size, -np.inf), kind="stable")
+    sizes = np.concatenate([[0.0], np.cumsum(size[order])])
+    worths = np.concatenate([[0.0], np.cumsum(worth[order])])
+    last = np.maximum(0, np.searchsorted(sizes, room, side="right") - 1)
+    following = np.minimum(last + 1, len(sizes) - 1)
+    step = sizes[following] - sizes[last]
+    part = np.clip((room - sizes[last]) / np.where(step > 0, step, 1.0), 0.0, 1.0)
+    result: Floats = worths[last] + part * (worths[following] - worths[last])
+    return result
+
+
 #: Least relative allowance with which sums are compared, always in favour of the plan.
 ROUNDING = 1e-11
 
@@ -231,8 +274,12 @@ def load_allowance(problem: BalanceProblem) -> float:
     to the sum of all; what is compared is made of a few such sums.
     """
     total = float(problem.load.sum() + problem.background.sum())
-    terms = problem.num_tasks + problem.num_nodes
-    return (ROUNDING + 4.0 * terms * EPSILON) * max(1.0, total)
+    return rounding(problem) * max(1.0, total)
+
+
+def rounding(problem: BalanceProblem) -> float:
+    """Return what sums over key groups and nodes can err by, relative to the sum of all."""
+    return ROUNDING + 4.0 * (problem.num_tasks + problem.num_nodes) * EPSILON
 
 
 def movable_key_groups(problem: BalanceProblem) -> Bools:

@@ -48,18 +48,21 @@ def least_of_node(sums, i, low, high, share, price, least_in, most_in, cheapest_
     best = np.inf
     for out in range(sums.forced[i], sums.begin[i + 1] - begin):
         least_out, most_out = sums.least_out[begin + out], sums.most_out[begin + out]
+        fits, brought = sums.fits[begin + out], sums.brought[begin + out]
         paid = share * sums.cheapest_out[begin + out]
         if price >= 0.0 and paid - price * high >= best:
             break
         if price < 0.0 and low > -np.inf and paid - price * low >= best:
             break
         into = np.searchsorted(most_in, low + least_out) if low > -np.inf else 0
-        while into < len(most_in):
+        while into < min(len(most_in), fits + 1):
             if least_in[into] - most_out > high:
                 break  # more that arrive only add to it
             gain_low = max(low, least_in[into] - most_out)
-            gain_high = min(high, most_in[into] - least_out)
+            gain_high = min(high, min(most_in[into], brought) - least_out)
             if gain_low > gain_high:
+                if most_in[into] >= brought:
+                    break  # another resource has no room for more load
                 into += 1
                 continue
             gain = gain_high if price > 0.0 else gain_low
@@ -67,7 +70,7 @@ def least_of_node(sums, i, low, high, share, price, least_in, most_in, cheapest_
             if price != 0.0:
                 value -= price * gain
             best = min(best, value)
-            if price <= 0.0 or gain_high >= high:
+            if price <= 0.0 or gain_high >= high or most_in[into] >= brought:
                 break
             into += 1
     return best

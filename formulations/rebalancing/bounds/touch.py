@@ -42,8 +42,8 @@ def touch_bound(problem: BalanceProblem, watch: Watch | None = None) -> float:
     Parameters
     ----------
     problem
-        Unit or weighted costs, weights, leaving nodes, background and allowed sets all count;
-        capacities are not read, which only weakens the bound.
+        Unit or weighted costs, weights, leaving nodes, background, allowed sets and capacities of
+        all resources count; least loads are not read, which only weakens the bound.
     watch
         Clock; when time is up, the bound found so far is returned.
     """

@@ -13,6 +13,7 @@ from formulations.rebalancing.problem import writable
 from formulations.rebalancing.search.arrays import changing_part
 from formulations.rebalancing.search.portfolio import TRIES, Portfolio
 from formulations.rebalancing.search.watch import Watch
+from optim.util.ahead import at_once
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def search_joint(
     from formulations.rebalancing.joint.kernel import anneal
 
     began = time.perf_counter()
+    at_once(anneal, first * (2.0 ** min(rounds, 50) - 1.0))
     found, fixed = JointFound(), fixed_part(problem)
     best = np.zeros(problem.balance.num_tasks, np.int64)
     for start in starts:

@@ -84,3 +84,20 @@ def test_the_estimate_is_a_lower_bound() -> None:
     groups, classes = task_groups(made), node_classes(made)
     seen = int(solve(made, "imc-brute").notes[-1].split()[0])
     assert 10 ** least_assignments(groups, classes, merge=True) <= seen
+
+
+def test_the_walk_goes_on_where_python_leaves_it_to_the_twin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = instance(nodes=nodes(3, capacity={"cpu": 100}))
+    whole = solve(made, "imc-brute")
+    assert int(whole.notes[-1].split()[0]) > 3
+    begun: list[float] = []
+    monkeypatch.setattr("formulations.task_allocation.brute._FEW", 3)
+    monkeypatch.setattr(
+        "formulations.task_allocation.brute.at_once", lambda _, steps: begun.append(steps)
+    )
+    parted = solve(made, "imc-brute")
+    assert begun
+    assert parted.notes[-1] == whole.notes[-1]
+    assert parted.objective == whole.objective

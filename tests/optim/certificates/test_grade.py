@@ -16,6 +16,9 @@ def test_only_long_solves_are_certified_unasked(repository: Path) -> None:
     result = solve(instance, "throughput-exact")
     short = replace(result, times={"solve": 0.9})
     assert affordable(short, lambda: b"") is short
+    # a busy machine made it long by the clock, not the work
+    waited = replace(result, times={"solve": 100.0})
+    assert affordable(waited, lambda: b"", busy=0.9) is waited
     told = affordable(replace(result, times={"solve": 100.0}), lambda: instance.to_json().encode())
     assert told.bound_by == "certificate"
     assert told.certified_gap == pytest.approx(0.0, abs=1e-9)

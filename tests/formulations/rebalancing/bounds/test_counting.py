@@ -78,6 +78,8 @@ def test_every_price_bounds_what_any_placement_spends(
     )  # fmt: skip
     if not problem._on_allowed_nodes(placement):
         return
+    if (problem.node_usage(placement) > problem.headroom).any():
+        return
     distance = problem.levels(placement).distance + slack
     for cost, spent in (
         (np.ones(8), problem.moves(placement)),
