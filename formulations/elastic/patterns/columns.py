@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,11 +80,6 @@ class Columns:
     def group_size(self) -> NDArray[np.int64]:
         """(G,) tasks of each group."""
         return self.groups.sizes.astype(np.int64)
-
-    @cached_property
-    def whole(self) -> Floats:
-        """(P, G) `counts`, ready to be multiplied with prices."""
-        return self.counts.astype(np.float64)
 
     def of_placement(self, place: Ints) -> NDArray[np.int64] | None:
         """(P,) how often a placement of the free tasks uses each column; ``None`` if it cannot."""

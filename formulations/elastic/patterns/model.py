@@ -16,48 +16,15 @@ from formulations.elastic.goals import counted_nodes
 from formulations.patterns.pool import Pool
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from formulations.elastic.goals import Goal
     from formulations.elastic.patterns.columns import Columns
-    from formulations.elastic.patterns.rows import LevelRows
     from formulations.elastic.problem import EoaProblem
     from optim.format.tables import Floats
 
 
-class ColumnListing:
-    """The columns as a list to price from; costs are gains below 0.
-
-    Attributes
-    ----------
-    dearest, lengths
-        As for any list of patterns.
-    """
-
-    def __init__(self, columns: Columns, rows: LevelRows, cost: Floats) -> None:
-        self.columns, self.rows, self.cost = columns, rows, cost
-        self.dearest = float(np.abs(cost).max(initial=0.0))
-        self.lengths = np.bincount(columns.of, minlength=len(columns.size)).tolist()
-        self._first = np.concatenate([[0], np.cumsum(self.lengths)])
-
-    def values(self, price: Floats, side: Floats, *, gainless: bool) -> list[Floats]:
-        """Return for each class of nodes the value of its columns."""
-        value = -np.einsum("pg,g->p", self.columns.whole, price)
-        if len(side):
-            value -= side @ self.rows.table
-        if not gainless:
-            value -= self.cost
-        return np.split(value, self._first[1:-1])
-
-    def pool(self, node_class: int, at: NDArray[np.int64]) -> Pool:
-        """Return the columns at some places in the list of a class of nodes."""
-        return self.at(self._first[node_class] + at)
-
-    def at(self, index: NDArray[np.int64]) -> Pool:
-        """Return columns by their numbers."""
-        columns = self.columns
-        counts = columns.counts[index]
-        return Pool(counts, columns.of[index], -self.cost[index], index)
+def pool_of(columns: Columns, cost: Floats) -> Pool:
+    """Return all columns as patterns; costs are gains below 0."""
+    return Pool(columns.counts, columns.of, -cost, np.arange(columns.num))
 
 
 def costs(problem: EoaProblem, columns: Columns, goal: Goal) -> tuple[Floats, float]:
