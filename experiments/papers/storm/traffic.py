@@ -1,4 +1,4 @@
-"""What the figures share: traffic between nodes and slots as percent of all, means of seeds."""
+"""Traffic between nodes and slots as percent of all, means of seeds: figures by one factor each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from experiments.papers.claims.rows import table_rows
 from experiments.papers.drawing import draw_lines
+from experiments.papers.figure import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,3 +135,65 @@ def against_default(table: pd.DataFrame) -> list[str]:
                 f"({over.min():.0f} to {over.max():.0f} %)."
             )
     return said
+
+
+def _by(
+    sweep: str,
+    title: str,
+    *readings: str,
+    size: str,
+    name: str | None = None,
+    methods: Sequence[str] = METHODS,
+) -> Figure:
+    """Return the figure of a sweep; `name` is what tables call its factor."""
+    factor = name or sweep
+    return Figure(
+        name=f"storm/{sweep}",
+        title=title,
+        source=SOURCE,
+        words=OURS,
+        rows=swept(sweep),
+        table=shares_by(factor, methods=methods),
+        plot=plot_shares(factor),
+        measured=against_default,
+        readings=(READING, *readings),
+        size=size,
+        panels=2,
+    )
+
+
+FIGURES = (
+    _by(
+        "grouping",
+        "Traffic by grouping",
+        "Four stages; four executors a component, so that all talk to all of the next stage.",
+        "The optimum does not hold slots to M(alpha): the paper's formulation does not.",
+        size="Full: three groupings, 30 seeds each; 4 nodes of 4 slots, 4 workers. Reduced: 10.",
+    ),
+    _by(
+        "replication",
+        "Traffic by the number of executors a component",
+        "Three stages after the spout.",
+        size="Full: 1 to 5 executors a component, 30 seeds each; 4 nodes of 4 slots, 4 workers. "
+        "Reduced: 10.",
+        name="executors a component",
+    ),
+    _by(
+        "stages",
+        "Traffic by the number of stages",
+        "Two executors a component.",
+        size="Full: 1 to 8 stages, 30 seeds each; 4 nodes of 4 slots, 4 workers. Reduced: 10.",
+        name="stages of bolts",
+    ),
+    _by(
+        "topologies",
+        "Several topologies together",
+        "Each topology is a spout and two stages of two executors, and asks for two workers. "
+        "Spread over as many nodes as it has workers, as Storm does, it can save little; on few "
+        "nodes is online with node_spread 0 and delta 1. All CPU is 45 % busy here, so that two "
+        "nodes can hold one topology. With four topologies no optimum is computed: it takes "
+        "ten times as long as with three.",
+        size="Full: 1 to 4 topologies on 4 nodes of 4 slots, 30 seeds each. Reduced: 10.",
+        methods=("default", "offline", "online", "online on few nodes", "optimum"),
+    ),
+)
