@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.elastic.goals import SAME, LevelAnswer, rounding_of, scale_of, surely
-from formulations.elastic.patterns.model import costs, pool_of
+from formulations.elastic.patterns.columns import costs, pool_of
 from formulations.elastic.patterns.rows import LevelRows
 from formulations.patterns.clock import Clock
 from formulations.patterns.integer import pattern_model

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from formulations.elastic.goals import value_of
 from formulations.elastic.milp import METHOD
-from formulations.elastic.patterns.columns import columns_of
-from formulations.elastic.patterns.model import costs, pool_of
+from formulations.elastic.patterns.columns import columns_of, costs, pool_of
 from formulations.elastic.patterns.rows import LevelRows
 from formulations.elastic.problem import eoa_problem
 from formulations.elastic.products import build as build_products
