@@ -172,9 +172,8 @@ def _figure(number: int, nodes: int, budgets: tuple[int, ...]) -> Figure:
         measured=said,
         readings=READINGS,
         size=(
-            f"Full: four solvers up to {SECONDS[-1]:g} s, varies 40 and 60 %, "
-            f"{len(budgets)} budgets. Reduced: two solvers up to {SECONDS_REDUCED[-1]:g} s, one "
-            "setting."
+            f"Full: four solvers up to {SECONDS[-1]:g} s, varies 40 and 60 %, {len(budgets)} "
+            f"budgets. Reduced: two solvers up to {SECONDS_REDUCED[-1]:g} s, one setting."
         ),
         panels=2,
     )

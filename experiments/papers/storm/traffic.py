@@ -122,8 +122,7 @@ def against_default(table: pd.DataFrame) -> list[str]:
         known, none = optimum > 0, optimum == 0
         if none.any():
             said.append(
-                f"The optimum is 0 on {int(none.sum())} of "
-                f"{int(optimum.notna().sum())} lines; "
+                f"The optimum is 0 on {int(none.sum())} of {int(optimum.notna().sum())} lines; "
                 f"there online sends {online[none].min():.3g} to {online[none].max():.3g} % of all "
                 "traffic between nodes."
             )
@@ -131,8 +130,7 @@ def against_default(table: pd.DataFrame) -> list[str]:
             over = 100.0 * (online[known] / optimum[known] - 1.0)
             said.append(
                 f"Online lies {over.mean():.0f} % above the optimum on average of the other "
-                f"{int(known.sum())} lines "
-                f"({over.min():.0f} to {over.max():.0f} %)."
+                f"{int(known.sum())} lines ({over.min():.0f} to {over.max():.0f} %)."
             )
     return said
 
