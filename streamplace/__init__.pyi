@@ -1,6 +1,5 @@
-from optim.stepping.steps import Steps as Steps
-from optim.stepping.steps import steps as steps
-
+from formulations.stepping.steps import Steps as Steps
+from formulations.stepping.steps import steps as steps
 from optim.errors import InvalidInput as InvalidInput
 from optim.errors import RefereeRefused as RefereeRefused
 from optim.errors import SolverError as SolverError
