@@ -14,5 +14,3 @@ from optim.referee.evaluation import Evaluation as Evaluation
 from optim.referee.result import Result as Result
 from optim.referee.result import Termination as Termination
 from optim.rules.violation import Violation as Violation
-from optim.stepping.steps import Steps as Steps
-from optim.stepping.steps import steps as steps

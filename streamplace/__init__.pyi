@@ -1,3 +1,5 @@
+from formulations.stepping.steps import Steps as Steps
+from formulations.stepping.steps import steps as steps
 from optim.errors import InvalidInput as InvalidInput
 from optim.errors import RefereeRefused as RefereeRefused
 from optim.errors import SolverError as SolverError
@@ -19,7 +21,5 @@ from optim.referee.evaluation import Evaluation as Evaluation
 from optim.referee.result import Result as Result
 from optim.referee.result import Termination as Termination
 from optim.rules.violation import Violation as Violation
-from optim.stepping.steps import Steps as Steps
-from optim.stepping.steps import steps as steps
 
 __version__: str

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from formulations.stepping.steps import Steps
     from optim.format.instance import Instance
-    from optim.stepping.steps import Steps
 
 SHOWN_BATCHES = 12
 SHOWN_MOVES = 6
@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
     from experiments.cli.json_text import print_json
     from experiments.stepping.document import load_steps, steps_text
     from experiments.stepping.files import write_batches
+    from formulations.stepping.steps import steps
     from optim import Plan
-    from optim.stepping.steps import steps
     from optim.util.files import write_atomic
 
     instance = load_instance(args.instance)

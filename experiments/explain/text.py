@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from experiments.explain.why import Explanation
+    from experiments.explain.worth import Worth
     from formulations.conflicts.remedies import Remedy
     from formulations.conflicts.telling import Clash
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
-    from optim.moves.worth import Worth
 
 SHOWN = 10
 _GIVEN_UP = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.explain.binding import Bound, binding_rules
+from experiments.explain.worth import worth_of_moves
 from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.decide import Judge
 from formulations.conflicts.minimal import conflicts
@@ -16,16 +17,15 @@ from formulations.conflicts.remedies import remedies
 from formulations.conflicts.telling import told
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.moves.warm import warm_up
-from optim.moves.worth import worth_of_moves
 from optim.referee.evaluate import evaluate_indices
 
 if TYPE_CHECKING:
+    from experiments.explain.worth import Worth
     from formulations.conflicts.remedies import Remedy
     from formulations.conflicts.telling import Clash
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-    from optim.moves.worth import Worth
     from optim.referee.evaluation import Evaluation
 
 _CONFLICTS, _REMEDIES = 0.6, 0.25

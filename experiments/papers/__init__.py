@@ -1,7 +1,8 @@
-"""The papers' experiments: one module a figure or table, found by name.
+"""The papers' experiments: a module a figure or table, or several that are alike, found by name.
 
-``task-allocation/fig-4a`` is ``FIGURE`` in `experiments.papers.task_allocation.fig_4a`. How to add
-one stands in `experiments.papers.figure`.
+``task-allocation/fig-4a`` is ``FIGURE`` in `experiments.papers.task_allocation.fig_4a`; figures
+that are made alike are the ``FIGURES`` of one module. How to add one stands in
+`experiments.papers.figure`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ def _figures_of(paper: str) -> Iterator[Figure]:
     """Give the figures of a paper's package; helpers, some of them compiled, are not imported."""
     package = importlib.import_module(paper)
     for module in pkgutil.iter_modules(package.__path__, f"{paper}."):
-        if "\nFIGURE = " in (_source(module)):
+        source = _source(module)
+        if "\nFIGURES = (" in source:
+            yield from importlib.import_module(module.name).FIGURES
+        elif "\nFIGURE = " in source:
             yield importlib.import_module(module.name).FIGURE
 
 

@@ -48,6 +48,8 @@ inside functions only: the list of figures imports every module.
 Then ``python -m experiments.papers.collecting <paper>`` puts all figures made in ``build/papers``
 into ``docs/papers/<paper>.md``, with the docstring of the paper's package at the top.
 
+Figures that are made alike may stand in one module, as ``FIGURES``, a tuple.
+
 Columns of the table are named as a reader is to see them, with units; numbers are rounded when
 shown, never in ``table.csv``.
 """

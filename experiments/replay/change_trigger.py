@@ -8,14 +8,12 @@ for. Noise below `change` percent sets nothing off, and a slow drift does once i
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, method_behind
+from experiments.replay.policies import Planned, Trigger, keeps_limits, triggering
 from optim.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from experiments.replay.deployment import Deployment
     from optim.format.instance import Instance
 
@@ -29,34 +27,16 @@ PLANNED = "planned_load"
 
 
 @dataclass(frozen=True)
-class ChangeTrigger:
+class ChangeTrigger(Trigger):
     """Plans when load is off the one last planned for.
 
     Attributes
     ----------
-    planner
-        Makes the fresh plan.
     change
         As `OPTIONS`.
     """
 
-    planner: ByMethod
     change: float = 10.0
-    scales: bool = False
-
-    def check(self, instance: Instance) -> None:
-        """Refuse an instance that the method cannot plan.
-
-        Raises
-        ------
-        UnsuitableMethod
-            The method lacks a part of the instance.
-        """
-        self.planner.check(instance)
-
-    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Begin as recorded."""
-        return deployment
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Compare the load with the one that was planned for; the first period is planned.
@@ -75,27 +55,10 @@ class ChangeTrigger:
         note = "; ".join(filter(None, (known, fresh.note)))
         return Planned(after, fresh.termination, fresh.feasible, note)
 
-    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Keep what runs."""
-        return deployment
 
-
-def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None) -> ChangeTrigger:
-    """Make the policy; options that are not its own go to the method.
-
-    Raises
-    ------
-    InvalidInput
-        An unknown option or method, or a value that does not do.
-    """
-    planner, own = method_behind("change-trigger", OPTIONS, options, seed, time_limit)
-    return ChangeTrigger(planner, **own)
-
-
-CHANGE_TRIGGER = Planner(
+CHANGE_TRIGGER = triggering(
     "change-trigger",
     "plans anew when load is off the one last planned for",
-    make_trigger,
+    ChangeTrigger,
     OPTIONS,
-    passes_on=True,
 )

@@ -6,7 +6,8 @@ Others register policies of theirs in the entry point group ``streamplace.polici
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -287,19 +288,55 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
     return ByMethod(name, solve, method.read_options(theirs))
 
 
-def method_behind(
+@dataclass(frozen=True)
+class Trigger:
+    """What policies share that have a method plan once something calls for it.
+
+    Attributes
+    ----------
+    planner
+        Makes the fresh plan.
+    """
+
+    planner: ByMethod
+    scales: ClassVar[bool] = False
+
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that the method cannot plan.
+
+        Raises
+        ------
+        UnsuitableMethod
+            The method lacks a part of the instance.
+        """
+        self.planner.check(instance)
+
+    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
+        """Begin as recorded."""
+        return deployment
+
+    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
+        """Keep what runs."""
+        return deployment
+
+
+def triggering(
+    name: str, summary: str, policy: Callable[..., Policy], options: tuple[Option, ...]
+) -> Planner:
+    """Declare a `Trigger`; of its options ``method`` plans, what it has not goes to that."""
+    make = partial(_make_trigger, name, policy, options)
+    return Planner(name, summary, make, options, passes_on=True)
+
+
+def _make_trigger(
     name: str,
+    policy: Callable[..., Policy],
     options: Iterable[Option],
     given: Mapping[str, Any],
     seed: int,
     time_limit: float | None,
-) -> tuple[ByMethod, dict[str, Any]]:
-    """Return the method that a trigger plans with, and the trigger's own options.
-
-    Parameters
-    ----------
-    name, options
-        Of the trigger; one of them is ``method``. What else is given goes to that.
+) -> Policy:
+    """Make a trigger with the method that it plans with.
 
     Raises
     ------
@@ -312,7 +349,7 @@ def method_behind(
     planner = read_policy(":".join(filter(None, (method, ",".join(rest)))), seed, time_limit)
     if not isinstance(planner, ByMethod):
         raise InvalidInput(Problem(f"--policy {name}:method", method, "is no method", "take one"))
-    return planner, own
+    return policy(planner, **own)
 
 
 def _own_policy(

@@ -9,18 +9,16 @@ the threshold moves nothing to and fro. `pause` periods pass between two plans t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, method_behind
+from experiments.replay.policies import Planned, Trigger, keeps_limits, triggering
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 from optim.referee.evaluate import evaluate_indices
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from experiments.replay.deployment import Deployment
     from optim.format.instance import Instance
 
@@ -36,22 +34,18 @@ SINCE = "periods_since_plan"
 
 
 @dataclass(frozen=True)
-class RateTrigger:
+class RateTrigger(Trigger):
     """Plans for rate where headroom is short.
 
     Attributes
     ----------
-    planner
-        Makes the fresh plan.
     headroom, gain, pause
         As `OPTIONS`.
     """
 
-    planner: ByMethod
     headroom: float = 1.2
     gain: float = 10.0
     pause: int = 3
-    scales: bool = False
 
     def check(self, instance: Instance) -> None:
         """Refuse an instance that the method cannot plan, or that nothing limits.
@@ -63,15 +57,11 @@ class RateTrigger:
         InvalidInput
             No node and no link has a capacity.
         """
-        self.planner.check(instance)
+        super().check(instance)
         limited = np.isfinite(instance.nodes.capacity[:, list(instance.rate_driven)]).any()
         if not limited and not len(instance.links.ids):
             reason, remedy = "are given for no node, nor links", "rate-trigger needs one of them"
             raise InvalidInput(Problem("nodes[].capacity", None, reason, remedy))
-
-    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Begin as recorded."""
-        return deployment
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Look at the measured loads, and plan anew if they leave too little headroom."""
@@ -96,10 +86,6 @@ class RateTrigger:
         after = replace(fresh.deployment, memory=remembered)
         return Planned(after, fresh.termination, fresh.feasible, note)
 
-    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Keep what runs."""
-        return deployment
-
 
 def sustained(instance: Instance, deployment: Deployment) -> float:
     """Return the multiple of the present rate that a deployment carries; ``inf`` where any."""
@@ -107,22 +93,9 @@ def sustained(instance: Instance, deployment: Deployment) -> float:
     return np.inf if rate is None else rate
 
 
-def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None) -> RateTrigger:
-    """Make the policy; options that are not its own go to the method.
-
-    Raises
-    ------
-    InvalidInput
-        An unknown option or method, or a value that does not do.
-    """
-    planner, own = method_behind("rate-trigger", OPTIONS, options, seed, time_limit)
-    return RateTrigger(planner, **own)
-
-
-RATE_TRIGGER = Planner(
+RATE_TRIGGER = triggering(
     "rate-trigger",
     "plans for rate when headroom is short and the plan carries enough more",
-    make_trigger,
+    RateTrigger,
     OPTIONS,
-    passes_on=True,
 )

@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.replay.deployment import Deployment, collocated_traffic
-from experiments.replay.policies import ByMethod, Planned, Planner, keeps_limits, method_behind
+from experiments.replay.policies import Planned, Trigger, keeps_limits, triggering
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import node_loads
 from optim.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from optim.format.instance import Instance
 
 OPTIONS = (
@@ -45,23 +43,19 @@ that a schedule was made."""
 
 
 @dataclass(frozen=True)
-class StormTrigger:
+class StormTrigger(Trigger):
     """Reschedules on overload, or for less traffic between nodes.
 
     Attributes
     ----------
-    planner
-        Makes the fresh schedule.
     window, gain, interval, period
         As `OPTIONS`.
     """
 
-    planner: ByMethod
     window: float = 60.0
     gain: float = 10.0
     interval: float = 180.0
     period: float = 60.0
-    scales: bool = False
 
     def check(self, instance: Instance) -> None:
         """Refuse an instance that the scheduler cannot plan, or whose nodes have no capacity.
@@ -73,15 +67,11 @@ class StormTrigger:
         InvalidInput
             No node has a capacity, so that none is ever overloaded.
         """
-        self.planner.check(instance)
+        super().check(instance)
         if not np.isfinite(instance.nodes.capacity[:, 0]).any():
             name = f"nodes[].capacity.{instance.resources[0]}"
             reason, remedy = "is given for no node", "storm-trigger needs it"
             raise InvalidInput(Problem(name, None, reason, remedy))
-
-    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Begin as recorded."""
-        return deployment
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Look at the measured loads, and schedule anew if they ask for it."""
@@ -107,10 +97,6 @@ class StormTrigger:
         after = replace(fresh.deployment, memory={**remembered, OVERLOADED: [0.0] * len(over)})
         note = "; ".join(filter(None, (reason, fresh.note)))
         return Planned(after, fresh.termination, fresh.feasible, note)
-
-    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Keep what runs."""
-        return deployment
 
     def _overloaded_for(self, instance: Instance, deployment: Deployment) -> Any:
         """(N,) seconds for which each node has been at or above its capacity without a break."""
@@ -146,22 +132,9 @@ def _highest_utilisation(instance: Instance, loads: Any) -> float:
     return float(shares.max())
 
 
-def make_trigger(options: Mapping[str, Any], seed: int, time_limit: float | None) -> StormTrigger:
-    """Make the policy; options that are not its own go to the scheduler.
-
-    Raises
-    ------
-    InvalidInput
-        An unknown option or method, or a value that does not do.
-    """
-    planner, own = method_behind("storm-trigger", OPTIONS, options, seed, time_limit)
-    return StormTrigger(planner, **own)
-
-
-STORM_TRIGGER = Planner(
+STORM_TRIGGER = triggering(
     "storm-trigger",
     "reschedules on overload, or for less traffic between nodes",
-    make_trigger,
+    StormTrigger,
     OPTIONS,
-    passes_on=True,
 )

@@ -23,9 +23,8 @@ GAP_TEXT = (
     "Three gaps that are never mixed, each only among runs with the same objective on the same "
     "case: to the best bound that any run tells, to the optimum where some run ended at it (by its "
     "solver's word; proved is what a checked certificate says), and to the best plan known. A gap "
-    "is |a − b| / max(|a|, |b|) unless its table says otherwise. "
-    "Means are first over the seeds of a case, then over cases; "
-    "worst is the worst single run. Blank is unknown."
+    "is |a − b| / max(|a|, |b|) unless its table says otherwise. Means are first over the seeds of "
+    "a case, then over cases; worst is the worst single run. Blank is unknown."
 )
 
 

@@ -118,9 +118,8 @@ def setting_factors(spark: SparkSession, names: Sequence[str]) -> list[str]:
     inside = ", ".join(f"{count_distinct(value)} AS n{i}" for i, value in enumerate(values))
     most = ", ".join(f"max(n{i}) AS most{i}" for i in range(len(values)))
     row = spark.sql(
-        f"WITH inside AS (SELECT {inside} FROM sweep_rows GROUP BY instance_sha256, "
-        "method_label, coalesce(solver, factors['solver'], ''), seed) "
-        f"SELECT {most} FROM inside",
+        f"WITH inside AS (SELECT {inside} FROM sweep_rows GROUP BY instance_sha256, method_label, "
+        f"coalesce(solver, factors['solver'], ''), seed) SELECT {most} FROM inside",
         args,
     ).collect()[0]
     return [name for i, name in enumerate(names) if (row[f"most{i}"] or 0) > 1]

@@ -13,9 +13,9 @@ from optim.format.read import parse_json, validate
 from optim.util.files import read_bytes
 
 if TYPE_CHECKING:
+    from formulations.stepping.steps import Steps
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-    from optim.stepping.steps import Steps
 
 
 class MoveDocument(BaseModel):

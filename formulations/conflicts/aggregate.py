@@ -13,11 +13,11 @@ What tasks weigh one by one is lost, so it excludes less than the whole model, i
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.conflicts.model import RuleModel, shut_by_leaving
+from formulations.conflicts.rows import Amounts, RowWriter, RuleModel, shut_by_leaving
 from formulations.rule_rows import Whereabouts, add_rule_rows
 from optim.format.tables import TOGETHER
 from optim.moves.place_rules import no_rules, place_rules
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from formulations.conflicts.atoms import Atoms
     from optim.format.instance import Instance
     from optim.format.tables import Floats
-    from optim.solvers.linear_model import RowBlock
 
     Ids = NDArray[np.int64]
 
@@ -57,28 +56,19 @@ def aggregate(atoms: Atoms, kept: Ids) -> RuleModel | None:
     return writer.made
 
 
-class _Writer:
+class _Writer(RowWriter):
     """Groups tasks and writes their rows."""
 
     def __init__(self, atoms: Atoms, kept: Ids, instance: Instance) -> None:
-        self.atoms, self.instance = atoms, instance
-        self.kept = np.zeros(len(atoms), np.bool_)
-        self.kept[kept] = True
-        self.model = LinearModel("groups")
-        self.made = RuleModel(instance, self.model)
-        self.used = [r for r in range(instance.num_resources) if self._of_resource(r)]
+        super().__init__(RuleModel(instance, LinearModel("groups")), atoms, kept)
+        used = [r for r in range(instance.num_resources) if self._of_resource(r)]
+        self.loads = list(enumerate(used, start=1))
         price = instance.tasks.migration_cost
         costed = len(self.held("max_migration_cost")[0]) > 0
-        columns = [np.ones(instance.num_tasks), *(instance.tasks.load[:, r] for r in self.used)]
+        columns = [np.ones(instance.num_tasks), *(instance.tasks.load[:, r] for r in used)]
         self.weights = [*columns, price] if costed else columns
         self.cost = len(columns) if costed else -1
         self._group()
-
-    def held(self, rule: str, resource: int = -1) -> tuple[Ids, Ids]:
-        """Return number and index of the rule instances of a sort that hold."""
-        some = self.atoms.of(rule, resource)
-        some = some[self.kept[some]]
-        return some, self.atoms.index[some]
 
     def _of_resource(self, r: int) -> bool:
         names = ("capacity", "min_load", "slot_capacity")
@@ -123,7 +113,7 @@ class _Writer:
         """Return (T,) pattern of the nodes that each task alone exceeds, and whose that is."""
         instance, nodes = self.instance, self.instance.nodes
         owner = np.full((instance.num_tasks, instance.num_nodes), -1, np.int64)
-        for r in self.used:
+        for _, r in self.loads:
             ids, at = self.held("capacity", r)
             bound = nodes.capacity[at, r] * instance.limits.max_utilisation[r]
             room = bound + proof_slack(bound, instance.totals[r]) - nodes.background[at, r]
@@ -236,49 +226,15 @@ class _Writer:
             node[rest[: len(places)]] = places
         return node
 
-    def on_nodes(
-        self, name: str, q: int, at: Ids, lower: Any, upper: Any, ids: Ids, factor: Any = 1.0
-    ) -> None:
-        """Rows of what of a measure is on some nodes."""
-        number = np.full(self.instance.num_nodes, -1, np.int64)
-        number[at] = np.arange(len(at))
-        stays = number[self.pair_node] >= 0
-        rows = np.concatenate([
-            np.tile(np.arange(len(at)), self.num_groups), number[self.pair_node[stays]]
-        ])  # fmt: skip
-        columns = np.concatenate([self.come[q][:, at].ravel(), self.stay[q][stays]])
-        block = self.model.add_rows(name, lower, upper, rows, columns, 1.0, len(at))
-        self.made.own(block, ids, factor)
-
-    def nodes(self) -> None:
-        """Bounds of each node: capacity, least load, number of tasks, load distance."""
-        instance, nodes = self.instance, self.instance.nodes
-        for q, r in enumerate(self.used, start=1):
-            total, background = instance.totals[r], nodes.background[:, r]
-            ids, at = self.held("capacity", r)
-            bound = nodes.capacity[at, r] * instance.limits.max_utilisation[r]
-            room = bound + proof_slack(bound, total) - background[at]
-            self.on_nodes("capacity", q, at, -np.inf, room, ids)
-            if instance.crossing_cost[:, r].any():
-                continue
-            ids, at = self.held("min_load", r)
-            floor = nodes.min_load[at, r]
-            least = floor - proof_slack(floor, total) - background[at]
-            self.on_nodes("min_load", q, at, least, np.inf, ids)
-        ids, at = self.held("max_tasks")
-        self.on_nodes("max_tasks", 0, at, -np.inf, nodes.max_tasks[at].astype(float), ids)
-        self._distance()
-
-    def _distance(self) -> None:
-        instance, limit = self.instance, self.instance.limits.max_load_distance
-        ids, _ = self.held("max_load_distance")
-        crossing = instance.crossing_cost[:, 0].any()
-        if not len(ids) or limit is None or instance.mean_load is None or crossing:
-            return
-        mean = instance.nodes.weight * instance.mean_load - instance.nodes.background[:, 0]
-        far = limit + proof_slack(np.asarray(limit), instance.totals[0])
-        least = np.where(instance.open_nodes, mean - far, -np.inf)
-        self.on_nodes("distance", 1, np.arange(instance.num_nodes), least, mean + far, ids)
+    def amounts(self, measure: int) -> Amounts:
+        """Return what of a measure the columns put on each node."""
+        come, stay, n = self.come[measure], self.stay[measure], self.instance.num_nodes
+        column = np.concatenate([come.ravel(), stay])
+        return Amounts(
+            np.concatenate([np.tile(np.arange(n), self.num_groups), self.pair_node]),
+            np.concatenate([np.repeat(self.topology, n), self.topology[self.pair_group]]),
+            column, np.ones(len(column)),
+        )  # fmt: skip
 
     def budgets(self) -> None:
         """What does not stay, moves: in all, by cost, and onto each node."""
@@ -331,83 +287,4 @@ class _Writer:
         add_rule_rows(
             self.model, rules, Whereabouts(group, node, columns, np.ones(len(group)), base)
         )
-        for block in self.model.row_blocks[before:]:
-            kind, _, number = block.name.rpartition("_")
-            if kind in ("apart", "together", "spread"):
-                self.made.own(block, ids[int(number)])
-
-    def slots(self) -> None:
-        """What all slots of a node hold together; slots shared out among topologies."""
-        instance, nodes = self.instance, self.instance.nodes
-        most = instance.limits.max_tasks_per_slot
-        ids, at = self.held("slots")
-        each, _ = self.held("max_tasks_per_slot")
-        number = nodes.slots[at].astype(float)
-        none = number == 0
-        self.on_nodes("no slots", 0, at[none], -np.inf, 0.0, ids[none])
-        if len(each) and most is not None:
-            self.on_nodes("slots × tasks", 0, at, -np.inf, number * most, ids, most)
-            self.made.own(self.model.row_blocks[-1], each, number)
-        for q, r in enumerate(self.used, start=1):
-            own, node = self.held("slot_capacity", r)
-            bound = nodes.slot_capacity[:, r]
-            bound = bound + proof_slack(bound, instance.totals[r])
-            both = np.isin(at, node)
-            other = own[np.searchsorted(node, at[both])]
-            room = number[both] * bound[at[both]]
-            self.on_nodes("slot capacity", q, at[both], -np.inf, room, ids[both], bound[at[both]])
-            self.made.own(self.model.row_blocks[-1], other, number[both])
-        self._topologies(ids, at, number)
-
-    def _topologies(self, ids: Ids, at: Ids, number: Floats) -> None:
-        """Each slot serves one topology, and each topology fills its number of slots."""
-        instance, model, n = self.instance, self.model, self.instance.num_nodes
-        workers, which = self.held("workers")
-        used = np.unique(self.topology[self.topology >= 0])
-        if not len(used) or not (len(ids) or len(workers)):
-            return
-        whole = np.asarray(SLOTS.task_key(instance))
-        size = np.array([(whole == p).sum() for p in used])
-        upper = np.repeat(size, n).reshape(len(used), n).astype(float)
-        s = model.add_variables("slots", upper.shape, upper=upper, integer=True).indices
-        row = np.searchsorted(used, self.topology)
-        some = np.flatnonzero(self.topology >= 0)
-        stays = self.topology[self.pair_group] >= 0
-
-        def shared(name: str, q: int, lower: float, slot: Any) -> RowBlock:
-            here = (row[some][:, None] * n + np.arange(n)).ravel()
-            there = row[self.pair_group[stays]] * n + self.pair_node[stays]
-            rows = np.concatenate([here, there, np.arange(s.size)])
-            amounts = np.concatenate([self.come[q][some].ravel(), self.stay[q][stays]])
-            values = np.concatenate([np.ones(len(amounts)), np.broadcast_to(slot, s.size)])
-            upper = np.inf if lower == 0 else 0.0
-            return model.add_rows(
-                name, lower, upper, rows, np.concatenate([amounts, s.ravel()]), values, s.size
-            )
-
-        shared("a task in each slot", 0, 0.0, -1.0)
-        shared("a slot where tasks are", 0, -np.inf, -np.repeat(size, n).astype(float))
-        each, _ = self.held("max_tasks_per_slot")
-        if len(each) and instance.limits.max_tasks_per_slot is not None:
-            most = float(instance.limits.max_tasks_per_slot)
-            self.made.own(shared("tasks a slot", 0, -np.inf, -most), each, np.repeat(size, n))
-        for q, r in enumerate(self.used, start=1):
-            own, _ = self.held("slot_capacity", r)
-            if len(own) == n:
-                bound = instance.nodes.slot_capacity[:, r]
-                bound = bound + proof_slack(bound, instance.totals[r])
-                block = shared("load a slot", q, -np.inf, -np.tile(bound, len(used)))
-                self.made.own(block, np.tile(own, len(used)), np.repeat(size, n))
-        where = np.repeat(np.arange(len(at)), len(used))
-        block = model.add_rows(
-            "slots of nodes", -np.inf, number, where, s[:, at].T.ravel(), 1.0, len(at)
-        )
-        self.made.own(block, ids)
-        there = np.isin(which, used)
-        rows_of = np.searchsorted(used, which[there])
-        wanted = np.minimum(instance.topologies.workers[which[there]], size[rows_of]).astype(float)
-        where = np.repeat(np.arange(len(rows_of)), n)
-        block = model.add_rows(
-            "workers", wanted, wanted, where, s[rows_of].ravel(), 1.0, len(rows_of)
-        )
-        self.made.own(block, workers[there])
+        self.own_sets(self.model.row_blocks[before:])

@@ -10,8 +10,9 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from formulations.conflicts.aggregate import aggregate
-from formulations.conflicts.model import RuleModel, build, joined
+from formulations.conflicts.model import build
 from formulations.conflicts.quick import forced_across, no_place_together
+from formulations.conflicts.rows import RuleModel, joined
 from optim.rules import broken
 from optim.rules.placement import Placement
 from optim.solvers.dual_bound import dual_bound

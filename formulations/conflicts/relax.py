@@ -10,7 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
 from formulations.conflicts.aggregate import aggregate
-from formulations.conflicts.model import build, joined
+from formulations.conflicts.model import build
+from formulations.conflicts.rows import joined
 from optim.rules import LEAVING
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_arrays import LinearArrays
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.conflicts.atoms import Atoms
-    from formulations.conflicts.model import RuleModel
+    from formulations.conflicts.rows import RuleModel
     from optim.format.instance import Instance
     from optim.format.tables import Floats
 

@@ -40,9 +40,8 @@ class ProductForm:
         pairs, nodes = len(problem.instance.pairs.u), problem.num_nodes
         if pairs * nodes > settings.most_products:
             reason = (
-                f"would need {pairs * nodes:,} products ({pairs:,} communicating pairs × "
-                f"{nodes:,} nodes), more than the {settings.most_products:,} of "
-                "option most_products"
+                f"would need {pairs * nodes:,} products ({pairs:,} communicating pairs × {nodes:,} "
+                f"nodes), more than the {settings.most_products:,} of option most_products"
             )
             raise UnsuitableMethod(Problem("eoa-milp", None, reason, "use gma"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from formulations.patterns.pool import Pool, Priced, joined
 
 if TYPE_CHECKING:
+    from formulations.patterns.pool import Rows
     from formulations.patterns.problem import Counts, Floats
 
 
@@ -33,6 +35,43 @@ class Listing(Protocol):
     def pool(self, node_class: int, at: Counts) -> Pool:
         """Return the patterns at some places in the list of a node class."""
         ...
+
+
+class TableListing:
+    """Patterns in one table, of any order, with their rows.
+
+    Parameters
+    ----------
+    pool
+        All of them.
+    kinds
+        Classes of nodes, K.
+    rows
+        The side rows.
+    """
+
+    def __init__(self, pool: Pool, kinds: int, rows: Rows) -> None:
+        self._pool, self._table = pool, rows.of(pool)
+        self._lists = [np.flatnonzero(pool.node_class == k) for k in range(kinds)]
+        self.lengths = [len(some) for some in self._lists]
+        self.dearest = float(np.abs(pool.gain).max(initial=0.0))
+
+    @cached_property
+    def _counts(self) -> Floats:
+        return self._pool.counts.astype(np.float64)
+
+    def values(self, price: Floats, side: Floats, *, gainless: bool) -> list[Floats]:
+        """Return for each node class the gain less the prices of all its patterns."""
+        value = -np.einsum("pg,g->p", self._counts, price)
+        if len(side):
+            value -= side @ self._table
+        if not gainless:
+            value += self._pool.gain
+        return [value[some] for some in self._lists]
+
+    def pool(self, node_class: int, at: Counts) -> Pool:
+        """Return the patterns at some places in the list of a node class."""
+        return self._pool.only(self._lists[node_class][at])
 
 
 class ListPricer:

@@ -64,14 +64,12 @@ class Root:
 
 
 class _Solved(NamedTuple):
-    """Prices of tasks, nodes and rows; objective, shortage, and how often each pattern is used."""
+    """Prices of tasks, nodes and rows, and the objective."""
 
     price: Floats
     node_price: Floats
     side: Floats
     value: float
-    shortage: float
-    uses: Floats
 
 
 def _keys(pool: Pool) -> list[bytes]:
@@ -95,8 +93,8 @@ class Master:
 
     Attributes
     ----------
-    pool, uses
-        (P,) patterns, and how often the relaxation uses each.
+    pool, uses, shortage
+        (P,) patterns, how often the relaxation uses each, and what it misses.
     root
         The best bound so far.
     """
@@ -113,7 +111,7 @@ class Master:
         self.sizes, self.nodes, self.pricer, self.clock = sizes, nodes, pricer, clock
         self.rows, self.close = Rows() if rows is None else rows, close
         self.pool = pricer.first()
-        self.uses = np.zeros(0)
+        self.uses, self.shortage = np.zeros(0), np.inf
         self.root = self._nothing()
         self._known = set(_keys(self.pool))
         self._placed = False
@@ -154,6 +152,17 @@ class Master:
         self.root = self._rounds(self.root, floor + self.close, gainless=False)
         return self.root
 
+    def covers(self) -> bool | None:
+        """Whether fractions of patterns, within the rows, use up all tasks and nodes.
+
+        Gains do not count. ``False`` is a proof; ``None``: neither is certain.
+        """
+        self._columns = self._matrix(self.pool)
+        first = self._rounds(self._nothing(), -SHORTAGE, gainless=True)
+        if first.bound < -SHORTAGE:
+            return False
+        return True if self.shortage <= _PLACED else None
+
     def _nothing(self) -> Root:
         groups, kinds = len(self.sizes), len(self.nodes)
         return Root(np.inf, np.zeros(groups), np.zeros(len(self.rows)), np.full(kinds, np.inf))
@@ -166,7 +175,7 @@ class Master:
                 return best  # out of time, or the program failed: the bound in hand holds
             best, added = self._priced(best, solved, gainless)
             self.clock.note(bound=None if gainless else best.bound)
-            if added == 0 and solved.shortage > _PLACED and not gainless:
+            if added == 0 and self.shortage > _PLACED and not gainless:
                 if not self._placed:
                     least = self._least_shortage()
                     if least is not None:
@@ -174,7 +183,7 @@ class Master:
                 penalty *= 10.0
                 if penalty < _DEAREST:
                     continue
-            met = solved.shortage <= _PLACED and best.bound - solved.value <= self.close
+            met = self.shortage <= _PLACED and best.bound - solved.value <= self.close
             if added == 0 or best.bound <= floor or (gainless and solved.value > -1e-9):
                 return replace(best, finished=True)
             if met and not gainless:
@@ -252,11 +261,10 @@ class Master:
             price = np.where(lower > 0, np.maximum(price, -1.0), price)
             price = np.where(upper < 0, np.minimum(price, 1.0), price)
         self.uses = answer.x[: len(pool)]
+        self.shortage = float(answer.x[len(pool) : len(pool) + missing].sum())
         return _Solved(
             price[:groups],
             price[groups : groups + kinds],
             rows.clipped(price[groups + kinds :]),
             -answer.objective,
-            float(answer.x[len(pool) : len(pool) + missing].sum()),
-            self.uses,
         )

@@ -315,11 +315,9 @@ class BalanceProblem:
         """Differences of load below this are rounding."""
         return SAME * max(1.0, abs(self.mean), float(np.abs(self.base_load).max(initial=0.0)))
 
-    def is_better(self, one: Levels, other: Levels, drain_first: bool = False) -> bool:
+    def is_better(self, one: Levels, other: Levels) -> bool:
         """Whether `one` comes lexicographically before `other`."""
-        return lexicographically_less(
-            ordered(one, drain_first), ordered(other, drain_first), self.same
-        )
+        return lexicographically_less(ordered(one, False), ordered(other, False), self.same)
 
 
 def ordered(levels: Levels, drain_first: bool) -> tuple[float, float, float]:

@@ -1,23 +1,15 @@
-"""Whether patterns up to some utilisation can use up all tasks and nodes: relaxed, and in whole.
-
-The relaxation misses as few tasks and nodes as it can; patterns are priced from the list. For any
-prices π of tasks and nodes between -1 and 1, and ρ ≥ 0 of budgets,
-
-    π·n − ρ·b + Σ_k nodes_k · min_p (ρ·a_p − π·x_p)
-
-is a lower bound on what any choice misses, so that a positive one proves that there is none.
-"""
+"""Whether patterns up to some utilisation can use up all tasks and nodes: relaxed, and in whole."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from formulations.patterns.integer import choose
-from formulations.patterns.pool import Pool, Rows
-from optim.solvers.inprocess import solve_lp
+from formulations.patterns.listing import ListPricer, TableListing
+from formulations.patterns.master import Master
+from formulations.patterns.pool import Pool, TableRows
 
 if TYPE_CHECKING:
     from formulations.patterns.clock import Clock
@@ -26,33 +18,17 @@ if TYPE_CHECKING:
     from formulations.throughput.groups import Grouped, Listed
     from optim.format.tables import Floats
 
-_MISSED = 1e-6
-"""Tasks or nodes that any choice misses at least: more is a proof."""
-_NEARLY = 1e-7
-_ROUNDS = 400
 _EACH = 30
 """Patterns of a node class that one pricing brings in."""
 
 
-@dataclass(eq=False)
-class Budgets(Rows):
-    """Rows over moves and their cost, and over traffic between nodes where that is bounded."""
-
-    coefficients: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-
-    def of(self, pool: Pool) -> Floats:
-        """(M, P) coefficients; patterns of a pool know their place in the list."""
-        assert pool.at is not None
-        return self.coefficients[:, pool.at]
-
-
-def budgets_of(grouped: Grouped, listed: Listed) -> Budgets:
+def budgets_of(grouped: Grouped, listed: Listed) -> TableRows:
     """Write the budgets of moves as rows."""
     paying = grouped.paying(listed.counts, listed.node_class)
     rows = np.stack([paying.sum(axis=1), paying @ grouped.cost]).astype(np.float64)
     bound = np.isfinite(grouped.budget)
     most = grouped.budget[bound]
-    return Budgets(np.full(len(most), -np.inf), most, coefficients=rows[bound])
+    return TableRows(np.full(len(most), -np.inf), most, table=rows[bound])
 
 
 class Cover:
@@ -70,7 +46,6 @@ class Cover:
         self.grouped, self.listed, self.clock, self.backend = grouped, listed, clock, backend
         self.rows = budgets_of(grouped, listed)
         self.used: Counts = np.zeros(0, dtype=np.int64)
-        self._counts = listed.counts.astype(np.float64)
 
     def pool(self, at: Counts, gain: Floats | None = None) -> Pool:
         """Return patterns of the list; without gains, all are worth nothing."""
@@ -92,72 +67,15 @@ class Cover:
 
         ``False`` is a proof.
         """
-        classes, problem = self.grouped.classes, self.grouped.problem
-        groups, kinds = problem.num_classes, classes.num_classes
-        kind = self.listed.node_class[:count]
-        lists = [np.flatnonzero(kind == k) for k in range(kinds)]
-        if any(len(some) == 0 for some in lists):
+        problem = self.grouped.problem
+        pool = self.pool(np.arange(count))
+        listing = TableListing(pool, problem.num_node_classes, self.rows)
+        if 0 in listing.lengths:
             return False
-        chosen = self.used[self.used < count]
-        chosen = np.union1d(chosen, [some[0] for some in lists]).astype(np.int64)
-        needed = np.concatenate([problem.sizes, problem.nodes]).astype(np.float64)
-        budgets = self.rows.upper
-        for _ in range(_ROUNDS):
-            if self.clock.over():
-                return None
-            answer = self._missing(chosen, needed, budgets)
-            if answer is None:
-                return None
-            missed, dual = answer
-            if missed <= _NEARLY:
-                self.used = chosen
-                return True
-            price = np.clip(dual[: groups + kinds], -1.0, 1.0)
-            charge = np.maximum(-dual[groups + kinds :], 0.0)
-            worth = self._counts[:count] @ price[:groups] + price[groups + kind]
-            worth -= charge @ self.rows.coefficients[:, :count]
-            best = np.array([worth[some].max() for some in lists])
-            # prices of nodes are part of the worth, and come with each node once
-            bound = price @ needed - charge @ budgets - float(problem.nodes @ best)
-            if bound > _MISSED:
-                self.used = chosen
-                return False
-            fresh = [some[np.argsort(-worth[some], kind="stable")[:_EACH]] if len(some) <= 4 * _EACH
-                     else _largest(some, worth) for some in lists]  # fmt: skip
-            more = np.concatenate([some[worth[some] > _NEARLY / 10] for some in fresh])
-            grown = np.union1d(chosen, more)
-            if len(grown) == len(chosen):
-                return None  # the tolerances of the program are in the way of a proof
-            chosen = grown
-        return None
-
-    def _missing(
-        self, chosen: Counts, needed: Floats, budgets: Floats
-    ) -> tuple[float, Floats] | None:
-        """Miss as little as the chosen patterns let; return how much, and the rows' prices."""
-        from scipy.sparse import csc_array, hstack
-
-        kinds = self.grouped.classes.num_classes
-        owned = self.listed.node_class[chosen][None, :] == np.arange(kinds)[:, None]
-        columns = np.concatenate([
-            self._counts[chosen].T, owned, self.rows.coefficients[:, chosen],
-        ])  # fmt: skip
-        count = len(needed)
-        slack = np.zeros((len(columns), 2 * count))
-        slack[:count, :count], slack[:count, count:] = np.eye(count), -np.eye(count)
-        matrix = hstack([csc_array(columns), csc_array(slack)], "csr")
-        cost = np.concatenate([np.zeros(len(chosen)), np.ones(2 * count)])
-        lower = np.concatenate([needed, np.full(len(budgets), -np.inf)])
-        upper = np.concatenate([needed, budgets])
-        answer = solve_lp(
-            cost, matrix, lower, upper, np.zeros(len(cost)), np.full(len(cost), np.inf),
-            self.clock.left(),
-        )  # fmt: skip
-        if answer.objective is None or answer.row_duals is None:
-            return None
-        return float(answer.objective), answer.row_duals
-
-
-def _largest(some: Counts, worth: Floats) -> Counts:
-    value = worth[some]
-    return some[np.argpartition(-value, _EACH)[:_EACH]]
+        pricer = ListPricer(listing, per_round=_EACH)
+        master = Master(problem.sizes, problem.nodes, pricer, self.clock, self.rows)
+        master.add(pool.only(self.used[self.used < count]))
+        covers = master.covers()
+        assert master.pool.at is not None
+        self.used = np.sort(master.pool.at)
+        return covers

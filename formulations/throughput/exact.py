@@ -30,8 +30,8 @@ from formulations.throughput.cover import Cover
 from formulations.throughput.draining import emptied_first
 from formulations.throughput.fewest import fewest
 from formulations.throughput.groups import Grouped, Listed, grouped
+from formulations.throughput.listing import warm_up
 from formulations.throughput.places import NEVER, check_finite, load_of
-from formulations.throughput.warm import warm_up
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
 from optim.methods.registry import Method, Option, Outcome

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,65 +39,43 @@ class Allocation:
     def __init__(
         self, instance: Instance, board: Board, objective: int, num_classes: int = 3
     ) -> None:
+        from heuristics.elastic.gma_kernel import Fixed, State
+
         self.instance, self.board, self.objective = instance, board, objective
         self.num_classes = num_classes
-        self.node = board.fixed.copy()
-        placed = self.node.astype(np.int32)
-        self.load = node_loads(instance, placed)
-        self.count = np.bincount(placed[placed >= 0], minlength=instance.num_nodes)
-        self.link_load = running_traffic(instance, placed)
-        self.limit = board.room + instance.nodes.background
+        placed = board.fixed.astype(np.int32)
+        self.state = State(
+            board.fixed.copy(),
+            node_loads(instance, placed),
+            np.bincount(placed[placed >= 0], minlength=instance.num_nodes),
+            running_traffic(instance, placed),
+            np.zeros(len(board.link_room), dtype=np.bool_),
+        )
         starts, partner, rate = instance.partners
-        self.around = starts.astype(np.int64), partner.astype(np.int64), rate
-        self.links = (board.link_indptr, board.link_of)
+        self.fixed = Fixed(
+            board.order, board.fixed, board.kind, board.target, instance.tasks.load,
+            starts.astype(np.int64), partner.astype(np.int64), rate,
+            instance.nodes.capacity[:, 0].copy(), board.room + instance.nodes.background,
+            instance.open_nodes, board.link_indptr, board.link_of, instance.links.capacity,
+            board.link_room,
+        )  # fmt: skip
 
     def run_pass(self) -> int:
         """Take every operator once; return how many were placed or moved."""
         from heuristics.elastic.gma_kernel import one_pass
 
-        instance, board = self.instance, self.board
-        changed = one_pass(
-            board.order,
-            board.fixed,
-            board.kind,
-            board.target,
-            instance.tasks.load,
-            *self.around,
-            instance.nodes.capacity[:, 0].copy(),
-            self.limit,
-            instance.open_nodes,
-            *self.links,
-            instance.links.capacity,
-            board.link_room,
-            self.objective,
-            self.num_classes,
-            self.node,
-            self.load,
-            self.count,
-            self.link_load,
-        )
-        return int(changed)
+        return int(one_pass(self.fixed, self.state, self.objective, self.num_classes))
 
     def classes(self) -> NDArray[np.int64]:
         """(N,) class of each node, from 0 for light."""
         from heuristics.elastic.gma_kernel import classes
 
-        capacity = self.instance.nodes.capacity
-        links = self.instance.links.capacity
-        found: Any = classes(
-            self.load,
-            capacity[:, 0].copy(),
-            *self.links,
-            self.link_load,
-            links,
-            self.num_classes,
-        )
-        return np.asarray(found)
+        return np.asarray(classes(self.fixed, self.state, self.num_classes))
 
     def place_tail(self) -> list[int]:
         """Put what has no node evenly on the lightest class it may go to; return those tasks."""
         board = self.board
-        tail = [int(t) for t in board.order if self.node[t] < 0]
+        tail = [int(t) for t in board.order if self.state.node[t] < 0]
         if not tail:
             return tail
         weight, taken = self.classes(), np.zeros(self.instance.num_nodes, dtype=np.int64)
@@ -105,7 +83,7 @@ class Allocation:
             may = np.flatnonzero(board.target[board.kind[t]])
             light = may[weight[may] == weight[may].min()]
             chosen = light[np.argmin(taken[light])]
-            self.node[t] = chosen
+            self.state.node[t] = chosen
             taken[chosen] += 1
         return tail
 
@@ -148,7 +126,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     tail = allocation.place_tail()
     return Outcome(
         Termination.HEURISTIC,
-        node=allocation.node.astype(np.int32),
+        node=allocation.state.node.astype(np.int32),
         notes=[f"{passes} passes", *_notes(instance, tail)],
         times={"compile": compiling, "build": built},
     )

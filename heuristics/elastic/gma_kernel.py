@@ -4,9 +4,10 @@ A candidate node is judged in O(resources + its links); traffic is counted only 
 that have a node.
 """
 
+# mypy: allow-untyped-defs
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,8 +26,58 @@ ROUNDING = 1e-9
 HEAVY = 0.8
 
 
+class Fixed(NamedTuple):
+    """What does not change.
+
+    Attributes
+    ----------
+    order, fixed
+        Operators as they are taken; (T,) node of those that run, -1 for the others.
+    kind, target
+        (T,) kind of restriction; (kinds, N) where operators of it may be.
+    task_load
+        (T, R) loads.
+    indptr, partner, rate
+        Partners of each operator as compressed rows.
+    capacity, limit, counted
+        (N,) CPU; (N, R) most load of a node, background included; (N,) whether the node's share of
+        CPU counts in the deviation.
+    link_indptr, link_of, link_capacity, link_limit
+        Links of each node as compressed rows; (L,) what they have, and most that they may carry.
+    """
+
+    order: NDArray[np.int64]
+    fixed: NDArray[np.int64]
+    kind: NDArray[np.int32]
+    target: NDArray[np.bool_]
+    task_load: NDArray[np.float64]
+    indptr: NDArray[np.int64]
+    partner: NDArray[np.int64]
+    rate: NDArray[np.float64]
+    capacity: NDArray[np.float64]
+    limit: NDArray[np.float64]
+    counted: NDArray[np.bool_]
+    link_indptr: NDArray[np.int64]
+    link_of: NDArray[np.int64]
+    link_capacity: NDArray[np.float64]
+    link_limit: NDArray[np.float64]
+
+
+class State(NamedTuple):
+    """What changes: (T,) node; (N, R) load of each node, (N,) tasks held; (L,) load of links.
+
+    `inside` marks links while one node is looked at, and is else all false.
+    """
+
+    node: NDArray[np.int64]
+    load: NDArray[np.float64]
+    held: NDArray[np.int64]
+    link_load: NDArray[np.float64]
+    inside: NDArray[np.bool_]
+
+
 @inlined
-def class_of(use: float, number: int) -> int:
+def class_of(use, number):
     """Return 0 for the lightest class; of three: light below 40 %, moderate below 80 %, heavy."""
     if use >= HEAVY:
         return number - 1
@@ -34,248 +85,176 @@ def class_of(use: float, number: int) -> int:
 
 
 @helper
-def node_use(
-    n: int,
-    load: NDArray[np.float64],
-    capacity: NDArray[np.float64],
-    link_indptr: NDArray[np.int64],
-    link_of: NDArray[np.int64],
-    link_load: NDArray[np.float64],
-    link_capacity: NDArray[np.float64],
-) -> float:
+def node_use(fixed, state, n):
     """Return the larger of a node's CPU use and its links' bandwidth use."""
     use = np.inf
-    if capacity[n] > 0.0:
-        use = load[n, 0] / capacity[n]
-    elif load[n, 0] <= 0.0:
+    if fixed.capacity[n] > 0.0:
+        use = state.load[n, 0] / fixed.capacity[n]
+    elif state.load[n, 0] <= 0.0:
         use = 0.0
-    for k in range(link_indptr[n], link_indptr[n + 1]):
-        p = link_of[k]
-        if link_capacity[p] > 0.0:
-            use = max(use, link_load[p] / link_capacity[p])
-        elif link_load[p] > 0.0:
+    for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
+        p = fixed.link_of[k]
+        if fixed.link_capacity[p] > 0.0:
+            use = max(use, state.link_load[p] / fixed.link_capacity[p])
+        elif state.link_load[p] > 0.0:
             use = np.inf
     return use
 
 
 @helper
-def shift(
-    t: int,
-    n: int,
-    sign: float,
-    task_load: NDArray[np.float64],
-    indptr: NDArray[np.int64],
-    partner: NDArray[np.int64],
-    rate: NDArray[np.float64],
-    link_indptr: NDArray[np.int64],
-    link_of: NDArray[np.int64],
-    node: NDArray[np.int64],
-    load: NDArray[np.float64],
-    count: NDArray[np.int64],
-    link_load: NDArray[np.float64],
-    inside: NDArray[np.bool_],
-) -> None:
+def shift(fixed, state, t, n, sign):
     """Add (sign 1) or take away (sign −1) a task on a node: loads, counts, traffic on links."""
-    for r in range(task_load.shape[1]):
-        load[n, r] += sign * task_load[t, r]
-    count[n] += int(sign)
-    for k in range(link_indptr[n], link_indptr[n + 1]):
-        inside[link_of[k]] = True
-    for e in range(indptr[t], indptr[t + 1]):
-        m = node[partner[e]]
+    for r in range(fixed.task_load.shape[1]):
+        state.load[n, r] += sign * fixed.task_load[t, r]
+    state.held[n] += int(sign)
+    for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
+        state.inside[fixed.link_of[k]] = True
+    for e in range(fixed.indptr[t], fixed.indptr[t + 1]):
+        m = state.node[fixed.partner[e]]
         if m < 0 or m == n:
             continue
-        for k in range(link_indptr[m], link_indptr[m + 1]):
-            p = link_of[k]
-            if inside[p]:
+        for k in range(fixed.link_indptr[m], fixed.link_indptr[m + 1]):
+            p = fixed.link_of[k]
+            if state.inside[p]:
                 # both ends lie behind this link: taken off what the loop below adds
-                link_load[p] -= sign * rate[e]
+                state.link_load[p] -= sign * fixed.rate[e]
             else:
-                link_load[p] += sign * rate[e]
-        for k in range(link_indptr[n], link_indptr[n + 1]):
-            link_load[link_of[k]] += sign * rate[e]
-    for k in range(link_indptr[n], link_indptr[n + 1]):
-        inside[link_of[k]] = False
+                state.link_load[p] += sign * fixed.rate[e]
+        for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
+            state.link_load[fixed.link_of[k]] += sign * fixed.rate[e]
+    for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
+        state.inside[fixed.link_of[k]] = False
 
 
 @inlined
-def holds(
-    t: int,
-    n: int,
-    total: float,
-    full: int,
-    task_load: NDArray[np.float64],
-    load: NDArray[np.float64],
-    limit: NDArray[np.float64],
-    link_indptr: NDArray[np.int64],
-    link_of: NDArray[np.int64],
-    extra: NDArray[np.float64],
-    link_load: NDArray[np.float64],
-    link_limit: NDArray[np.float64],
-) -> bool:
+def holds(fixed, state, t, n, total, full, extra):
     """Whether CPU and bandwidth hold a task on a node; `full` links need it on their own side."""
     fits = True
-    for r in range(task_load.shape[1]):
-        if task_load[t, r] > 0.0 and load[n, r] + task_load[t, r] > limit[n, r]:
+    for r in range(fixed.task_load.shape[1]):
+        more = fixed.task_load[t, r]
+        if more > 0.0 and state.load[n, r] + more > fixed.limit[n, r]:
             fits = False
     within = 0
-    for k in range(link_indptr[n], link_indptr[n + 1]):
-        p = link_of[k]
+    for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
+        p = fixed.link_of[k]
         grows = total - extra[p]
-        if grows > ROUNDING * total and link_load[p] + grows > link_limit[p]:
+        if grows > ROUNDING * total and state.link_load[p] + grows > fixed.link_limit[p]:
             fits = False
-        if extra[p] > 0.0 and link_load[p] + extra[p] > link_limit[p]:
+        if extra[p] > 0.0 and state.link_load[p] + extra[p] > fixed.link_limit[p]:
             within += 1
     return fits and within == full
 
 
 @helper
-def link_change(
-    n: int,
-    total: float,
-    link_indptr: NDArray[np.int64],
-    link_of: NDArray[np.int64],
-    extra: NDArray[np.float64],
-    touched: NDArray[np.int64],
-    link_load: NDArray[np.float64],
-    link_capacity: NDArray[np.float64],
-    counted: int,
-    shares: float,
-    inside: NDArray[np.bool_],
-) -> float:
+def link_change(fixed, state, n, total, extra, touched, counted, shares):
     """By how much Σ (b − b̄)² of the links' shares in use grows with a task on a node.
 
     Its traffic `total`, of which `extra` ends behind each of the `touched` links, comes to the
     node's own links from outside and leaves the others; `shares` is the sum over `counted` links.
     """
     squares, more = 0.0, 0.0
-    for k in range(link_indptr[n], link_indptr[n + 1]):
-        p = link_of[k]
-        inside[p] = True
-        if 0.0 < link_capacity[p] < np.inf:
-            a = (total - extra[p]) / link_capacity[p]
-            squares += (2.0 * link_load[p] / link_capacity[p] + a) * a
+    for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
+        p = fixed.link_of[k]
+        state.inside[p] = True
+        if 0.0 < fixed.link_capacity[p] < np.inf:
+            a = (total - extra[p]) / fixed.link_capacity[p]
+            squares += (2.0 * state.link_load[p] / fixed.link_capacity[p] + a) * a
             more += a
     for p in touched:
-        if not inside[p] and 0.0 < link_capacity[p] < np.inf:
-            a = extra[p] / link_capacity[p]
-            squares += (2.0 * link_load[p] / link_capacity[p] + a) * a
+        if not state.inside[p] and 0.0 < fixed.link_capacity[p] < np.inf:
+            a = extra[p] / fixed.link_capacity[p]
+            squares += (2.0 * state.link_load[p] / fixed.link_capacity[p] + a) * a
             more += a
-    for k in range(link_indptr[n], link_indptr[n + 1]):
-        inside[link_of[k]] = False
+    for k in range(fixed.link_indptr[n], fixed.link_indptr[n + 1]):
+        state.inside[fixed.link_of[k]] = False
     return squares - (2.0 * shares + more) * more / max(counted, 1)
 
 
 @kernel
-def one_pass(
-    order: NDArray[np.int64],
-    fixed: NDArray[np.int64],
-    kind: NDArray[np.int32],
-    target: NDArray[np.bool_],
-    task_load: NDArray[np.float64],
-    indptr: NDArray[np.int64],
-    partner: NDArray[np.int64],
-    rate: NDArray[np.float64],
-    capacity: NDArray[np.float64],
-    limit: NDArray[np.float64],
-    counted: NDArray[np.bool_],
-    link_indptr: NDArray[np.int64],
-    link_of: NDArray[np.int64],
-    link_capacity: NDArray[np.float64],
-    link_limit: NDArray[np.float64],
-    objective: int,
-    num_classes: int,
-    node: NDArray[np.int64],
-    load: NDArray[np.float64],
-    count: NDArray[np.int64],
-    link_load: NDArray[np.float64],
-) -> int:
+def one_pass(fixed, state, objective, num_classes):
     """Take every operator once, in order, to the best node that holds it.
 
     Parameters
     ----------
-    limit
-        (N, R) most load of a node, background included.
-    counted
-        (N,) nodes whose share of CPU counts in the deviation.
-    node, load, count, link_load
-        The state, changed in place.
+    fixed, state
+        What stays, and what changes in place.
+    objective, num_classes
+        One of the codes above; classes of nodes by their use.
 
     Returns
     -------
     int
         Operators that were placed or changed their node.
     """
-    num_nodes = len(load)
-    num_links = len(link_limit)
-    inside = np.zeros(num_links, dtype=np.bool_)
+    num_nodes = len(state.load)
+    num_links = len(fixed.link_limit)
     extra = np.zeros(num_links)  # traffic of t with placed partners behind each link
     touched = np.zeros(num_links, dtype=np.int64)
     beside = np.zeros(num_nodes)  # traffic of t with partners on each node
     members = 0
     for n in range(num_nodes):
-        members += int(counted[n])
+        members += int(fixed.counted[n])
     changed = 0
-    for t in order:
-        if fixed[t] >= 0:
+    for t in fixed.order:
+        if fixed.fixed[t] >= 0:
             continue
-        old = node[t]
+        old = state.node[t]
         if old >= 0:
-            shift(t, old, -1.0, task_load, indptr, partner, rate, link_indptr, link_of, node,
-                  load, count, link_load, inside)  # fmt: skip
-            node[t] = -1
+            shift(fixed, state, t, old, -1.0)
+            state.node[t] = -1
         total, num_touched = 0.0, 0
-        for e in range(indptr[t], indptr[t + 1]):
-            m = node[partner[e]]
+        for e in range(fixed.indptr[t], fixed.indptr[t + 1]):
+            m = state.node[fixed.partner[e]]
             if m < 0:
                 continue
-            total += rate[e]
-            beside[m] += rate[e]
-            for k in range(link_indptr[m], link_indptr[m + 1]):
-                p = link_of[k]
+            total += fixed.rate[e]
+            beside[m] += fixed.rate[e]
+            for k in range(fixed.link_indptr[m], fixed.link_indptr[m + 1]):
+                p = fixed.link_of[k]
                 if extra[p] == 0.0:
                     touched[num_touched] = p
                     num_touched += 1
-                extra[p] += rate[e]
+                extra[p] += fixed.rate[e]
         full = 0  # touched links that cannot carry this traffic from outside
         for i in range(num_touched):
             p = touched[i]
-            full += int(link_load[p] + extra[p] > link_limit[p])
+            full += int(state.link_load[p] + extra[p] > fixed.link_limit[p])
         squares, shares = 0.0, 0.0
         link_shares, links_counted = 0.0, 0
         if objective != UTILISATION:
             for n in range(num_nodes):
-                if counted[n]:
-                    u = load[n, 0] / capacity[n] if capacity[n] > 0.0 else 0.0
+                if fixed.counted[n]:
+                    u = state.load[n, 0] / fixed.capacity[n] if fixed.capacity[n] > 0.0 else 0.0
                     squares += u * u
                     shares += u
         if objective == BOTH:
             for p in range(num_links):
-                if 0.0 < link_capacity[p] < np.inf:
-                    u = link_load[p] / link_capacity[p]
+                if 0.0 < fixed.link_capacity[p] < np.inf:
+                    u = state.link_load[p] / fixed.link_capacity[p]
                     squares += u * u
                     link_shares += u
                     links_counted += 1
         best, best_first, best_second, best_class = -1, 0.0, 0.0, 0
         old_first, old_second = np.inf, np.inf
         for n in range(num_nodes):
-            if not target[kind[t], n]:
+            if not fixed.target[fixed.kind[t], n]:
                 continue
-            if not holds(t, n, total, full, task_load, load, limit, link_indptr, link_of, extra,
-                         link_load, link_limit):  # fmt: skip
+            if not holds(fixed, state, t, n, total, full, extra):
                 continue
             if objective == UTILISATION:
-                first = capacity[n] if count[n] == 0 else 0.0
+                first = fixed.capacity[n] if state.held[n] == 0 else 0.0
                 slack = 0.0
             else:
                 first = 0.0
-                if counted[n] and capacity[n] > 0.0:
-                    u, a = load[n, 0] / capacity[n], task_load[t, 0] / capacity[n]
+                if fixed.counted[n] and fixed.capacity[n] > 0.0:
+                    u = state.load[n, 0] / fixed.capacity[n]
+                    a = fixed.task_load[t, 0] / fixed.capacity[n]
                     first = (2.0 * u + a - (2.0 * shares + a) / members) * a
                 if objective == BOTH:
-                    first += link_change(n, total, link_indptr, link_of, extra,
-                                         touched[:num_touched], link_load, link_capacity,
-                                         links_counted, link_shares, inside)  # fmt: skip
+                    first += link_change(
+                        fixed, state, n, total, extra, touched[:num_touched], links_counted,
+                        link_shares,
+                    )  # fmt: skip
                 slack = ROUNDING * (squares + abs(first))
             second = total - beside[n]
             if n == old:
@@ -288,12 +267,10 @@ def one_pass(
                     if second > best_second + even:
                         continue
                     if second >= best_second - even:
-                        use = node_use(n, load, capacity, link_indptr, link_of, link_load,
-                                       link_capacity)  # fmt: skip
+                        use = node_use(fixed, state, n)
                         mine = class_of(use, num_classes)
                         if best_class < 0:
-                            use = node_use(best, load, capacity, link_indptr, link_of,
-                                           link_load, link_capacity)  # fmt: skip
+                            use = node_use(fixed, state, best)
                             best_class = class_of(use, num_classes)
                         if mine >= best_class:
                             continue
@@ -308,12 +285,11 @@ def one_pass(
             if best < 0 or (same and best_second >= old_second - ROUNDING * total):
                 best = old
         if best >= 0:
-            shift(t, best, 1.0, task_load, indptr, partner, rate, link_indptr, link_of, node,
-                  load, count, link_load, inside)  # fmt: skip
-            node[t] = best
+            shift(fixed, state, t, best, 1.0)
+            state.node[t] = best
         changed += int(best != old)
-        for e in range(indptr[t], indptr[t + 1]):
-            m = node[partner[e]]
+        for e in range(fixed.indptr[t], fixed.indptr[t + 1]):
+            m = state.node[fixed.partner[e]]
             if m >= 0:
                 beside[m] = 0.0
         for i in range(num_touched):
@@ -322,19 +298,9 @@ def one_pass(
 
 
 @kernel
-def classes(
-    load: NDArray[np.float64],
-    capacity: NDArray[np.float64],
-    link_indptr: NDArray[np.int64],
-    link_of: NDArray[np.int64],
-    link_load: NDArray[np.float64],
-    link_capacity: NDArray[np.float64],
-    num_classes: int,
-) -> NDArray[np.int64]:
+def classes(fixed, state, num_classes):
     """(N,) class of each node, from 0 for light (phase 1)."""
-    found = np.zeros(len(load), dtype=np.int64)
-    for n in range(len(load)):
-        found[n] = class_of(
-            node_use(n, load, capacity, link_indptr, link_of, link_load, link_capacity), num_classes
-        )
+    found = np.zeros(len(state.load), dtype=np.int64)
+    for n in range(len(state.load)):
+        found[n] = class_of(node_use(fixed, state, n), num_classes)
     return found

@@ -7,14 +7,12 @@ followed by the next one, sorted anew, until the budget is spent or no pair can 
 
 from __future__ import annotations
 
-import math
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.problem import writable
+from formulations.rebalancing.search.arrays import fixed_part, state_of
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 from optim.util.compiled import warming
@@ -44,28 +42,10 @@ def flux_placement(problem: BalanceProblem, max_passes: int = 1_000_000) -> tupl
     """
     from heuristics.rebalancing.flux_kernel import flux
 
-    share = np.where(problem.leaving, 0.0, problem.share)
-    tasks = problem.num_tasks
-    floor = np.where(problem.leaving[:, None], -math.inf, problem.floor)
-    placement, passes = flux(
-        writable(problem.load),
-        writable(problem.cost),
-        writable(problem.home),
-        writable(problem.weight),
-        share,
-        writable(problem.leaving),
-        writable(problem.base_load),
-        writable(problem.usage),
-        problem.headroom - problem.base_usage,
-        problem.base_usage - floor,
-        writable(problem.row_of),
-        writable(problem.allowed_indptr),
-        writable(problem.allowed_nodes),
-        tasks if problem.max_moves is None else min(problem.max_moves, tasks),
-        problem.most_cost,
-        max_passes,
-    )
-    return placement, int(passes)
+    state = state_of(problem, problem.home)
+    state.deviation[problem.leaving] = problem.base_load[problem.leaving]
+    passes = flux(fixed_part(problem), state, writable(problem.weight), max_passes)
+    return state.place, int(passes)
 
 
 def run(instance: Instance, request: Request) -> Outcome:

@@ -134,33 +134,24 @@ def comes_first(load, held, known_load, known_held):
 
 
 @helper
-def least_loaded(state, thing, level):
-    """Return the least loaded place that can take a thing, or `NOWHERE`; the first if they tie."""
+def least_loaded(state, thing, other, level):
+    """Return the least loaded place that can take a thing, or `NOWHERE`; the first if they tie.
+
+    Where `other` is no `NOWHERE`, the one that can take both.
+    """
     held, used, base = state.held, state.used, state.base
     best, best_load, best_held = NOWHERE, np.inf, 0
     for place in range(len(held)):
-        load = base[place] + used[place, 0]
-        if best != NOWHERE and not comes_first(load, held[place], best_load, best_held):
+        load, holds = base[place] + used[place, 0], held[place]
+        if best != NOWHERE and not comes_first(load, holds, best_load, best_held):
             continue
-        if can_take(state, place, thing, level):
-            best, best_load, best_held = place, load, held[place]
-    return best
-
-
-@helper
-def least_loaded_for_both(state, u, v):
-    """Return the least loaded place that can take both things, or `NOWHERE`."""
-    held, used, base = state.held, state.used, state.base
-    best, best_load, best_held = NOWHERE, np.inf, 0
-    for place in range(len(held)):
-        load = base[place] + used[place, 0]
-        if best != NOWHERE and not comes_first(load, held[place], best_load, best_held):
-            continue
-        if can_take(state, place, u, 0):
-            put(state, u, place)
-            if can_take(state, place, v, 0):
-                best, best_load, best_held = place, load, held[place] - 1
-            take(state, u)
+        fits = can_take(state, place, thing, level)
+        if fits and other != NOWHERE:
+            put(state, thing, place)
+            fits = can_take(state, place, other, level)
+            take(state, thing)
+        if fits:
+            best, best_load, best_held = place, load, holds
     return best
 
 
@@ -168,7 +159,7 @@ def least_loaded_for_both(state, u, v):
 def put_alone(state, thing):
     """Put a thing at the least loaded place, limits given up one after the other."""
     for level in range(LEVELS):
-        place = least_loaded(state, thing, level)
+        place = least_loaded(state, thing, NOWHERE, level)
         if place != NOWHERE:
             put(state, thing, place)
             state.relaxed[level] += 1
@@ -201,7 +192,7 @@ def rate_between(neighbours, u, v):
 def candidate_places(state, u, v, places):
     """Write where u stands, where v stands and the least loaded place; return how many differ."""
     heavier = v if state.load[v, 0] > state.load[u, 0] else u
-    third = least_loaded(state, heavier, 0)
+    third = least_loaded(state, heavier, NOWHERE, 0)
     count = 0
     for place in (state.place[u], state.place[v], third):
         known = place == NOWHERE
@@ -269,7 +260,7 @@ def place_pairs(state, neighbours, source, target):
         if state.place[u] != NOWHERE or state.place[v] != NOWHERE:
             put_together(state, neighbours, u, v, places, with_u, with_v)
             continue
-        place = least_loaded_for_both(state, u, v)
+        place = least_loaded(state, u, v, 0)
         if place == NOWHERE:
             put_alone(state, u)
             put_alone(state, v)

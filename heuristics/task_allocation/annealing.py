@@ -1,8 +1,8 @@
 """Rounds of annealing for ``imc-search``: one from the best start, more as long as there is time.
 
-Source of the method: Kirkpatrick, Gelatt, Vecchi 1983 (`optim.moves.anneal`). Later rounds anneal
-anew, reheat the best placement less, or anneal only what two good placements place differently,
-each longer than the one before. The rounds of a call without a time limit are one.
+Source of the method: Kirkpatrick, Gelatt, Vecchi 1983 (`heuristics.task_allocation.anneal`). Later
+rounds anneal anew, reheat the best placement less, or anneal only what two good placements place
+differently, each longer than the one before. The rounds of a call without a time limit are one.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.moves.anneal import anneal, matrix_of
+from heuristics.task_allocation.anneal import anneal, matrix_of
 from optim.moves.board import board_of
+from optim.moves.warm import two_tasks
+from optim.util.compiled import warming
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -223,3 +225,10 @@ def _mean_rate(instance: Instance) -> float:
         squares += pairs * block.pair_rate**2
         total += pairs * block.pair_rate
     return squares / total if total > 0 else 0.0
+
+
+@warming
+def warm_up() -> None:
+    """Compile the kernel on two tasks, or load it from the cache."""
+    board = board_of(two_tasks(), np.zeros(2, dtype=np.int32))
+    anneal(board, np.zeros((0, 0)), np.arange(2), 1, 1.0, 0.5, 0)

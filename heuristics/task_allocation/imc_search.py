@@ -117,10 +117,12 @@ def _starts(instance: Instance, incumbent: Incumbent, tries: int) -> Iterator[In
 
 def _warm_up() -> float:
     """Compile the kernels, or load them from the cache; return the seconds it took."""
+    from heuristics.task_allocation import annealing
     from optim.moves.warm import warm_up
 
     began = time.perf_counter()
     warm_up()
+    annealing.warm_up()
     return time.perf_counter() - began
 
 

@@ -115,18 +115,3 @@ def _fullness(fixed: Fixed, held: Any, used: Any, crossing: Any) -> Any:
     full[:count] = np.maximum(full[:count], own)
     full[:count][fixed.barred & (held > 0)] = NEVER
     return full
-
-
-def tiny() -> Instance:
-    """Return two tasks and two nodes, to compile kernels on."""
-    from optim.format.instance import Instance
-
-    return Instance.from_dict(
-        {
-            "format": "streamplace.instance/1",
-            "name": "warm-up",
-            "nodes": [{"id": name, "capacity": {"cpu": 1}} for name in "ab"],
-            "tasks": [{"id": name, "load": {"cpu": 1}} for name in "ab"],
-            "traffic": [["a", "b", 1]],
-        }
-    )

@@ -288,6 +288,34 @@ def _target_of(fixed, state, task):
     return best
 
 
+@helper
+def may_change(fixed, state, guard, task, target, other):
+    """Whether a task may go to `target`, and `other`, where there is one, from there to its node.
+
+    By where tasks may be, budgets and place rules; what nodes hold is not looked at.
+    """
+    source = state.node[task]
+    swaps = other != NOBODY
+    if target == source or not fixed.may[fixed.kind[task], target]:
+        return False
+    if swaps and not fixed.may[fixed.kind[other], source]:
+        return False
+    if not affordable(fixed, state, guard, task, target, other, source):
+        return False
+    if not guard.active:
+        return True
+    if not may_enter(guard, task, source, target, other):
+        return False
+    return not swaps or may_enter(guard, other, target, source, task)
+
+
+@helper
+def holds(fixed, state, node):
+    """Whether a node keeps what binds."""
+    leaves, enters = state.crossing[node, 0], state.crossing[node, 1]
+    return fits_node(fixed, state.used[node], node, leaves, enters)
+
+
 @kernel
 def anneal(fixed, state, guard, best, reference, hot, cold, steps, seed):
     """Walk a number of steps while it cools; the best placement is written to `best`.
@@ -313,15 +341,7 @@ def anneal(fixed, state, guard, best, reference, hot, cold, steps, seed):
         else:
             other = np.random.randint(tasks)  # noqa: NPY002
             target = state.node[other]
-        if target == source or not fixed.may[fixed.kind[task], target]:
-            continue
-        if other != NOBODY and not fixed.may[fixed.kind[other], source]:
-            continue
-        if not affordable(fixed, state, guard, task, target, other, source):
-            continue
-        if guard.active and not may_enter(guard, task, source, target, other):
-            continue
-        if guard.active and other != NOBODY and not may_enter(guard, other, target, source, task):
+        if not may_change(fixed, state, guard, task, target, other):
             continue
         before = max(state.full[source], state.full[target])
         if other == NOBODY:
@@ -334,11 +354,7 @@ def anneal(fixed, state, guard, best, reference, hot, cold, steps, seed):
             put(fixed, state, guard, task, target)
             put(fixed, state, guard, other, source)
             grown += _sum_of(fixed, state, source, target, reference)
-            kept = True
-            for node in (source, target):
-                row = state.used[node]
-                leaves, enters = state.crossing[node, 0], state.crossing[node, 1]
-                kept = kept and fits_node(fixed, row, node, leaves, enters)
+            kept = holds(fixed, state, source) and holds(fixed, state, target)
             if not kept or (grown > 0.0 and np.random.random() >= np.exp(-grown / heat)):  # noqa: NPY002
                 put(fixed, state, guard, other, target)
                 put(fixed, state, guard, task, source)

@@ -13,12 +13,13 @@ import numpy as np
 
 from formulations.throughput.counting import least_load
 from formulations.throughput.places import NEVER, places_of
-from heuristics.throughput.board import fixed_of, state_of, tiny
-from heuristics.throughput.kernel import affordable, fits_node, put
+from heuristics.throughput.board import fixed_of, state_of
+from heuristics.throughput.kernel import holds, may_change, put
 from optim.figures.loss import heaviest_first, spare_room
 from optim.figures.rate import without_measured
-from optim.moves.guard import NOBODY, make_guard, may_enter
+from optim.moves.guard import NOBODY, make_guard
 from optim.moves.place_rules import place_rules
+from optim.moves.warm import two_tasks
 from optim.util.compiled import helper, kernel, warming
 
 if TYPE_CHECKING:
@@ -113,23 +114,12 @@ def anneal_losses(
         if np.random.random() < 0.5:  # noqa: NPY002
             other = np.random.randint(tasks)  # noqa: NPY002
             target = state.node[other]
-        if target == source or not fixed.may[fixed.kind[task], target]:
-            continue
-        if other != NOBODY and not fixed.may[fixed.kind[other], source]:
-            continue
-        if not affordable(fixed, state, guard, task, target, other, source):
-            continue
-        if guard.active and not may_enter(guard, task, source, target, other):
-            continue
-        if guard.active and other != NOBODY and not may_enter(guard, other, target, source, task):
+        if not may_change(fixed, state, guard, task, target, other):
             continue
         put(fixed, state, guard, task, target)
         if other != NOBODY:
             put(fixed, state, guard, other, source)
-        kept = True
-        for node in (source, target):
-            leaves, enters = state.crossing[node, 0], state.crossing[node, 1]
-            kept = kept and fits_node(fixed, state.used[node], node, leaves, enters)
+        kept = holds(fixed, state, source) and holds(fixed, state, target)
         if kept:
             worst, found = _highest(fixed, state, guard, order, goal, room, driven, most, reference)
             grown = (found - value) / nodes
@@ -151,7 +141,7 @@ def warm_up_losses() -> None:
     """Compile the kernel on two tasks, or load it from the cache."""
     from optim.methods.registry import Request
 
-    made = tiny()
+    made = two_tasks()
     after_losses(without_measured(made), made, Request(), np.array([0, 1], dtype=np.int32))
 
 

@@ -10,7 +10,7 @@ from formulations.throughput.common import HONOURS, LOSS, MOVES, NODES, finished
 from formulations.throughput.counting import least_load
 from formulations.throughput.draining import emptied_first
 from formulations.throughput.places import NEVER, check_finite, load_of
-from heuristics.throughput.board import fixed_of, state_of, tiny
+from heuristics.throughput.board import fixed_of, state_of
 from heuristics.throughput.fewest import fewest
 from heuristics.throughput.kernel import anneal
 from heuristics.throughput.loss import after_losses, least_after_loss, warm_up_losses
@@ -20,7 +20,7 @@ from optim.figures.rate import without_measured
 from optim.methods.registry import Method, Option, Outcome
 from optim.moves.guard import make_guard
 from optim.moves.place_rules import place_rules
-from optim.moves.warm import warm_up
+from optim.moves.warm import two_tasks, warm_up
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.util.ahead import at_once
@@ -184,7 +184,7 @@ class _Search:
 def _warm_up() -> None:
     """Compile the kernel on two tasks, or load it from the cache."""
     warm_up()
-    made = tiny()
+    made = two_tasks()
     binding, node = without_measured(made), np.array([0, 1], dtype=np.int32)
     fixed = fixed_of(binding, made)
     state = state_of(fixed, binding, made, node)

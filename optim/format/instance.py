@@ -215,16 +215,6 @@ class Instance:
         return _frozen(~self.nodes.leaving)
 
     @cached_property
-    def allowed_matrix(self) -> Bools | None:
-        """(T, N) where each task may go, or ``None`` when every task may go anywhere."""
-        if not len(self.tasks.restricted):
-            return None
-        mask = np.ones((self.num_tasks, self.num_nodes), dtype=np.bool_)
-        for task in self.tasks.restricted:
-            mask[task] = self.allowed_mask(int(task))
-        return _frozen(mask)
-
-    @cached_property
     def has_open_node(self) -> Bools:
         """(T,) whether a node that stays is among those a task may use."""
         found = np.full(self.num_tasks, bool(self.open_nodes.any()))

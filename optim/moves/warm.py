@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from optim.util.compiled import warming
 
-
-@warming
-def warm_up() -> None:
-    """Compile the kernels of repair and descent on two tasks, or load them from the cache."""
+if TYPE_CHECKING:
     from optim.format.instance import Instance
-    from optim.moves.anneal import anneal
-    from optim.moves.board import board_of
-    from optim.moves.descent import descend
-    from optim.moves.place import place_rest
-    from optim.moves.relieve import relieve
-    from optim.moves.repair import repair
 
-    instance = Instance.from_dict(
+
+def two_tasks() -> Instance:
+    """Return an instance that is quickly done."""
+    from optim.format.instance import Instance
+
+    return Instance.from_dict(
         {
             "format": "streamplace.instance/1",
             "name": "warm-up",
@@ -28,10 +26,21 @@ def warm_up() -> None:
             "traffic": [["a", "b", 1]],
         }
     )
+
+
+@warming
+def warm_up() -> None:
+    """Compile the kernels of repair and descent on two tasks, or load them from the cache."""
+    from optim.moves.board import board_of
+    from optim.moves.descent import descend
+    from optim.moves.place import place_rest
+    from optim.moves.relieve import relieve
+    from optim.moves.repair import repair
+
+    instance = two_tasks()
     everything_on_one = np.zeros(2, dtype=np.int32)
     repair(instance, everything_on_one)
     board = board_of(instance, everything_on_one)
     relieve(board, np.ones(1), True)
     place_rest(board, np.arange(2), np.ones(1), True)
     descend(board, np.arange(2), 1, 1e-9)
-    anneal(board, np.zeros((0, 0)), np.arange(2), 1, 1.0, 0.5, 0)

@@ -137,13 +137,12 @@ def violation(rule: str, where: str, needed: Any, available: Any) -> Violation:
 
 
 def node_violations(
-    instance: Instance, rule: str, needed: Floats, available: Floats, shown: Floats | None = None
+    instance: Instance, rule: str, needed: Floats, available: Floats
 ) -> Iterator[Violation]:
-    """Violations of (N, R) needs above (N, R) amounts; `shown` stands for what is available."""
-    told = available if shown is None else shown
+    """Violations of (N, R) needs above (N, R) amounts."""
     for n, r in np.argwhere(over(needed, available, instance.totals)):
         where = f"{instance.nodes.ids[n]}.{instance.resources[r]}"
-        yield violation(rule, where, needed[n, r], told[n, r])
+        yield violation(rule, where, needed[n, r], available[n, r])
 
 
 def limit_words(name: str) -> Callable[[Instance], str | None]:

@@ -138,9 +138,7 @@ class _Log:
 class CbcBackend:
     """PuLP's CBC in its own process."""
 
-    capabilities = SolverCapabilities(
-        "cbc", "CBC (PuLP)", "pulp", streams_incumbents=False, parallel=False
-    )
+    capabilities = SolverCapabilities("cbc", "CBC (PuLP)", "pulp")
 
     def version(self) -> str:
         """Version of CBC and of the PuLP it came with."""

@@ -55,10 +55,6 @@ class SolverCapabilities:
         Takes bounded continuous variables only by scaling them into integers.
     warm_start
         Takes a full start vector.
-    streams_incumbents
-        Incumbent vectors arrive while it runs, so that even a kill loses nothing.
-    parallel
-        Uses more than one thread when told to.
     second_attempt
         Where an answer does not hold, it is asked once more in another way.
     """
@@ -68,8 +64,6 @@ class SolverCapabilities:
     package: str
     integer_only: bool = False
     warm_start: bool = True
-    streams_incumbents: bool = True
-    parallel: bool = True
     second_attempt: bool = False
 
 

@@ -93,9 +93,7 @@ class _Log:
 class ScipBackend:
     """OR-Tools' SCIP in its own process."""
 
-    capabilities = SolverCapabilities(
-        "scip", "SCIP (OR-Tools)", "ortools", streams_incumbents=False, parallel=False
-    )
+    capabilities = SolverCapabilities("scip", "SCIP (OR-Tools)", "ortools")
 
     def version(self) -> str:
         """Version of OR-Tools, which SCIP came with."""

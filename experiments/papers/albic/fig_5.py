@@ -159,9 +159,8 @@ FIGURE = Figure(
     readings=(
         "Loads stay as they are from round to round; varies 20 % (the paper's value is lost).",
         "Integrated is the MILP's model by balance-search, ours, as even in a tenth of the time; "
-        "scale-in first balances by the MILP, within "
-        f"{GAP:g} % of the mean load of its bound, and deals key groups out evenly over all rounds "
-        "together.",
+        f"scale-in first balances by the MILP, within {GAP:g} % of the mean load of its bound, and "
+        "deals key groups out evenly over all rounds together.",
         "With the load distance before all else a last key group may stay on a leaving node for "
         "good: to spread its load takes more moves than a round has. *Drained at the end* deals "
         "out what is left there, as scale-in first does, in the round whose moves suffice for it.",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FOLDER = Path("build/papers/albic-real")
 """That of the figures: what they traced and replayed is not done again."""
 
-FIGURES = {1: "control", 2: "fig-12", 3: "fig-13", 4: "fig-14"}
+OF_JOB = {1: "control", 2: "fig-12", 3: "fig-13", 4: "fig-14"}
 PROOF = "balance_gap=5"
 """ALBIC stops proving within 5 points in Real Jobs 3 and 4, where a proof takes long."""
 
@@ -64,7 +64,7 @@ KEPT = {
 
 def replayed(job: int, policies: Sequence[str], reduced: bool, most: int) -> pd.DataFrame:
     """Return the rows of a job's replay that claims are judged by; collocation in percent."""
-    name = FIGURES[job]
+    name = OF_JOB[job]
     folder = FOLDER / (f"{name}-reduced" if reduced else name) / "rows"
     folder.mkdir(parents=True, exist_ok=True)
     prepare = write_edits if job == 1 else None

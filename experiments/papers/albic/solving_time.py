@@ -159,7 +159,7 @@ def plot(table: pd.DataFrame, axes: list[Axes]) -> None:
     axes[-1].set_xlabel(TIME)
 
 
-def figure(number: int, nodes: int, budgets: tuple[int, ...]) -> Figure:
+def _figure(number: int, nodes: int, budgets: tuple[int, ...]) -> Figure:
     """Return Figure 2, 3 or 4."""
     return Figure(
         name=f"albic/fig-{number}",
@@ -172,9 +172,8 @@ def figure(number: int, nodes: int, budgets: tuple[int, ...]) -> Figure:
         measured=said,
         readings=READINGS,
         size=(
-            f"Full: four solvers up to {SECONDS[-1]:g} s, varies 40 and 60 %, "
-            f"{len(budgets)} budgets. Reduced: two solvers up to {SECONDS_REDUCED[-1]:g} s, one "
-            "setting."
+            f"Full: four solvers up to {SECONDS[-1]:g} s, varies 40 and 60 %, {len(budgets)} "
+            f"budgets. Reduced: two solvers up to {SECONDS_REDUCED[-1]:g} s, one setting."
         ),
         panels=2,
     )
@@ -192,3 +191,10 @@ def said(table: Any) -> list[str]:
             text += f", the best solver cold ({best}) {cold[best]:.3g} after {mine[TIME].max():g} s"
         lines.append(f"{text}; proven bound {last['proven bound']:.3g}.")
     return lines
+
+
+FIGURES = (
+    _figure(2, nodes=20, budgets=(10, 20)),
+    _figure(3, nodes=40, budgets=(20, 50)),
+    _figure(4, nodes=60, budgets=(20, 50)),
+)

@@ -128,8 +128,3 @@ def about_table(paper: str, name: str, root: Path = PAPERS) -> About:
     """Return how a stored table was made."""
     path = root / paper / "tables" / f"{name}.json"
     return About(**json.loads(path.read_text(encoding="utf-8")))
-
-
-def table_names(paper: str, root: Path = PAPERS) -> list[str]:
-    """Return the names of a paper's stored tables, sorted."""
-    return sorted(path.stem for path in (root / paper / "tables").glob("*.csv"))

@@ -29,10 +29,9 @@ def bandwidth_matters(uplinks: pd.DataFrame) -> Finding:
         verdict_of((blind > 0).all(), bool(blind.iloc[0] > 0.5), mine.eq(1).all()),
         f"plans that see CPU only break a link: {told}; GMA, which keeps every link it can, places "
         f"all within limits: {placed}; `eoa-milp`: {best}",
-        f"uplinks of three times the need do not bind; GMA takes operators one by one and fails "
+        "uplinks of three times the need do not bind; GMA takes operators one by one and fails "
         "where the exact method places: "
-        f"{int((inside['exact places'] & ~inside['GMA places']).sum())}"
-        f" of {len(inside)} instances",
+        f"{int((inside['exact places'] & ~inside['GMA places']).sum())} of {len(inside)} instances",
         left_out=len(uplinks) - len(known),
         left_out_why="infeasible",
     )

@@ -79,11 +79,10 @@ def one_plan(testbed: pd.DataFrame, optimum: pd.DataFrame) -> Finding:
         f"as served, is not below Even's and Random's means ({inside.min():+.2f} to "
         f"{inside.max():+.2f} points; to {gain.max():+.1f} at 2,000), over nodes in use it is "
         f"highest at {int(use.sum())} of {count}",
-        f"use over all nodes is the same wherever the load stands (methods differ by "
+        "use over all nodes is the same wherever the load stands (methods differ by "
         f"{_identity(testbed):.1g} points), and over the nodes in use no plan can do both: the "
         f"proven plan of highest use has a higher CPU deviation than Even at {above} of "
-        f"{len(fill)} "
-        "workloads",
+        f"{len(fill)} workloads",
     )
 
 
@@ -171,8 +170,7 @@ def even_is_blind(testbed: pd.DataFrame) -> Finding:
         verdict_of(same, (even["CPU, highest"].to_numpy() > both["CPU, highest"].to_numpy()).all()),
         f"Even's plan is {'the same' if same else 'not the same'} over 30 draws of what runs on "
         f"the nodes (one traffic a workload); its busiest node is at {100 * high:.0f} % on "
-        "average, "
-        f"that of GMA for CPU and bandwidth at {100 * mine:.0f} %",
+        f"average, that of GMA for CPU and bandwidth at {100 * mine:.0f} %",
     )
 
 

@@ -24,10 +24,9 @@ FIGURE = Figure(
     source="Shukla and Simmhan, JPDC 2018, Figure 7, section 8.4.1",
     words=(
         "LSA allocates about twice the slots of MBA: 7, 13 and 28 for the linear DAG at 50, 100 "
-        "and 200 tuples/s against 4, 7 and 15. "
-        "RSM needs further slots in 6 of 9 cases (one for the "
-        "diamond at 50, three for linear at 200), SAM one, for linear at 50 only. The rate seen "
-        "falls up to 30 % short for LSA+RSM, up to 10 % for MBA+SAM."
+        "and 200 tuples/s against 4, 7 and 15. RSM needs further slots in 6 of 9 cases (one for "
+        "the diamond at 50, three for linear at 200), SAM one, for linear at 50 only. The rate "
+        "seen falls up to 30 % short for LSA+RSM, up to 10 % for MBA+SAM."
     ),
     rows=sweep_rows(
         Path(__file__).with_name("fig_7.toml"),

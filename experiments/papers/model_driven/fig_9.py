@@ -111,8 +111,7 @@ FIGURE = Figure(
         "Predicted as 8.5.1 tells: the slots' peak rates, interpolated linearly between measured "
         "thread counts, added up; the paper's prediction does not see shuffle grouping. Beside it "
         "the same at the *nearest* measured count, by which nearly the paper's own figures come "
-        "out "
-        "(200, 310 and 280), and *shuffled*, where every thread gets the same share.",
+        "out (200, 310 and 280), and *shuffled*, where every thread gets the same share.",
         "The actual side is a simulation, not the authors' cluster: a queue for each thread, "
         "shuffle grouping, tuples that take what the models say for as many threads on a slot, "
         "gamma distributed (coefficient of variation 0.2), machines 5 % and memory 10 % off by "

@@ -40,8 +40,7 @@ def xml(models: pd.DataFrame, phase: pd.DataFrame) -> Finding:
             _point(models, "xml_parse", 7) is not None,
         ),
         f"one thread in the authors' records: {one['rate']:.0f} tuples/s, {one['CPU %']:.1f} % "
-        "CPU, "
-        f"{one['memory %']:.1f} % memory; a task whose threads contend by 3.5 % each falls to "
+        f"CPU, {one['memory %']:.1f} % memory; a task whose threads contend by 3.5 % each falls to "
         f"{mine:.2f} of its rate at 7 threads in our modelling phase, the paper's to {paper:.2f}",
         "the records hold one thread only, the fall to 255 stands in the text",
     )  # fmt: skip
@@ -132,9 +131,7 @@ def cheap(phase: pd.DataFrame) -> Finding:
         f"Algorithm 1 ends on all {len(found)} tasks and seeds; modelled peaks are {by.min():+.1f} "
         f"to {by.max():+.1f} % off the true ones (medians of 30 seeds; single ones "
         f"{off.min():+.0f} to {off.max():+.0f} %, {int((off.abs() > 10).sum())} of {len(off)} "
-        "beyond "
-        f"10 %), of three simulated trials of 10 s a rate, rates "
-        "8 % apart",
+        "beyond 10 %), of three simulated trials of 10 s a rate, rates 8 % apart",
     )
 
 
@@ -270,8 +267,7 @@ def more_threads(bookings: pd.DataFrame) -> Finding:
         if inside.all()
         else f"MBA's threads come in bundles of 50 and 60: the ratio rises with the rate, from "
         f"{ratio.xs(50, level='rate').mean():.2f} at 50 to "
-        f"{ratio.xs(200, level='rate').mean():.2f} "
-        "at 200 tuples/s",
+        f"{ratio.xs(200, level='rate').mean():.2f} at 200 tuples/s",
     )
 
 

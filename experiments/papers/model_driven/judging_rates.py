@@ -104,8 +104,7 @@ def above_lsa(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
         f"{int(inside.to_numpy().sum())} of {count} pairs",
         f"the paper's models by 8.5.1 give {own.to_numpy().min():+.0f} to "
         f"{own.to_numpy().max():+.0f} % themselves; where threads reach a single one's rate each "
-        "up "
-        f"to the next measured count it is {early.to_numpy().min():+.0f} to "
+        f"up to the next measured count it is {early.to_numpy().min():+.0f} to "
         f"{early.to_numpy().max():+.0f} %, in range in {int(late.to_numpy().sum())} of {count}",
     )
 
@@ -126,8 +125,7 @@ def rate_fit(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
         verdict_of(all(better), all(low), all(high), *better),
         f"R² to the actual rates (simulated, medians of 30 seeds): planned {told_by_dag(first)}; "
         f"predicted {told_by_dag(second)} (shuffled {told_by_dag(ours)}); predicted better on "
-        f"{sum(better)} "
-        "of 3",
+        f"{sum(better)} of 3",
         f"five points a DAG in two clusters, LSA and MBA, make any R² high, and the simulated "
         f"machines have the models' own tasks; with other tasks between the measured thread counts "
         f"(a single thread's rate each) planned comes to {told_by_dag(early[0])} and predicted to "
@@ -165,8 +163,7 @@ def linear_dsm(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
         f"8.5.1 interpolates, which of {row['blob by slot'].split()[0]} or "
         f"{row['blob by slot'].split()[-1]} blob threads a slot gives {row['predicted']:.0f}; the "
         "told 200 comes out at the nearest measured count "
-        f"({row['predicted, nearest count']:.0f}): "
-        "the paper did not use what it tells",
+        f"({row['predicted, nearest count']:.0f}): the paper did not use what it tells",
     )  # fmt: skip
 
 
@@ -183,8 +180,7 @@ def linear_rsm(planned: pd.DataFrame, machines: pd.DataFrame) -> Finding:
         ),
         f"predicted {row['predicted']:.0f} (nearest count {row['predicted, nearest count']:.0f}, "
         f"shuffled {row['predicted, shuffled']:.0f}), actual (simulated) {actual}; {sum(slots)} "
-        "blob "
-        f"threads on {len(slots)} slots: {many} of 25 to 35, {few} under 10",
+        f"blob threads on {len(slots)} slots: {many} of 25 to 35, {few} under 10",
         f"as for MD-F10b: at the nearest measured count "
         f"{row['predicted, nearest count']:.0f} comes out, which is within 5 % of the told 315",
     )  # fmt: skip

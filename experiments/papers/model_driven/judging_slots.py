@@ -57,11 +57,9 @@ def twice(slots: pd.DataFrame, bookings: pd.DataFrame) -> Finding:
         f"LSA is bound by memory, the same for all wirings ({memory.min():,.0f} to "
         f"{memory.max():,.0f} % at 100 tuples/s), MBA by CPU ({cpu['linear']:.0f} % linear, "
         f"{cpu['star']:.0f} star, {cpu['diamond']:.0f} diamond, whose Pi gets four times the "
-        "rate): "
-        "the told ratio needs MBA bookings alike; for linear at 200 the records give LSA "
-        f"{linear[LSA].iloc[-1]:.0f} and MBA {linear[MBA].iloc[-1]:.0f}, and 25 is what the "
-        "paper tells, "
-        "too, in the same section",
+        "rate): the told ratio needs MBA bookings alike; for linear at 200 the records give LSA "
+        f"{linear[LSA].iloc[-1]:.0f} and MBA {linear[MBA].iloc[-1]:.0f}, and 25 is what the paper "
+        "tells, too, in the same section",
     )
 
 
@@ -79,8 +77,7 @@ def rsm_extra(slots: pd.DataFrame, weights: pd.DataFrame) -> Finding:
         f"{extra.max():.0f}",
         f"over {len(swept)} choices of the weights and of the slot of a machine, which the paper "
         f"does not give, {counts.min()} to {counts.max()} cases need extra slots, and linear at "
-        "200 "
-        f"takes 3 by {three} of them (those that take the slot with most memory free)",
+        f"200 takes 3 by {three} of them (those that take the slot with most memory free)",
     )
 
 
@@ -100,8 +97,7 @@ def sam_extra(slots: pd.DataFrame, weights: pd.DataFrame) -> Finding:
         verdict_of(extra[("linear", 50)] == 1, len(where) <= 1),
         f"extra slots in {len(where)} of {len(extra)} cases: {', '.join(where) or 'none'}; linear "
         f"at 50 {extra[('linear', 50)]:+.0f}",
-        "MBA's own bundles fit at linear 50; Algorithm 6 to the letter, where a lone XML thread "
-        "is "
+        "MBA's own bundles fit at linear 50; Algorithm 6 to the letter, where a lone XML thread is "
         f"a full bundle, takes {linear:+.0f} there and extra slots in "
         f"{int((letter['extra'] > 0).sum())} of {len(letter)} cases: neither gives one slot in one",
     )
@@ -122,12 +118,11 @@ def _lsa(
         verdict_of((kept >= least).all(), bool((kept >= least).any())),
         f"actual (simulated, medians of 30 seeds): {_short(kept)}; at most "
         f"{100 * (1 - least):.0f} % in {int((kept >= least).sum())} of {len(kept)}",
-        f"the paper's own models, interpolated as in 8.5.1 and without shuffling, leave such plans "
+        "the paper's own models, interpolated as in 8.5.1 and without shuffling, leave such plans "
         f"{100 * (1 - own.max()):.0f} to {100 * (1 - own.min()):.0f} % short, over "
         f"{plans['choice'].nunique()} choices of RSM's weights and slots, which are not given; "
-        "where "
-        f"threads reach a single one's rate each up to the next measured count, as the authors saw "
-        f"of three table threads, they are {_short(early)}",
+        "where threads reach a single one's rate each up to the next measured count, as the "
+        f"authors saw of three table threads, they are {_short(early)}",
     )
 
 
@@ -195,8 +190,7 @@ def table_threads(slots: pd.DataFrame, models: pd.DataFrame) -> Finding:
         f"{sum(mine)} table threads in slots of {', '.join(map(str, mine))}: "
         f"{reach(mine):.1f} tuples/s; the told slots give {reach(theirs):.1f}",
         f"4 x 2 + 9 is {sum(theirs)}, not 18, and 50 / 3 rounded up is 17: the count told is a "
-        "slip; "
-        "which machine a thread takes depends on weights that are not given",
+        "slip; which machine a thread takes depends on weights that are not given",
     )
 
 
@@ -269,11 +263,9 @@ def fewer(slots: pd.DataFrame) -> Finding:
     return Finding(
         verdict_of(inside.all(), inside.any(), (less >= 33).all()),
         f"{less.min():.0f} to {less.max():.0f} % fewer, within 33 to 50 % in {int(inside.sum())} "
-        "of "
-        f"{len(less)}: " + ", ".join(f"{d} {r:g} {v:.0f} %" for (d, r), v in _cases(less)),
-        "the paper contradicts itself: LSA+RSM with 'over twice the slots' for traffic and "
-        "grid, as "
-        f"{twice} of {len(less)} cases here, is more than 50 % fewer by arithmetic",
+        f"of {len(less)}: " + ", ".join(f"{d} {r:g} {v:.0f} %" for (d, r), v in _cases(less)),
+        "the paper contradicts itself: LSA+RSM with 'over twice the slots' for traffic and grid, "
+        f"as {twice} of {len(less)} cases here, is more than 50 % fewer by arithmetic",
     )
 
 
@@ -289,8 +281,7 @@ def apps_extra(slots: pd.DataFrame, weights: pd.DataFrame) -> Finding:
         f"{int((extra[LSA] > 0).sum())} of {len(extra)} cases; SAM: "
         f"{', '.join(where) or 'nowhere'}",
         f"the wirings are lost and rebuilt; over {len(swept)} choices of RSM's weights and slots "
-        "the "
-        f"extra slots are {swept.to_numpy().min():.0f} to {swept.to_numpy().max():.0f}",
+        f"the extra slots are {swept.to_numpy().min():.0f} to {swept.to_numpy().max():.0f}",
     )  # fmt: skip
 
 
@@ -371,10 +362,9 @@ def stacked(slots: pd.DataFrame, reached: pd.DataFrame) -> Finding:
         verdict_of(cpu >= 250, bool((abs(free / 30 - 1) <= 0.1).any())),
         f"the busiest slot of LSA+RSM's plan for 50 tuples/s uses {cpu:.0f} % CPU; actual "
         f"(simulated, medians of 30 seeds): {told} tuples/s",
-        f"what the threads of a slot may use of the machine's cores hardly matters "
+        "what the threads of a slot may use of the machine's cores hardly matters "
         f"({by['one core a slot']:g} with one core against {by[BASE]:g} with all): the rate ends "
-        "at "
-        "slots of few blob and table threads first",
+        "at slots of few blob and table threads first",
     )
 
 

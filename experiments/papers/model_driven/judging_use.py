@@ -77,9 +77,8 @@ def _fit(machines: pd.DataFrame, what: str, least: float) -> Finding:
     return Finding(
         verdict_of(*holds),
         "R² over machines and pairs, simulated with the models' own tasks, medians of 30 seeds: "
-        f"{told_by_dag(base)}; with "
-        "a single "
-        f"thread's rate each between measured counts {told_by_dag(early)}{more}",
+        f"{told_by_dag(base)}; with a single thread's rate each between measured counts "
+        f"{told_by_dag(early)}{more}",
         None
         if all(enough)
         else "predicted use is at the predicted rate, actual use at the actual one: shuffle "
@@ -99,9 +98,8 @@ def cpu_ranges(machines: pd.DataFrame) -> Finding:
     return Finding(
         verdict_of(inside[0].all(), inside[1].all(), lsa.to_numpy().max() < mba.to_numpy().min()),
         f"mean CPU of a machine, actual (simulated): LSA {_span(lsa)} %, MBA {_span(mba)} %; "
-        "within "
-        f"the told ranges {int(inside[0].sum())} of {lsa.size} and {int(inside[1].sum())} of "
-        f"{mba.size}; LSA always below MBA",
+        f"within the told ranges {int(inside[0].sum())} of {lsa.size} and {int(inside[1].sum())} "
+        f"of {mba.size}; LSA always below MBA",
         f"CPU follows the rate that is reached: with a single thread's rate each between measured "
         f"counts LSA comes to {_span(first)} %, MBA to {_span(second)} %",
     )
@@ -142,9 +140,8 @@ def rsm_varies(machines: pd.DataFrame) -> Finding:
     told = "; ".join(f"{d} " + " / ".join(f"{wide[p][d]:.0f}" for p in wide) for d in MICRO)
     return Finding(
         verdict_of(*holds),
-        f"range of CPU over the five machines in points, {' / '.join(map(str, wide))}: {told}; "
-        "RSM has the "
-        f"widest in {sum(holds)} of 6 comparisons",
+        f"range of CPU over the five machines in points, {' / '.join(map(str, wide))}: {told}; RSM "
+        f"has the widest in {sum(holds)} of 6 comparisons",
         "DSM deals threads out task by task, so that the one XML thread and the few of Pi, which "
         "take most CPU, stand on some machines only",
     )
@@ -264,7 +261,6 @@ def latency_of_pairs(machines: pd.DataFrame) -> Finding:
         + "; 99th percentile over median: "
         + ", ".join(f"{p} {v:.1f}" for p, v in tail.items()),
         "a tuple's time in a slot is threads / rate by the models, 1.7 s of 50 blob threads "
-        "against "
-        "1.05 s of 4: latency is that of the bundles, and network hops of a millisecond do not "
-        "show",
+        "against 1.05 s of 4: latency is that of the bundles, and network hops of a millisecond do "
+        "not show",
     )

@@ -77,8 +77,7 @@ FIGURE = Figure(
     source="Shukla and Simmhan, JPDC 2018, Figures 7 and 8 (right axes), section 8.4",
     words=(
         "The rate seen falls up to 30 % short for LSA+RSM and up to 10 % for MBA+SAM on micro "
-        "DAGs, "
-        "up to 40 and 5 % on application DAGs. Diamond: 35 of 50 and 90 of 100 tuples/s with "
+        "DAGs, up to 40 and 5 % on application DAGs. Diamond: 35 of 50 and 90 of 100 tuples/s with "
         "LSA+RSM, 90 of 100 and 190 of 200 with MBA+SAM; grid at 50 with LSA+RSM: 30."
     ),
     rows=table_rows("model_driven", "slots", "reached"),

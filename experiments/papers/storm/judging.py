@@ -69,8 +69,7 @@ def always_better(clusters: pd.DataFrame, sizes: pd.DataFrame) -> Finding:
         verdict_of(*parts),
         f"of {len(table)} lines: {'; '.join(said)}",
         f"online ties on all seeds of {len(whole)} set-ups ({names}); with one executor a "
-        "component no "
-        f"schedule is better: the optimum is online's in {int(alone.sum())} of "
+        f"component no schedule is better: the optimum is online's in {int(alone.sum())} of "
         f"{len(alone)} seeds",
     )
 
@@ -197,8 +196,7 @@ def best_beta(betas: pd.DataFrame) -> Finding:
         verdict_of(falling > level, gain[min(gain)] > gain[max(gain)]),
         "; ".join(
             f"rates times {s:g} a stage: least traffic from beta {best[s]:g} on, {gain[s]:.1f} "
-            "points "
-            "below beta 0"
+            "points below beta 0"
             for s in sorted(best, reverse=True)
         ),
     )
@@ -271,10 +269,9 @@ def keeps_capacity(limits: pd.DataFrame) -> Finding:
             f"{name}: {row['size'] - row['sum']} of {row['size']} plans overload a node"
             for name, row in by.iterrows()
         ),
-        f"phase 1 may fill a slot to gamma (1.5) times the mean before nodes are known, and a slot "
+        "phase 1 may fill a slot to gamma (1.5) times the mean before nodes are known, and a slot "
         f"is not cut in phase 2: none overload below {broken['use'].min():.0f} % use, and with "
-        "gamma 1.1 "
-        f"{int((~least['feasible']).sum())} of {len(least)}; the paper gives no gamma"
+        f"gamma 1.1 {int((~least['feasible']).sum())} of {len(least)}; the paper gives no gamma"
         if len(broken)
         else None,
         len(mine) - len(able),
@@ -291,13 +288,11 @@ def quick_greedy(sizes: pd.DataFrame) -> Finding:
     zero = int((known["exact"] == 0).sum())
     return Finding(
         verdict_of(speed.low > 1, gap.median() <= 10),
-        f"{speed} times faster than the exact model; {mean_interval(gap)} % above the "
-        "optimum, "
+        f"{speed} times faster than the exact model; {mean_interval(gap)} % above the optimum, "
         f"{mean_interval(packed)} % on few nodes; optimum 0 in {zero} of {len(known)}",
         "the optimum may fill slots and nodes as it likes; gamma, delta and node_spread, which the "
         "paper's code has, keep online even: without spread over nodes "
-        f"{gap.mean() - packed.mean():.0f} "
-        "points of the gap are gone",
+        f"{gap.mean() - packed.mean():.0f} points of the gap are gone",
         len(sizes) - len(known),
         "instances without an optimum or without a plan within capacity",
     )

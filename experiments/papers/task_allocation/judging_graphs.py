@@ -131,10 +131,9 @@ def tl_share(graphs: pd.DataFrame, examples: pd.DataFrame, uneven: pd.DataFrame)
             abs(share(kept, "tl") - PAPER_TL) <= 1,
             (mine["links_1"] == 84).any() and tl_falls(uneven).verdict == "same",
         ),
-        f"{share(kept, 'tl'):.2f} % over {len(kept):,} graphs (20 lots: "
-        f"{interval(kept, 'tl')}); the "
-        f"same reading has Example 2's 84 in {int((mine['links_1'] == 84).sum())} of {len(mine)} "
-        f"orders, and Figure 4(b): {tl_falls(uneven).figure}",
+        f"{share(kept, 'tl'):.2f} % over {len(kept):,} graphs (20 lots: {interval(kept, 'tl')}); "
+        f"the same reading has Example 2's 84 in {int((mine['links_1'] == 84).sum())} of "
+        f"{len(mine)} orders, and Figure 4(b): {tl_falls(uneven).figure}",
         left_out=left,
         left_out_why=NOT_WHOLE,
     )

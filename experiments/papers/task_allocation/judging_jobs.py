@@ -28,11 +28,9 @@ def splits_first_pair(examples: pd.DataFrame) -> Finding:
     apart = (mine["links_2"] == 0) & (mine["nodes_pair_1"] == 2) & (mine["nodes_pair_3"] == 2)
     return Finding(
         verdict_of(apart.all(), (mine["nodes"] == 4).all()),
-        f"pair 1 on {mine['nodes_pair_1'].max()} nodes, {mine['links_2'].max()} links of pair "
-        "2, pair 3 "
-        f"on {mine['nodes_pair_3'].max()} more in {int(apart.sum())} of {len(mine)} orders; 5 "
-        "+ 10 twice "
-        f"(100 links) in {int((mine['links_1'] == 100).sum())}",
+        f"pair 1 on {mine['nodes_pair_1'].max()} nodes, {mine['links_2'].max()} links of pair 2, "
+        f"pair 3 on {mine['nodes_pair_3'].max()} more in {int(apart.sum())} of {len(mine)} orders; "
+        f"5 + 10 twice (100 links) in {int((mine['links_1'] == 100).sum())}",
     )
 
 
@@ -108,9 +106,8 @@ def misleading(built: pd.DataFrame) -> Finding:
     one = value(built, "one to one", "naive")
     return Finding(
         verdict_of(group > task),
-        f"a group pair of 1,000 links beside one of 50: {group:.1f} by group IMC, {task:.1f} "
-        "MB/s by "
-        f"task IMC; one-to-one streams, task pairs by their own traffic: naive keeps {one:.0f} "
+        f"a group pair of 1,000 links beside one of 50: {group:.1f} by group IMC, {task:.1f} MB/s "
+        f"by task IMC; one-to-one streams, task pairs by their own traffic: naive keeps {one:.0f} "
         "of 100",
     )
 
@@ -150,9 +147,8 @@ def few_new_groups(relaxed: pd.DataFrame) -> Finding:
     more = mine["new_groups"] - mine["groups"]
     return Finding(
         verdict_of((more <= mine["hot"]).all(), (mine["placed"] == 1).all()),
-        f"{mine['hot'].min():.0f} to {mine['hot'].max():.0f} hot keys among 40: "
-        f"{more.min():.0f} to "
-        f"{more.max():.0f} more groups, never more than hot keys; all {len(mine)} jobs placed",
+        f"{mine['hot'].min():.0f} to {mine['hot'].max():.0f} hot keys among 40: {more.min():.0f} "
+        f"to {more.max():.0f} more groups, never more than hot keys; all {len(mine)} jobs placed",
     )
 
 
@@ -176,11 +172,9 @@ def significance_is_constant(priorities: pd.DataFrame) -> Finding:
     return Finding(
         verdict_of(*(part for one in parts for part in one)),
         f"over {len(parts)} costs of the third group ({thirds.min():g} to {thirds.max():g} %): "
-        "equal "
-        f"at ratio 2 in {start}, by IMC affine in {fall} (least R2 {min(affine):.3f}), "
-        "significance "
-        f"never below in {never}, all three in {sum(same)}; significance {worst:+.1f} to "
-        f"{best:+.1f} %",
+        f"equal at ratio 2 in {start}, by IMC affine in {fall} (least R2 {min(affine):.3f}), "
+        f"significance never below in {never}, all three in {sum(same)}; significance {worst:+.1f} "
+        f"to {best:+.1f} %",
         "just below the ratio at which significance turns to pair 1, pair 2 still carries more, so "
         f"that keeping pair 1 loses up to {-worst:.1f} %; the paper gives none of the costs",
         int((priorities["ratio"] == 1).sum()),
@@ -196,8 +190,7 @@ def td_gains_a_little(uneven: pd.DataFrame) -> Finding:
         verdict_of(td["gain"].iloc[-1] > td["gain"].iloc[0]),
         f"TD {td['gain'].iloc[0]:.3g} at {td.index[0]} tasks, {td['gain'].iloc[-1]:.3g} MB/s at "
         f"{td.index[-1]}",
-        "TD is at the optimum from the first size on, which stays "
-        f"{td['optimum'].min():.3g} to "
+        f"TD is at the optimum from the first size on, which stays {td['optimum'].min():.3g} to "
         f"{td['optimum'].max():.3g} MB/s",
     )
 
@@ -265,9 +258,8 @@ def rises_and_converges(workloads: pd.DataFrame) -> Finding:
         )
     return Finding(
         verdict_of(equal == count, *(found == count for found in rises.values())),
-        f"equal at the end in {equal} of {count} draws of the costs; non-decreasing "
-        "throughout: TD in "
-        f"{rises['td']}, TL in {rises['tl']}, Storm in {rises['storm']}",
+        f"equal at the end in {equal} of {count} draws of the costs; non-decreasing throughout: TD "
+        f"in {rises['td']}, TL in {rises['tl']}, Storm in {rises['storm']}",
         left_out=left,
         left_out_why="capacities at which one of them does not place all",
     )
@@ -356,7 +348,6 @@ def changes_are_noticed(varying_rate: pd.DataFrame) -> Finding:
     return Finding(
         verdict_of(noticed >= 0.95 * changed, false <= 0.05 * changed),
         f"{noticed} of {changed} changes noticed, {false} false alarms, at most "
-        f"{varying_rate['longest_delay'].max():g} minutes late over {len(varying_rate)} seeds "
-        "of four "
-        "hours; simulated, moves are free",
+        f"{varying_rate['longest_delay'].max():g} minutes late over {len(varying_rate)} seeds of "
+        "four hours; simulated, moves are free",
     )

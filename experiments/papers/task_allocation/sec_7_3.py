@@ -96,12 +96,10 @@ FIGURE = Figure(
     readings=(
         "The mean optimum of the paper's graphs is 13.15 MB/s, of ours about 16.3: its generator "
         "differs from the text in something. Options of `generate random_graphs` are ours.",
-        "TL here: priority by the traffic of a task pair, pairs of a group pair row by row; "
-        "the claims "
-        "above are judged at the default reading, `group_imc` and `shuffled`, on costs that "
-        "follow the "
-        "tasks by rank, and all readings stand in one table there. TD: the "
-        "ratio of a split shrinks until one fits, and all hosts are walked.",
+        "TL here: priority by the traffic of a task pair, pairs of a group pair row by row; the "
+        "claims above are judged at the default reading, `group_imc` and `shuffled`, on costs that "
+        "follow the tasks by rank, and all readings stand in one table there. TD: the ratio of a "
+        "split shrinks until one fits, and all hosts are walked.",
         "naive, TD by IMC, TL by significance and imc-search are not in the paper's comparison.",
         "Times are of two cores that had other work beside it; kernels of instances this small run "
         "as Python until half a second has gone by.",

@@ -1,13 +1,19 @@
-"""The columns of the pattern form: classes of equal nodes, and the sets each can hold."""
+"""The columns of the pattern form: classes of equal nodes, the sets each can hold, their costs.
+
+min  Σ_p cost_p λ_p
+s.t. Σ_p tasks_gp λ_p = n_g             every free task of a group in one set
+     Σ_(p of class k) λ_p = n_k         every node holds one set, maybe the empty one
+     rows of the level                  `rows.LevelRows`
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.elastic.goals import counted_nodes
 from formulations.elastic.patterns.rules import held_alone
 from formulations.elastic.problem import TIMES, directed_degrees
 from formulations.patterns.clock import Clock
@@ -27,6 +33,7 @@ from optim.moves.deal import deal
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from formulations.elastic.goals import Goal
     from formulations.elastic.problem import EoaProblem
     from formulations.patterns.problem import PatternProblem
     from optim.format.tables import Floats, Ints
@@ -81,11 +88,6 @@ class Columns:
     def group_size(self) -> NDArray[np.int64]:
         """(G,) tasks of each group."""
         return self.groups.sizes.astype(np.int64)
-
-    @cached_property
-    def whole(self) -> Floats:
-        """(P, G) `counts`, ready to be multiplied with prices."""
-        return self.counts.astype(np.float64)
 
     def of_placement(self, place: Ints) -> NDArray[np.int64] | None:
         """(P,) how often a placement of the free tasks uses each column; ``None`` if it cannot."""
@@ -178,3 +180,25 @@ def alike(problem: EoaProblem) -> TaskGroups:
     indptr, members = listed(group)
     one = members[indptr[:-1]]
     return TaskGroups(group, indptr, members, problem.load[one], np.zeros(len(one), np.int32))
+
+
+def pool_of(columns: Columns, cost: Floats) -> Pool:
+    """Return all columns as patterns; costs are gains below 0."""
+    return Pool(columns.counts, columns.of, -cost, np.arange(columns.num))
+
+
+def costs(problem: EoaProblem, columns: Columns, goal: Goal) -> tuple[Floats, float]:
+    """(P,) cost of each column, and what to add to their sum; deviations need a fixed mean."""
+    first = columns.first[columns.of]
+    if goal == "network":
+        return -columns.inside, problem.instance.total_traffic
+    if goal == "capacity":
+        used = problem.occupied[first] | columns.counts.any(axis=1)
+        return np.where(used, problem.capacity_share[first], 0.0), 0.0
+    capacity = problem.instance.nodes.capacity[first, 0]
+    share = (problem.base[first] + columns.load) / np.where(capacity > 0, capacity, 1.0)
+    assert problem.even_mean is not None
+    off = np.where(problem.instance.open_nodes[first], share - problem.even_mean, 0.0)
+    if goal == "squares":
+        return off**2, 0.0
+    return np.abs(off) / len(counted_nodes(problem)), 0.0

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.elastic.goals import SAME, LevelAnswer, rounding_of, scale_of, surely
-from formulations.elastic.patterns.model import ColumnListing, costs
+from formulations.elastic.patterns.columns import costs, pool_of
 from formulations.elastic.patterns.rows import LevelRows
 from formulations.patterns.clock import Clock
 from formulations.patterns.integer import pattern_model
-from formulations.patterns.listing import ListPricer
+from formulations.patterns.listing import ListPricer, TableListing
 from formulations.patterns.master import Master
 
 if TYPE_CHECKING:
@@ -121,14 +121,15 @@ class _Level:
         """
         columns, request = self.columns, self.settings.request
         self._scale(every)
-        listing = ColumnListing(columns, self.rows, self.cost / self.unit)
+        pool = pool_of(columns, self.cost / self.unit)
+        listing = TableListing(pool, len(columns.size), self.rows)
         share = max(1, len(columns.size))
         pricer = ListPricer(listing, per_round=-(-JOINING // share), begin=-(-FIRST // share))
         deadline = None if request.time_limit is None else request.started + request.time_limit
         master = Master(
             columns.group_size, columns.size, pricer, Clock(deadline), self.rows, close=_CLOSE
         )
-        known = None if self.uses is None else listing.at(np.flatnonzero(self.uses))
+        known = None if self.uses is None else pool.only(np.flatnonzero(self.uses))
         root = master.run(known)
         if root.bound == -np.inf:
             self.answer.termination = "infeasible"
@@ -176,7 +177,7 @@ class _Level:
         """Build over some columns, to be maximised; from here on `unit` is that of this model."""
         self._scale(keep)
         columns, whole = self.columns, self.settings.whole
-        pool = ColumnListing(columns, self.rows, self.cost / self.unit).at(keep)
+        pool = pool_of(columns, self.cost / self.unit).only(keep)
         model = pattern_model(columns.group_size, columns.size, pool, self.rows, whole=whole)
         model.set_objective([], [], -self.offset / self.unit)
         return model

@@ -108,7 +108,7 @@ class BalanceAnswer:
         Whether the solver took the start it was given at the first level.
     cuts
         What plans broke that a solver took for feasible; see `formulations.rebalancing.covers`.
-    notes, trace, build_seconds, solve_seconds, solver
+    notes, trace, build_seconds, solver
         For the result.
     """
 
@@ -119,5 +119,4 @@ class BalanceAnswer:
     notes: list[str] = field(default_factory=list)
     trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
     build_seconds: float = 0.0
-    solve_seconds: float = 0.0
     solver: str | None = None

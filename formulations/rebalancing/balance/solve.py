@@ -293,7 +293,6 @@ def _run(
         progress=settings.progress if aim.goal == "distance" else None,
     )
     answer.build_seconds += built_at - begun + solution.build_seconds
-    answer.solve_seconds += time.perf_counter() - built_at - solution.build_seconds
     answer.solver = solution.solver
     if solution.message and solution.message not in answer.notes:
         answer.notes.append(solution.message)

@@ -17,8 +17,6 @@ from optim.util.ahead import at_once
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from formulations.rebalancing.joint.problem import JointProblem
     from formulations.rebalancing.joint.state import Arcs, JointFixed
     from formulations.rebalancing.problem import Floats, Ints
@@ -73,7 +71,6 @@ def search_joint(
     deadline: float | None = None,
     for_left: bool = False,
     arcs: Arcs | None = None,
-    told: Callable[[float], None] | None = None,
 ) -> JointFound:
     """Return the best feasible placement found.
 
@@ -96,8 +93,6 @@ def search_joint(
         Promising moves; those to the homes of partners by default.
     for_left
         Empty leaving nodes instead of collocating.
-    told
-        Called with every better value.
     """
     from formulations.rebalancing.joint.kernel import anneal
 
@@ -139,11 +134,11 @@ def search_joint(
                 done += slice_
                 found.steps += slice_
                 if value > known:
-                    _take(problem, found, best, for_left, time.perf_counter() - began, told)
+                    _take(problem, found, best, for_left, time.perf_counter() - began)
                 outside = done >= steps and not for_left and _is_outside(problem, place)
                 if outside:
                     ended = _levelled(problem, place, seed, deadline)
-                    _take(problem, found, ended, for_left, time.perf_counter() - began, told)
+                    _take(problem, found, ended, for_left, time.perf_counter() - began)
             number += 1
     except KeyboardInterrupt:
         found.interrupted = True
@@ -201,7 +196,6 @@ def _take(
     best: Ints,
     for_left: bool,
     seconds: float,
-    told: Callable[[float], None] | None,
 ) -> None:
     """Keep the kernel's best if our own count agrees that it is feasible and better."""
     if not problem.is_feasible(best):
@@ -210,8 +204,6 @@ def _take(
     if value > found.value:
         found.value, found.placement = value, best.copy()
         found.trace.append((seconds, value))
-        if told is not None:
-            told(value)
 
 
 def _temperatures(problem: JointProblem, for_left: bool) -> tuple[float, float, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from formulations.rebalancing.search.state import draw, link, unlink
+from formulations.rebalancing.search.state import breach_of, carry, draw, link, unlink
 from optim.moves.guard import Guard, broken, enter, pays, relevant
 from optim.util.compiled import helper, inlined
 
@@ -92,10 +92,7 @@ def uniform(random):
 @inlined
 def node_excess(fixed, state, node):
     """Return by how much a node exceeds the cap on the distance and its resources."""
-    breach = state.deviation[node]
-    if not fixed.leaving[node]:
-        breach = abs(breach)
-    amount = max(0.0, breach - fixed.cap)
+    amount = max(0.0, breach_of(fixed, node, state.deviation[node]) - fixed.cap)
     for e in range(len(fixed.unit)):
         short = max(0.0, -state.room[node, e]) + max(0.0, -state.spare[node, e])
         amount += fixed.unit[e] * short
@@ -144,14 +141,7 @@ def relocate(fixed, state, k, target):
     total[EXCESS] -= left_excess(fixed, state)
     unlink(state, k, source)
     link(state, k, target)
-    state.place[k] = target
-    state.deviation[source] -= fixed.load[k]
-    state.deviation[target] += fixed.load[k]
-    for e in range(len(fixed.unit)):
-        state.room[source, e] += fixed.usage[k, e]
-        state.spare[source, e] -= fixed.usage[k, e]
-        state.room[target, e] -= fixed.usage[k, e]
-        state.spare[target, e] += fixed.usage[k, e]
+    carry(fixed, state, k, source, target)
     if fixed.leaving[source]:
         total[LEFT] -= fixed.load[k]
     if fixed.leaving[target]:

@@ -144,9 +144,9 @@ def fits(fixed, state, a, b, k, other):
     return True
 
 
-@helper
-def book(fixed, state, k, source, target):
-    """Enter a move into place, deviations, room and budgets; lists are the caller's."""
+@inlined
+def carry(fixed, state, k, source, target):
+    """Enter a move into place, deviations and room."""
     state.place[k] = target
     state.deviation[source] -= fixed.load[k]
     state.deviation[target] += fixed.load[k]
@@ -155,6 +155,12 @@ def book(fixed, state, k, source, target):
         state.spare[source, e] -= fixed.usage[k, e]
         state.room[target, e] -= fixed.usage[k, e]
         state.spare[target, e] += fixed.usage[k, e]
+
+
+@helper
+def book(fixed, state, k, source, target):
+    """Enter a move into place, deviations, room and budgets; lists are the caller's."""
+    carry(fixed, state, k, source, target)
     if fixed.guarded:
         enter(guard_of(state), k, source, target)
     change = away(fixed, k, target) - away(fixed, k, source)

@@ -13,6 +13,6 @@ the rest within a limit of work. Only tasks without topology beside others on a 
 scheme: there all partings are searched (`mixed`).
 """
 
-from optim.rules.dealing.answer import Dealing, deal, slot_slack, slots_bind
+from optim.rules.dealing.answer import Dealing, deal, slot_slack
 
-__all__ = ["Dealing", "deal", "slot_slack", "slots_bind"]
+__all__ = ["Dealing", "deal", "slot_slack"]

@@ -43,16 +43,6 @@ class Dealing:
     shortage: tuple[Violation, ...] = ()
 
 
-def slots_bind(instance: Instance) -> bool:
-    """Whether the instance says anything about slots."""
-    return (
-        instance.limits.max_tasks_per_slot is not None
-        or bool((instance.nodes.slots >= 0).any())
-        or bool(np.isfinite(instance.nodes.slot_capacity).any())
-        or bool((instance.topologies.workers >= 0).any())
-    )
-
-
 def slot_slack(instance: Instance) -> Floats:
     """(N, R) how far above a slot's capacity still counts as rounding."""
     capacity = instance.nodes.slot_capacity

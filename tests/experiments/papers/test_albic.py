@@ -11,7 +11,7 @@ import pytest
 
 from experiments.generators import generate
 from experiments.generators.rebalancing import joint_periods
-from experiments.papers.albic import built, fig_2, fig_3, fig_4, fig_5, fig_8_9, fig_10, fig_11
+from experiments.papers.albic import built, collocating, fig_5, fig_8_9, solving_time
 from experiments.papers.albic import judges_milp as milp
 from experiments.papers.albic.collocating import said, table_by
 from experiments.papers.albic.following import follow, frame, kept, placed
@@ -26,7 +26,7 @@ from experiments.replay.policies import read_policy
 from optim.figures.measures import imc_gain_of
 from tests.experiments.replay.cases import recording
 
-FIGURES = [m.FIGURE for m in (fig_2, fig_3, fig_4, fig_5, fig_8_9, fig_10, fig_11)]
+FIGURES = [*solving_time.FIGURES, fig_5.FIGURE, fig_8_9.FIGURE, *collocating.FIGURES]
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f.name)

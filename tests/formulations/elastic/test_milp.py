@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from formulations.elastic.goals import value_of
 from formulations.elastic.milp import METHOD
-from formulations.elastic.patterns.columns import columns_of
-from formulations.elastic.patterns.model import ColumnListing, costs
+from formulations.elastic.patterns.columns import columns_of, costs, pool_of
 from formulations.elastic.patterns.rows import LevelRows
 from formulations.elastic.problem import eoa_problem
 from formulations.elastic.products import build as build_products
 from formulations.patterns.integer import pattern_model
+from formulations.patterns.listing import TableListing
 from optim import Instance, InvalidInput, Plan, solve
 from optim.errors import UnsuitableMethod
 from optim.methods.registry import Request
@@ -126,7 +126,7 @@ def test_both_models_hold_every_feasible_placement_and_no_other(seed: int, ruled
     model = products.placement.model
     cost, offset = costs(problem, columns, "network")
     rows = LevelRows(problem, columns, [])
-    pool = ColumnListing(columns, rows, cost).at(np.arange(columns.num))
+    pool = pool_of(columns, cost)
     patterns = pattern_model(columns.group_size, columns.size, pool, rows)
     rng = np.random.default_rng(seed)
     for _ in range(12):
@@ -175,7 +175,7 @@ def test_any_prices_bound_every_placement(seed: int) -> None:
     if not columns.num or len(np.unique(columns.of)) < len(columns.size):
         return
     rows = LevelRows(problem, columns, [])
-    listing = ColumnListing(columns, rows, cost)
+    listing = TableListing(pool_of(columns, cost), len(columns.size), rows)
     rng = np.random.default_rng(seed)
     price = rng.normal(0, 5, len(columns.group_size))
     side = rows.clipped(rng.normal(0, 5, len(rows)))

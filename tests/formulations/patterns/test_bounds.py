@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
+from scipy.optimize import linprog
 
 from formulations.patterns.clock import Clock
 from formulations.patterns.count_table import best_choice
 from formulations.patterns.functional_bound import Functional, sharpened, whole_weights
+from formulations.patterns.listing import ListPricer, TableListing
 from formulations.patterns.master import Master, Root
+from formulations.patterns.pool import TableRows
 from formulations.patterns.pricing import TreePricer
 from formulations.patterns.problem import PatternProblem
 from tests.formulations.patterns.make import PLENTY, best_gain, random_problem, seeds, whole_pool
@@ -29,6 +34,28 @@ def test_column_generation_bounds_the_optimum(seed: int) -> None:
         assert root.bound >= best - 1e-6
         if root.bound == -np.inf:
             assert root.unplaced > 0
+
+
+@given(seeds)
+def test_a_list_covers_where_the_whole_program_says_so(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = random_problem(seed)
+    every = whole_pool(problem)
+    pool = every.only(rng.random(len(every)) < rng.uniform(0.1, 0.9))
+    pool = replace(pool, at=np.arange(len(pool)))
+    price = rng.integers(0, 4, (1, len(pool))).astype(float)
+    rows = TableRows(np.full(1, -np.inf), rng.integers(0, 6, 1).astype(float), table=price)
+    listing = TableListing(pool, problem.num_node_classes, rows)
+    assume(0 not in listing.lengths)
+    owned = pool.node_class[None, :] == np.arange(problem.num_node_classes)[:, None]
+    whole = linprog(
+        np.zeros(len(pool)), price, rows.upper, np.concatenate([pool.counts.T, owned]),
+        np.concatenate([problem.sizes, problem.nodes]),
+    )  # fmt: skip
+    pricer = ListPricer(listing, per_round=2)
+    for clock in (Clock(), Clock(0.0)):
+        covers = Master(problem.sizes, problem.nodes, pricer, clock, rows).covers()
+        assert covers == (whole.status == 0) or (covers is None and clock.over())
 
 
 def test_column_generation_proves_a_lack_of_room() -> None:

@@ -65,10 +65,10 @@ def test_its_books_are_the_referees(seed: int) -> None:
         figures = []
         for _ in range(100):
             changed = allocation.run_pass()
-            node = allocation.node.astype(np.int32)
-            assert allocation.load == pytest.approx(node_loads(instance, node), abs=1e-9)
-            assert allocation.link_load == pytest.approx(crossing(instance, node), abs=1e-9)
-            assert allocation.count.tolist() == [
+            node = allocation.state.node.astype(np.int32)
+            assert allocation.state.load == pytest.approx(node_loads(instance, node), abs=1e-9)
+            assert allocation.state.link_load == pytest.approx(crossing(instance, node), abs=1e-9)
+            assert allocation.state.held.tolist() == [
                 int((node == n).sum()) for n in range(instance.num_nodes)
             ]
             judged = evaluate_indices(instance, node)

@@ -13,7 +13,7 @@ import pytest
 from optim.format.instance import Instance
 from optim.format.tables import Ints
 from optim.rules import broken
-from optim.rules.dealing import Dealing, deal, slots_bind
+from optim.rules.dealing import Dealing, deal
 from optim.rules.placement import Placement
 from tests.optim.make import instance
 
@@ -176,14 +176,6 @@ def test_a_search_finds_what_first_fit_does_not_and_says_so_without_work() -> No
     assert violation.rule == "slots"
     assert violation.where.startswith("n1 (not known within the work limit")
     assert violation.needed > violation.available == 2
-
-
-def test_slots_bind_only_where_something_is_said_about_them() -> None:
-    assert not slots_bind(made([{"id": "n1"}], [("a", 1)], {"a": None}))
-    assert slots_bind(made([{"id": "n1", "slots": 0}], []))
-    assert slots_bind(made([{"id": "n1", "slot_capacity": {"cpu": 1}}], []))
-    assert slots_bind(made([{"id": "n1"}], [], {"a": 1}))
-    assert slots_bind(made([{"id": "n1"}], [], max_tasks_per_slot=1))
 
 
 def test_the_slack_is_the_callers() -> None:

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.stepping.counts import SetCounts
+from formulations.stepping.link_sums import LinkSums
+from formulations.stepping.move import Blocked, Step
 from optim.figures.measures import node_loads
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, SLOTS
 from optim.rules.base import slack
 from optim.rules.placement import Placement
-from optim.stepping.counts import SetCounts
-from optim.stepping.link_sums import LinkSums
-from optim.stepping.move import Blocked, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from formulations.stepping.between import Between
     from optim.format.tables import Bools, Floats, Ints
     from optim.rules.violation import Violation
-    from optim.stepping.between import Between
 
 _Change = tuple[int, list[float], list[float], list[float]]
 _DRIFT = 1e-12

@@ -9,8 +9,8 @@ from optim.format.tables import APART
 from optim.rules.sets import places_of
 
 if TYPE_CHECKING:
-    from optim.stepping.between import Between
-    from optim.stepping.move import Step
+    from formulations.stepping.between import Between
+    from formulations.stepping.move import Step
 
 
 class SetCounts:

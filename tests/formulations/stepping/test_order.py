@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from formulations.stepping.steps import Steps, steps
 from optim import Instance, InvalidInput, Plan
 from optim.format.tables import APART
 from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
-from optim.stepping.steps import Steps, steps
 from tests.fuzz.generate import generate
 from tests.fuzz.product import known_fields
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from experiments.explain.worth import worth_of_moves
 from optim import Instance
 from optim.figures.catalogue import OBJECTIVES
-from optim.moves.worth import worth_of_moves
 from optim.referee.evaluate import evaluate_indices
 from tests.fuzz.generate import generate
 from tests.fuzz.product import known_fields

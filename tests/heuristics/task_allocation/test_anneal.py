@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heuristics.task_allocation.anneal import anneal, matrix_of
 from optim.figures.measures import imc_gain_of
-from optim.moves.anneal import anneal, matrix_of
 from optim.moves.board import board_of
 from optim.moves.descent import descend
 from tests.optim.make import instance as small

@@ -16,8 +16,8 @@ from optim.format.tables import APART
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from formulations.stepping.move import Move, Step
     from optim.format.instance import Instance
-    from optim.stepping.move import Move, Step
 
 
 def one_by_one(moves: Iterable[Move]) -> list[Step]:

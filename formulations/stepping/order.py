@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.stepping.exchange import exchanges, one_by_one
-from optim.stepping.move import Blocked, Move, Step, taken_back
+from formulations.stepping.exchange import exchanges, one_by_one
+from formulations.stepping.move import Blocked, Move, Step, taken_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from formulations.stepping.room import Room
     from optim.format.instance import Instance
-    from optim.stepping.room import Room
 
 LOOKED = 200_000
 """Moves that the search for an order looks at."""

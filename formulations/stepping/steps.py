@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.stepping.between import Between
+from formulations.stepping.exchange import takes_over
+from formulations.stepping.move import Blocked, Move, Step, taken_back
+from formulations.stepping.order import find_order
+from formulations.stepping.room import Room
 from optim.errors import InvalidInput, Problem, RefereeRefused
 from optim.referee.evaluate import check_belongs
 from optim.rules import LINKS
-from optim.stepping.between import Between
-from optim.stepping.exchange import takes_over
-from optim.stepping.move import Blocked, Move, Step, taken_back
-from optim.stepping.order import find_order
-from optim.stepping.room import Room
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance

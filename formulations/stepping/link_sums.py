@@ -18,9 +18,9 @@ from optim.rules.base import slack
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from formulations.stepping.between import Between
+    from formulations.stepping.move import Step
     from optim.format.tables import Ints
-    from optim.stepping.between import Between
-    from optim.stepping.move import Step
 
 MOST = 5_000_000
 """Pairs of tasks that talk, up to which they are spread out."""
