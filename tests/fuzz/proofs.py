@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from optim.referee.result import Level
 from tests.fuzz.claim import Claim
 from tests.fuzz.figures import measure
 from tests.fuzz.promises import EMPTIES, leaves_behind, reads_more
@@ -132,7 +131,7 @@ def _unproven(claim: Claim) -> Findings:
     if claim.declared["kind"] != "exact" or asked or claim.termination == "optimal":
         return
     levels = claim.result.objective_levels
-    if claim.keywords.get("weighted") and levels and _closed(levels[-1]):
+    if claim.keywords.get("weighted") and levels and _closed(levels[-1].value, levels[-1].bound):
         return  # what was asked for is closed: the load distance alone is another problem
     if claim.value is None:  # the objective does not apply, as used capacity where all is 0
         return
@@ -148,11 +147,11 @@ def _unproven(claim: Claim) -> Findings:
         yield "unproven", f"{claim.termination}, {told}; {notes}"
 
 
-def _closed(level: Level) -> bool:
+def _closed(value: float | None, bound: float | None) -> bool:
     """Whether a level's bound meets its value."""
-    if level.value is None or level.bound is None:
+    if value is None or bound is None:
         return False
-    return abs(level.value - level.bound) <= 1e-9 * max(1.0, abs(level.value))
+    return abs(value - bound) <= 1e-9 * max(1.0, abs(value))
 
 
 def _staying(claim: Claim) -> Findings:

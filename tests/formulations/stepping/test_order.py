@@ -206,4 +206,4 @@ def test_every_prefix_keeps_the_rules_and_no_order_means_none(part: int) -> None
         if third.found:
             every_subset_holds(instance, third)
             parked += 1
-    assert min(orders, proofs) > COUNT / 50
+    assert min(orders, proofs) >= COUNT / 50
