@@ -4,9 +4,10 @@
 
 An interrupt that is raised while modules are imported may be lost: CPython forgets what is raised
 in the callbacks that clear the locks of modules, and C code takes it for a missing attribute. So
-it waits until nothing is being imported. So it does while LLVM hands over what it has compiled:
-cut off there, the code would be missing. In other callbacks from C, and in finalizers, Python tells
-that it forgets what is raised: there the signal is sent again.
+it waits until nothing is being imported. So it does while LLVM hands over what it has compiled, and
+while its objects are freed: cut off there, the code would be missing, or be freed again. In other
+callbacks from C, and in finalizers, Python tells that it forgets what is raised: there the signal
+is sent again.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ if TYPE_CHECKING:
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _IMPORTING = "<frozen importlib._bootstrap>"
-_HANDING_OVER = ("executionengine.py", "_raw_object_cache_")
-"""Of llvmlite: the end of the file, and the beginning of the names of its callbacks."""
+_WHOLE = (
+    ("llvmlite/binding/executionengine.py", "_raw_object_cache_"),
+    ("llvmlite/binding/ffi.py", "close"),
+    ("llvmlite/binding/ffi.py", "detach"),
+)
+"""What must not be cut off: the end of the file, and the beginning of the functions' names."""
 _STEP, _LONGEST = 0.02, 10.0
 """Seconds between two tries, and until an import is interrupted: it may wait for a dead disk."""
 
@@ -68,14 +73,13 @@ class _Raised:
 
 
 def _not_now() -> bool:
-    """Tell whether a module is being imported, or compiled code handed over."""
+    """Tell whether a module is being imported, or compiled code handed over or freed."""
     frame: FrameType | None = sys._getframe(1)
-    file, name = _HANDING_OVER
     while frame is not None:
         code = frame.f_code
         if code.co_filename == _IMPORTING:
             return True
-        if code.co_name.startswith(name) and code.co_filename.endswith(file):
+        if any(code.co_name.startswith(n) and code.co_filename.endswith(f) for f, n in _WHOLE):
             return True
         frame = frame.f_back
     return False

@@ -134,18 +134,27 @@ def test_a_signal_that_a_callback_from_c_would_forget_is_heard_after_it(
     assert "Traceback" not in "".join(capfd.readouterr())
 
 
-def test_a_signal_while_compiled_code_is_handed_over_waits_until_it_is() -> None:
-    from llvmlite.binding import executionengine
-
-    source = "def _raw_object_cache_notify():\n    raise_signal()\n    done.append(True)\n"
-    assert hasattr(executionengine.ExecutionEngine, "_raw_object_cache_notify")
+@pytest.mark.parametrize(
+    ("module", "owner", "name"),
+    [
+        ("executionengine", "ExecutionEngine", "_raw_object_cache_notify"),
+        ("ffi", "ObjectRef", "close"),
+        ("ffi", "ObjectRef", "detach"),
+    ],
+)
+def test_a_signal_while_compiled_code_is_handed_over_or_freed_waits_until_it_is(
+    module: str, owner: str, name: str
+) -> None:
+    binding = importlib.import_module(f"llvmlite.binding.{module}")
+    source = f"def {name}():\n    raise_signal()\n    done.append(True)\n"
+    assert hasattr(getattr(binding, owner), name)
     done: list[bool] = []
     given: Any = {"done": done, "raise_signal": lambda: signal.raise_signal(signal.SIGINT)}
-    exec(compile(source, executionengine.__file__, "exec"), given)
+    exec(compile(source, binding.__file__ or "", "exec"), given)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with contextlib.suppress(KeyboardInterrupt), interrupts_heard():
-            given["_raw_object_cache_notify"]()
+            given[name]()
             time.sleep(20.0)
             pytest.fail("the signal was lost")
     finally:
