@@ -52,7 +52,12 @@ def pairs() -> list[tuple[str, Instance, str]]:
 
     made = list(cases())
     # of capacities of every node, and of sizes, suitability does not know
-    wanted = {"throughput-milp": "graph", "imc-brute": "small"}
+    wanted = {
+        "throughput-exact": "graph",
+        "throughput-milp": "graph",
+        "throughput-search": "graph",
+        "imc-brute": "small",
+    }
     found = []
     for name in method_names():
         method = get_method(name)
