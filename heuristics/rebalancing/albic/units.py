@@ -72,8 +72,11 @@ class Units:
         cost, max_moves, max_cost = self._budget()
         rows = self._allowed(pins or {})
         counts = [len(nodes) for nodes in rows.values()]
+        single = self.num_units == problem.num_tasks
         return replace(
             problem,
+            # rules of key groups are none of units: a unit pays for a node with a copy, too
+            counted=problem.counted if single else None,
             load=self._summed(problem.load),
             cost=cost,
             home=self._first_of(problem.home),

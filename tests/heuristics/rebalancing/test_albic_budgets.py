@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.instance import balance_problem
 from heuristics.rebalancing.albic.units import Units
-from optim import solve
+from optim import Instance, solve
 from optim.referee.result import Termination
 from tests.heuristics.rebalancing.cases import case
 
@@ -33,6 +33,18 @@ def test_single_key_groups_keep_both_budgets_as_they_are() -> None:
     result = solve(instance, "albic")
     assert result.plan is not None
     assert dict(result.plan.assignment) == {"k0": "n1", "k1": "n2", "k2": "n0"}
+
+
+def test_units_of_key_groups_with_copies_pay_for_their_moves() -> None:
+    """Copies are rules of single key groups; a unit knows of none."""
+    document = case("001", [(0, 1, 1.0)], nodes=3, state=[4, 2, 1], max_migration_cost=3).to_dict()
+    document["tasks"][0]["copies"] = ["n1"]
+    problem = balance_problem(Instance.from_dict(document))
+    assert problem.has_copy.tolist() == [True, False, False]
+    merged = Units.of(problem, [np.array([0, 1])]).merged()
+    assert merged.is_feasible(merged.home)
+    assert not merged.is_feasible(np.array([1, 1]))
+    assert Units.of(problem, []).merged().is_feasible(np.array([1, 0, 1]))
 
 
 @pytest.mark.slow
