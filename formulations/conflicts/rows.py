@@ -10,6 +10,7 @@ A model says by `RowWriter.amounts` what of a measure its columns put on each no
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -101,7 +102,7 @@ class Amounts(NamedTuple):
     value: Floats
 
 
-class RowWriter:
+class RowWriter(ABC):
     """Adds the rows of rules and notes whose they are.
 
     Attributes
@@ -121,9 +122,9 @@ class RowWriter:
         self.kept[kept] = True
         self.loads: list[tuple[int, int]] = []
 
+    @abstractmethod
     def amounts(self, measure: int) -> Amounts:
         """Return what of a measure the columns put on each node."""
-        raise NotImplementedError
 
     def held(self, rule: str, resource: int = -1) -> tuple[Ids, Ids]:
         """Return number and index of the rule instances of a sort that hold."""
