@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from rich.measure import Measurement
 from rich.text import Text
 
@@ -12,6 +13,7 @@ from experiments.cli.console import name, plain_table
 from experiments.cli.problems import printable
 from experiments.numbers import bar, number, percent, plural
 from optim.figures.catalogue import FIGURES
+from optim.rules.base import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -165,10 +167,10 @@ def _laid_out(instance: Instance, evaluation: Evaluation, cells: Cells) -> Table
     for i in _nodes_shown(instance, evaluation):
         node = instance.nodes.ids[i]
         row: list[Text] = [_node_cell(instance, evaluation, i)]
-        loads = [
-            (float(evaluation.node_loads[node][resource]), float(instance.nodes.capacity[i, r]))
-            for r, resource in enumerate(instance.resources)
-        ]
+        held = np.array([evaluation.node_loads[node][resource] for resource in instance.resources])
+        room = instance.nodes.capacity[i]
+        full = (held > room) & (held <= room + slack(room, instance.totals))  # by rounding alone
+        loads = list(zip(np.where(full, room, held).tolist(), room.tolist(), strict=True))
         if cells == "fullest":
             most = max(range(len(loads)), key=lambda r: _share(*loads[r]))
             row.append(

@@ -70,6 +70,25 @@ def test_an_overload_is_drawn_as_one(document: dict[str, Any]) -> None:
     assert "\x1b[31m" in text_of(node_table(instance, evaluation), colours=True)
 
 
+def test_what_exceeds_by_rounding_is_drawn_as_full() -> None:
+    """The tolerance is of all there is of a resource: a small node may hold more than its room."""
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "rounding",
+        "nodes": [{"id": "n0", "capacity": {"cpu": 10}}, {"id": "n1", "capacity": {"cpu": 1e6}}],
+        "tasks": [
+            {"id": "t0", "load": {"cpu": 10.0005}, "node": "n0"},
+            {"id": "t1", "load": {"cpu": 9e5}, "node": "n1"},
+        ],
+    }
+    instance = Instance.from_dict(document)
+    evaluation = evaluate_indices(instance, np.array([0, 1], dtype=np.int32))
+    assert evaluation.feasible
+    text = text_of(node_table(instance, evaluation), colours=True)
+    assert "▶" not in text
+    assert "\x1b[31m" not in text
+
+
 @pytest.mark.parametrize(("resources", "cell"), [(2, "█ "), (3, "1 / 10  10 %"), (5, "10 %")])
 def test_many_resources_stay_on_one_line(resources: int, cell: str) -> None:
     names = [f"resource_{r}" for r in range(resources)]
