@@ -49,15 +49,17 @@ class Between:
     def __init__(self, instance: Instance, start: Ints, goal: Ints) -> None:
         self.instance = _without_together(without_limits(instance, FINAL_ONLY))
         self.start, self.goal = start, goal
+        self._nowhere = (start < 0) | (goal < 0)
         self._allowed: dict[tuple[str, str], float] = {}
         for node in (start, goal):
-            for v in broken(Placement(self.instance, node)):
+            for v in broken(Placement(self.instance, node), elsewhere=self._nowhere):
                 key = (v.rule, v.where)
                 self._allowed[key] = max(v.amount, self._allowed.get(key, 0.0))
 
     def worse(self, node: Ints) -> list[Violation]:
         """Return what a placement breaks and neither end does, or breaks more than both."""
-        return [v for v in broken(Placement(self.instance, node)) if self._exceeds(v)]
+        found = broken(Placement(self.instance, node), elsewhere=self._nowhere)
+        return [v for v in found if self._exceeds(v)]
 
     def _exceeds(self, v: Violation) -> bool:
         allowed = self._allowed.get((v.rule, v.where))

@@ -16,6 +16,7 @@ import numpy as np
 
 from formulations.stepping.exchange import exchanges, one_by_one
 from formulations.stepping.move import Blocked, Move, Step, taken_back
+from formulations.stepping.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,13 +113,13 @@ def _order_of(new_room: Callable[[], Room], steps: list[Step], *, parking: bool)
 
 def _batches(room: Room, steps: list[Step], order: Order) -> list[Step]:
     """Make batches of all steps that fit, until none does; return those that are left."""
-    while steps:
-        left = room.fill(steps)
+    waiting = Waiting(steps)
+    while waiting:
+        room.fill(waiting)
         if not room.batch:
-            return steps
+            break
         order.batches.append(room.end())
-        steps = left
-    return []
+    return waiting.steps()
 
 
 def _cut(room: Room, sequence: Sequence[Step]) -> list[list[Step]]:

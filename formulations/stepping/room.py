@@ -21,9 +21,10 @@ from optim.rules.base import slack
 from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from formulations.stepping.between import Between
+    from formulations.stepping.waiting import Waiting
     from optim.format.tables import Bools, Floats, Ints
     from optim.rules.violation import Violation
 
@@ -72,29 +73,24 @@ class Room:
         """Whether a look at a step takes much longer than a few sums."""
         return self.judged or self._links is not None
 
-    def fill(self, steps: Sequence[Step]) -> list[Step]:
-        """Take into the batch what fits; return the rest.
+    def fill(self, waiting: Waiting) -> None:
+        """Take into the batch what fits, and out of what waits.
 
         What each node keeps by itself is judged for all steps at once: they are on different nodes,
         so that what is broken tells whose it is.
         """
         if not self.judged or not self._by_node:
-            rest = []
-            for step in steps:
-                if self.fits(step):
-                    self.begin(step)
-                else:
-                    rest.append(step)
-            return rest
-        left = list(steps)
+            waiting.take(list(self._fitting(waiting)))
+            return
+        left = waiting.numbers()
         while left:
             taken, rest = [], []
-            for step in left:
-                if self._sums_fit(step):
+            for number in left:
+                if self._sums_fit(step := waiting[number]):
                     self.begin(step)
                     taken.append(step)
                 else:
-                    rest.append(step)
+                    rest.append(number)
             wrong = self._wrong(taken)
             for step in wrong:
                 self._cancel(step)
@@ -102,7 +98,17 @@ class Room:
                 break
             left = rest  # some may fit now
         done = set(self.batch)
-        return [step for step in steps if step not in done]
+        waiting.take([number for number in waiting.numbers() if waiting[number] in done])
+
+    def _fitting(self, waiting: Waiting) -> Iterator[int]:
+        """Take into the batch what fits, and tell its numbers."""
+        busy = np.zeros(self.between.instance.num_nodes + 1, dtype=np.bool_)
+        for number in waiting.off(busy):
+            if self.fits(step := waiting[number]):
+                self.begin(step)
+                for node in itertools.chain(*(move[1:] for move in step)):
+                    busy[node] = self._busy.get(node, 0) >= self.each
+                yield number
 
     def _wrong(self, steps: list[Step]) -> list[Step]:
         """Return the steps, on different nodes, that break what a node keeps by itself."""

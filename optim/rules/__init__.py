@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from optim.format.instance import Instance
-    from optim.format.tables import Floats
+    from optim.format.tables import Bools, Floats
     from optim.rules.placement import Placement
 
 __all__ = [
@@ -74,9 +74,18 @@ MENDED = frozenset({"placed"} | {rule.name for rule in RULES if rule.mended})
 _ALWAYS = frozenset({"placed"})
 
 
-def broken(placement: Placement) -> list[Violation]:
-    """Return every violation of a placement; none means feasible."""
-    unplaced = np.flatnonzero(placement.node < 0)
+def broken(placement: Placement, elsewhere: Bools | None = None) -> list[Violation]:
+    """Return every violation of a placement; none means feasible.
+
+    Parameters
+    ----------
+    placement
+        To be judged.
+    elsewhere
+        (T,) tasks that may be nowhere; none if left out.
+    """
+    lost = placement.node < 0
+    unplaced = np.flatnonzero(lost if elsewhere is None else lost & ~elsewhere)
     ids = placement.instance.tasks.ids
     found = [Violation("placed", ids[t], 1.0, 1.0, 0.0) for t in unplaced]
     for rule in RULES:

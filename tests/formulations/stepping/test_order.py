@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from formulations.stepping.between import Between
 from formulations.stepping.steps import Steps, steps
+from formulations.stepping.waiting import AT_ONCE
 from optim import Instance, InvalidInput, Plan
 from optim.format.tables import APART
 from optim.rules import broken, without_limits
@@ -178,6 +180,37 @@ def test_replicas_that_change_places_are_one_step_and_copy_nothing() -> None:
             assert sum(s or 0.0 for s in found.seconds) == 0.0
             permuted += 1
     assert permuted > 5
+
+
+def test_a_first_placement_fills_every_node_a_task_a_batch() -> None:
+    """More steps, and more nodes, than are looked at together: none is passed over."""
+    count, nodes = 3 * AT_ONCE + 1, AT_ONCE + 7
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "first",
+        "nodes": [{"id": f"n{n}", "capacity": {"cpu": count}} for n in range(nodes)],
+        "tasks": [{"id": f"t{t}", "load": {"cpu": 1}} for t in range(count)],
+    }
+    instance = Instance.from_dict(document)
+    plan = Plan.from_indices(instance, [t % nodes for t in range(count)], method="by hand")
+    found = steps(instance, plan)
+    tasks = [[move.task for move in batch] for batch in found.batches]
+    assert tasks == [list(range(t, min(t + nodes, count))) for t in range(0, count, nodes)]
+
+
+def test_what_is_placed_at_both_ends_is_not_lost_between() -> None:
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "lost",
+        "nodes": [{"id": "a"}, {"id": "b"}],
+        "tasks": [{"id": "old", "node": "a"}, {"id": "new"}],
+    }
+    instance = Instance.from_dict(document)
+    start, goal = instance.tasks.node, np.array([1, 1], dtype=np.int32)
+    between = Between(instance, start, goal)
+    assert not between.worse(np.array([1, -1], dtype=np.int32))
+    (lost,) = between.worse(np.array([-1, 1], dtype=np.int32))
+    assert (lost.rule, lost.where) == ("placed", "old")
 
 
 def test_moves_that_fit_and_lead_nowhere_are_no_order() -> None:
