@@ -56,7 +56,13 @@ def shorten(value: Any) -> str:
 
 
 class StreamplaceError(Exception):
-    """Root of all errors raised on purpose."""
+    """Root of all errors raised on purpose.
+
+    Attributes
+    ----------
+    exit_code
+        What the command line ends with.
+    """
 
     exit_code: ExitCode = ExitCode.INTERNAL
 
@@ -106,7 +112,10 @@ def raise_any(problems: Sequence[Problem], source: str = "") -> None:
 
 
 class UnsuitableMethod(InvalidInput):
-    """The method cannot take this instance: a part it needs is missing, or a limit is not kept."""
+    """The method cannot take this instance: a part it needs is missing, or a limit is not kept.
+
+    See `InvalidInput`, of which it is a kind.
+    """
 
 
 class SolverUnavailable(InvalidInput):

@@ -16,10 +16,22 @@ if TYPE_CHECKING:
 class Option:
     """An option: its type, default, meaning, and what values it takes.
 
-    ``none`` is a value where it is the default, or where the option is `nullable`. A true option
-    of a method that `drops` a limit has the plan judged without it, as ``--ignore`` does. `unit` is
-    that of a method's option in a file, where it has one: ``resource`` or ``rate``, or weights
-    ``per_resource`` and ``per_rate``; the method gets it in the units of the instance that it sees.
+    Attributes
+    ----------
+    name, help
+        As ``--option NAME=VALUE`` takes it; what it means, in a line.
+    kind, default
+        Its type; the value where it is left out.
+    choices, minimum, maximum
+        What it may be; bounds are included.
+    nullable
+        Whether ``none`` is a value; it is one, too, where it is the default.
+    drops
+        A limit: where the option is true the plan is judged without it, as with ``--ignore``.
+    unit
+        That of a method's option in a file, where it has one: ``resource`` or ``rate``, or weights
+        ``per_resource`` and ``per_rate``; the method gets it in the units of the instance that it
+        sees.
     """
 
     name: str

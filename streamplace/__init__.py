@@ -1,6 +1,14 @@
 """Placing the work of distributed stream-processing jobs on nodes.
 
->>> from streamplace import Instance, solve, evaluate
+>>> from streamplace import Instance, evaluate, solve
+>>> instance = Instance.load("examples/hand-8-tasks.json")
+>>> result = solve(instance)
+>>> result.feasible, evaluate(instance, result.plan).imc_gain
+(True, 14.0)
+
+`Instance` or `InstanceBuilder` make a problem, `solve` a checked `Plan` for it, `evaluate` judges
+any plan, `steps` orders its moves. `Method`, `Option`, `Request` and `Outcome` are for methods of
+your own.
 
 Everything is loaded on first use, so that importing the package costs next to nothing; the names
 stand in ``__init__.pyi``.

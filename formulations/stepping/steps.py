@@ -36,7 +36,8 @@ class Steps:
     batches
         Moves that run together, one batch after another; none where there is no order.
     seconds
-        How long each batch takes to copy its state; ``None`` where no rate was given.
+        How long each batch takes to copy its state; ``None`` where no rate was given. A task
+        without ``state`` counts with its migration cost.
     parked
         Tasks that are on a third node for a while.
     exchanged
@@ -118,7 +119,8 @@ def steps(
     Parameters
     ----------
     instance, plan
-        With a present placement, and for it.
+        The present placement, and the one to come to. A task that is nowhere yet is started where
+        the plan has it.
     transient
         A moving task needs its place on both of its nodes until its batch has ended.
     copy_rate
@@ -128,12 +130,27 @@ def steps(
     parking
         Whether tasks may be on a third node for a while where there is no other way.
 
+    Returns
+    -------
+    Steps
+        `found` tells whether there is an order; where not, `blocked` has what waits for what.
+
     Raises
     ------
     InvalidInput
         The plan is for another instance, does not place every task, or makes threads.
     RefereeRefused
         The referee does not accept a placement on the way: an error of this program.
+
+    Examples
+    --------
+    >>> from streamplace import InstanceBuilder, Plan, steps
+    >>> builder = InstanceBuilder("two").node("n1", capacity=100).node("n2", capacity=100)
+    >>> builder = builder.task("map", load=60, node="n1").task("sink", load=30, node="n2")
+    >>> instance = builder.traffic("map", "sink", 12.5).build()
+    >>> order = steps(instance, Plan.from_indices(instance, [0, 0]), copy_rate=0.5)
+    >>> order.found, order.to_dict()["batches"], order.seconds
+    (True, [[{'task': 'sink', 'from': 'n2', 'to': 'n1'}]], (2.0,))
     """
     start, goal = instance.tasks.node, _goal(instance, plan)
     between = Between(instance, start, goal)

@@ -38,7 +38,7 @@ class InstanceBuilder:
 
     Examples
     --------
-    >>> from optim import InstanceBuilder, solve
+    >>> from streamplace import InstanceBuilder, solve
     >>> instance = (
     ...     InstanceBuilder("words", resources=["cpu"])
     ...     .node("n1", capacity=100)

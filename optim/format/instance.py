@@ -161,7 +161,13 @@ class Instance:
         return hashlib.sha256(self._canonical()).hexdigest()
 
     def replace(self, **changes: Any) -> Instance:
-        """Return a new instance with top-level entries of the document replaced."""
+        """Return a new instance with top-level entries of the document replaced, as in a file.
+
+        Raises
+        ------
+        InvalidInput
+            With every problem by path.
+        """
         return Instance.from_dict({**self.to_dict(), **changes})
 
     def __repr__(self) -> str:

@@ -75,7 +75,8 @@ def solve(
     gap
         Stop at this gap to the bound: relative, or percent of the mean load for load distance.
     seed, threads
-        Of everything random; of the solver.
+        Of everything random; of the solver. The same seed gives the same plan, unless a time limit
+        ends the method first.
     warm_start
         A method's name, a plan, or a plan's file.
     repair
@@ -88,21 +89,35 @@ def solve(
     progress
         Called now and then with incumbent and bound.
     **options
-        Options of the method.
+        Options of the method, as ``streamplace methods METHOD`` lists them.
 
     Returns
     -------
     Result
-        With the referee's evaluation; ``plan`` is ``None`` where there is none.
+        With the referee's evaluation; ``plan`` is ``None`` where there is none. That nothing fits,
+        or that no plan was found in time, is a result too, and no error: see its `termination`.
 
     Raises
     ------
     InvalidInput
-        A wrong argument or option, or a method that does not suit the instance.
+        A wrong argument or option; `UnsuitableMethod`, a kind of it, where the method lacks a part
+        of the instance that it needs, or does not keep a limit that is set.
     SolverError
         A solver failed, or its claim does not survive the check.
     RefereeRefused
         A method that promises feasible plans broke a rule.
+
+    Examples
+    --------
+    >>> from streamplace import InstanceBuilder, solve
+    >>> builder = InstanceBuilder("two").node("n1", capacity=100).node("n2", capacity=100)
+    >>> builder = builder.task("map", load=60, node="n1").task("sink", load=30, node="n2")
+    >>> instance = builder.traffic("map", "sink", 12.5).build()
+    >>> result = solve(instance, "imc-exact")
+    >>> str(result.termination), result.objective.value, result.bound
+    ('optimal', 12.5, 12.5)
+    >>> [move.task for move in result.moves]
+    ['sink']
     """
     dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
     objective = goal_of(instance, objective, target_rate)

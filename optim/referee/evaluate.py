@@ -39,10 +39,26 @@ def evaluate(instance: Instance, plan: Plan, ignore: Iterable[str] = ()) -> Eval
     ignore
         Limits that do not count (`optim.rules.RULE_NAMES`).
 
+    Returns
+    -------
+    Evaluation
+        Also of a plan that breaks rules, with what it breaks; rates, loads and state are in the
+        units of the instance.
+
     Raises
     ------
     InvalidInput
         The plan was made for another instance, or names tasks or nodes that do not exist.
+
+    Examples
+    --------
+    >>> from streamplace import InstanceBuilder, Plan, evaluate
+    >>> builder = InstanceBuilder("two").node("n1", capacity=100).node("n2", capacity=100)
+    >>> builder = builder.task("map", load=60, node="n1").task("sink", load=30, node="n2")
+    >>> instance = builder.traffic("map", "sink", 12.5).build()
+    >>> found = evaluate(instance, Plan.from_indices(instance, [0, 0]))
+    >>> found.feasible, found.imc_gain, found.migrations
+    (True, 12.5, 1)
     """
     check_belongs(instance, plan)
     if plan.threads is not None:

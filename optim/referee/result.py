@@ -23,7 +23,22 @@ RESULT_FORMAT = "streamplace.result/1"
 
 
 class Termination(StrEnum):
-    """Why a solve stopped; what it has in hand is another question."""
+    """Why a solve stopped; what it has in hand is another question.
+
+    Attributes
+    ----------
+    OPTIMAL, GAP_REACHED
+        The bound is met, within 1e-6 (load distance: 0.001 % of the mean load), or within the gap
+        that was asked for.
+    TIME_LIMIT, ITERATION_LIMIT
+        Its time was over, or its fixed amount of work was done.
+    HEURISTIC
+        It ended by itself, and bounds nothing.
+    INFEASIBLE
+        It is proven that there is no plan; `Result.reasons` says why.
+    INTERRUPTED, ERROR
+        By Ctrl-C or a signal; by a failure, with a plan in hand.
+    """
 
     OPTIMAL = "optimal"
     GAP_REACHED = "gap_reached"
@@ -89,6 +104,8 @@ class Result:
 
     Attributes
     ----------
+    instance_name, instance_sha256
+        What it is of.
     method, solver, seed
         What ran.
     termination
@@ -110,7 +127,7 @@ class Result:
     evaluation
         The referee's figures; ``None`` without a plan.
     moves
-        Tasks that leave their current node.
+        Tasks that leave their current node: ``task``, ``source``, ``target``, ``cost``.
     most_of_gain
         How many of the moves bring 95 % of the gain over staying, and of how many; ``None`` where
         there is no gain, or there are too many moves to find out.
@@ -125,8 +142,8 @@ class Result:
     notes
         Readings used, best-effort parts, anything a reader should know.
     times
-        Seconds: read, build, solve, check; ``compile`` for a kernel's first use; ``warm_start`` of
-        the method that made the start, which has the time limit for itself.
+        Seconds: read, build, solve, check, total; ``compile`` for a kernel's first use;
+        ``warm_start`` of the method that made the start, which has the time limit for itself.
     trace
         (seconds, incumbent, bound) over time.
     versions
