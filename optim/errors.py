@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _SHOWN_VALUE = 60
 _SHOWN_PROBLEMS = 20
+_SHOWN_NAMES = 40
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,35 @@ def shorten(value: Any) -> str:
         return f"<integer of {value.bit_length()} bits>"
     text = repr(value)
     return text if len(text) <= _SHOWN_VALUE + 2 else text[:_SHOWN_VALUE] + "…"
+
+
+def meant(word: str, known: Iterable[str], otherwise: str = "one of") -> str:
+    """Say which name may be meant by an unknown one, or which there are.
+
+    >>> meant("capasity", ["capacity", "links"]), meant("x", ["capacity", "links"])
+    ('did you mean capacity?', 'one of capacity, links')
+    """
+    from difflib import get_close_matches
+
+    names = list(known)
+    close = get_close_matches(word, names, 1)
+    if close:
+        return f"did you mean {close[0]}?"
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return f"{otherwise} {', '.join(names[:_SHOWN_NAMES])}{more}"
+
+
+def expect(name: str, value: object, kind: type, remedy: str) -> None:
+    """Refuse an argument that is of another type.
+
+    Raises
+    ------
+    InvalidInput
+        It is.
+    """
+    if not isinstance(value, kind):
+        reason = f"is of type {type(value).__name__}, not {kind.__name__}"
+        raise InvalidInput(Problem(name, value, reason, remedy))
 
 
 class StreamplaceError(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -147,7 +147,7 @@ def read_options(
     for name, value in given.items() if isinstance(given, Mapping) else given:
         path = where.format(name)
         if name not in known:
-            remedy = f"{noun}s: {', '.join(known)}" if known else "it has none"
+            remedy = meant(name, known, f"{noun}s:") if known else "it has none"
             problems.append(Problem(path, None, f"is no {noun} of {owner}", remedy))
         elif name in seen:
             problems.append(Problem(path, value, "is given twice", "keep one"))

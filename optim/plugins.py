@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,10 +135,8 @@ class Plugins(Generic[T]):
     def _remedy(self, name: str) -> str:
         if name in _in_checkout(self.group):
             return f"pyproject.toml has it, the installation not yet: pip install -e {HOME}"
-        close = get_close_matches(name, self.names(), 1)
-        if close:
-            return f"did you mean {close[0]}?"
-        return self.listing or f"one of {', '.join(self.names())}"
+        said = meant(name, self.names())
+        return said if said.startswith("did") else self.listing or said
 
 
 HOME = Path(__file__).parents[1]

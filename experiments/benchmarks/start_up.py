@@ -8,6 +8,7 @@ of this benchmark, since some machines forbid Python to write any.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -78,11 +79,15 @@ def warm(method: str, bytecode: Path) -> list[float]:
 
 def main() -> None:
     """Measure and print the table."""
-    names = [name for name in sys.argv[1:] if name != "--cold"] or suitable()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("methods", nargs="*", metavar="METHOD", help="all that suit if left out")
+    parser.add_argument("--cold", action="store_true", help="with nothing compiled")
+    args = parser.parse_args()
+    names = args.methods or suitable()
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory() as folder:
         bytecode = Path(folder)
-        if "--cold" in sys.argv:
+        if args.cold:
             seconds_of("even", ROOT, bytecode)
             columns = ["method", "processor s", "load"]
             rows = [[name, f"{cold(name, bytecode):.1f}", _load()] for name in names]

@@ -89,7 +89,7 @@ exit codes:
     2  usage or invalid input
     3  proven infeasible
     4  no feasible plan: a limit was reached, a heuristic did not place everything, or overloads
-  130  interrupted
+  130  interrupted; 143 and 129 stopped by SIGTERM and SIGHUP: the best plan so far is kept
 
 `streamplace COMMAND --help` says more on each command."""
 

@@ -77,6 +77,7 @@ def _print_one(console: Console, method: Method) -> None:
         ("source", method.source or "–"),
         ("needs", ", ".join(method.needs)),
         ("honours", ", ".join(sorted(method.honours))),
+        ("keeps as capacities", _lowered(method)),
         ("solvers", _solvers(method)),
         ("promises a feasible plan", "yes" if method.promises_feasibility else "no"),
         ("takes a warm start", "yes" if method.takes_warm_start else "no"),
@@ -94,6 +95,13 @@ def _print_one(console: Console, method: Method) -> None:
         options.add_row(option.name, kind, str(option.default), option.help)
     console.print()
     console.print(options)
+
+
+def _lowered(method: Method) -> str:
+    from optim.methods.lowering import kept_lowered
+
+    kept = kept_lowered(method.honours)
+    return ", ".join(f"{name} ({when})" if when else name for name, when in kept.items()) or "–"
 
 
 def _objectives(method: Method) -> str:

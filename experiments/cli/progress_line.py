@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _FIRST_LINE = 2.0
 _SPARSER = 1.5
 _LONG = 20.0
+_ROUNDING = 1e-9
+"""A bound so small beside the incumbent is 0."""
 
 
 class ProgressLine:
@@ -64,8 +66,11 @@ class ProgressLine:
 
     def _text(self, progress: Progress) -> str:
         gap = self._objective.gap(progress.incumbent, progress.bound, self._reference)
+        bound = progress.bound
+        if bound is not None and abs(bound) <= _ROUNDING * abs(progress.incumbent or 0.0):
+            bound = 0.0
         return (
             f"{duration(progress.seconds):>8}  {progress.phase}  {self._objective.name} "
-            f"{number(progress.incumbent)}{self._unit}  bound {number(progress.bound)}  "
+            f"{number(progress.incumbent)}{self._unit}  bound {number(bound)}  "
             f"gap {gap_text(self._objective, gap)}"
         )

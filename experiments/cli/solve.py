@@ -285,6 +285,7 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
         name, why = choice.name, told_why(choice, args.target_rate)
     method, _ = aim(get_method(name), goal, {})
     solver = args.solver or method.default_solver
+    solver = solver if solver in method.solvers else None  # refused below
     talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
     objective = OBJECTIVES[method.objective]
     unit = unit_of(instance, objective.unit)

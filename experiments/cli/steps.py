@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         instance,
         Plan.load(args.plan),
         transient=args.transient,
-        copy_rate=args.copy_rate or None,
+        copy_rate=args.copy_rate,
         per_node=args.per_node,
         parking=not args.no_parking,
     )

@@ -58,7 +58,7 @@ class SlotTask:
             for name, value in vars(self).items()
             if not value >= 0
         ]
-        if not self.cpu + self.wait > 0:
+        if not problems and not self.cpu + self.wait > 0:
             problems.append(Problem("cpu", self.cpu, "is 0, and so is wait: a tuple takes no time"))
         if self.outside_rate == 0:
             problems.append(Problem("outside_rate", 0, "must be above 0"))

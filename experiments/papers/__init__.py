@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,14 +39,13 @@ def find_figures(name: str) -> list[Figure]:
     InvalidInput
         There is none of that name.
     """
-    from optim.errors import InvalidInput, Problem
+    from optim.errors import InvalidInput, Problem, meant
 
     figures = all_figures()
     chosen = [f for f in figures if f.name == name or f.paper == name]
     if not chosen:
         names = [f.name for f in figures]
-        close = get_close_matches(name, [*names, *(f.paper for f in figures)], 1)
-        remedy = f"did you mean {close[0]}?" if close else f"one of {', '.join(names)}"
+        remedy = meant(name, dict.fromkeys([*names, *(f.paper for f in figures)]))
         raise InvalidInput(Problem("NAME", name, "is no figure of a paper", remedy))
     return chosen
 

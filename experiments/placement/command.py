@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from experiments.placement.cases import Case
     from optim import Evaluation, Instance
+    from optim.methods.registry import Method
 
     Placer = Callable[[dict[str, Any]], Any]
 
@@ -122,7 +123,9 @@ def _placer(args: argparse.Namespace) -> Callable[[Case, Instance], Any]:
         return lambda _, instance: function(instance.to_dict())
     if args.my_command:
         return functools.partial(_ask, shlex.split(args.my_command), args.seconds)
-    return functools.partial(_solve, args.method, args.seconds)
+    from optim.methods.registry import get_method
+
+    return functools.partial(_solve, get_method(args.method), args.seconds)
 
 
 def _ask(command: list[str], limit: float, _: Case, instance: Instance) -> Any:
@@ -139,14 +142,13 @@ def _ask(command: list[str], limit: float, _: Case, instance: Instance) -> Any:
     return json.loads(done.stdout)
 
 
-def _solve(method: str, limit: float, case: Case, instance: Instance) -> Any:
+def _solve(method: Method, limit: float, case: Case, instance: Instance) -> Any:
     from optim import solve
-    from optim.methods.registry import get_method
 
-    objective = case.objective if case.objective in get_method(method).objectives else None
-    result = solve(instance, method, objective=objective, time_limit=limit)
+    objective = case.objective if case.objective in method.objectives else None
+    result = solve(instance, method.name, objective=objective, time_limit=limit)
     if result.plan is None:
-        raise InvalidInput(Problem(method, None, f"has no plan: {result.termination}"))
+        raise InvalidInput(Problem(method.name, None, f"has no plan: {result.termination}"))
     return result.plan
 
 

@@ -7,10 +7,10 @@ and comes out everywhere, but for ``coalesce``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from experiments.traces.grammar import Call, ColumnName, ExpressionFault, Literal
+from optim.errors import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,8 +150,7 @@ def check_functions(node: Node) -> None:
 def _signature(node: Call) -> Signature:
     signature = OPERATORS.get(node.function) or FUNCTIONS.get(node.function)
     if signature is None:
-        close = get_close_matches(node.function.lower(), FUNCTIONS, 1)
-        remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(FUNCTIONS)}"
+        remedy = meant(node.function.lower(), FUNCTIONS, "there are")
         raise ExpressionFault(node.at, f"there is no function {node.function!r}", remedy)
     most = len(signature.takes)
     least = most if signature.least is None else signature.least
@@ -188,9 +187,4 @@ def _type_of_call(node: Call, given: list[str]) -> str:
 
 
 def _hint(node: ColumnName, columns: Mapping[str, str]) -> str:
-    close = get_close_matches(node.name, columns, 1)
-    if close:
-        return f"did you mean {close[0]}?"
-    names = list(columns)
-    more = f" and {len(names) - 30} more" if len(names) > 30 else ""
-    return f"there are {', '.join(names[:30])}{more}"
+    return meant(node.name, columns, "there are")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.errors import PySparkException
@@ -26,7 +25,7 @@ from experiments.traces.lines import (
 )
 from experiments.traces.recordings import UTF_8
 from experiments.traces.trouble import spark_trouble
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -262,8 +261,7 @@ def _check_declared(files: Files, names: Mapping[str, str]) -> None:
     problems = []
     for name in files.columns:
         if name not in names:
-            close = get_close_matches(name, names, 1)
-            remedy = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)[:300]}"
+            remedy = meant(name, names, "there are")
             where = f"{files.where}.columns.{name}"
             problems.append(Problem(where, None, "is no column of the file", remedy))
     if problems:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,7 +139,8 @@ def steps(
     Raises
     ------
     InvalidInput
-        The plan is for another instance, does not place every task, or makes threads.
+        The plan is for another instance, does not place every task, or makes threads; a number
+        is not above 0.
     RefereeRefused
         The referee does not accept a placement on the way: an error of this program.
 
@@ -153,6 +155,10 @@ def steps(
     (True, [[{'task': 'sink', 'from': 'n2', 'to': 'n1'}]], (2.0,))
     """
     start, goal = instance.tasks.node, _goal(instance, plan)
+    if copy_rate is not None and not (isinstance(copy_rate, Real) and 0 < copy_rate < np.inf):
+        raise InvalidInput(Problem("--copy-rate", copy_rate, "must be a number above 0"))
+    if not (isinstance(per_node, int) and per_node >= 1):
+        raise InvalidInput(Problem("--per-node", per_node, "must be a whole number above 0"))
     between = Between(instance, start, goal)
     changed = np.flatnonzero(start != goal).tolist()
     moves = [Move(t, int(start[t]), int(goal[t])) for t in changed]

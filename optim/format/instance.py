@@ -230,6 +230,8 @@ class Instance:
 
     def allowed_mask(self, task: int) -> Bools:
         """(N,) where one task may go."""
+        if not 0 <= task < self.num_tasks:
+            raise IndexError(f"task {task} of {self.num_tasks}")
         # of its own type, or numpy would convert the whole array
         where = int(np.searchsorted(self.tasks.restricted, np.int32(task)))
         if where == len(self.tasks.restricted) or self.tasks.restricted[where] != task:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import jiter
 from pydantic import ValidationError
 
-from optim.errors import InvalidInput, Problem, shorten
+from optim.errors import InvalidInput, Problem, meant, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -333,8 +332,7 @@ def _plain(limit: Any) -> str:
 def _meant(location: Sequence[str | int], known: KnownKeys) -> str:
     """Say which key may be meant by an unknown one, or which there are."""
     keys = known.at(location[:-1])
-    close = get_close_matches(str(location[-1]), keys, 1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(keys)}"
+    return meant(str(location[-1]), keys, "known:")
 
 
 def _json_type(value: Any, table: str) -> str:

@@ -60,6 +60,25 @@ def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
     return changed
 
 
+def kept_lowered(honours: frozenset[str]) -> dict[str, str]:
+    """Return the limits that a method keeps though it does not know them, each with when.
+
+    Parameters
+    ----------
+    honours
+        The rules that the method knows.
+    """
+    if "capacity" not in honours:
+        return {}
+    found = {"max_tasks": "", "sets": "that are apart on nodes"}
+    found |= dict.fromkeys(("slots", "max_tasks_per_slot"), "that only count tasks")
+    if "min_load" in honours:
+        found["max_load_distance"] = "without crossing costs"
+    if honours.intersection({"slots", "max_tasks_per_slot"}):
+        honours |= {"slots", "max_tasks_per_slot"}
+    return {name: when for name, when in found.items() if name not in honours}
+
+
 def _tasks_column(instance: Instance) -> tuple[str, Floats, Floats]:
     most = instance.nodes.max_tasks
     return "max_tasks", np.ones(instance.num_tasks), np.where(most >= 0, most, np.inf)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from optim.errors import InvalidInput, Problem, UnsuitableMethod
+from optim.errors import InvalidInput, Problem, UnsuitableMethod, expect
 from optim.figures.catalogue import OBJECTIVES
 from optim.figures.rate import carrying
+from optim.format.instance import Instance
 from optim.methods.choose import choices, takes_long
 from optim.methods.judge import judge
 from optim.methods.objective import aim
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.methods.choose import Choice
     from optim.util.progress import Progress
@@ -119,6 +120,7 @@ def solve(
     >>> [move.task for move in result.moves]
     ['sink']
     """
+    expect("instance", instance, Instance, "read a file by Instance.load(FILE)")
     dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
     objective = goal_of(instance, objective, target_rate)
     asked = _Asked(
@@ -347,10 +349,10 @@ def _request(
         known = ", ".join(method.solvers)
         remedy = f"one of {known}" if known else f"leave it out: {method.name} uses none"
         problems.append(Problem("--solver", solver, f"cannot run {method.name}", remedy))
-    if time_limit is not None and not 0 < time_limit < 1e9:
+    if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < 1e9):
         problems.append(Problem("--time-limit", time_limit, "must be a number of seconds above 0"))
-    if gap is not None and not 0 <= gap < 1e15:
-        problems.append(Problem("--gap", gap, "must be at least 0"))
+    if gap is not None and not (isinstance(gap, Real) and 0 <= gap < 1e15):
+        problems.append(Problem("--gap", gap, "must be a number of at least 0"))
     if not isinstance(seed, int) or not 0 <= seed < 2**31:
         problems.append(Problem("--seed", seed, "must be a whole number from 0 to 2147483647"))
     if not isinstance(threads, int) or not 1 <= threads <= 1024:

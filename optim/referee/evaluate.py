@@ -15,8 +15,10 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, expect
 from optim.figures.catalogue import figures_of
+from optim.format.instance import Instance
+from optim.format.plan import Plan
 from optim.referee.evaluation import Evaluation
 from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
@@ -24,8 +26,6 @@ from optim.rules.placement import Placement
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from optim.format.instance import Instance
-    from optim.format.plan import Plan
     from optim.format.tables import Ints
 
 
@@ -91,6 +91,8 @@ def check_belongs(instance: Instance, plan: Plan) -> None:
     InvalidInput
         See above.
     """
+    expect("instance", instance, Instance, "read a file by Instance.load(FILE)")
+    expect("plan", plan, Plan, "read a file by Plan.load(FILE)")
     if plan._instance is instance:
         return
     if plan.instance_sha256 is not None and plan.instance_sha256 != instance.sha256:

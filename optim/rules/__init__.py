@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem
+from optim.errors import InvalidInput, Problem, meant
 from optim.rules.allowed import ALLOWED
 from optim.rules.base import Form, Rule
 from optim.rules.capacity import CAPACITY
@@ -155,8 +155,9 @@ def without_limits(instance: Instance, names: Iterable[str]) -> Instance:
     names = (names,) if isinstance(names, str) else tuple(names)
     unknown = [name for name in names if name not in RULE_NAMES]
     if unknown:
-        known = "one of " + ", ".join(RULE_NAMES)
-        raise InvalidInput([Problem("--ignore", name, "is no limit", known) for name in unknown])
+        raise InvalidInput(
+            [Problem("--ignore", n, "is no limit", meant(n, RULE_NAMES)) for n in unknown]
+        )
     for rule in RULES:
         if rule.name in names:
             instance = rule.dropped(instance)

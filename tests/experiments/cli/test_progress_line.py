@@ -66,3 +66,11 @@ def test_gap_at_its_edges(incumbent: float | None, bound: float | None, gap: str
     stream = Terminal()
     ProgressLine(GAIN, stream=stream)(Progress(1.0, incumbent, bound, "solve"))
     assert stream.getvalue().endswith(f"gap {gap}")
+
+
+def test_a_bound_that_is_rounding_is_told_as_zero() -> None:
+    stream = io.StringIO()
+    ProgressLine(OBJECTIVES["internode_traffic"], stream=stream)(
+        Progress(5.0, 65.0, 2.8e-13, "solve")
+    )
+    assert "bound 0  gap 100 %" in stream.getvalue()

@@ -217,3 +217,9 @@ def test_threads_rise_whatever_rounding_makes_of_the_step(step: Any) -> None:
 def test_trials_that_could_not_measure_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         queueing_trial(SlotTask(cpu=0.02), **wrong)
+
+
+def test_a_negative_time_is_one_mistake_not_two() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        SlotTask(cpu=-1.0)
+    assert [str(problem) for problem in caught.value.problems] == ["cpu: -1.0 must be at least 0"]

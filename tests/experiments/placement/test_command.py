@@ -80,3 +80,10 @@ def test_a_plan_beyond_the_bound_is_no_success() -> None:
 
     row = judged(false, lambda _, instance: solve(instance, "imc-exact").plan)
     assert not row["feasible"] and "beyond" in row["problem"]
+
+
+def test_a_method_that_there_is_not_is_refused_before_any_case(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["bench", "--method", "imc-exac"]) == 2
+    assert "did you mean imc-exact?" in capsys.readouterr().err
