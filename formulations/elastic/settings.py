@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from optim.solvers import solve_linear
+from optim.solvers import LinearSolution, solve_linear
+from optim.solvers.inprocess import solve_small_milp
+from optim.solvers.interface import LinearTermination
 
 if TYPE_CHECKING:
     from optim.format.tables import Floats
     from optim.methods.registry import Request
-    from optim.solvers import LinearSolution
     from optim.solvers.linear_model import LinearModel
+
+
+FEW_NODES = 1000
+"""Branch-and-bound nodes up to which HiGHS runs in this process: to start one would cost more."""
 
 
 @dataclass(frozen=True)
@@ -49,4 +54,19 @@ class Settings:
             seed=self.request.seed,
             threads=self.request.threads,
             warm_start=start,
+        )
+
+    def solve_small(self, model: LinearModel, start: Floats | None) -> LinearSolution:
+        """Solve a small model in this process; hand it to the back end where that has no end."""
+        if self.solver != "highs":
+            return self.solve(model, start)
+        try:
+            answer = solve_small_milp(model, self.request.remaining(), self.gap, FEW_NODES)
+        except KeyboardInterrupt:  # what was proven before is kept
+            ended = LinearTermination.INTERRUPTED
+            return LinearSolution(ended, None, None, None, None, [], "", 0.0, 0.0)
+        if answer.termination not in ("optimal", "infeasible"):
+            return self.solve(model, start)
+        return LinearSolution(
+            answer.termination, answer.x, answer.objective, answer.bound, None, [], "", 0.0, 0.0
         )

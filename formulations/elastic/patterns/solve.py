@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 SMALL = 1500
 """Columns of the first model; with fewer in all there is only one."""
 
+FEW = 2 * SMALL
+"""Columns up to which a model is solved in this process."""
+
 LARGE = 20_000
 """Columns above which a heuristic's plan is there long before the model's."""
 
@@ -191,9 +194,11 @@ class _Level:
         if self.uses is not None and self.answer.place is not None:
             beside = self.columns.beside(self.problem, self.answer.place)
             start = np.concatenate([self.uses[keep], beside]).astype(np.float64)
-        solution = self.settings.solve(made, start)
+        few = len(keep) <= FEW
+        solution = (self.settings.solve_small if few else self.settings.solve)(made, start)
         answer = self.answer
-        answer.solver, answer.build = solution.solver, answer.build + solution.build_seconds
+        answer.solver = solution.solver or answer.solver
+        answer.build += solution.build_seconds
         if start is not None and answer.accepted is None:
             answer.accepted = solution.warm_start_accepted
         answer.termination = str(solution.termination)
@@ -214,7 +219,7 @@ class _Level:
         if above is None or probe.answer.termination == "infeasible":
             return  # the bound cannot be reached
         probe._ask(_least(above))
-        self.answer.solver = probe.answer.solver
+        self.answer.solver = probe.answer.solver or self.answer.solver
         self.answer.termination = probe.answer.termination
         if probe.answer.place is not None:
             self.offer(probe.answer.place)

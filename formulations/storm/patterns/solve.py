@@ -19,6 +19,7 @@ from formulations.patterns.master import Master
 from formulations.patterns.pool import of_nodes
 from formulations.patterns.solve import from_columns
 from formulations.patterns.start import improved
+from formulations.storm.patterns.first_plan import FirstPlan
 from formulations.storm.patterns.rows import WorkerRows
 from formulations.storm.patterns.states import StateListing, list_states
 
@@ -134,15 +135,21 @@ def solve_nodes(
     standing.prove(float(states.gain[states.number(problem.inner.sizes)]))
     for start in starts:
         standing.offer(start)
+    plans = FirstPlan(problem, states, standing.rows)
+    if standing.counts is None:
+        standing.offer(plans.find([states.gain[fitting] for fitting in states.fitting]))
     known = standing.counts
     first = None if known is None else of_nodes(problem.inner, known)
     root = whole.master.run(first, standing.value)
     standing.prove(root.bound)
     if not standing.closed and not clock.over():
+        standing.offer(plans.find(whole.listing.values(root.price, root.side, gainless=False)))
         if standing.counts is None:
             from_columns(standing, whole.master, backend)
-        else:
-            standing.offer(improved(problem.inner, standing.counts, backend.seed))
+        if standing.counts is not None:
+            standing.offer(plans.better(standing.counts, backend.seed))
+            if plans.skipped:
+                standing.offer(improved(problem.inner, standing.counts, backend.seed))
     parts = [whole]
     if standing.closed or clock.over():
         return parts
