@@ -31,7 +31,7 @@ from formulations.throughput.draining import emptied_first
 from formulations.throughput.fewest import fewest
 from formulations.throughput.groups import Grouped, Listed, grouped
 from formulations.throughput.listing import warm_up
-from formulations.throughput.places import NEVER, check_finite, load_of
+from formulations.throughput.places import NEVER, load_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
 from optim.methods.registry import Method, Option, Outcome
@@ -162,7 +162,6 @@ def run(instance: Instance, request: Request) -> Outcome:
     most = int(request.options["most_patterns"])
     if request.objective in (MOVES, NODES):
         return fewest(instance, request, clock, backend, most)
-    check_finite(instance, METHOD.name)
     binding = without_measured(instance)
     counted = grouped(binding, instance, METHOD.name)
     recorder = ProgressRecorder("max", request.progress, request.started)
@@ -268,6 +267,7 @@ METHOD = Method(
     run=emptied_first(run),
     summary="Node patterns by their utilisation: the least threshold up to which they cover all",
     source="ours; the objective of Karimov et al., ICDE 2018",
+    needs=("bounded_rate",),
     honours=HONOURS,
     options=(
         Option("most_patterns", "int", 1_000_000, "refuse beyond so many of a class", minimum=1),

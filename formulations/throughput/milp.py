@@ -26,7 +26,7 @@ from formulations.throughput.counting import least_load
 from formulations.throughput.draining import emptied_first
 from formulations.throughput.fewest import FULL, check_moves, nothing_carries
 from formulations.throughput.model import RateModel, build
-from formulations.throughput.places import NEVER, check_finite, load_of, places_of
+from formulations.throughput.places import NEVER, load_of, places_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
 from optim.methods.registry import Method, Option, Outcome
@@ -60,7 +60,6 @@ def run(instance: Instance, request: Request) -> Outcome:
     _check_size(instance, request.options["most_products"])
     if request.objective in (MOVES, NODES):
         return _fewest(instance, request)
-    check_finite(instance, METHOD.name)
     binding, low = without_measured(instance), least_load(instance)
     starts = good_starts(binding, request, searched=True)
     start = min(starts, key=lambda node: load_of(instance, node), default=None)
@@ -218,6 +217,7 @@ METHOD = Method(
     run=emptied_first(run),
     summary="A binary a task and node, products of pairs, the highest utilisation minimised",
     source="ours; the objective of Karimov et al., ICDE 2018",
+    needs=("bounded_rate",),
     honours=HONOURS | {"sets"},
     options=(
         Option("most_products", "int", 500_000, "refuse when pairs × nodes exceed this", minimum=1),

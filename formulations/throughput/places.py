@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import Problem, UnsuitableMethod
 from optim.figures.placement import Placement
 
 if TYPE_CHECKING:
@@ -94,20 +93,3 @@ def load_of(instance: Instance, node: Ints) -> float:
     placement = Placement(instance, np.asarray(node, dtype=np.int32))
     least = min(placement.node_rates.min(), placement.link_rates.min(initial=np.inf))
     return min(NEVER, 1.0 / float(least)) if least > 0 else NEVER
-
-
-def check_finite(instance: Instance, method: str) -> None:
-    """Refuse an instance some placement of which carries any input.
-
-    Raises
-    ------
-    UnsuitableMethod
-        No rate-driven resource has a load, and a capacity on every node.
-    """
-    driven = list(instance.rate_driven)
-    bounded = np.isfinite(instance.nodes.capacity[:, driven]).all(axis=0)
-    if not (bounded & (instance.total_load[driven] > 0)).any():
-        names = ", ".join(instance.resources[r] for r in driven)
-        reason = f"needs a load, and nodes[].capacity on every node, of what grows: {names}"
-        remedy = "give each node that capacity, or name other resources in rate_driven"
-        raise UnsuitableMethod(Problem(method, None, reason, remedy))

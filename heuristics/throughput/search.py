@@ -9,7 +9,7 @@ import numpy as np
 from formulations.throughput.common import HONOURS, LOSS, MOVES, NODES, finished, rate_at
 from formulations.throughput.counting import least_load
 from formulations.throughput.draining import emptied_first
-from formulations.throughput.places import NEVER, check_finite, load_of
+from formulations.throughput.places import NEVER, load_of
 from heuristics.throughput.board import fixed_of, state_of
 from heuristics.throughput.fewest import fewest
 from heuristics.throughput.kernel import anneal
@@ -50,7 +50,6 @@ def run(instance: Instance, request: Request) -> Outcome:
         outcome = fewest(instance, request, _carrying)
         outcome.times["compile"] = compiled
         return outcome
-    check_finite(instance, METHOD.name)
     binding, low = without_measured(instance), least_load(instance)
     recorder = ProgressRecorder("max", request.progress, request.started)
     outcome = Outcome(Termination.ITERATION_LIMIT, times={"compile": compiled})
@@ -201,6 +200,7 @@ METHOD = Method(
     objectives=(LOSS, MOVES, NODES),
     run=emptied_first(run),
     summary="Annealing that empties the fullest nodes and links, from starts of other families",
+    needs=("bounded_rate",),
     honours=HONOURS | {"sets"},
     options=(Option("effort", "float", 1.0, "times the usual number of steps", minimum=0.001),),
     takes_warm_start=True,

@@ -87,7 +87,8 @@ def choices(
             if method.name in taken or (repair and method.decides == "threads"):
                 continue  # plans of threads hold no tasks to mend
             try:
-                check_suitable(method, instance, repair=repair)
+                aimed = method if objective is None else method.aimed_at(objective)
+                check_suitable(aimed, instance, repair=repair)
             except UnsuitableMethod as error:
                 refused += error.problems
                 continue

@@ -69,6 +69,20 @@ def _missing_capacity(instance: Instance) -> str | None:
     return f"{instance.nodes.ids[without[0]]} has none" if len(without) else None
 
 
+def _missing_bounded_rate(instance: Instance) -> str | None:
+    """Without, some placement carries any input: there is no greatest rate."""
+    driven = list(instance.rate_driven)
+    loaded = [r for r in driven if instance.total_load[r] > 0]
+    bounded = np.isfinite(instance.nodes.capacity[:, loaded])
+    if bounded.all(axis=0).any():
+        return None
+    names = ", ".join(instance.resources[r] for r in loaded or driven)
+    if not loaded:
+        return f"no task has a load of {names}"
+    without = int(np.flatnonzero(~bounded.all(axis=1))[0])
+    return f"{instance.nodes.ids[without]} has none of {names}"
+
+
 def _missing_models(instance: Instance) -> str | None:
     for name, model in zip(instance.operators.ids, instance.operators.model, strict=True):
         if model is None:
@@ -106,6 +120,10 @@ NEEDS = {
     "slots": ("nodes[].slots", _missing_slots),
     "links": ("links", _missing_links),
     "capacity": ("nodes[].capacity of the first resource", _missing_capacity),
+    "bounded_rate": (
+        "a load, and nodes[].capacity on every node, of a resource that grows with the rate",
+        _missing_bounded_rate,
+    ),
     "models": ("operators[].model", _missing_models),
     "tuple_rates": (
         "input_rate, and streams[].selectivity from which all tuple rates follow",
@@ -118,6 +136,9 @@ NEEDS = {
     ),
 }
 """What a method may need: words for it, and a test that names what is missing."""
+
+_ONLY_FOR = {"bounded_rate": ("sustainable_rate", "rate_after_loss")}
+"""Objectives for which a part is needed; for any, where there is no entry."""
 
 
 def check_suitable(method: Method, instance: Instance, *, repair: bool = False) -> None:
@@ -151,6 +172,8 @@ def is_suitable(method: Method, instance: Instance, *, repair: bool = False) -> 
 
 def _unmet_needs(method: Method, instance: Instance) -> Iterable[Problem]:
     for need in method.needs:
+        if method.objective not in _ONLY_FOR.get(need, (method.objective,)):
+            continue
         words, test = NEEDS[need]
         missing = test(instance)
         if missing is not None:
@@ -160,6 +183,8 @@ def _unmet_needs(method: Method, instance: Instance) -> Iterable[Problem]:
 def _remedy(need: str) -> str:
     if need == "current_placement":
         return "give each task its node, or use a method that places from scratch"
+    if need == "bounded_rate":
+        return "give each node that capacity, or name other resources in rate_driven"
     if need == "models":
         return "give every operator a model, a list of measured points under models"
     if need == "tuple_rates":

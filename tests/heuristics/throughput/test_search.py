@@ -13,7 +13,9 @@ from heuristics.throughput.kernel import anneal
 from heuristics.throughput.starts import starts_of
 from optim import Instance, Plan, UnsuitableMethod, solve
 from optim.figures.rate import without_measured
-from optim.methods.registry import Request
+from optim.methods.choose import choices
+from optim.methods.registry import Request, get_method
+from optim.methods.suitable import check_suitable, is_suitable
 from optim.moves.guard import make_guard
 from optim.moves.place_rules import place_rules
 from optim.rules import broken
@@ -110,3 +112,18 @@ def test_blocks_are_counted_as_their_pairs() -> None:
     record = anneal(fixed, state, guard, best, state.full.max(), 3.0, 0.01, 5000, 1)
     assert record == pytest.approx(load_of(instance, best.astype(np.int32)))
     assert record < load_of(instance, node)
+
+
+@pytest.mark.parametrize("name", ["throughput-search", "throughput-exact", "throughput-milp"])
+def test_where_nothing_bounds_the_rate_the_family_says_so_beforehand(name: str) -> None:
+    """But it counts moves and nodes there, for which the rate is given."""
+    whole, method = Instance.load(EXAMPLES / "capsys-rate-q4.json"), get_method(name)
+    document = whole.to_dict()
+    document["nodes"][1].pop("capacity", None)
+    instance = Instance.from_dict(document)
+    with pytest.raises(UnsuitableMethod, match=rf"{name} needs a load, .* has none .*rate_driven"):
+        check_suitable(method, instance)
+    with pytest.raises(UnsuitableMethod, match="needs a load"):
+        next(choices(instance, objective="sustainable_rate"))
+    assert is_suitable(method.aimed_at("nodes_used"), instance)
+    assert is_suitable(method, whole)
