@@ -14,7 +14,7 @@ import pytest
 from experiments.cli.main import main
 from optim import Instance
 from optim.certificates import check
-from tests.fuzz.certificates import examine
+from tests.fuzz.certificates import SMALL, examine, solved
 
 CHECKER = Path(check.__file__)
 
@@ -23,6 +23,17 @@ CHECKER = Path(check.__file__)
 def test_no_bound_is_beyond_the_best_of_all_placements_and_tampering_is_seen(seed: int) -> None:
     found: Counter[str] = Counter()
     assert list(examine(seed, 6, found)) == []
+
+
+def test_what_exact_methods_answer_is_certified_and_a_lenient_checker_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: Counter[str] = Counter()
+    assert list(solved(6, 6, found, SMALL)) == []
+    assert found["certificates"] > 0
+    assert found["of them refused"] > 0
+    monkeypatch.setattr(check.Model, "walk", lambda *_: None)
+    assert any("accepted with" in line for line in solved(6, 6, found, SMALL))
 
 
 def certificate_of(folder: Path, instance: Path) -> tuple[Path, dict[str, Any]]:
