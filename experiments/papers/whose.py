@@ -45,7 +45,7 @@ def summed_up(rows: pd.DataFrame, by: str = BY, gap: str = GAP) -> dict[str, Any
     return {TOLD: told or None, TOLD_GAP: None if gaps is None else 100 * float(gaps.max())}
 
 
-def sentence(line: Mapping[str, Any]) -> str:
+def sentence(line: Mapping[Any, Any]) -> str:
     """Say whose word the optima of a line of a table are: one solver's, where it does not tell."""
     told = line.get(TOLD)
     return f"by {told}" if isinstance(told, str) and told else "by one solver's word"
