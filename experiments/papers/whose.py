@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
 
     from optim import Instance, Result
@@ -41,3 +43,9 @@ def summed_up(rows: pd.DataFrame, by: str = BY, gap: str = GAP) -> dict[str, Any
     told = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
     gaps = rows[gap] if len(rows) and rows[gap].notna().all() else None
     return {TOLD: told or None, TOLD_GAP: None if gaps is None else 100 * float(gaps.max())}
+
+
+def sentence(line: Mapping[Any, Any]) -> str:
+    """Say whose word the optima of a line of a table are: one solver's, where it does not tell."""
+    told = line.get(TOLD)
+    return f"by {told}" if isinstance(told, str) and told else "by one solver's word"

@@ -271,8 +271,9 @@ class _Planner:
         told |= {
             k: getattr(settings, k) for k in SETTINGS if k in combination or k not in NOT_IN_KEY
         }
-        if not settings.repair and "repair" not in combination:
-            del told["repair"]
+        for flag in ("repair", "certificate"):
+            if not getattr(settings, flag) and flag not in combination:
+                del told[flag]
         return {key: as_text(value) for key, value in told.items() if value not in (None, ())}
 
 

@@ -52,7 +52,8 @@ class Run:
         if self.settings.run_timeout is not None:
             return self.settings.run_timeout
         limit = self.settings.time_limit
-        return _TIMEOUT if limit is None else 2 * limit + 30
+        most = _TIMEOUT if limit is None else 2 * limit + 30
+        return 3 * most + 60 if self.settings.certificate else most
 
     def columns(self) -> dict[str, Any]:
         """Return the columns of its row that are known before it runs."""
@@ -74,7 +75,7 @@ class Run:
         }
 
     def arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of `optim.solve`."""
+        """Return the keyword arguments of `optim.solve`, and `certificate` where it is asked."""
         settings = self.settings
         asked = {"objective": settings.objective} if settings.objective else {}
         return {
@@ -88,6 +89,7 @@ class Run:
             "warm_start": settings.warm_start,
             "repair": settings.repair,
             "ignore": list(settings.ignore),
+            **({"certificate": True} if settings.certificate else {}),
             **self.options,
         }
 
@@ -108,6 +110,8 @@ def run_key(
     told = {key: getattr(settings, key) for key in SETTINGS if key not in NOT_IN_KEY}
     if settings.objective is None:
         del told["objective"]  # as keys were before there was one
+    if not settings.certificate:
+        del told["certificate"]
     content = {
         "format": _KEY_FORMAT,
         "instance": instance.sha256,

@@ -53,6 +53,7 @@ class Settings:
     ignore: Limits = ()
     run_timeout: Positive | None = None
     memory_limit: Memory | None = None
+    certificate: Flag = False
 
 
 TYPES: dict[str, Any] = get_type_hints(Settings, include_extras=True)

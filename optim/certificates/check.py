@@ -171,8 +171,8 @@ class Instance:
         return [number(entry[r]) if r in entry else missing for r in self.resources]
 
     def _tasks(self, operators: list[Doc], listed: list[Doc]) -> None:
-        """Read what is listed, then the other members of groups; what is listed wins."""
-        every = {x["id"]: x for x in listed}
+        """Read the members of groups in their order, then the others; what is listed wins."""
+        alone, every = {x["id"]: x for x in listed}, dict[str, Doc]()
         for x in operators:
             group = known(x.get("group", {}), "group")
             size = whole(group.get("tasks", 0))
@@ -180,8 +180,9 @@ class Instance:
             load = {r: number(v) / (size or 1) for r, v in group.get("load", {}).items()}
             even = {"state": number(group["state"]) / (size or 1)} if "state" in group else {}
             for name in (f"{x['id']}/{i}" for i in range(size)):
-                mine = {"allowed": group.get("allowed"), **even, **every.get(name, {})}
+                mine = {"allowed": group.get("allowed"), **even, **alone.pop(name, {})}
                 every[name] = {**mine, "load": load | mine.get("load", {}), "operator": x["id"]}
+        every |= alone
         self.task, tasks = {name: t for t, name in enumerate(every)}, [*every.values()]
         self.member = [x.get("operator") for x in tasks]
         self.members = {x["id"]: list[int]() for x in operators}

@@ -19,6 +19,8 @@ _SAME = 1e-6
 
 
 _WORTH, _SHARE, _CASES = 1.0, 0.2, 2000
+_MOST_SECONDS, _MOST_CASES = 60.0, 20_000
+"""What may be spent where a certificate is insisted on, or twice the time of the solve."""
 
 
 def certified(
@@ -78,6 +80,23 @@ def certified(
     )
 
 
+def insisted(result: Result, text: bytes) -> tuple[Result, dict[str, Any] | None]:
+    """Certify what a result claims, in up to a minute or twice the time of the solve.
+
+    Parameters
+    ----------
+    result, text
+        As for `certified`, which says what is returned.
+    """
+    limit = max(_MOST_SECONDS, 2 * result.times.get("total", 0.0))
+    return certified(result, text, nodes=_MOST_CASES, seconds=limit)
+
+
+def claims(result: Result) -> bool:
+    """Whether a result says anything that a certificate could prove."""
+    return result.bound is not None or result.termination is Termination.INFEASIBLE
+
+
 def affordable(
     result: Result, text: Callable[[], bytes], making: float = 0.0, busy: float = math.inf
 ) -> Result:
@@ -97,8 +116,7 @@ def affordable(
         the clock shows more, and what takes long there would not be worth it elsewhere.
     """
     spent = min(busy, sum(result.times.get(part, 0.0) for part in ("build", "solve")))
-    claims = result.bound is not None or result.termination is Termination.INFEASIBLE
-    if not claims or spent < _WORTH:
+    if not claims(result) or spent < _WORTH:
         return result
     seconds = _SHARE * spent / 2  # what is written is checked
     if making > seconds:

@@ -2,7 +2,8 @@
 
 Run as ``python -m tests.fuzz.certificates [tampered|solved] --from SEED --seconds N``: ``tampered``
 changes certificates in ways that are drawn (``--changes`` of each; 0 for all), ``solved`` has every
-exact method solve each instance and certifies what it answers as ``solve --certificate`` does.
+exact method solve each instance, certifies what it answers as ``solve --certificate`` does, reads
+the certificate back from its text, checks it with the plan, and changes it as well.
 ``--small`` leaves up to 256 placements. Prints what was counted; ends with 1 after a bound that is
 beyond the optimum, or a changed certificate that was accepted and is false: one of a bound that a
 placement surpasses. A changed one that is true (other multipliers, a weaker bound) may be accepted.
@@ -137,11 +138,10 @@ def changed(certificate: dict[str, Any], path: tuple[Any, ...], other: Any) -> d
     return made
 
 
-def accepted(text: bytes, certificate: Any) -> bool:
-    """Whether the checker takes a certificate."""
-    document, sha256 = check.parse(text)
+def accepted(document: Any, sha256: str, certificate: Any) -> bool:
+    """Whether the checker takes a certificate, as it stands in a file."""
     try:
-        check.check(document, sha256, certificate)
+        check.check(document, sha256, check.parse(json.dumps(certificate).encode())[0])
     except (check.Refused, *check.MALFORMED):
         return False
     return True
@@ -170,29 +170,43 @@ def examine(
         found[f"{case.objective}{by}: {'optimum' if tight else 'weaker'}"] += 1
         if case.beyond(written.bound):
             yield f"seed {seed}: {case.objective} {case.best} beyond {written.bound}"
-        changes = list(tampered(written.document))
-        asked = list(tightened(written.document))
-        if tamperings is not None:
-            rng = random.Random(seed)
-            changes = rng.sample(changes, min(tamperings, len(changes)))
-            asked = rng.sample(asked, min(tamperings // 2, len(asked)))
-        changes += asked
-        for path, other in changes:
-            certificate = changed(written.document, path, other)
-            if certificate == written.document:
-                continue
-            found["tampered with"] += 1
-            if not accepted(case.text, certificate):
-                found["of them refused"] += 1
-            else:
-                found["of them accepted, and true"] += 1
-                told = asked_of.get(certificate["objective"])  # none: no placement has a value
-                other_file = certificate["instance_sha256"] != written.document["instance_sha256"]
-                if other_file or (told is not None and told.beyond(certificate["bound"])):
-                    yield f"seed {seed}: {case.objective} accepted with {path} = {other}"
+        for told in falsified(case.text, written.document, tamperings, seed, asked_of, found):
+            yield f"seed {seed}: {case.objective} {told}"
 
 
-def solved(seed: int, found: Counter[str], placements: int = PLACEMENTS) -> Iterator[str]:
+def falsified(
+    text: bytes,
+    document: dict[str, Any],
+    tamperings: int | None,
+    seed: int,
+    asked_of: dict[str, Case],
+    found: Counter[str],
+) -> Iterator[str]:
+    """Yield the changes of a certificate that are accepted and false; count all of them."""
+    changes, asked = list(tampered(document)), list(tightened(document))
+    if tamperings is not None:
+        rng = random.Random(seed)
+        changes = rng.sample(changes, min(tamperings, len(changes)))
+        asked = rng.sample(asked, min(-(-tamperings // 2), len(asked)))
+    read, sha256 = check.parse(text)
+    for path, other in (*changes, *asked):
+        certificate = changed(document, path, other)
+        if certificate == document:
+            continue
+        found["tampered with"] += 1
+        if not accepted(read, sha256, certificate):
+            found["of them refused"] += 1
+        else:
+            found["of them accepted, and true"] += 1
+            told = asked_of.get(certificate["objective"])  # none: no placement has a value
+            other_file = certificate["instance_sha256"] != document["instance_sha256"]
+            if other_file or (told is not None and told.beyond(certificate["bound"])):
+                yield f"accepted with {path} = {other}"
+
+
+def solved(
+    seed: int, tamperings: int | None, found: Counter[str], placements: int = PLACEMENTS
+) -> Iterator[str]:
     """Yield what is wrong with the certificates of what exact methods answer; count by method."""
     asked_of = {case.objective: case for case in cases(seed, placements)}
     if not asked_of:
@@ -213,7 +227,14 @@ def solved(seed: int, found: Counter[str], placements: int = PLACEMENTS) -> Iter
             found[f"{name}: {unsolved}"] += 1
             continue
         found["certificates"] += 1
+        found[f"kind {document['proof']['kind']}"] += 1
         objective, bound = document["objective"], document["bound"]
+        plan = None if objective == "feasible" else {"assignment": dict(result.plan.assignment)}
+        read, sha256 = check.parse(text)
+        try:
+            check.check(read, sha256, check.parse(json.dumps(document).encode())[0], plan)
+        except (check.Refused, *check.MALFORMED) as error:
+            yield f"seed {seed}: {name}: {objective} is refused when read again: {error}"
         best = asked_of.get(objective)
         if best is None:  # no placement keeps the rules, or none has a value
             found[f"{name}: {objective} without an optimum"] += 1
@@ -227,6 +248,8 @@ def solved(seed: int, found: Counter[str], placements: int = PLACEMENTS) -> Iter
             yield f"seed {seed}: {name}: tells {told.certified_bound}, its certificate {bound}"
         if not closed and told.certified_gap == 0:
             yield f"seed {seed}: {name}: {objective}: does not tell that {bound} is weaker"
+        for wrong in falsified(text, document, tamperings, seed, asked_of, found):
+            yield f"seed {seed}: {name}: {objective} {wrong}"
 
 
 def main(arguments: list[str]) -> int:
@@ -242,10 +265,9 @@ def main(arguments: list[str]) -> int:
     found, wrong, end = Counter[str](), 0, time.monotonic() + args.seconds
     most, seed = SMALL if args.small else PLACEMENTS, args.first
     while seed < args.to and time.monotonic() < end:
-        if args.what == "solved":
-            lines = solved(seed, found, most)
-        else:
-            lines = examine(seed, args.changes or None, found, most)
+        lines = (solved if args.what == "solved" else examine)(
+            seed, args.changes or None, found, most
+        )
         for line in lines:
             print(line, flush=True)
             wrong += 1

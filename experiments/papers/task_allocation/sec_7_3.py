@@ -72,7 +72,7 @@ def measured(table: pd.DataFrame) -> list[str]:
     return [
         f"TD reaches {td[SHARE]:.1f} % and TL {tl[SHARE]:.1f} % of the optimum: {td[gain]:.1f} and "
         f"{tl[gain]:.1f} of {best[gain]:.1f} GB/s over {best['graphs placed']:,} graphs.",
-        f"The optimum is known, by one solver's word, on {int(best['proved']):,} of "
+        f"The optimum is known, {whose.sentence(best)}, on {int(best['proved']):,} of "
         f"{best['graphs placed']:,} graphs, in a median of {best['median time (ms)']:.1f} ms.",
         f"`imc-search` reaches {lines['imc-search'][SHARE]:.2f} %.",
     ]

@@ -110,11 +110,12 @@ def measured(table: pd.DataFrame) -> list[str]:
     optimal = int((table[PROVEN] == "optimal").sum())
     within = int((table[PLAN] - table[BOUND] <= 0.02 * table[PLAN]).sum())
     open_ones = table[table[PROVEN] != "optimal"]
+    said = whose.summed_up(table[table[PROVEN] == "optimal"], whose.TOLD, CERTIFIED)
     texts = [
         f"Flink's placements send {table[FLINK].mean():.0f} % of the traffic between hosts, the "
         f"plans {table[PLAN].mean():.0f} %: {100 * cut.median():.0f} % less at the median, "
         f"{100 * cut.min():.0f} to {100 * cut.max():.0f} %.",
-        f"{optimal} of {len(table)} plans are optimal by one solver's word; {within} are "
+        f"{optimal} of {len(table)} plans are optimal {whose.sentence(said)}; {within} are "
         "within 2 % of the bound.",
         f"With measured rates of every instance: {table[MEASURED_FLINK].mean():.0f} % by Flink, "
         f"{table[MEASURED_PLAN].mean():.0f} % planned; {table[PLACED_PLAN].mean():.0f} % planned "

@@ -26,6 +26,8 @@ def test_a_gap_is_unknown_as_soon_as_one_has_no_certificate() -> None:
     assert told == {whose.TOLD: "certificate (2), one solver (1)", whose.TOLD_GAP: None}
     assert whose.summed_up(rows[rows[whose.GAP].notna()])[whose.TOLD_GAP] == 2.0
     assert whose.summed_up(rows.drop(columns=whose.BY)) == {}
+    assert whose.sentence(told) == "by certificate (2), one solver (1)"
+    assert whose.sentence({}) == whose.sentence({whose.TOLD: None}) == "by one solver's word"
 
 
 def test_heads_say_one_solver_where_no_column_says_by_whom() -> None:

@@ -130,6 +130,16 @@ def test_deadline_follows_the_time_limit(make_spec: Make) -> None:
     assert timeout() == 600
     assert timeout(time_limit=10) == 50
     assert timeout(time_limit=10, run_timeout=11) == 11
+    assert timeout(time_limit=10, certificate=True) == 210  # it may take twice the solve
+
+
+def test_a_certificate_is_asked_of_methods_that_the_file_names(make_spec: Make) -> None:
+    methods = ["top-down", {"method": "imc-exact", "certificate": True}]
+    plain, certified = plan_runs(make_spec({"method": methods})).runs
+    assert "certificate" not in plain.arguments()
+    assert certified.arguments()["certificate"] is True
+    assert certified.label == "imc-exact"
+    assert certified.factors["certificate"] == "true"
 
 
 def test_key_depends_on_what_decides_the_outcome_only(make_spec: Make, base: Path) -> None:
@@ -149,6 +159,7 @@ def test_key_depends_on_what_decides_the_outcome_only(make_spec: Make, base: Pat
         key(time_limit=5),
         key(threads=2),
         key(repair=True),
+        key(certificate=True),
         key({"method": ["storm-even"]}),
         key({"method": [{"method": "top-down", "options": {"priority": "imc"}}]}),
         key({"method": ["top-down"], "load_share": [0.5]}),

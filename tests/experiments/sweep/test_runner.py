@@ -41,6 +41,18 @@ def test_no_plan_means_no_figures(tiny: dict[str, Any]) -> None:
     assert all(columns[name] is None for name in FIGURE_COLUMNS)
 
 
+def test_a_sweep_may_insist_on_certificates(tiny: dict[str, Any]) -> None:
+    """A solve that takes moments is not certified of itself, and what has no bound never."""
+    text = Instance.from_dict(tiny).to_json().encode()
+    plain = run(text, {"method": "imc-brute"})
+    assert (plain["bound_by"], plain["certified_bound"]) == ("one solver", None)
+    told = run(text, {"method": "imc-brute", "certificate": True})
+    assert (told["bound_by"], told["certified_gap"]) == ("certificate", 0)
+    assert told["certified_bound"] == told["objective"] == plain["objective"]
+    heuristic = run(text, {"method": "top-down", "certificate": True})
+    assert heuristic["certified_bound"] is None
+
+
 def test_errors_are_left_to_the_isolation(tiny: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match="flux needs"):
         run(json.dumps(tiny).encode(), {"method": "flux"})

@@ -14,7 +14,7 @@ import pytest
 from experiments.cli.main import main
 from optim import Instance
 from optim.certificates import check
-from tests.fuzz.certificates import examine
+from tests.fuzz.certificates import SMALL, examine, solved
 
 CHECKER = Path(check.__file__)
 
@@ -23,6 +23,17 @@ CHECKER = Path(check.__file__)
 def test_no_bound_is_beyond_the_best_of_all_placements_and_tampering_is_seen(seed: int) -> None:
     found: Counter[str] = Counter()
     assert list(examine(seed, 6, found)) == []
+
+
+def test_what_exact_methods_answer_is_certified_and_a_lenient_checker_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: Counter[str] = Counter()
+    assert list(solved(6, 6, found, SMALL)) == []
+    assert found["certificates"] > 0
+    assert found["of them refused"] > 0
+    monkeypatch.setattr(check.Model, "walk", lambda *_: None)
+    assert any("accepted with" in line for line in solved(6, 6, found, SMALL))
 
 
 def certificate_of(folder: Path, instance: Path) -> tuple[Path, dict[str, Any]]:
@@ -145,6 +156,25 @@ def test_loads_are_derived_of_tasks_that_are_listed_one_by_one() -> None:
     document["streams"].append({"from": "b", "to": "b", "rate": 1})
     with pytest.raises(check.Unreadable, match="ends where it began"):
         check.Instance(document)
+
+
+@pytest.mark.parametrize("pattern", ["one_to_one", "rescale", "merge"])
+def test_members_of_groups_stand_in_their_order_whatever_the_file_lists(pattern: str) -> None:
+    """Found by seed 2006525 of the fuzzer: the second task was taken for the first."""
+    document: dict[str, Any] = {
+        "format": "streamplace.instance/1", "name": "override", "nodes": [{"id": "n"}, {"id": "m"}],
+        "operators": [{"id": o, "group": {"tasks": 3, "load": {"cpu": 3}}} for o in "ab"],
+        "streams": [{"from": "a", "to": "b", "rate": 6, "pattern": pattern}],
+        "tasks": [{"id": "c"}, {"id": "b/2", "node": "n"}, {"id": "b/1", "load": {"cpu": 0}}],
+    }  # fmt: skip
+    read = check.Instance(document)
+    assert [*read.task] == ["a/0", "a/1", "a/2", "b/0", "b/1", "b/2", "c"]
+    names = [*read.task]
+    assert [(names[u], names[v]) for u, v in read.rate] == [
+        ("a/0", "b/0"), ("a/1", "b/1"), ("a/2", "b/2"),
+    ]  # fmt: skip
+    told = Instance.from_json(json.dumps(document))
+    assert list(told.tasks.ids) == names
 
 
 def test_a_resource_that_nothing_uses_proves_no_rate() -> None:
