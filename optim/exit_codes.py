@@ -11,6 +11,6 @@ class ExitCode(IntEnum):
     OK = 0  # a feasible, checked plan
     INTERNAL = 1  # internal error, or the referee refused a plan
     USAGE = 2  # usage or invalid input
-    INFEASIBLE = 3  # proven infeasible
+    INFEASIBLE = 3  # no plan can exist
     NO_PLAN = 4  # no feasible plan: a limit was reached, or a heuristic fell short
     INTERRUPTED = 130

@@ -94,6 +94,55 @@ def test_the_unit_decides_nothing(method: Any, powers: tuple[int, int, int]) -> 
         assert told.gap == pytest.approx(usual.gap, rel=1e-6, abs=1e-9)
 
 
+def too_tight(load: float = 1.0, rate: float = 1.0, cost: float = 1.0) -> dict[str, Any]:
+    """The sum would do, whole tasks do not fit; the operators' tasks are unlike."""
+    made = document(load, rate, cost)
+    for node in made["nodes"]:
+        node["capacity"]["cpu"] = 23.1 * load
+    return made
+
+
+def too_cheap(load: float = 1.0, rate: float = 1.0, cost: float = 1.0) -> dict[str, Any]:
+    """A node is to be emptied, and what that costs is not there."""
+    made = document(load, rate, cost)
+    made["nodes"][1]["leaving"] = True
+    made["nodes"][0]["capacity"]["cpu"] = 240.0 * load
+    made["limits"] = {"max_migration_cost": 1.1 * cost}
+    return made
+
+
+def too_even(load: float = 1.0, rate: float = 1.0, cost: float = 1.0) -> dict[str, Any]:
+    made = document(load, rate, cost)
+    made["limits"] = {"max_load_distance": 0.01 * load, "max_migrations": 5}
+    return made
+
+
+UNITS = (1e3, 1e-2, 1e5)
+
+
+@pytest.mark.parametrize("case", [too_tight, too_cheap, too_even])
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+def test_reasons_are_told_in_the_unit_of_the_file(method: Any, case: Any) -> None:
+    """The same figures, times the unit of loads, of rates, of costs, or of counts."""
+    if not is_suitable(method, Instance.from_dict(case())):
+        pytest.skip("it does not take such instances")
+    hard = any(option.name == "drain" for option in method.options) and case is too_cheap
+    options = {"drain": "hard"} if hard else {}
+    found = [
+        solve(Instance.from_dict(case(*units)), method.name, seed=3, time_limit=1, **options)
+        for units in ((1.0, 1.0, 1.0), UNITS)
+    ]
+    usual, told = ([(r.rule, r.where, r.needed, r.available) for r in x.reasons] for x in found)
+    assert [r[:2] for r in told] == [r[:2] for r in usual]
+    for (rule, where, *figures), (*_, needed, available) in zip(told, usual, strict=True):
+        factor = 1.0
+        if rule in ("capacity", "min_load", "max_load_distance"):
+            factor = UNITS[0]
+        elif rule == "max_migration_cost" or "max_migration_cost" in where:
+            factor = UNITS[2]
+        assert figures == pytest.approx([needed * factor, available * factor], rel=1e-9), where
+
+
 def test_kilocores_end_as_cores_do() -> None:
     """Load distance 0.00004 kilocores is as far from 0.00003 as 40 millicores from 30."""
     document = {

@@ -51,7 +51,7 @@ def print_violations(console: Console, violations: Sequence[Violation]) -> None:
 
 def print_reasons(console: Console, reasons: Sequence[Violation]) -> None:
     """Print why no plan can exist."""
-    console.print("\nproven infeasible: no plan can exist", style="bold red")
+    console.print("\ninfeasible: no plan can exist", style="bold red")
     print_violations(console, reasons)
 
 

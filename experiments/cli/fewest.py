@@ -130,7 +130,7 @@ def fewest_within(
             low = middle + 1
     note = f"{least.moves} moves are within {100 * within:g} % of the best objective {best:.6g}"
     if low >= high and proved:
-        note += "; proved that fewer are not"
+        note += f"; fewer are not, according to {result.method}"
     slot = None if whole is None else whole.slot_indices(instance)
     return with_plan(instance, result, least.node, note, slot)
 

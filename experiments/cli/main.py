@@ -87,7 +87,7 @@ exit codes:
     0  a feasible, checked plan; or the command did what it was asked
     1  internal error, or the referee refused the plan of a method that promises feasibility
     2  usage or invalid input
-    3  proven infeasible
+    3  infeasible: no plan can exist
     4  no feasible plan: a limit was reached, a heuristic did not place everything, or overloads
   130  interrupted; 143 and 129 stopped by SIGTERM and SIGHUP: the best plan so far is kept
 

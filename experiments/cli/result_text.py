@@ -97,7 +97,7 @@ def _status(instance: Instance, result: Result) -> Text:
     if result.gap is not None:
         text.append(f"  gap {gap_text(objective, result.gap)}")
     elif result.plan is not None:
-        text.append("  no bound proven")
+        text.append("  no bound")
     if result.certified_bound is not None and result.bound_by != "certificate":
         told = figure(instance, objective.unit, result.certified_bound)
         text.append(f"  certified bound {told}")
@@ -107,11 +107,16 @@ def _status(instance: Instance, result: Result) -> Text:
 
 
 def _by_whom(result: Result, word: str) -> str:
-    """Say whose word an optimum is: proved is what has been certified."""
-    if result.termination is not Termination.OPTIMAL:
+    """Say whose word an optimum is: proved is what has been certified.
+
+    That there is no plan is nobody's word where the figures that show it are told.
+    """
+    if result.termination not in (Termination.OPTIMAL, Termination.INFEASIBLE):
         return word
     if result.bound_by == "certificate":
         return f"proved {word}"
+    if result.reasons:
+        return word
     second = " and a second solver" if result.bound_by == "two solvers" else ""
     solver = (result.solver or result.method).partition(" ")[0]
     return f"{word} according to {solver}{second}"

@@ -56,7 +56,7 @@ examples:
   streamplace solve cluster.json --method top-down --json | python -m json.tool
 
 exit codes: 0 a feasible, checked plan; 1 internal error or refused plan; 2 usage or invalid input;
-3 proven infeasible; 4 no feasible plan; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP
+3 infeasible; 4 no feasible plan; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP
 (the best plan so far is still told)"""
 
 

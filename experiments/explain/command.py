@@ -25,7 +25,7 @@ examples:
   streamplace explain cluster.json plan.json     what each move is worth, and what binds
   streamplace explain cluster.json --json | python -m json.tool
 
-exit codes: 0 there is a plan, and it is explained; 2 invalid input; 3 proven infeasible;
+exit codes: 0 there is a plan, and it is explained; 2 invalid input; 3 infeasible;
 4 not decided in the time given, or the plan breaks a rule"""
 
 

@@ -206,7 +206,7 @@ def _told(
         changes["termination"] = last
     notes = result.notes
     if len(runs) > 1:
-        by = f"; the bound is proven by {proof[1]}" if proof is not None else ""
+        by = f"; the bound is that of {proof[1]}" if proof is not None else ""
         notes = (*notes, _tried(figure, runs), f"best plan: {best.name}{by}")
     return replace(result, notes=notes, times={**result.times, "total": seconds}, **changes)
 

@@ -10,6 +10,7 @@ ten gives the same numbers to the bit. The referee judges by the file's own numb
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from optim.rules.violation import Violation
 
 _DIGITS = 14
+_REMARK = re.compile(r"( \([^()]*\))+$")
+_OF_LOADS = ("capacity", "min_load", "slot_capacity")
 _EDGE = 1e-9  # a mean of exactly a power of ten, added up in another unit, is still that power
 
 
@@ -50,18 +53,22 @@ class Scale:
         return turned.get(unit, 1.0 / self.rate if unit == "per_rate" else 1.0)
 
     def told(self, instance: Instance, found: Violation) -> Violation:
-        """Return a violation or reason with its figures in the file's units."""
-        factor = 1.0
-        if found.rule in ("links",):
+        """Return a violation or reason with its figures in the file's units.
+
+        Those of a load say where as ``PLACE.RESOURCE``, maybe with a remark in parentheses after
+        it; those of a budget that keeps a node from being emptied, as ``NODE: BUDGET``.
+        """
+        factor, where = 1.0, _REMARK.sub("", found.where)
+        if found.rule == "links":
             factor = self.rate
-        elif found.rule == "max_migration_cost":
+        elif found.rule == "max_migration_cost" or where.endswith(": max_migration_cost"):
             factor = self.cost
-        elif found.rule in ("max_load_distance", "drain"):
+        elif found.rule == "max_load_distance":
             factor = float(self.load[0])
-        else:
-            resource = found.where.removesuffix(" (background)").rpartition(".")[2]
-            if resource in instance.resources:
-                factor = float(self.load[instance.resources.index(resource)])
+        elif found.rule in _OF_LOADS:
+            named = [r for r in instance.resources if where.endswith(f".{r}")]
+            if named:
+                factor = float(self.load[instance.resources.index(max(named, key=len))])
         if factor == 1.0:
             return found
         figures = (found.amount * factor, found.needed * factor, found.available * factor)

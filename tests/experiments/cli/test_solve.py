@@ -44,7 +44,7 @@ def test_the_text_tells_status_objective_nodes_moves_verdict(
     assert done.returncode == ExitCode.OK
     assert "pairs: 4 tasks of 4 operators on 2 nodes, cpu, traffic 12 MB/s" in done.stderr
     assert "method top-down: as asked" in done.stderr
-    assert done.stdout.startswith("heuristic  imc_gain 12 MB/s  no bound proven\n")
+    assert done.stdout.startswith("heuristic  imc_gain 12 MB/s  no bound\n")
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "collocation 0 % 100 %" in lines
     assert "n1 ████████ 80 / 100 80 % 2" in lines

@@ -22,7 +22,7 @@ def test_solve_shows_threads_and_machines(streamplace: Any, linear: str) -> None
     assert done.returncode == 0
     assert "5 operators with performance models, input 100 tuples/s, machines D1" in done.stderr
     for words in (
-        "heuristic  slots 7  no bound proven",
+        "heuristic  slots 7  no bound",
         "slots acquired",
         "supported input rate",
         "80 tuples/s",
