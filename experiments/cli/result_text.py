@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from optim.referee.result import Result
 
 _SHOWN_UNPLACED = 10
+_UNTOLD = (
+    "`streamplace explain INSTANCE` tells which rules cannot hold together, and what would help"
+)
 
 _WORDS = {
     Termination.OPTIMAL: ("optimal", "bold green"),
@@ -63,6 +66,8 @@ def print_result(
     told = result.objective.name if result.objective else None
     if result.reasons:
         print_reasons(console, result.reasons)
+    elif result.termination is Termination.INFEASIBLE:
+        console.print(_UNTOLD, style="dim")
     if result.unplaced:
         _print_unplaced(console, result)
     if result.evaluation is not None:

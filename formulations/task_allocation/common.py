@@ -8,6 +8,7 @@ import numpy as np
 
 from optim.moves.first_fit import packings
 from optim.referee.evaluate import evaluate_indices
+from optim.rules import limits_set
 from optim.rules.violation import Violation
 
 if TYPE_CHECKING:
@@ -60,7 +61,10 @@ def _counts(instance: Instance, node: Ints, classes: NodeClasses) -> bool:
 
 
 def why_nothing_fits(instance: Instance, unplaced: float = 0.0) -> tuple[Violation, ...]:
-    """Return what a proof of infeasibility can show.
+    """Return what a proof of infeasibility can show in figures.
+
+    Where all sums would do, that is nothing, unless one resource is all that there is of limits:
+    which rules cannot hold together ``streamplace explain`` tells.
 
     Parameters
     ----------
@@ -73,15 +77,17 @@ def why_nothing_fits(instance: Instance, unplaced: float = 0.0) -> tuple[Violati
         return (Violation("placed", where, unplaced, total, total - unplaced),)
     room = np.where(instance.open_nodes[:, None], instance.headroom, 0.0).sum(axis=0)
     which = "all staying nodes" if instance.nodes.leaving.any() else "all nodes"
-    short, whole = [], []
-    for r in np.flatnonzero(np.isfinite(room)):
+    bounded = np.flatnonzero(np.isfinite(room))
+    alone = len(bounded) == 1 and limits_set(instance).keys() == {"capacity"}
+    found = []
+    for r in bounded:
         needed, available = float(instance.total_load[r]), float(room[r])
         where = f"{which}.{instance.resources[r]}"
-        if needed > available:
-            short.append(Violation("capacity", where, needed - available, needed, available))
-        where += " (the sum would do, whole tasks do not fit)"
-        whole.append(Violation("capacity", where, needed - available, needed, available))
-    return tuple(short or whole) or (Violation("placed", "all tasks", total, total, 0.0),)
+        if needed <= available:
+            where += " (the sum would do, whole tasks do not fit)"
+        if needed > available or alone:
+            found.append(Violation("capacity", where, needed - available, needed, available))
+    return tuple(found)
 
 
 def relabelled(node: Ints, classes: NodeClasses) -> NDArray[Any]:
