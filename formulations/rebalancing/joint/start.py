@@ -52,7 +52,7 @@ PLAIN_ROUNDS = 3
 
 #: Steps for each task and node that a first round has, where these are fewer than asked for: of the
 #: few placements of a small problem all good ones are met.
-STEPS_A_PLACE = 150
+STEPS_A_PLACE = 100
 
 #: Steps on the strong pairs alone for each one on all pairs, which takes several times as long.
 POLISHING = 8
