@@ -3,15 +3,13 @@
 Source: S. Kirkpatrick, C. D. Gelatt, M. P. Vecchi, "Optimization by simulated annealing", Science
 220 (1983), doi:10.1126/science.220.4598.671.
 
-Where each task talks to many, what it would gain by a move is looked up in a table of node × task
-that accepted moves keep up; where it talks to few, the few are looked at. What runs for every
-proposal stands in the kernel itself: a call counts references to every array it is given.
+For tasks that talk to few: the few are looked at; for those that talk to many there is
+`heuristics.task_allocation.anneal_table`. What runs for every proposal stands in the kernel itself:
+a call counts references to every array it is given.
 """
 
 # mypy: allow-untyped-defs
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,29 +18,12 @@ from optim.moves.descent import drawn
 from optim.moves.guard import NOBODY, enter, may_enter, pays
 from optim.util.compiled import helper, kernel
 
-if TYPE_CHECKING:
-    from optim.format.instance import Instance
-    from optim.format.tables import Floats
-
 TRIES = 4
 """Partners asked for a swap before a proposal is given up."""
 
-SWAPS = 0.7
-"""Share of the proposals that swap even where a move fits, with a table."""
-
-
-def matrix_of(instance: Instance) -> Floats:
-    """(T, T) traffic of the task pairs, both directions added."""
-    flows, count = instance.flows, instance.num_tasks
-    matrix = np.zeros((count, count))
-    np.add.at(matrix, (flows.source, flows.target), flows.rate)
-    for block in flows.blocks:
-        matrix[np.ix_(block.sources, block.targets)] += block.pair_rate
-    return matrix + matrix.T
-
 
 @kernel
-def anneal(board, matrix, tasks, proposals, hot, cold, seed):
+def anneal(board, tasks, proposals, hot, cold, seed):
     """Propose moves and swaps, worsening ones with a chance that falls.
 
     Limits are kept as by `optim.moves.descent.descend`.
@@ -52,8 +33,6 @@ def anneal(board, matrix, tasks, proposals, hot, cold, seed):
     board
         `node`, `room`, `spare`, `tally`, `budget` and `guard` change in place; the chains of tasks
         do not, so a new board is to be made for what needs these.
-    matrix
-        (T, T) traffic of the task pairs, for work by table; (0, 0) for work by rows.
     tasks
         The tasks that are proposed; others move by swaps only.
     proposals
@@ -72,12 +51,6 @@ def anneal(board, matrix, tasks, proposals, hot, cold, seed):
     at, room, load, target, kind = board.node, board.room, board.load, board.target, board.kind
     spare, price, budget, guard = board.spare, board.price, board.budget, board.guard
     indptr, partner = board.indptr, board.other
-    by_table = len(matrix) > 0
-    table = np.zeros((len(room) if by_table else 0, len(matrix)))
-    if by_table:
-        for task in range(len(at)):
-            if at[task] != NOWHERE:
-                table[at[task]] += matrix[task]
     members, size, place = _member_lists(at, len(room))
     gained = 0.0
     temperature = hot
@@ -88,23 +61,15 @@ def anneal(board, matrix, tasks, proposals, hot, cold, seed):
         task = tasks[np.random.randint(len(tasks))]  # noqa: NPY002
         source = at[task]
         start, stop = indptr[task], indptr[task + 1]
-        if by_table or stop == start:
+        if stop == start:
             node = at[np.random.randint(len(at))]  # noqa: NPY002
         else:
             node = at[partner[np.random.randint(start, stop)]]  # noqa: NPY002
-        if by_table and np.random.random() < 0.05:  # noqa: NPY002  empty ones, too
-            node = np.random.randint(len(room))  # noqa: NPY002
         if node == source or min(node, source) == NOWHERE or not target[kind[task], node]:
             continue
-        if by_table:
-            change = table[node, task] - table[source, task]
-        else:
-            change = drawn(board, task, node, source)
+        change = drawn(board, task, node, source)
         other = NOBODY
-        moving = fits(load, room, task, node) and size[node] < members.shape[1]
-        if moving and by_table:
-            moving = np.random.random() >= SWAPS  # noqa: NPY002
-        if not moving:
+        if not fits(load, room, task, node) or size[node] == members.shape[1]:
             for _ in range(TRIES if size[node] > 0 else 0):
                 found = members[node, np.random.randint(size[node])]  # noqa: NPY002
                 if (
@@ -116,37 +81,15 @@ def anneal(board, matrix, tasks, proposals, hot, cold, seed):
                     break
             if other == NOBODY:
                 continue
-            if by_table:
-                change += table[source, other] - table[node, other] - 2.0 * matrix[task, other]
-            else:
-                change += drawn(board, other, source, node) - 2.0 * pair_rate(board, task, other)
+            change += drawn(board, other, source, node) - 2.0 * pair_rate(board, task, other)
         if change < 0.0 and np.random.random() >= np.exp(change / temperature):  # noqa: NPY002
             continue
-        if not _may_go(load, spare, price, budget, guard, at, task, other, node):
+        if not may_go(load, spare, price, budget, guard, at, task, other, node):
             continue
         gained += change
         for k in range(1 if other == NOBODY else 2):
             mover, leaves, comes = (task, source, node) if k == 0 else (other, node, source)
-            at[mover] = comes
-            for resource in range(load.shape[1]):
-                amount = load[mover, resource]
-                room[leaves, resource] += amount
-                room[comes, resource] -= amount
-                spare[leaves, resource] -= amount
-                spare[comes, resource] += amount
-            if board.group[mover] >= 0:
-                board.tally[board.group[mover], leaves] -= 1
-                board.tally[board.group[mover], comes] += 1
-            paid = pays(guard, mover, comes) - pays(guard, mover, leaves)
-            budget[0] -= paid
-            budget[1] -= paid * price[mover]
-            if guard.active:
-                enter(guard, mover, leaves, comes)
-            if by_table:
-                row, to, of = matrix[mover], table[comes], table[leaves]
-                for t in range(len(row)):
-                    to[t] += row[t]
-                    of[t] -= row[t]
+            carry(board, mover, leaves, comes)
         if other == NOBODY:
             size[source] -= 1
             last = members[source, size[source]]
@@ -163,7 +106,27 @@ def anneal(board, matrix, tasks, proposals, hot, cold, seed):
 
 
 @helper
-def _may_go(load, spare, price, budget, guard, at, task, other, node):
+def carry(board, task, source, node):
+    """Let a task go from one node to another in all that is counted but the chains."""
+    board.node[task] = node
+    for resource in range(board.load.shape[1]):
+        amount = board.load[task, resource]
+        board.room[source, resource] += amount
+        board.room[node, resource] -= amount
+        board.spare[source, resource] -= amount
+        board.spare[node, resource] += amount
+    if board.group[task] >= 0:
+        board.tally[board.group[task], source] -= 1
+        board.tally[board.group[task], node] += 1
+    paid = pays(board.guard, task, node) - pays(board.guard, task, source)
+    board.budget[0] -= paid
+    board.budget[1] -= paid * board.price[task]
+    if board.guard.active:
+        enter(board.guard, task, source, node)
+
+
+@helper
+def may_go(load, spare, price, budget, guard, at, task, other, node):
     """Whether lower bounds, budget, sets and inflow let a task go, and `other` come for it."""
     source = at[task]
     for resource in range(load.shape[1]):

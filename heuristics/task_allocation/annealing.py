@@ -12,30 +12,68 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from heuristics.task_allocation.anneal import anneal, matrix_of
+from heuristics.task_allocation.anneal import anneal
+from heuristics.task_allocation.anneal_table import (
+    CHANCES,
+    anneal_by_table,
+    matrix_of,
+    seeded,
+    table_of,
+)
 from optim.moves.board import board_of
 from optim.moves.warm import two_tasks
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from heuristics.task_allocation.incumbent import Incumbent
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
+    from optim.moves.board import Board
 
-PROPOSALS = 400
-"""Proposals a task at effort 1, within `FEWEST` (for small graphs `MOST_A_TASK`) and `MOST`."""
+    Advance = Callable[[int, float, float, int], float]
 
-MOST_A_TASK = 10_000
-FEWEST, MOST = 1_000_000, 20_000_000
-FEWEST_BY_TABLE = 4_000_000
+MOST = 20_000_000
+"""Proposals of a round at effort 1, at most."""
 
-LONGEST = 40_000
-"""Proposals a task in the longest of several rounds."""
 
-CHUNK = 250_000
-"""Proposals between two looks at the clock."""
+class Pace(NamedTuple):
+    """How much is proposed.
+
+    Attributes
+    ----------
+    a_task, most_a_task, fewest
+        Proposals a task at effort 1; but `fewest` in all, where these are no more than
+        `most_a_task`.
+    first, longest, growth
+        With a time limit: proposals a task in the first and in the longest of several rounds, and
+        how many times as long as the one before a round is.
+    anew
+        Rounds until the first that starts from what was found.
+    patience
+        With a time limit: proposals without a better placement, times tasks squared, before it
+        ends.
+    chunk
+        Proposals between two looks at the clock.
+    """
+
+    a_task: int
+    most_a_task: int
+    fewest: int
+    first: int
+    longest: int
+    growth: int
+    anew: int
+    patience: int
+    chunk: int
+
+
+BY_ROWS = Pace(400, 10_000, 1_000_000, MOST, 40_000, 2, 3, 2500, 250_000)
+BY_TABLE = Pace(400, 50_000, 20_000_000, 20_000, 1_000_000, 50, 2, 50_000, 1_000_000)
+"""A table is some six times as quick; one long annealing ends higher than several short ones."""
 
 MOST_BY_TABLE = 3000
 """No table for more tasks: the matrix of their traffic is held."""
@@ -43,7 +81,7 @@ MOST_BY_TABLE = 3000
 SHARE_BY_TABLE = 1 / 16
 """Least share of all tasks that a task talks to, on average, for work by table."""
 
-ROWS, TABLE = (0.45, 0.12), (0.5, 0.01)
+ROWS, TABLE = (0.45, 0.12), (0.7, 0.04)
 """First and last temperature: by rows in units of the rates' weighted mean, tuned on random,
 community and geometric graphs of 10,000 tasks; by table in those of a swap's mean change, tuned on
 complete graphs."""
@@ -54,10 +92,11 @@ REHEATED = 0.4
 ELITE = 6
 """Placements kept to be recombined."""
 
-PATIENCE = 2500
-"""With a time limit: proposals without a better placement, times tasks squared, before it ends."""
+_SHARE = 0.9
+"""Of the time that remains, what a round may take."""
 
-_SAFETY = 0.8
+_SHORTEST = 0.1
+"""Seconds that a further round has at least."""
 
 
 class Heat(NamedTuple):
@@ -69,11 +108,14 @@ class Heat(NamedTuple):
         (T, T) traffic of task pairs, or (0, 0) for work by rows.
     hot, cold
         First and last temperature.
+    pace
+        How much is proposed.
     """
 
     matrix: Floats
     hot: float
     cold: float
+    pace: Pace
 
 
 def by_table(instance: Instance) -> bool:
@@ -87,30 +129,33 @@ def anneal_in_rounds(instance: Instance, incumbent: Incumbent) -> None:
     """Anneal from the incumbent's placement until the iteration limit or the time limit."""
     heat = _heat(instance, incumbent)
     size, effort = instance.num_tasks, incumbent.request.options["effort"]
-    fewest = FEWEST_BY_TABLE if len(heat.matrix) else FEWEST
-    least = min(fewest, MOST_A_TASK * size)
-    planned = round(effort * min(max(PROPOSALS * size, least), MOST))
+    pace = heat.pace
+    least = min(pace.fewest, pace.most_a_task * size)
+    planned = round(effort * min(max(pace.a_task * size, least), MOST))
     if planned == 0 or heat.hot <= 0.0:
         return
     timed = incumbent.request.remaining() is not None
     rng = np.random.default_rng(incumbent.request.seed)
-    if timed and len(heat.matrix):
-        planned = min(planned, LONGEST // 10 * size)
+    if timed:
+        planned = min(planned, pace.first * size)
     assert incumbent.node is not None
     everything = np.arange(size)
     elite = [(incumbent.gain, incumbent.node)]
     start, tasks, hot, waited, rounds = incumbent.node, everything, heat.hot, 0, 0
     while not incumbent.out_of_time:
+        if rounds and (incumbent.request.remaining() or _SHORTEST) < _SHORTEST:
+            incumbent.stopped = True
+            return
         before = incumbent.gain
         node = _round(instance, incumbent, heat._replace(hot=hot), start, tasks, planned)
         rounds += 1
         waited = 0 if incumbent.gain > before * (1 + 1e-12) else waited + planned
-        if not timed or waited > PATIENCE * size**2 * effort:
+        if not timed or waited > pace.patience * size**2 * effort:
             return
         elite = _elite(instance, elite, node)
-        planned = min(2 * planned, max(planned, round(LONGEST * size * effort)))
+        planned = min(pace.growth * planned, max(planned, round(pace.longest * size * effort)))
         start, tasks, hot = incumbent.node, everything, REHEATED * heat.hot
-        if rounds < 3 or rounds % 3 == 0:
+        if rounds < heat.pace.anew or rounds % 3 == 0:
             start, hot = _fresh(instance, incumbent, rounds, heat), heat.hot
         elif rounds % 3 == 1 and len(elite) > 1:
             first, second = rng.choice(len(elite), 2, replace=False)
@@ -126,30 +171,58 @@ def _round(
     tasks: NDArray[np.int64],
     planned: int,
 ) -> Ints:
-    """Anneal once, in chunks, so that clock and keyboard are heard; and offer the end."""
-    board = board_of(instance, start)
-    done = 0
-    cooling = np.log(heat.cold / heat.hot)
+    """Anneal once, in chunks, so that clock and keyboard are heard; and offer the end.
+
+    With a time limit it cools down in what there is of it, at the speed it has had so far.
+    """
+    from optim.figures.measures import imc_gain_of
+
+    board, gain = board_of(instance, start), imc_gain_of(instance, start)
     seed = incumbent.request.seed + incumbent.annealed
-    while done < planned:
-        size = min(CHUNK, planned - done)
-        hot = heat.hot * np.exp(cooling * done / planned)
-        cold = heat.hot * np.exp(cooling * (done + size) / planned)
-        began = time.perf_counter()
-        anneal(board, heat.matrix, tasks, size, hot, cold, (seed + done // CHUNK) % 2**32)
-        done += size
-        remaining = incumbent.request.remaining()
-        if remaining is not None:  # cool down in the time there is
-            speed = size / max(time.perf_counter() - began, 1e-9)
-            planned = min(planned, done + round(_SAFETY * remaining * speed))
-            incumbent.offer(board.placement())
+    advance = _by_table if len(heat.matrix) else _by_rows
+    go_on = advance(board, heat.matrix, tasks, seed)
+    cooling, cooled, done, left = np.log(heat.cold / heat.hot), 0.0, 0, planned
+    began, remaining = time.perf_counter(), incumbent.request.remaining()
+    end = np.inf if remaining is None else began + _SHARE * remaining
+    while left > 0:
+        size = min(heat.pace.chunk, left)
+        after = cooled + (1.0 - cooled) * size / left
+        hot, cold = heat.hot * np.exp(cooling * cooled), heat.hot * np.exp(cooling * after)
+        gain += go_on(size, hot, cold, done // heat.pace.chunk)
+        cooled, done = after, done + size
+        left = planned - done
+        if remaining is not None:
+            now = time.perf_counter()
+            left = max(0, min(left, round((end - now) * done / max(now - began, 1e-9))))
+            if gain > incumbent.gain:
+                incumbent.offer(board.placement())
         incumbent.recorder.note(phase="anneal")
-    incumbent.annealed += done // CHUNK + 1
+    incumbent.annealed += done // heat.pace.chunk + 1
     node = board.placement()
     if not len(heat.matrix):
         return incumbent.descended(node)
     incumbent.offer(node)
     return node
+
+
+def _by_rows(board: Board, matrix: Floats, tasks: NDArray[np.int64], seed: int) -> Advance:
+    """Return what makes the next proposals by rows."""
+
+    def advance(proposals: int, hot: float, cold: float, chunk: int) -> float:
+        return float(anneal(board, tasks, proposals, hot, cold, (seed + chunk) % 2**32))
+
+    return advance
+
+
+def _by_table(board: Board, matrix: Floats, tasks: NDArray[np.int64], seed: int) -> Advance:
+    """Return what makes the next proposals by table."""
+    table, state = table_of(matrix, board.node, len(board.room)), seeded(seed)
+
+    def advance(proposals: int, hot: float, cold: float, chunk: int) -> float:
+        heats = proposals, hot, cold
+        return float(anneal_by_table(board, matrix, table, CHANCES, tasks, *heats, state))
+
+    return advance
 
 
 def _fresh(instance: Instance, incumbent: Incumbent, rounds: int, heat: Heat) -> Ints:
@@ -198,16 +271,15 @@ def _heat(instance: Instance, incumbent: Incumbent) -> Heat:
         matrix = matrix_of(instance)
         assert incumbent.node is not None
         unit = _change_of_swaps(matrix, incumbent.node, instance.num_nodes)
-        return Heat(matrix, unit * TABLE[0], unit * TABLE[1])
+        return Heat(matrix, unit * TABLE[0], unit * TABLE[1], BY_TABLE)
     unit = _mean_rate(instance)
-    return Heat(np.zeros((0, 0)), unit * ROWS[0], unit * ROWS[1])
+    return Heat(np.zeros((0, 0)), unit * ROWS[0], unit * ROWS[1], BY_ROWS)
 
 
 def _change_of_swaps(matrix: Floats, node: Ints, num_nodes: int) -> float:
     """Mean size of the change of traffic by a swap of two tasks, of a sample."""
     rng = np.random.default_rng(0)
-    table = np.zeros((num_nodes, len(node)))
-    np.add.at(table, node, matrix)
+    table = table_of(matrix, node, num_nodes)
     one, other = rng.integers(0, len(node), (2, 4000))
     a, b = node[one], node[other]
     change = table[b, one] - table[a, one] + table[a, other] - table[b, other]
@@ -228,7 +300,14 @@ def _mean_rate(instance: Instance) -> float:
 
 
 @warming
-def warm_up() -> None:
-    """Compile the kernel on two tasks, or load it from the cache."""
+def warm_up_rows() -> None:
+    """Compile the kernel of work by rows on two tasks, or load it from the cache."""
     board = board_of(two_tasks(), np.zeros(2, dtype=np.int32))
-    anneal(board, np.zeros((0, 0)), np.arange(2), 1, 1.0, 0.5, 0)
+    _by_rows(board, np.zeros((0, 0)), np.arange(2), 0)(1, 1.0, 0.5, 0)
+
+
+@warming
+def warm_up_table() -> None:
+    """Compile the kernel of work by table on two tasks, or load it from the cache."""
+    board = board_of(two_tasks(), np.zeros(2, dtype=np.int32))
+    _by_table(board, np.zeros((2, 2)), np.arange(2), 0)(1, 1.0, 0.5, 0)

@@ -88,7 +88,7 @@ def search_tasks(instance: Instance, incumbent: Incumbent) -> None:
     """Search task by task; results go to the incumbent."""
     from heuristics.task_allocation.annealing import anneal_in_rounds, by_table
 
-    incumbent.compiled(_warm_up())
+    incumbent.compiled(_warm_up(instance))
     # by table the annealing finds more in the time that a descent along long rows takes
     hasty = incumbent.request.remaining() is not None and by_table(instance)
     for node in _starts(instance, incumbent, 1 if hasty else TRIES):
@@ -115,14 +115,14 @@ def _starts(instance: Instance, incumbent: Incumbent, tries: int) -> Iterator[In
     yield from cuts(instance, incumbent.request, engine=chosen, tries=tries)
 
 
-def _warm_up() -> float:
+def _warm_up(instance: Instance) -> float:
     """Compile the kernels, or load them from the cache; return the seconds it took."""
     from heuristics.task_allocation import annealing
     from optim.moves.warm import warm_up
 
     began = time.perf_counter()
     warm_up()
-    annealing.warm_up()
+    (annealing.warm_up_table if annealing.by_table(instance) else annealing.warm_up_rows)()
     return time.perf_counter() - began
 
 

@@ -43,6 +43,7 @@ class Incumbent:
         self.notes: list[str] = []
         self.times: dict[str, float] = {"compile": 0.0}
         self.interrupted = False
+        self.stopped = False
         self.annealed = 0
         self.recorder = ProgressRecorder("max", request.progress, request.started)
 
@@ -55,8 +56,8 @@ class Incumbent:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the time limit has passed."""
-        return self.request.remaining() == 0.0
+        """Whether the time limit has passed, or so nearly that the search has stopped for it."""
+        return self.stopped or self.request.remaining() == 0.0
 
     def acceptable(self, node: Ints) -> bool | None:
         """Return whether a placement keeps all rules; ``None`` if it breaks one the search honours.

@@ -78,6 +78,30 @@ def arcs_of(built: JointModel, relaxed: Relaxed, most: int) -> Arcs:
     )
 
 
+def rounded(built: JointModel, relaxed: Relaxed, rng: np.random.Generator) -> Ints:
+    """Return a placement near the relaxation's: its columns whole, while the budgets last.
+
+    The largest come first, blurred by half a column at most; key groups placed once stay there.
+    Loads may exceed what they may be.
+    """
+    balance, placing = built.problem.balance, built.placing
+    placement, free = balance.home.copy(), np.ones(balance.num_tasks, dtype=np.bool_)
+    value = np.where(relaxed.worth > 1.0, relaxed.worth - 1.0, 0.0)
+    chosen = np.flatnonzero(value[placing.column] > 0.0)
+    chosen = chosen[np.argsort(placing.column[chosen], kind="stable")]
+    parts = np.split(chosen, np.flatnonzero(np.diff(placing.column[chosen])) + 1)
+    blurred = [value[placing.column[part[0]]] + rng.random() / 2 for part in parts if len(part)]
+    moves = np.inf if balance.max_moves is None else balance.max_moves
+    cost = np.inf if balance.max_cost is None else balance.max_cost
+    for k in np.argsort(-np.array(blurred), kind="stable"):
+        tasks = placing.task[parts[k]]
+        price = float(balance.cost[tasks].sum())
+        if free[tasks].all() and len(tasks) <= moves and price <= cost:
+            placement[tasks], free[tasks] = placing.node[parts[k]], False
+            moves, cost = moves - len(tasks), cost - price
+    return placement
+
+
 def solve_kernel(
     built: JointModel,
     order: Ints,

@@ -71,6 +71,7 @@ def search_joint(
     deadline: float | None = None,
     for_left: bool = False,
     arcs: Arcs | None = None,
+    warm: bool = False,
 ) -> JointFound:
     """Return the best feasible placement found.
 
@@ -93,6 +94,8 @@ def search_joint(
         Promising moves; those to the homes of partners by default.
     for_left
         Empty leaving nodes instead of collocating.
+    warm
+        Begin less hot: for starts that are good but for what they exceed.
     """
     from formulations.rebalancing.joint.kernel import anneal
 
@@ -118,7 +121,7 @@ def search_joint(
             steps = first * 2 ** min(number, 6)
             place = starts[number % len(starts)] if found.placement is None else found.placement
             place = starts[0] if number % 3 == 2 else place
-            heat = hot if number % 2 == 0 else math.sqrt(hot * cold)
+            heat = hot if number % 2 == 0 and not warm else math.sqrt(hot * cold)
             done, now_price, outside = 0, price, False
             while done < steps or (outside and done < steps + TAILS * (steps // 3)):
                 if found.value >= target or _over(deadline):

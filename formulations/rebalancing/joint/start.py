@@ -23,7 +23,7 @@ import numpy as np
 from formulations.rebalancing.bounds.collocation import collocation_bound
 from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
 from formulations.rebalancing.joint.model import JointAim, backbone_of
-from formulations.rebalancing.joint.relax import arcs_of, relax, solve_kernel
+from formulations.rebalancing.joint.relax import arcs_of, relax, rounded, solve_kernel
 from formulations.rebalancing.joint.search import partner_arcs, search_joint
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ PLAIN_ROUNDS = 3
 
 #: Steps for each task and node that a first round has, where these are fewer than asked for: of the
 #: few placements of a small problem all good ones are met.
-STEPS_A_PLACE = 150
+STEPS_A_PLACE = 100
 
 #: Steps on the strong pairs alone for each one on all pairs, which takes several times as long.
 POLISHING = 8
@@ -60,6 +60,11 @@ POLISHING = 8
 #: Longest single model while the clock runs, or a quarter of what is left: Ctrl-C is heard only
 #: between two.
 LONGEST = 10.0
+
+#: With less than this share of what the relaxation promises, annealing along its moves has missed
+#: what balances and collocates at once. A small model may find it, or nothing: it has this share of
+#: the time left, and then annealing begins again from so many roundings of the relaxation.
+POOR, UNSURE, ROUNDINGS = 0.75, 0.7, 8
 
 #: Share of a pair's gain below which two values are the same.
 SAME = 1e-9
@@ -267,7 +272,29 @@ class _Finding:
                 return
             known.kernels += 1
             self.solve_small(self.small(least, times), gap, nodes)
+            if known.kernels == 1 and self.is_poor:
+                self.round_relaxed(arcs)
             self.anneal(arcs)
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether little is collocated, and rounding may help."""
+        known = self.known
+        if self.for_left or known.relaxed is None or self.core.balance.rules.restrict:
+            return False
+        return known.value < POOR * known.relaxed.bound
+
+    def round_relaxed(self, arcs: Arcs) -> None:
+        """Anneal from what the relaxation is when rounded."""
+        known, effort, core = self.known, self.effort, self.core
+        if known.built is None or known.relaxed is None:
+            return
+        rng = np.random.default_rng(effort.seed)
+        for _ in range(ROUNDINGS):
+            if effort.over or known.interrupted:
+                return
+            start = rounded(known.built, known.relaxed, rng)
+            self.anneal_on(core, arcs, 1, effort.first, start)
 
     def go_on(self) -> None:
         """Use the time that is left: longer annealing and larger models in turn."""
@@ -299,6 +326,8 @@ class _Finding:
         built, relaxed, left = self.known.built, self.known.relaxed, self.effort.left()
         assert built is not None
         assert relaxed is not None
+        if left is not None and self.is_poor:
+            left *= UNSURE
         limit = None if left is None else min(left, max(LONGEST, 0.25 * left))
         found = solve_kernel(built, relaxed.order, size, gap=gap, nodes=nodes, time_limit=limit)
         if found is not None:
@@ -315,13 +344,15 @@ class _Finding:
         if not (self.for_left or self.known.interrupted):
             self.anneal_on(self.problem, arcs, 1, max(1, first // POLISHING))
 
-    def anneal_on(self, problem: JointProblem, arcs: Arcs, rounds: int, first: int) -> None:
-        """Anneal on all pairs, or on the strong ones."""
+    def anneal_on(
+        self, problem: JointProblem, arcs: Arcs, rounds: int, first: int, near: Ints | None = None
+    ) -> None:
+        """Anneal on all pairs, or on the strong ones; near a placement, or from the best ones."""
         known, effort = self.known, self.effort
         best = [] if known.placement is None else [known.placement]
         found = search_joint(
             problem,
-            (*best, *self.starts),
+            (*best, *self.starts) if near is None else (near,),
             effort.seed * 1024 + known.anneals,
             target=known.bound if problem is self.problem else math.inf,
             rounds=rounds,
@@ -329,6 +360,7 @@ class _Finding:
             deadline=effort.deadline,
             for_left=self.for_left,
             arcs=arcs,
+            warm=near is not None,
         )
         known.steps += found.steps
         known.anneals += 1

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heuristics.task_allocation.anneal import anneal, matrix_of
+from heuristics.task_allocation.anneal import anneal
+from heuristics.task_allocation.anneal_table import (
+    CHANCES,
+    anneal_by_table,
+    matrix_of,
+    seeded,
+    table_of,
+)
 from optim.figures.measures import imc_gain_of
 from optim.moves.board import board_of
 from optim.moves.descent import descend
@@ -17,7 +26,25 @@ from tests.optim.moves.cases import placements, problems
 from tests.optim.moves.test_board import check
 from tests.optim.moves.test_descent import rules
 
-ROWS = np.zeros((0, 0))
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.moves.board import Board
+
+
+def annealed(
+    instance: Instance, board: Board, by_table: bool, proposals: int, hot: float, seed: int
+) -> float:
+    """Anneal everything by either kernel, and hold the table against a new one."""
+    everyone = np.arange(instance.num_tasks)
+    if not by_table:
+        return float(anneal(board, everyone, proposals, hot, hot / 6, seed))
+    matrix = matrix_of(instance)
+    table = table_of(matrix, board.node, instance.num_nodes)
+    asked = everyone, proposals, hot, hot / 6, seeded(seed)
+    gained = float(anneal_by_table(board, matrix, table, CHANCES, *asked))
+    fresh = table_of(matrix, board.node, instance.num_nodes)
+    np.testing.assert_allclose(table, fresh, atol=1e-9)
+    return gained
 
 
 @given(st.data())
@@ -25,13 +52,12 @@ def test_gain_is_the_referees_after_every_proposal(data: st.DataObject) -> None:
     instance = data.draw(problems(groups=data.draw(st.booleans())))
     board = board_of(instance, data.draw(placements(instance)))
     hot = data.draw(st.sampled_from([0.1, 5.0, 1e6]))
-    matrix = matrix_of(instance) if data.draw(st.booleans()) else ROWS
-    everyone = np.arange(instance.num_tasks)
-    if not len(everyone):
+    by_table = data.draw(st.booleans())
+    if not instance.num_tasks:
         return
     for seed in range(20):
         before, broken = imc_gain_of(instance, board.node), rules(instance, board.node)
-        gained = anneal(board, matrix, everyone, 1, hot, hot / 2, seed)
+        gained = annealed(instance, board, by_table, 1, hot, seed)
         assert imc_gain_of(instance, board.node) - before == pytest.approx(gained, abs=1e-9)
         assert rules(instance, board.node) <= broken
         fresh = board_of(instance, board.node)  # annealing leaves the chains as they were
@@ -54,17 +80,57 @@ def test_leaves_a_local_optimum_that_descent_cannot(by_table: bool) -> None:
         ],
     )
     start = (np.arange(120) % 6).astype(np.int32)
-    matrix = matrix_of(made) if by_table else ROWS
     board = board_of(made, start)
     descend(board, np.arange(120), 50, 1e-9)
     stuck = imc_gain_of(made, board.node)
-    anneal(board, matrix, np.arange(120), 200_000, 0.6, 0.1, 0)
+    annealed(made, board, by_table, 200_000, 0.6, 0)
     board = board_of(made, board.node)
     descend(board, np.arange(120), 50, 1e-9)
     assert imc_gain_of(made, board.node) > 1.05 * stuck
     again = board_of(made, start)
     descend(again, np.arange(120), 50, 1e-9)
-    anneal(again, matrix, np.arange(120), 200_000, 0.6, 0.1, 0)
+    annealed(made, again, by_table, 200_000, 0.6, 0)
     again = board_of(made, again.node)
     descend(again, np.arange(120), 50, 1e-9)
     assert np.array_equal(again.node, board.node)
+
+
+def test_by_table_follows_a_plain_reading_of_its_proposals() -> None:
+    """Every proposal told anew from the same random numbers, without a table."""
+    made = small(
+        nodes=[
+            {"id": f"n{i}", "capacity": {"cpu": 16, "mem": 9}, "min_load": {"cpu": 4}}
+            for i in range(4)
+        ],
+        resources=["cpu", "mem"],
+        operators=[],
+        streams=[],
+        tasks=[{"id": f"t{i}", "load": {"cpu": 1 + i % 3, "mem": 1}} for i in range(24)],
+        traffic=[[f"t{i}", f"t{j}", 1 + (i * j) % 7] for i in range(24) for j in range(i)],
+    )
+    matrix, node = matrix_of(made), (np.arange(24) % 4).astype(np.int32)
+    board, table = board_of(made, node), table_of(matrix, node, 4)
+    state, load = seeded(3), np.array(made.tasks.load)
+    numbers, x = [], int(state[0])
+    for _ in range(1000):
+        x ^= (x << 13) % 2**64
+        x ^= x >> 7
+        x ^= (x << 17) % 2**64
+        numbers.append(x)
+    accepted = 0
+    for x in numbers:
+        task, other = ((x >> 42) * 24) >> 22, (((x >> 20) % 2**22) * 24) >> 22
+        after = node.copy()
+        moved = x % 256 < 77
+        after[task] = (((x >> 20) % 2**22) * 4) >> 22 if x % 256 < 13 else node[other]
+        if not moved:
+            after[other] = node[task]
+        change = imc_gain_of(made, after) - imc_gain_of(made, node)
+        chance = np.log(((x >> 8) % 4096 + 0.5) / 4096)
+        loads = np.array([load[after == n].sum(axis=0) for n in range(4)])
+        kept = (loads <= [16, 9]).all() and (loads[:, 0] >= 4).all()
+        if after[task] != node[task] and change >= chance * 3.0 - 1e-9 and kept:
+            node, accepted = after, accepted + 1
+        anneal_by_table(board, matrix, table, CHANCES, np.arange(24), 1, 3.0, 3.0, state)
+        assert np.array_equal(board.node, node)
+    assert accepted > 100

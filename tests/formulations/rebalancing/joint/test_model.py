@@ -11,7 +11,7 @@ from formulations.rebalancing.bounds.collocation import collocation_bound
 from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
 from formulations.rebalancing.joint.model import JointAim, build_joint
 from formulations.rebalancing.joint.problem import JointProblem
-from formulations.rebalancing.joint.relax import relax, solve_kernel
+from formulations.rebalancing.joint.relax import relax, rounded, solve_kernel
 from formulations.rebalancing.joint.start import Effort, find
 from optim.errors import InvalidInput
 from optim.solvers.inprocess import solve_small_milp
@@ -127,6 +127,51 @@ def test_kernels_and_pruned_places_give_feasible_placements(seed: int) -> None:
     assert found is not None
     assert problem.is_feasible(found)
     assert problem.collocated(found) == pytest.approx(best, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_rounded_relaxation_keeps_budgets_and_allowed_nodes(seed: int) -> None:
+    problem = varied_joint(seed)
+    free = replace(problem.balance, max_distance=None, max_moves=2)
+    built = whole(replace(problem, balance=free))
+    relaxed = relax(built)
+    assert relaxed is not None
+    t = np.arange(free.num_tasks)
+    for draw in range(5):
+        found = rounded(built, relaxed, np.random.default_rng(draw))
+        moved = found != free.home
+        assert moved.sum() <= 2
+        assert free.max_cost is None or free.cost[moved].sum() <= free.max_cost
+        assert (all_places(free)[t, found] | ~moved).all()
+
+
+def test_a_whole_relaxation_is_rounded_to_itself() -> None:
+    problem = varied_joint(0)
+    built = whole(problem)
+    best = relax(built)
+    found = solve_kernel(built, np.arange(len(built.columns)), 10_000, gap=0.0, nodes=10_000)
+    assert best is not None
+    assert found is not None
+    x = built.write(found)
+    assert x is not None
+    at = replace(best, worth=np.where(x > 0.5, 1.0 + x, 0.0))
+    assert np.array_equal(rounded(built, at, np.random.default_rng(1)), found)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_search_from_roundings_is_feasible_and_bounded(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("formulations.rebalancing.joint.start.POOR", 2.0)
+    problem = varied_joint(seed)
+    best = most(problem)
+    found = find(problem, [problem.balance.home], Effort(first=500))
+    if best is None:
+        assert found.placement is None
+        return
+    assert found.value <= best + 1e-9
+    assert found.bound >= best - 1e-9
+    assert found.placement is None or problem.is_feasible(found.placement)
 
 
 @pytest.mark.parametrize("relaxing", [True, False])
