@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.spark.remote import Place
+from experiments.spark.remote import place_for_spark
 from experiments.traces.appending import (
     Feed,
     added,
@@ -105,7 +105,7 @@ def run_trace(
             settings = {**SETTINGS, **(config or {})}
             with spark_session(master, "streamplace trace", quick=False, config=settings) as spark:
                 session = spark.newSession()
-                folder.place = None if uri is None else Place(session, uri)
+                folder.place = None if uri is None else place_for_spark(session, uri)
                 if not _all_local(found):
                     take(feed, found, Path(unpacked), session)
                 return add(session, job, folder, feed, tell)
