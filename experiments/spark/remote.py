@@ -125,6 +125,31 @@ def input_at(text: str | Path, master: str = "local[1]", **session: Any) -> Iter
         yield Path(folder) / place.name
 
 
+def place_for_spark(spark: SparkSession, uri: str) -> Place | None:
+    """Return where Spark itself may write what goes to a URI.
+
+    Spark moves what its tasks have written from folder to folder. Hadoop's FTP renames only within
+    one: what goes there is written into the working copy, which is put there as a whole.
+
+    Returns
+    -------
+    Place or None
+        ``None`` for the working copy.
+
+    Raises
+    ------
+    InvalidInput
+        Workers of a cluster would have to write into a working copy.
+    """
+    if not uri.lower().startswith("ftp:"):
+        return Place(spark, uri)
+    if not str(spark.sparkContext.master).startswith("local"):
+        reason = "cannot be written by the workers of a cluster: FTP renames within a folder only"
+        remedy = "take --master local[*], or write elsewhere and copy it there"
+        raise InvalidInput(Problem("--output", uri, reason, remedy))
+    return None
+
+
 class Place:
     """A file or folder that Hadoop's ``FileSystem`` reaches.
 
@@ -271,8 +296,14 @@ def _local_sizes(local: Path) -> dict[str, int]:
     return {
         path.relative_to(local).as_posix(): path.stat().st_size
         for path in local.rglob("*")
-        if path.is_file()
+        if path.is_file() and not _is_checksum(path)
     }
+
+
+def _is_checksum(path: Path) -> bool:
+    """Tell whether a file is what Hadoop puts beside each that it writes here; it stays here."""
+    name = path.name.removeprefix(".").removesuffix(".crc")
+    return path.name == f".{name}.crc" and path.with_name(name).is_file()
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.spark.remote import Place, publish
+from experiments.spark.remote import place_for_spark, publish
 from experiments.traces.appending import Feed, check_appendable, remote_entries, unread
 from experiments.traces.folder import CHECKPOINT, INSTANCES, TraceFolder, is_trace
 from experiments.traces.instances import InstanceMaker, name_of
@@ -192,7 +192,7 @@ class _State:
             if not place.local:
                 unread(name, remote_entries(session, place.files, [place.pattern]), older)
         if self.uri is not None:
-            self.folder.place = Place(session, self.uri)
+            self.folder.place = place_for_spark(session, self.uri)
             # Spark reads the sums there: a copy that was cut off before it was put may be newer
             self._publish(session)
 

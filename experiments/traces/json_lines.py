@@ -13,7 +13,7 @@ from experiments.traces.recordings import UTF_8
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from experiments.traces.recordings import Files
@@ -34,11 +34,15 @@ def found_schema(session: SparkSession, files: Files, paths: Sequence[str]) -> S
     """
     if files.encoding != UTF_8:
         return None
-    value = F.col("value")
-    judged = F.when(F.is_valid_utf8(value), value).otherwise(F.raise_error(F.lit(_GARBLED)))
     reader = session.read.option("mode", "FAILFAST").option("primitivesAsString", True)
     try:
-        lines = session.read.text(list(paths))
-        return reader.json(lines.select(judged.alias("value"))).schema or None
+        return reader.json(judged_lines(session.read.text(list(paths)))).schema or None
     except (PySparkException, Py4JJavaError):
         return None
+
+
+def judged_lines(lines: DataFrame) -> DataFrame:
+    """Return lines of which Spark stops at one that is no UTF-8."""
+    value = F.col("value")
+    judged = F.when(F.is_valid_utf8(value), value).otherwise(F.raise_error(F.lit(_GARBLED)))
+    return lines.select(judged.alias("value"))

@@ -67,6 +67,8 @@ def prepare(
     events: Events,
     paths: Mapping[str, Paths],
     open_from: int | None = None,
+    *,
+    guess: bool = False,
 ) -> Prepared:
     """Read a recording and compute everything about single events.
 
@@ -81,6 +83,8 @@ def prepare(
     open_from
         First bucket that still takes events, where periods are closed one after another; moments
         are then kept as ``at``, so that the latest can be told.
+    guess
+        As `experiments.traces.reading.read_rows` takes it.
 
     Raises
     ------
@@ -95,7 +99,7 @@ def prepare(
     for entry in inputs.values():
         wanted += [e for e in (entry.key, entry.cost, entry.state) if e]
     wanted += [edge.rate for edge in edges.values()]
-    rows, lookups = _rows(session, job, events, paths, wanted)
+    rows, lookups = _rows(session, job, events, paths, wanted, guess=guess)
     made = _Maker(job, rows)
     columns = {"fate": None, "bucket": None, BAD: F.col(BAD)} | made.moments(events, open_from)
     for o, entry in inputs.items():
@@ -113,9 +117,11 @@ def _rows(
     events: Events,
     paths: Mapping[str, Paths],
     wanted: list[Expression],
+    *,
+    guess: bool,
 ) -> tuple[Rows, dict[str, dict[str, int]]]:
     mine = [*wanted, *(a for join in events.joins for a, _ in join.on)]
-    rows = read_rows(session, events, paths[events.name], mine)
+    rows = read_rows(session, events, paths[events.name], mine, guess=guess)
     lookups = {}
     for number, join in enumerate(events.joins):
         # what is looked up stands in the expressions as name.column, and in the keys of later joins

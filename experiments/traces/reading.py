@@ -13,6 +13,7 @@ from experiments.traces.columns import Translator, dated, typed
 from experiments.traces.functions import type_of
 from experiments.traces.grammar import ExpressionFault, column_names
 from experiments.traces.json_lines import found_schema
+from experiments.traces.json_once import read_once
 from experiments.traces.lines import (
     FAULT,
     REPLACED,
@@ -21,9 +22,10 @@ from experiments.traces.lines import (
     check_text,
     garbled,
     read_lines,
+    suspect,
     wrong_line,
 )
-from experiments.traces.recordings import UTF_8
+from experiments.traces.recordings import UTF_8, Events
 from experiments.traces.trouble import spark_trouble
 from optim.errors import InvalidInput, Problem, meant
 
@@ -71,6 +73,8 @@ class Rows:
         By joined table: the column that tells whether a row found nothing in it.
     kept
         Joined tables that Spark keeps.
+    guessed
+        Whether Spark stops at what may be right, as `experiments.traces.json_once` tells.
     """
 
     frame: DataFrame
@@ -80,6 +84,7 @@ class Rows:
     paths: Sequence[str]
     missed: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[DataFrame, ...] = ()
+    guessed: bool = False
 
     def translator(self, zone: str) -> Translator:
         """Return what turns expressions over these rows into columns."""
@@ -106,6 +111,8 @@ def read_rows(
     paths: Paths,
     expressions: Iterable[Expression],
     prefix: str = "e",
+    *,
+    guess: bool = False,
 ) -> Rows:
     """Read the columns that expressions need.
 
@@ -119,6 +126,8 @@ def read_rows(
         What is to be computed; columns of joined tables are left out.
     prefix
         Of the safe names.
+    guess
+        Take the columns of a recording of JSON from its first lines, if these tell them.
 
     Raises
     ------
@@ -126,14 +135,16 @@ def read_rows(
         Spark cannot read the files, or a column is missing, of another type than declared, or of a
         type that cannot be used.
     """
-    raw, judged = _open(session, files, paths)
+    wanted_by = list(expressions)
+    once = _once(session, files, paths, wanted_by) if guess else None
+    raw, judged = _open(session, files, paths) if once is None else (once, True)
     leaves = _leaves(raw.schema)
     leaves.pop(FAULT, None)
     names = {name: leaf.type for name, leaf in leaves.items()}
     if not judged or any(REPLACED in name for name in names):
         check_text(session, files, paths.paths)
     _check_declared(files, names)
-    wanted = dict.fromkeys(n for e in expressions for n in column_names(e.node))
+    wanted = dict.fromkeys(n for e in wanted_by for n in column_names(e.node))
     used = [name for name in (*wanted, *files.columns) if name in names]
     columns, types, values, faults = {}, {}, [], []
     for number, name in enumerate(dict.fromkeys(used)):
@@ -148,7 +159,18 @@ def read_rows(
     bad = F.coalesce(F.lit(None).cast("string"), *_line_faults(raw, faults))
     everything = {name: types.get(name, "text") for name in names}
     frame = raw.select(*values, bad.alias(BAD))
-    return Rows(frame, columns, everything, files, paths.paths)
+    return Rows(frame, columns, everything, files, paths.paths, guessed=once is not None)
+
+
+def _once(
+    session: SparkSession, files: Files, located: Paths, expressions: Sequence[Expression]
+) -> DataFrame | None:
+    if files.format != "jsonl" or not isinstance(files, Events):
+        return None
+    reader = session.read.option("mode", "FAILFAST")
+    if located.root:
+        reader = reader.option("basePath", located.root)
+    return read_once(reader, files, located.paths, expressions)
 
 
 def _line_faults(raw: DataFrame, faults: Sequence[Column]) -> list[Column]:
@@ -234,7 +256,10 @@ def _open(session: SparkSession, files: Files, located: Paths) -> tuple[DataFram
         raise spark_trouble(error, files) from None
     if not frame.columns:
         raise InvalidInput(Problem(f"{files.where}.path", files.path, "has no header line"))
-    return frame, False
+    # values hold all of the text, so that these tell whether bytes have to be looked at
+    texts = [F.col(_quoted(name)).cast("string") for name in frame.columns]
+    told = frame.select("*", suspect(texts, files).alias(FAULT))
+    return told, REPLACED not in (files.null or "")
 
 
 class _Leaf(NamedTuple):

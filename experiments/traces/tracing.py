@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.spark.remote import Place
+from experiments.spark.remote import place_for_spark
 from experiments.traces.appending import (
     Feed,
     added,
@@ -105,7 +105,7 @@ def run_trace(
             settings = {**SETTINGS, **(config or {})}
             with spark_session(master, "streamplace trace", quick=False, config=settings) as spark:
                 session = spark.newSession()
-                folder.place = None if uri is None else Place(session, uri)
+                folder.place = None if uri is None else place_for_spark(session, uri)
                 if not _all_local(found):
                     take(feed, found, Path(unpacked), session)
                 return add(session, job, folder, feed, tell)
@@ -217,9 +217,7 @@ def add(
     from pyspark.errors import PySparkException
 
     from experiments.spark.session import SparkFailed
-    from experiments.traces.gathering import gather
-    from experiments.traces.judging import judge
-    from experiments.traces.preparing import prepare
+    from experiments.traces.once import sums
     from experiments.traces.room import full_disk, is_full, places
     from experiments.traces.trouble import spark_trouble
 
@@ -237,10 +235,9 @@ def add(
             if not feed.files[events.name]:
                 continue
             tell(f"reading {events.name}")
-            prepared = prepare(session, job, events, feed.paths, feed.open_from(job))
             uri = folder.part_uri(f"sums-{len(recordings)}")
-            recordings.append(gather(session, job, prepared, uri))
-            judged = judge(job, recordings[-1])
+            gathered, judged = sums(session, job, events, feed, uri)
+            recordings.append(gathered)
             spans.append(judged)
             latest[events.name] = judged["latest"]
             told[events.name] = added(told.get(events.name, {}), judged)

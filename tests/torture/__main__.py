@@ -32,7 +32,9 @@ def main() -> int:
     """Run the parts, and return 1 where any brought up a fault."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--signals", type=int, default=240)
+    parser.add_argument(
+        "--signals", type=int, default=200, help="that meet a process at work; default 200"
+    )
     parser.add_argument("--seconds", type=float, default=900.0, help="for signals; default 900")
     parser.add_argument("--mutations", type=int, default=10_000)
     parser.add_argument("--only", action="append", help="a part, such as servers; may be repeated")
