@@ -10,6 +10,7 @@ import math
 import time
 from contextlib import suppress
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,9 +32,6 @@ _MANY = 20_000
 
 _DENSE = 1_000_000
 """Entries up to which a matrix is dense."""
-
-_PAIRED = 100
-"""Columns from which branches are on pairs of classes: of fewer, one column decides as much."""
 
 _FEW, _ADDED, _DEAR = 4000, 400, 1e5
 """Columns beyond which the solver has only some; how many come at a time; the price of a lack."""
@@ -343,16 +341,18 @@ class Tree:
 
     def _branch(self, columns: np.ndarray, z: np.ndarray) -> tuple[Spec, int]:
         """Choose columns whose number is broken in the optimum: of many, else of one."""
-        best: Any = None
         used = z > _SAME
-        for spec, held in self._sets(self.keys[columns[used]], pairs=len(columns) >= _PAIRED):
-            total = float(z[used][held].sum())
-            part = total - np.floor(total)
-            score = min(part, 1 - part)
-            if score > _SAME and (best is None or score > best[0] + _SAME):
-                best = score, spec, int(np.floor(total))
-        if best is not None:
-            return best[1], best[2]
+        keys = self.keys[columns[used]]
+        for pairs in (False, True):
+            best: Any = None
+            for spec, held in self._sets(keys, pairs=pairs):
+                total = float(z[used][held].sum())
+                part = total - np.floor(total)
+                score = min(part, 1 - part)
+                if score > _SAME and (best is None or score > best[0] + _SAME):
+                    best = score, spec, int(np.floor(total))
+            if best is not None:
+                return best[1], best[2]
         part = np.minimum(z - np.floor(z), np.ceil(z) - z)
         if not len(z) or part.max() <= _SAME or self.model.kind == "counting":
             raise GaveUp  # a placement that is better than the bound, or rounding
@@ -363,7 +363,7 @@ class Tree:
     def _sets(self, keys: np.ndarray, *, pairs: bool) -> Iterator[tuple[Spec, np.ndarray]]:
         """Sets of columns that are worth a branch: what tells them, and which of those in use."""
         if self.model.kind == "dual":
-            yield from self._sets_of_nodes(keys)
+            yield from () if pairs else self._sets_of_nodes(keys)
             return
         most = self.keys.max(axis=0).tolist()
         for k in np.unique(keys[:, 0]).tolist():
@@ -373,11 +373,11 @@ class Tree:
                 for g in range(1, keys.shape[1])
                 for least in np.unique(keys[here, g])[1:].tolist()
             ]
-            for i, (of, has) in enumerate(held):
-                yield [[0, k, k], of], has
-                # what holds both of two classes: with all of that whole, patterns mostly are
-                both = held[:i] if pairs else ()
-                yield from (([[0, k, k], of, two], has & too) for two, too in both)
+            if pairs:  # with all that holds both of two classes whole, patterns mostly are
+                for (of, has), (two, too) in combinations(held, 2):
+                    yield [[0, k, k], of, two], has & too
+            else:
+                yield from (([[0, k, k], of], has) for of, has in held)
 
     def _sets_of_nodes(self, keys: np.ndarray) -> Iterator[tuple[Spec, np.ndarray]]:
         """Nodes in use; tasks that leave a node; tasks that come to one."""
