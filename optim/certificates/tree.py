@@ -343,7 +343,7 @@ class Tree:
         """Choose columns whose number is broken in the optimum: of many, else of one."""
         used = z > _SAME
         keys = self.keys[columns[used]]
-        for pairs in (False, True):
+        for pairs in (False,) if self.model.kind == "counting" else (False, True):
             best: Any = None
             for spec, held in self._sets(keys, pairs=pairs):
                 total = float(z[used][held].sum())
