@@ -90,7 +90,7 @@ def row_of(asked: Asked) -> Row:
     checking = processor_seconds() - began
     gap, bound = told.certified_gap, told.certified_bound
     return Row(
-        case, value, result.bound, bound, _per_value(result, gap), document["proof"]["kind"],
+        case, value, result.bound, bound, _per_value(told, gap), document["proof"]["kind"],
         solving, writing, checking, len(packed),
     )  # fmt: skip
 
@@ -99,8 +99,9 @@ def _per_value(result: Result, gap: float | None) -> float | None:
     """Gaps of the load distance are points of the mean load: of the value itself here."""
     if gap is None or result.objective is None or not result.objective.value:
         return gap
+    value, bound = result.objective.value, result.certified_bound
     percent = OBJECTIVES[result.objective.name].percent
-    return gap / abs(result.objective.value) if percent else gap
+    return abs(value - bound) / abs(value) if percent and bound is not None else gap
 
 
 def demo() -> Iterator[Asked]:

@@ -10,6 +10,7 @@ import math
 import time
 from contextlib import suppress
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,7 @@ _FEW, _ADDED, _DEAR = 4000, 400, 1e5
 """Columns beyond which the solver has only some; how many come at a time; the price of a lack."""
 
 Spec = list[list[int]]
-Cuts = tuple[tuple[Spec, frozenset[int], str, int], ...]
+Cuts = tuple[tuple[np.ndarray, frozenset[int], str, int], ...]
 
 
 class GaveUp(Exception):
@@ -52,10 +53,21 @@ class Tree:
         What the checker builds of the instance, and what to prove.
     nodes, deadline
         Most cases that are looked at; `time.process_time` at which to give up.
+    better
+        A bound beyond `bound`: `reached` tells afterwards whether the steps prove that one as well.
     """
 
-    def __init__(self, model: Model, bound: Fraction, nodes: int, deadline: float) -> None:
-        self.model = model
+    def __init__(
+        self,
+        model: Model,
+        bound: Fraction,
+        nodes: int,
+        deadline: float,
+        better: Fraction | None = None,
+    ) -> None:
+        self.model, self.reached = model, better is not None
+        model.aim(bound if better is None else better)
+        self.beyond = model.goal
         model.aim(bound)
         self.steps: list[dict[str, Any]] = []
         self.left, self.deadline = nodes, deadline
@@ -69,7 +81,7 @@ class Tree:
             (np.array(x) for x in zip(*entries, strict=True)) if entries else (np.zeros(0),) * 3
         )
         shape = (rows + len(model.groups), len(columns))
-        sparse = csr_array((a, (i.astype(int), j.astype(int))), shape=shape)
+        sparse = csc_array((a, (i.astype(int), j.astype(int))), shape=shape)
         # small ones are dense: taking columns of a sparse one costs more than all the rest
         self.matrix: Any = sparse.toarray() if math.prod(shape) <= _DENSE else sparse
         self.every = [*model.rows, *(("=", size) for size in model.groups)]
@@ -103,9 +115,11 @@ class Tree:
                 continue
             spec, at = branch
             held = self.model.cut(spec, columns.tolist())
+            of_all = np.zeros(len(everything))
+            of_all[list(held)] = 1.0
             self.steps.append({"branch": spec, "at": at})
-            stack.append((columns, (*cuts, (spec, held, ">", at + 1))))
-            stack.append((columns, (*cuts, (spec, held, "<", at))))
+            stack.append((columns, (*cuts, (of_all, held, ">", at + 1))))
+            stack.append((columns, (*cuts, (of_all, held, "<", at))))
         return self.steps
 
     def roots(self) -> Iterator[tuple[dict[str, Any], Fraction]]:
@@ -155,7 +169,14 @@ class Tree:
         closed = self.model.closed(value, step["over"])
         if closed:
             self.steps.append({"close": step["y"], "over": step["over"]})
+            self._reach(value, step["over"])
         return closed
+
+    def _reach(self, value: int | None, over: int) -> None:
+        """Note whether the better bound would be proved as well."""
+        goal, self.model.goal = self.model.goal, self.beyond
+        self.reached = self.reached and self.model.closed(value, over)
+        self.model.goal = goal
 
     def _suffices(self, columns: np.ndarray) -> bool:
         """Whether each group has a column left."""
@@ -171,6 +192,8 @@ class Tree:
         keep = [not self.model.closed(value + rest, step["over"]) for rest in reduced]
         if sum(keep) < 0.9 * len(keep):
             self.steps.append({"drop": step["y"], "over": step["over"]})
+            best = max(rest for rest, kept in zip(reduced, keep, strict=True) if not kept)
+            self._reach(value + best, step["over"])
             columns, z = columns[keep], z[keep]
         return columns, self._branch(columns, z)
 
@@ -318,15 +341,18 @@ class Tree:
 
     def _branch(self, columns: np.ndarray, z: np.ndarray) -> tuple[Spec, int]:
         """Choose columns whose number is broken in the optimum: of many, else of one."""
-        best: Any = None
-        for spec, held in self._sets(columns, z):
-            total = float(z[held].sum())
-            part = total - np.floor(total)
-            score = min(part, 1 - part)
-            if score > _SAME and (best is None or score > best[0] + _SAME):
-                best = score, spec, int(np.floor(total))
-        if best is not None:
-            return best[1], best[2]
+        used = z > _SAME
+        keys = self.keys[columns[used]]
+        for pairs in (False,) if self.model.kind == "counting" else (False, True):
+            best: Any = None
+            for spec, held in self._sets(keys, pairs=pairs):
+                total = float(z[used][held].sum())
+                part = total - np.floor(total)
+                score = min(part, 1 - part)
+                if score > _SAME and (best is None or score > best[0] + _SAME):
+                    best = score, spec, int(np.floor(total))
+            if best is not None:
+                return best[1], best[2]
         part = np.minimum(z - np.floor(z), np.ceil(z) - z)
         if not len(z) or part.max() <= _SAME or self.model.kind == "counting":
             raise GaveUp  # a placement that is better than the bound, or rounding
@@ -334,35 +360,39 @@ class Tree:
         key = self.keys[columns[at]].tolist()
         return [[i, v, v] for i, v in enumerate(key)], int(np.floor(z[at]))
 
-    def _sets(self, columns: np.ndarray, z: np.ndarray) -> Iterator[tuple[Spec, np.ndarray]]:
-        """Sets of columns that are worth a branch: (what tells them, which they are)."""
-        keys, live = self.keys[columns], z > _SAME
+    def _sets(self, keys: np.ndarray, *, pairs: bool) -> Iterator[tuple[Spec, np.ndarray]]:
+        """Sets of columns that are worth a branch: what tells them, and which of those in use."""
         if self.model.kind == "dual":
-            yield from self._sets_of_nodes(keys, live)
+            yield from () if pairs else self._sets_of_nodes(keys)
             return
-        for k in np.unique(keys[live, 0]):
-            here = live & (keys[:, 0] == k)
-            for g in range(1, keys.shape[1]):
-                for least in np.unique(keys[here, g])[1:].tolist():
-                    most = int(keys[:, g].max())
-                    yield [[0, int(k), int(k)], [g, least, most]], here & (keys[:, g] >= least)
+        most = self.keys.max(axis=0).tolist()
+        for k in np.unique(keys[:, 0]).tolist():
+            here = keys[:, 0] == k
+            held = [
+                ([g, least, most[g]], here & (keys[:, g] >= least))
+                for g in range(1, keys.shape[1])
+                for least in np.unique(keys[here, g])[1:].tolist()
+            ]
+            if pairs:  # with all that holds both of two classes whole, patterns mostly are
+                for (of, has), (two, too) in combinations(held, 2):
+                    yield [[0, k, k], of, two], has & too
+            else:
+                yield from (([[0, k, k], of], has) for of, has in held)
 
-    def _sets_of_nodes(
-        self, keys: np.ndarray, live: np.ndarray
-    ) -> Iterator[tuple[Spec, np.ndarray]]:
+    def _sets_of_nodes(self, keys: np.ndarray) -> Iterator[tuple[Spec, np.ndarray]]:
         """Nodes in use; tasks that leave a node; tasks that come to one."""
         _, kind, home, node, moved = keys.T
-        for n in np.unique(node[live & (kind == 2)]).tolist():
+        for n in np.unique(node[kind == 2]).tolist():
             yield [[1, 2, 2], [3, n, n], [4, 1, 1]], (kind == 2) & (node == n) & (moved == 1)
-        gone = live & (kind == 0) & (moved == 1)
+        gone = (kind == 0) & (moved == 1)
         for i, of in ((2, home), (3, node)):
             for n in np.unique(of[gone]).tolist():
-                yield [[1, 0, 0], [i, n, n], [4, 1, 1]], (kind == 0) & (of == n) & (moved == 1)
+                yield [[1, 0, 0], [i, n, n], [4, 1, 1]], gone & (of == n)
 
 
 def _held(columns: np.ndarray, cuts: Cuts) -> np.ndarray:
     """(cuts, columns) which columns each cut sums up."""
-    return np.array([np.isin(columns, list(held)).astype(float) for _, held, _, _ in cuts])
+    return np.array([of_all[columns] for of_all, *_ in cuts])
 
 
 def _stacked(matrix: Any, below: np.ndarray) -> Any:

@@ -189,12 +189,9 @@ def _of_gains(
     model = make(bound=value)
     near = rounded(value, _NEAR * abs(value), objective)
     with suppress(GaveUp):
-        steps = Tree(model, near, limits.nodes, limits.deadline).run()
-        with suppress(check.Refused):  # gains are multiples of something: the value itself?
-            model.aim(value)
-            model.walk(steps)
-            near = value
-        yield near, {"kind": model.kind, "steps": steps}
+        tree = Tree(model, near, limits.nodes, limits.deadline, better=value)
+        steps = tree.run()  # gains are multiples of something: it may be the value itself
+        yield value if tree.reached else near, {"kind": model.kind, "steps": steps}
         return
     for step, proved in Tree(model, near, limits.nodes, limits.deadline + limits.grace).roots():
         bound = model.offset + model.unit * proved

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import time
+from contextlib import suppress
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import pytest
@@ -49,3 +51,43 @@ def test_every_case_takes_one_linear_programme(
     model.walk(steps)
     assert cases[0] > 1
     assert (asked[0] <= cases[0]) == (price == dear)
+
+
+def talking(seed: int) -> tuple[check.Instance, Fraction]:
+    """Seven unlike tasks on three equal nodes, and the most of their traffic that can stay."""
+    draw, names = random.Random(seed), [f"t{i}" for i in range(7)]
+    read = check.Instance({
+        "format": "streamplace.instance/1", "name": "talking",
+        "tasks": [{"id": t, "load": {"cpu": draw.randint(3, 7)}} for t in names],
+        "traffic": [[a, b, draw.randint(1, 20)] for a, b in combinations(names, 2)],
+        "nodes": [{"id": n, "capacity": {"cpu": 13}} for n in "nmo"],
+    })  # fmt: skip
+    best = 0
+    for at in product(range(3), repeat=7):
+        held = [sum(read.load[t][0] for t in range(7) if at[t] == n) for n in range(3)]
+        if at[0] == 0 and max(held) <= 13:
+            best = max(best, sum(rate for (u, v), rate in read.rate.items() if at[u] == at[v]))
+    return read, Fraction(best)
+
+
+def test_equal_nodes_are_branched_on_by_pairs_of_tasks() -> None:
+    """How many of them hold one task is always whole: else it is one pattern after the other."""
+    read, best = talking(2)
+    model = check.Model(read, "imc_gain", best, "patterns")
+    steps = tree.Tree(model, best, 400, time.process_time() + 60).run()
+    assert {len(step["branch"]) for step in steps if "branch" in step} == {3}
+    model.walk(steps)
+
+
+def test_the_writer_knows_whether_its_steps_prove_the_value_itself() -> None:
+    read, best = talking(2)
+    for bound, better in ((best, best), (best + 2, best), (best, best - 1)):
+        model = check.Model(read, "imc_gain", bound, "patterns")
+        grown = tree.Tree(model, bound, 400, time.process_time() + 60, better=better)
+        steps, proved = grown.run(), False
+        model.aim(better)
+        with suppress(check.Refused):
+            model.walk(steps)
+            proved = True
+        assert grown.reached == proved
+        assert proved or bound != better
