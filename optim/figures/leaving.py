@@ -17,8 +17,10 @@ _ROUNDING = 1e-9
 
 def _staying_tasks(placement: Placement) -> Any:
     """Tasks on leaving nodes."""
-    node = placement.node
-    return np.flatnonzero((node >= 0) & placement.instance.nodes.leaving[node])
+    node, leaving = placement.node, placement.instance.nodes.leaving
+    if not leaving.any():
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero((node >= 0) & leaving[node])
 
 
 def _drained(placement: Placement) -> bool | None:

@@ -15,7 +15,6 @@ from optim.figures.measures import (
     link_loads,
     migrated_tasks,
     moved_tasks,
-    node_loads,
     placed_loads,
     slot_places,
 )
@@ -55,7 +54,12 @@ class Placement:
     @cached_property
     def loads(self) -> Floats:
         """(N, R) background + load."""
-        return node_loads(self.instance, self.node)
+        return np.asarray(self.instance.nodes.background + self.brought)
+
+    @cached_property
+    def brought(self) -> Floats:
+        """(N, R) load that the tasks bring."""
+        return placed_loads(self.instance, self.node)
 
     @cached_property
     def distance(self) -> float | None:
@@ -85,7 +89,7 @@ class Placement:
         """
         instance, driven = self.instance, list(self.instance.rate_driven)
         room = instance.headroom[:, driven]
-        rates = _multiples(room, placed_loads(instance, self.node)[:, driven])
+        rates = _multiples(room, self.brought[:, driven])
         rates[room < -_ROUNDING * instance.totals[driven]] = 0.0
         rates[~self.used] = np.inf
         return rates
@@ -101,7 +105,8 @@ class Placement:
     def counts(self) -> Any:
         """(N,) tasks on each node."""
         node = self.node
-        return np.bincount(node[node >= 0], minlength=self.instance.num_nodes)
+        placed = node if node.min(initial=0) >= 0 else node[node >= 0]
+        return np.bincount(placed, minlength=self.instance.num_nodes)
 
     @cached_property
     def used(self) -> Bools:
@@ -112,6 +117,11 @@ class Placement:
     def gain(self) -> float:
         """Traffic inside nodes."""
         return imc_gain_of(self.instance, self.node)
+
+    @cached_property
+    def has_home(self) -> bool:
+        """Whether any task has a current node."""
+        return bool(self.instance.tasks.node.max(initial=-1) >= 0)
 
     @cached_property
     def moved(self) -> Any:

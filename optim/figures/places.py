@@ -14,12 +14,8 @@ def _slots_used(placement: Placement) -> int | None:
     return None if placement.slots is None else len(placement.slots)
 
 
-def _has_home(placement: Placement) -> bool:
-    return bool((placement.instance.tasks.node >= 0).any())
-
-
 def _migrations(placement: Placement) -> int | None:
-    return len(placement.migrated) if _has_home(placement) else None
+    return len(placement.migrated) if placement.has_home else None
 
 
 def _switches(placement: Placement) -> int | None:
@@ -29,7 +25,7 @@ def _switches(placement: Placement) -> int | None:
 
 
 def _cost(placement: Placement) -> float | None:
-    if not _has_home(placement):
+    if not placement.has_home:
         return None
     return float(placement.instance.tasks.migration_cost[placement.migrated].sum())
 

@@ -30,7 +30,9 @@ def _dropped(instance: Instance) -> Instance:
 
 def _violations(placement: Placement) -> Iterator[Violation]:
     instance, most = placement.instance, placement.instance.nodes.max_tasks
-    counts = np.bincount(placement.node[placement.node >= 0], minlength=instance.num_nodes)
+    if (most < 0).all():
+        return
+    counts = placement.counts
     for n in np.flatnonzero((most >= 0) & (counts > most)):
         yield violation("max_tasks", instance.nodes.ids[n], counts[n], most[n])
 
