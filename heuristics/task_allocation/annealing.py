@@ -73,7 +73,7 @@ class Pace(NamedTuple):
 
 BY_ROWS = Pace(400, 10_000, 1_000_000, MOST, 40_000, 2, 3, 2500, 250_000)
 BY_TABLE = Pace(400, 50_000, 20_000_000, 20_000, 1_000_000, 50, 2, 50_000, 1_000_000)
-"""A table is some six times as quick; one long annealing ends higher than several short ones."""
+"""A proposal by table costs a fraction; one long annealing ends higher than several short ones."""
 
 MOST_BY_TABLE = 3000
 """No table for more tasks: the matrix of their traffic is held."""
