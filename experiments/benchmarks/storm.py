@@ -107,7 +107,7 @@ def main() -> None:
     size = f"{EXECUTORS:,} executors, {PAIRS:,} pairs, {NODES} nodes of {SLOTS} slots"
     columns = ["what", "s (best of 3)", "between nodes (%)", "aim"]
     print_table(f"storm-online: {size}", columns, online_rows())
-    title = "storm-milp: 5 stages of 4 executors, all-to-all, 4 workers, 4 nodes; one run each"
+    title = "storm-milp: 5 stages of 4 executors, all-to-all, 4 workers, 4 nodes; a second run each"
     print_table(title, ["what", "s", "between nodes (%)", "ended", "aim"], proof_rows())
 
 
