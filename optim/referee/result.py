@@ -33,7 +33,7 @@ class Termination(StrEnum):
     TIME_LIMIT, ITERATION_LIMIT
         Its time was over, or its fixed amount of work was done.
     HEURISTIC
-        It ended by itself, and bounds nothing.
+        It ended by itself, and does not claim that more is not to be had.
     INFEASIBLE
         It is proven that there is no plan; `Result.reasons` says why.
     INTERRUPTED, ERROR

@@ -38,7 +38,7 @@ from formulations.rebalancing.balance.solve import (
 from formulations.rebalancing.make_problem import make_problem
 from formulations.rebalancing.problem import ordered
 from formulations.rebalancing.search.portfolio import warm_up
-from optim.errors import Problem, UnsuitableMethod
+from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
 
@@ -164,6 +164,9 @@ def _starts(problem: BalanceProblem, request: Request) -> tuple[list[Ints], list
 
 def _settings(request: Request) -> Settings:
     options, limit = request.options, request.time_limit
+    if options["weighted"] and not options["w1"] > 2 * options["w2"]:
+        reason = f"is not above 2·w2 = {2 * options['w2']:g}: more load distance would pay"
+        raise InvalidInput(Problem("--option w1", options["w1"], reason, "w1 is to be much larger"))
     return Settings(
         solver=request.solver or METHOD.default_solver or "highs",
         form="full" if options["form"] == "full" else "moves",
@@ -223,7 +226,8 @@ def _outcome(
             if level is not main and level.termination not in ("optimal", "gap_reached"):
                 name = _NAMES[level.goal][0]
                 outcome.notes.append(f"{name}: best effort, stopped by {level.termination}")
-        if main.goal == "weighted" and main.termination == "optimal":
+        if main.goal == "weighted" and main.termination in ("optimal", "gap_reached"):
+            outcome.termination = Termination.HEURISTIC  # of the load distance, until it is met
             outcome.notes.append("optimal is the weighted sum; the bound is of load distance alone")
     elif outcome.termination is Termination.INFEASIBLE:
         outcome.notes.append(none_within(problem))

@@ -222,3 +222,19 @@ def test_the_tolerance_is_that_of_the_whole_bound_not_of_what_the_background_lea
     assert "repair" not in " ".join(result.notes)
     if method.endswith("milp"):
         assert result.termination == "optimal"
+
+
+def test_a_weighted_optimum_is_no_limit_of_work() -> None:
+    """The sum is at its optimum where its part, the load distance, has a bound below it."""
+    tasks = loads_at((1, "n0"), (2, "n1"), (3, "n2"), (5, "n1"), (4, "n2"), (1, "n2"))
+    result = solve(instance_of([{}, {}, {}], tasks), "balance-milp", weighted=True, w1=3.0, w2=1.0)
+    assert _value(result) == pytest.approx(2 / 3)
+    assert result.bound == pytest.approx(5 / 9, abs=1e-6)
+    assert result.termination is Termination.HEURISTIC
+    assert any("weighted sum" in note for note in result.notes)
+
+
+def test_weights_by_which_a_worse_distance_pays_are_refused() -> None:
+    instance = instance_of([{}, {}], loads_at((4, "n0"), (3, "n0")))
+    with pytest.raises(InvalidInput, match="is not above 2·w2 = 10"):
+        solve(instance, "balance-milp", weighted=True, w1=10.0, w2=5.0)
