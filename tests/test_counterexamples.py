@@ -53,6 +53,9 @@ RIGHT = {
     "search-loses-plans-in-the-budget": Right(6, "imc_gain", "max", 4.0),
     "search-loses-plans-that-stay": Right(36, "imc_gain", "max", 15.533333333333333),
     "search-loses-plans-with-least-loads": Right(28, "imc_gain", "max", 25.75),
+    "search-loses-plans-that-carry-the-input": Right(
+        2, "sustainable_rate", "max", 1.0762494634182918
+    ),
     "bytes": Right(2, "load_distance", "min", 3.3e11),
     "small-unit": Right(243, "load_distance", "min", 1e-5),
 }
@@ -87,6 +90,7 @@ CASES: tuple[tuple[str, str | None, dict[str, Any], bool], ...] = (
     ("search-loses-plans-in-the-budget", "imc-search", {"by": "tasks", "seed": 2**31 - 1}, False),
     ("search-loses-plans-that-stay", "imc-search", {"start": "packing", "seed": 1}, False),
     ("search-loses-plans-with-least-loads", "imc-search", {"by": "groups"}, False),
+    ("search-loses-plans-that-carry-the-input", "throughput-search", {}, False),
     ("bytes", None, {}, True),
     ("bytes", "balance-milp", {}, True),
     ("bytes", "balance-search", {}, True),

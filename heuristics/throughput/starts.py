@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.task_allocation.milp import find_plan
 from formulations.throughput.places import load_of
 from optim.figures.rate import without_measured
 from optim.methods.registry import get_method
@@ -37,20 +38,38 @@ pairs, and do not look at the clock."""
 
 
 def starts_of(binding: Instance, instance: Instance, request: Request) -> list[Ints]:
-    """Return placements of all tasks that keep all that binds."""
+    """Return placements of all tasks that keep all that binds.
+
+    Where none comes of the constructions, a small model without an objective is asked for one: at
+    best for one that carries the present input.
+    """
     found: list[Ints] = []
     least = np.inf
     for node in _candidates(binding, instance, request):
-        at = np.asarray(node, dtype=np.int32)
-        if at.min(initial=0) < 0 or not evaluate_indices(binding, at).feasible:
-            at = repair(binding, at).node.astype(np.int32)
-            if at.min(initial=0) < 0 or not evaluate_indices(binding, at).feasible:
-                continue
+        at = _mended(binding, node)
+        if at is None:
+            continue
         found.append(at)
         if (load := load_of(instance, at)) < least:
             least = load
             request.offer(at)
+    for problem in () if found else (instance, binding):
+        made = find_plan(problem, request) if request.remaining() != 0.0 else None
+        kept = None if made is None else _mended(binding, made)
+        if kept is not None:
+            request.offer(kept)
+            return [kept]
     return found
+
+
+def _mended(binding: Instance, node: Ints) -> Ints | None:
+    """Return a placement that keeps all that binds, by repair where it does not yet."""
+    at = np.asarray(node, dtype=np.int32)
+    for mend in (False, True):
+        at = repair(binding, at).node.astype(np.int32) if mend else at
+        if at.min(initial=0) >= 0 and evaluate_indices(binding, at).feasible:
+            return at
+    return None
 
 
 def _candidates(binding: Instance, instance: Instance, request: Request) -> Iterator[Ints]:
