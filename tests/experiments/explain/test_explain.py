@@ -84,16 +84,17 @@ def test_a_node_more_is_a_remedy_that_was_checked(
 def test_what_a_move_more_buys_is_what_solving_with_it_gives(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """At least: `explain` gives the search some seconds, and with a time limit it goes on longer."""
     query, method = repository / "examples" / "capsys-q1.json", ("--method", "imc-search")
     _, found = told(capsys, "explain", query, *method, "--budget", "3")
     values = [
-        told(capsys, "solve", query, *method, "--budget", budget)[1]["objective"]["value"]
-        for budget in (3, 4)
+        told(capsys, "solve", query, *by, "--budget", budget)[1]["objective"]["value"]
+        for budget, by in ((3, method), (4, method), (4, ("--method", "imc-milp")))
     ]
     assert found["binding"][0]["rule"] == "max_migrations"
     assert found["binding"][0]["more"] == 1
-    assert found["binding"][0]["buys"] == pytest.approx(values[1] - values[0])
-    assert found["binding"][0]["buys"] > 0
+    least, most = values[1] - values[0], values[2] - values[0]
+    assert 0 < least - 1e-9 <= found["binding"][0]["buys"] <= most + 1e-9
 
 
 def test_a_plan_that_only_the_rules_gave_is_explained(
