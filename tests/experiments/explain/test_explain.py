@@ -84,7 +84,7 @@ def test_a_node_more_is_a_remedy_that_was_checked(
 def test_what_a_move_more_buys_is_what_solving_with_it_gives(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At least: `explain` gives the search some seconds, and with a time limit it goes on longer."""
+    """At least: `explain` gives the search a time limit, with which it goes on longer."""
     query, method = repository / "examples" / "capsys-q1.json", ("--method", "imc-search")
     _, found = told(capsys, "explain", query, *method, "--budget", "3")
     values = [
