@@ -56,6 +56,7 @@ RIGHT = {
     "search-loses-plans-that-carry-the-input": Right(
         2, "sustainable_rate", "max", 1.0762494634182918
     ),
+    "second-level-betters-the-first": Right(123, "used_capacity", "min", 0.75),
     "bytes": Right(2, "load_distance", "min", 3.3e11),
     "small-unit": Right(243, "load_distance", "min", 1e-5),
 }
@@ -91,6 +92,7 @@ CASES: tuple[tuple[str, str | None, dict[str, Any], bool], ...] = (
     ("search-loses-plans-that-stay", "imc-search", {"start": "packing", "seed": 1}, False),
     ("search-loses-plans-with-least-loads", "imc-search", {"by": "groups"}, False),
     ("search-loses-plans-that-carry-the-input", "throughput-search", {}, False),
+    ("second-level-betters-the-first", "eoa-milp", {"solver": "highs", "gap": 1.0}, False),
     ("bytes", None, {}, True),
     ("bytes", "balance-milp", {}, True),
     ("bytes", "balance-search", {}, True),

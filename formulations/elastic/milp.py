@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.elastic.goals import FIGURES, LEVELS, LevelAnswer, in_figure, largest_share
+from formulations.elastic.goals import (
+    FIGURES,
+    LEVELS,
+    LevelAnswer,
+    in_figure,
+    largest_share,
+    value_of,
+)
 from formulations.elastic.problem import EoaProblem, eoa_problem
 from formulations.elastic.settings import Settings
 from formulations.patterns.warm import warm_up
@@ -176,6 +183,8 @@ def _outcome(problem: EoaProblem, form: str, answers: list[LevelAnswer]) -> Outc
     outcome.bound = in_figure(main.goal, main.bound)
     if last is not None and last.place is not None:
         outcome.node = problem.placement(last.place)
+        if last is not main:  # stopped at a gap, the next level may have bettered this one
+            main.value = value_of(problem, main.goal, last.place)
         value = in_figure(main.goal, main.value)
         outcome.claimed = value
         deviates = main.goal in ("squares", "absolute")
