@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import shutil
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
+
+from tests.experiments.spark.running import running
 
 
 class Server(ThreadingTCPServer):
@@ -36,14 +37,8 @@ class Server(ThreadingTCPServer):
 @contextlib.contextmanager
 def serving(root: Path) -> Iterator[Server]:
     root.mkdir()
-    with Server(root) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with Server(root) as server, running(server):
+        yield server
 
 
 class Handler(StreamRequestHandler):

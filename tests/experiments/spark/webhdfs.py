@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+from tests.experiments.spark.running import running
 
 PREFIX = "/webhdfs/v1"
 CHANGING = ("MKDIRS", "CREATE", "RENAME", "DELETE")
@@ -36,14 +37,8 @@ class Server(ThreadingHTTPServer):
 @contextlib.contextmanager
 def serving(root: Path) -> Iterator[Server]:
     root.mkdir()
-    with Server(root) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join()
+    with Server(root) as server, running(server):
+        yield server
 
 
 class Handler(BaseHTTPRequestHandler):
