@@ -10,12 +10,12 @@ import math
 import time
 from contextlib import suppress
 from fractions import Fraction
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, vstack
 
+from optim.certificates.arrays import Arrays, Cuts
 from optim.solvers.inprocess import solve_lp
 from optim.solvers.interface import LinearTermination
 
@@ -27,17 +27,16 @@ if TYPE_CHECKING:
 _DIVISORS = (1, 2, 6, 60, 1000, 10**6, 10**9)
 _TOLERANCE = 1e-10
 _SAME = 1e-6
+_WORTH = 0.9
+"""Share of the columns that a step may leave over for it to be worth its bytes."""
+
 _MANY = 20_000
 """Columns from which only one divisor is tried."""
-
-_DENSE = 1_000_000
-"""Entries up to which a matrix is dense."""
 
 _FEW, _ADDED, _DEAR = 4000, 400, 1e5
 """Columns beyond which the solver has only some; how many come at a time; the price of a lack."""
 
 Spec = list[list[int]]
-Cuts = tuple[tuple[np.ndarray, frozenset[int], str, int], ...]
 
 
 class GaveUp(Exception):
@@ -55,6 +54,8 @@ class Tree:
         Most cases that are looked at; `time.process_time` at which to give up.
     better
         A bound beyond `bound`: `reached` tells afterwards whether the steps prove that one as well.
+    arrays
+        Of the model, where they are there.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Tree:
         nodes: int,
         deadline: float,
         better: Fraction | None = None,
+        arrays: Arrays | None = None,
     ) -> None:
         self.model, self.reached = model, better is not None
         model.aim(bound if better is None else better)
@@ -71,29 +73,16 @@ class Tree:
         model.aim(bound)
         self.steps: list[dict[str, Any]] = []
         self.left, self.deadline = nodes, deadline
-        columns, rows = model.columns, len(model.rows)
-        gain = np.array([float(gain) for _, gain, _ in columns])
+        self.arrays = arrays or Arrays(model)
+        rows, gain = len(model.rows), self.arrays.gain
         self.scale = 1000.0 / max(1e-300, float(np.abs(gain).max(initial=0.0)) or 1.0)
         self.gain = gain * self.scale
-        entries = [(i, j, float(a)) for j, (_, _, held) in enumerate(columns) for i, a in held]
-        entries += [(rows + key[0], j, 1.0) for j, (key, _, _) in enumerate(columns)]
-        i, j, a = (
-            (np.array(x) for x in zip(*entries, strict=True)) if entries else (np.zeros(0),) * 3
-        )
-        shape = (rows + len(model.groups), len(columns))
-        sparse = csc_array((a, (i.astype(int), j.astype(int))), shape=shape)
-        # small ones are dense: taking columns of a sparse one costs more than all the rest
-        self.matrix: Any = sparse.toarray() if math.prod(shape) <= _DENSE else sparse
+        self.keys = self.arrays.keys
         self.every = [*model.rows, *(("=", size) for size in model.groups)]
         self.size = np.ones(len(self.every))
-        if rows and columns:
-            self.size[:rows] = np.maximum(1.0, abs(sparse[:rows]).max(axis=1).toarray().ravel())
+        self.size[:rows] = self.arrays.most
         # multipliers of rows with large numbers are small: rounded to more places
         self.fine = 10 ** max(0, int(np.log10(self.size.max(initial=1.0))) - 1)
-        width = {len(key) for key, _, _ in columns}
-        self.keys = (
-            np.array([key for key, _, _ in columns]) if len(width) == 1 else np.zeros((0, 1), int)
-        )
 
     def run(self) -> list[dict[str, Any]]:
         """Return the steps.
@@ -111,6 +100,7 @@ class Tree:
             if self.left < 0 or time.process_time() > self.deadline:
                 raise GaveUp
             columns, branch = self._case(columns, cuts)
+            self.arrays.narrow(columns)
             if branch is None:
                 continue
             spec, at = branch
@@ -178,28 +168,33 @@ class Tree:
         self.reached = self.reached and self.model.closed(value, over)
         self.model.goal = goal
 
+    def _least(self, over: int) -> int:
+        """Return the least value / over that `Model.closed` leaves open."""
+        model = self.model
+        return over and over * model.step * (model.goal // model.step + 1)
+
     def _suffices(self, columns: np.ndarray) -> bool:
         """Whether each group has a column left."""
         groups = sum(size > 0 for size in self.model.groups)
         return len(np.unique(self.keys[columns, 0])) >= groups and len(columns) > 0
 
     def _thinned(
-        self, step: Any, value: Any, reduced: list[int], columns: np.ndarray, z: np.ndarray
+        self, step: Any, value: Any, reduced: Any, columns: np.ndarray, z: np.ndarray
     ) -> tuple[np.ndarray, Any]:
         """Drop the columns that nothing better can use, if they are many, and branch."""
         if self.model.kind == "counting":  # columns are not whole one by one
             return columns, self._branch(columns, z)
-        keep = [not self.model.closed(value + rest, step["over"]) for rest in reduced]
-        if sum(keep) < 0.9 * len(keep):
+        rests = np.asarray(reduced)
+        keep = rests >= self._least(step["over"]) - value
+        if keep.sum() < _WORTH * len(keep):
             self.steps.append({"drop": step["y"], "over": step["over"]})
-            best = max(rest for rest, kept in zip(reduced, keep, strict=True) if not kept)
-            self._reach(value + best, step["over"])
+            self._reach(value + int(rests[~keep].max()), step["over"])
             columns, z = columns[keep], z[keep]
         return columns, self._branch(columns, z)
 
     def _system(self, columns: np.ndarray, cuts: Cuts) -> tuple[Any, Any, Any, Any]:
         """Rows with scaled entries, right sides, what is an equality, and the factors."""
-        matrix = self.matrix[:, columns]
+        matrix = self.arrays.of(columns)
         rows = [*self.every, *((sense, right) for _, _, sense, right in cuts)]
         if cuts:
             matrix = _stacked(matrix, _held(columns, cuts))
@@ -298,34 +293,33 @@ class Tree:
 
     def _rounded(
         self, y: np.ndarray, columns: np.ndarray, cuts: Cuts, *, gains: bool
-    ) -> tuple[dict[str, Any], int | None, list[int]]:
+    ) -> tuple[dict[str, Any], int | None, Any]:
         """Round multipliers, the coarser the better; those of the groups follow from them.
 
         Without gains what they leave is over 0.
 
         Doubles choose the divisor, as exact sums take long; what they chose is reckoned exactly.
         """
-        plain, every = tuple((h, s, r) for _, h, s, r in cuts), columns.tolist()
         told = [*y[: len(self.model.rows)], *y[len(self.every) :]]
         about = self._in_doubles(columns, cuts)
         best: Any = None
-        many = len(every) >= _MANY or self.fine > 1
+        many = len(columns) >= _MANY or self.fine > 1
         for divisor in (1000 * self.fine,) if many else _DIVISORS:
             whole, over = [round(float(v) * divisor) for v in told], divisor * gains
             rough = about(whole, over)
             if best is None or rough / divisor < best[0]:
                 best = rough / divisor, over, whole
             if math.isinf(rough) or self.model.closed(math.floor(rough), over):
-                value, reduced = self.model.value(whole, over, every, plain)
+                value, reduced = self.arrays.value(whole, over, columns, cuts)
                 if self.model.closed(value, over):
                     return {"y": whole, "over": over}, value, reduced
         _, over, whole = best
-        value, reduced = self.model.value(whole, over, every, plain)
+        value, reduced = self.arrays.value(whole, over, columns, cuts)
         return {"y": whole, "over": over}, value, reduced
 
     def _in_doubles(self, columns: np.ndarray, cuts: Cuts) -> Callable[[list[int], int], float]:
         """Return what sums up multipliers as `Model.value` does, in doubles."""
-        matrix = self.matrix[: len(self.model.rows), columns]
+        matrix = self.arrays.of(columns)[: len(self.model.rows)]
         turned = (_stacked(matrix, _held(columns, cuts)) if cuts else matrix).T
         gain, group = self.gain[columns] / self.scale, self.keys[columns, 0]
         sizes = np.array(self.model.groups, dtype=float)
@@ -342,15 +336,17 @@ class Tree:
     def _branch(self, columns: np.ndarray, z: np.ndarray) -> tuple[Spec, int]:
         """Choose columns whose number is broken in the optimum: of many, else of one."""
         used = z > _SAME
-        keys = self.keys[columns[used]]
+        keys, z_used = self.keys[columns[used]], z[used]
         for pairs in (False,) if self.model.kind == "counting" else (False, True):
             best: Any = None
-            for spec, held in self._sets(keys, pairs=pairs):
-                total = float(z[used][held].sum())
-                part = total - np.floor(total)
-                score = min(part, 1 - part)
-                if score > _SAME and (best is None or score > best[0] + _SAME):
-                    best = score, spec, int(np.floor(total))
+            for specs, totals in self._sets(keys, z_used, pairs=pairs):
+                if not len(specs):
+                    continue
+                part = totals - np.floor(totals)
+                score = np.minimum(part, 1 - part)
+                at = int(np.argmax(score > score.max() - _SAME))
+                if score[at] > _SAME and (best is None or score[at] > best[0] + _SAME):
+                    best = score[at], specs[at], int(np.floor(totals[at]))
             if best is not None:
                 return best[1], best[2]
         part = np.minimum(z - np.floor(z), np.ceil(z) - z)
@@ -360,24 +356,32 @@ class Tree:
         key = self.keys[columns[at]].tolist()
         return [[i, v, v] for i, v in enumerate(key)], int(np.floor(z[at]))
 
-    def _sets(self, keys: np.ndarray, *, pairs: bool) -> Iterator[tuple[Spec, np.ndarray]]:
-        """Sets of columns that are worth a branch: what tells them, and which of those in use."""
+    def _sets(
+        self, keys: np.ndarray, z: np.ndarray, *, pairs: bool
+    ) -> Iterator[tuple[list[Spec], np.ndarray]]:
+        """Sets of columns that are worth a branch: what tells them, and how much each sums up."""
         if self.model.kind == "dual":
-            yield from () if pairs else self._sets_of_nodes(keys)
+            told = [] if pairs else list(self._sets_of_nodes(keys))
+            yield [spec for spec, _ in told], np.array([z[held].sum() for _, held in told])
             return
         most = self.keys.max(axis=0).tolist()
         for k in np.unique(keys[:, 0]).tolist():
-            here = keys[:, 0] == k
-            held = [
-                ([g, least, most[g]], here & (keys[:, g] >= least))
+            mine = keys[:, 0] == k
+            here, much = keys[mine], z[mine]
+            of = [
+                [g, least, most[g]]
                 for g in range(1, keys.shape[1])
-                for least in np.unique(keys[here, g])[1:].tolist()
+                for least in np.unique(here[:, g])[1:].tolist()
             ]
+            if not of:
+                continue
+            held = np.array([here[:, g] >= least for g, least, _ in of], dtype=float)
             if pairs:  # with all that holds both of two classes whole, patterns mostly are
-                for (of, has), (two, too) in combinations(held, 2):
-                    yield [[0, k, k], of, two], has & too
+                one, two = np.triu_indices(len(of), 1)
+                both = zip(one.tolist(), two.tolist(), strict=True)
+                yield [[[0, k, k], of[i], of[j]] for i, j in both], (held * much @ held.T)[one, two]
             else:
-                yield from (([[0, k, k], of], has) for of, has in held)
+                yield [[[0, k, k], each] for each in of], held @ much
 
     def _sets_of_nodes(self, keys: np.ndarray) -> Iterator[tuple[Spec, np.ndarray]]:
         """Nodes in use; tasks that leave a node; tasks that come to one."""

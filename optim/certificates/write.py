@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.certificates import check
+from optim.certificates.arrays import Arrays
 from optim.certificates.tree import GaveUp, Tree
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ _NEAR, _COUNTED = Fraction(1, 10**9), Fraction(1, 10**7)
 _DIGITS, _BUDGET = 12, "max_migrations"
 #: How near to the value a bound closes the case.
 _SAME = Fraction(1, 10**6)
+
+
+Proof = tuple[Fraction, dict[str, Any], check.Model | None]
+"""A bound, its proof, and the model that the checker built, where it is at hand."""
 
 
 class Limits(NamedTuple):
@@ -94,14 +99,25 @@ def certify(
         value = check.value_of(instance, {"assignment": dict(assignment)}, objective)
     deadline = time.process_time() + seconds
 
-    def made(bound: Fraction, proof: dict[str, Any]) -> dict[str, Any] | None:
+    def made(
+        bound: Fraction, proof: dict[str, Any], model: check.Model | None
+    ) -> dict[str, Any] | None:
+        """Have what was written read back; a model that the checker has built is not built again.
+
+        It follows from the instance and the objective, and of thresholds from the bound.
+        """
         certificate = {
             "format": check.FORMAT, "instance_sha256": sha256, "objective": objective,
             "sense": check.SENSES[objective], "bound": number(bound), "assumes": assumes,
             "proof": proof,
         }  # fmt: skip
         try:
-            check.check(instance, sha256, json.loads(json.dumps(certificate)))
+            again = json.loads(json.dumps(certificate))
+            if model is None or (model.threshold and model.bound != bound):
+                check.check(instance, sha256, again)
+            else:
+                model.aim(bound)
+                model.walk(again["proof"]["steps"])
         except (check.Refused, check.Unreadable):
             return None
         return certificate
@@ -111,10 +127,10 @@ def certify(
     limits = Limits(nodes, deadline, min(_GRACE, seconds), int(seconds * _STEPS_A_SECOND))
     why = f"no proof was found within {nodes} cases and {seconds:g} s"
     try:
-        for bound, proof in _attempts(instance, objective, value, limits, patterns):
+        for bound, proof, model in _attempts(instance, objective, value, limits, patterns):
             if best is not None and sign * bound <= sign * best.bound:
                 continue
-            certificate = made(bound, proof)
+            certificate = made(bound, proof, model)
             if certificate is not None:
                 size = len(json.dumps(certificate))
                 best = Written(certificate, bound, time.perf_counter() - began, size)
@@ -129,8 +145,8 @@ def certify(
 
 def _attempts(
     instance: check.Instance, objective: str, value: Fraction, limits: Limits, listed: bool
-) -> Iterator[tuple[Fraction, dict[str, Any]]]:
-    """Yield (bound, proof), what is likely to close first."""
+) -> Iterator[Proof]:
+    """Yield what is likely to close first."""
     refused = None
     steps, threshold = min(check.MOST_STEPS, limits.steps), objective in check.THRESHOLDS
     kinds = ["threshold" if threshold else "patterns"] if listed else []
@@ -138,9 +154,13 @@ def _attempts(
         kinds.insert(0, "counting")
     for kind in (*kinds, "dual"):
         make = partial(check.Model, instance, objective, kind=kind, most_steps=steps)
-        prove = _counted if kind == "counting" else _thresholds if threshold else _of_gains
         try:
-            yield from prove(make, objective, value, limits)
+            if kind == "counting":
+                counted = _counted(make, objective, value, limits)
+                yield from ((bound, proof, None) for bound, proof in counted)
+            else:
+                prove = _thresholds if threshold else _of_gains
+                yield from prove(make, objective, value, limits)
         except check.Refused as error:  # too many patterns or columns, or a task without a place
             refused = refused or error
         if kind != "counting":
@@ -170,32 +190,31 @@ def _counted(
         yield low, found
 
 
-def _thresholds(
-    make: Any, objective: str, value: Fraction, limits: Limits
-) -> Iterator[tuple[Fraction, dict[str, Any]]]:
+def _thresholds(make: Any, objective: str, value: Fraction, limits: Limits) -> Iterator[Proof]:
     """Refute what is better than the value; failing that, than what is ever worse than it."""
     for bound in _weaker(objective, value):
         model = make(bound=bound)
         with suppress(GaveUp):
             steps = Tree(model, bound, limits.nodes, limits.deadline).run()
-            yield bound, {"kind": model.kind, "steps": steps}
+            yield bound, {"kind": model.kind, "steps": steps}, model
             return
 
 
-def _of_gains(
-    make: Any, objective: str, value: Fraction, limits: Limits
-) -> Iterator[tuple[Fraction, dict[str, Any]]]:
+def _of_gains(make: Any, objective: str, value: Fraction, limits: Limits) -> Iterator[Proof]:
     """Close the tree; failing that, its root. No multipliers at all prove something as well."""
     model = make(bound=value)
+    arrays = Arrays(model)
     near = rounded(value, _NEAR * abs(value), objective)
     with suppress(GaveUp):
-        tree = Tree(model, near, limits.nodes, limits.deadline, better=value)
+        tree = Tree(model, near, limits.nodes, limits.deadline, value, arrays)
         steps = tree.run()  # gains are multiples of something: it may be the value itself
-        yield value if tree.reached else near, {"kind": model.kind, "steps": steps}
+        reached = value if tree.reached else near
+        yield reached, {"kind": model.kind, "steps": steps}, model
         return
-    for step, proved in Tree(model, near, limits.nodes, limits.deadline + limits.grace).roots():
+    late = limits.deadline + limits.grace
+    for step, proved in Tree(model, near, limits.nodes, late, arrays=arrays).roots():
         bound = model.offset + model.unit * proved
-        yield rounded(bound, ZERO, objective), {"kind": model.kind, "steps": [step]}
+        yield rounded(bound, ZERO, objective), {"kind": model.kind, "steps": [step]}, model
 
 
 def _weaker(objective: str, value: Fraction) -> Iterator[Fraction]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from optim.certificates import check, tree
+from optim.certificates import check, tree, write
 
 
 def document(tasks: int, capacity: float) -> dict[str, Any]:
@@ -91,3 +92,24 @@ def test_the_writer_knows_whether_its_steps_prove_the_value_itself() -> None:
             proved = True
         assert grown.reached == proved
         assert proved or bound != better
+
+
+def test_what_was_written_is_read_back_over_a_model_that_is_built_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And refused all the same where its steps prove less."""
+    text = json.dumps(document(6, 18)).encode()
+    plan = {f"t{i}": "n" if i < 4 else "m" for i in range(6)}
+    built, model = [0], check.Model
+
+    def building(*args: Any, **given: Any) -> check.Model:
+        built[0] += 1
+        return model(*args, **given)
+
+    monkeypatch.setattr(check, "Model", building)
+    written = write.certify(text, "imc_gain", plan)
+    assert (written.bound, built[0]) == (35, 1)
+    assert check.check(*check.parse(text), written.document)
+    monkeypatch.setattr(tree.Tree, "run", lambda _: [{"close": [0] * 6}])
+    with pytest.raises(check.Refused, match="no proof"):
+        write.certify(text, "imc_gain", plan)
