@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from experiments.benchmarks.joint import MILP_GAP, MILP_SECONDS, SIZES, instance_of
 from experiments.benchmarks.rebalancing_cases import CASES
 from experiments.benchmarks.table import print_table, processor_seconds
 from experiments.benchmarks.throughput import EXAMPLES, LEVELS, capsys_case
@@ -142,6 +143,17 @@ def clusters(seeds: int) -> Iterator[Asked]:
             yield Asked(f"{case.name}, seed {seed}", case.made(seed), "load_distance", limits)
 
 
+def joint(seeds: int) -> Iterator[Asked]:
+    """Collocation under a load distance of 1 point and a budget of moves."""
+    for nodes, key_groups, budget in SIZES:
+        gap = MILP_GAP if nodes > 20 else None
+        for seed in range(1, 1 + seeds):
+            made = instance_of(nodes, key_groups, budget, seed)
+            given = {"method": "joint-milp", "time_limit": MILP_SECONDS, "gap": gap}
+            name = f"joint_{nodes}x{key_groups}_v40_m{budget}, seed {seed}"
+            yield Asked(name, made, "imc_gain", given)
+
+
 def eoa(seeds: int) -> Iterator[Asked]:
     """Ten nodes and twenty operators."""
     for racks in (0, 2):
@@ -203,7 +215,7 @@ def main() -> None:
     sets: dict[str, Callable[[argparse.Namespace], Iterator[Asked]]] = {
         "demo": lambda _: demo(), "rate": lambda _: rate(), "graphs": lambda a: graphs(a.graphs),
         "clusters": lambda a: clusters(a.seeds), "eoa": lambda a: eoa(a.seeds),
-        "storm": lambda _: storm(),
+        "storm": lambda _: storm(), "joint": lambda a: joint(a.seeds),
     }  # fmt: skip
     parser.add_argument("sets", nargs="*", metavar="SET", help=", ".join(sets))
     parser.add_argument("--graphs", type=int, default=2000)

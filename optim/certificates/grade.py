@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,10 @@ _SAME = 1e-6
 """Gap of a certified bound from a claimed one up to which the certificate carries the claim."""
 
 
-_WORTH, _SHARE, _CASES = 1.0, 0.2, 2000
+_SHARE, _CASES = 0.2, 2000
+_LEAST, _LOADING, _SCIPY = 0.01, 0.02, 0.4
+"""Seconds that the smallest certificate takes, the loading of the writer, and that of scipy."""
+
 _MOST_SECONDS, _MOST_CASES = 60.0, 20_000
 """What may be spent where a certificate is insisted on, or twice the time of the solve."""
 
@@ -102,8 +106,9 @@ def affordable(
 ) -> Result:
     """Certify what a result claims, if that costs at most a fifth of the time of the solve.
 
-    Solves below a second are left alone: to begin with a certificate costs as much. What is not
-    certified so is left as it is.
+    To begin with one costs something, the more the less of what writes it is loaded, so that short
+    solves are left alone. What is not certified so is left as it is; so is what a certificate
+    proves less of than is claimed, as that would only be a second, worse bound beside the first.
 
     Parameters
     ----------
@@ -116,16 +121,28 @@ def affordable(
         the clock shows more, and what takes long there would not be worth it elsewhere.
     """
     spent = min(busy, sum(result.times.get(part, 0.0) for part in ("build", "solve")))
-    if not claims(result) or spent < _WORTH:
+    if not claims(result) or _SHARE * spent < _LEAST + _loading() + making:
         return result
-    seconds = _SHARE * spent / 2  # what is written is checked
-    if making > seconds:
-        return result
+    seconds = (_SHARE * spent - _loading()) / 2  # what is written is checked
     try:
         told, document = certified(result, text(), nodes=_CASES, seconds=seconds)
     except KeyboardInterrupt:  # what was solved is not lost with its certificate
         return result
-    return result if document is None else told
+    return result if document is None or not _carries(told) else told
+
+
+def _loading() -> float:
+    """Seconds that loading the writer takes: nothing if it is loaded."""
+    if "optim.certificates.write" in sys.modules:
+        return 0.0
+    return _LOADING if "scipy.optimize" in sys.modules else _SCIPY
+
+
+def _carries(told: Result) -> bool:
+    """Whether a certificate proves what is claimed, or more."""
+    if told.bound_by == "certificate" or told.certified_gap is None or told.gap is None:
+        return told.bound_by == "certificate"
+    return told.certified_gap <= told.gap + _SAME
 
 
 def _noted(result: Result, why: str) -> Result:
