@@ -34,17 +34,20 @@ def run(document: bytes, arguments: dict[str, Any]) -> dict[str, Any]:
     """
     from optim import solve
     from optim.certificates.grade import affordable, claims, insisted
+    from optim.util.processor import processor_seconds
 
     began = time.perf_counter()
     asked = dict(arguments)
     insists = asked.pop("certificate", False)
     instance = _instance(document)
     read = time.perf_counter() - began
+    before = processor_seconds()
     result = solve(instance, **asked)
+    busy = processor_seconds() - before
     if insists and claims(result):
         result, _ = insisted(result, document)
     else:
-        result = affordable(result, lambda: document)
+        result = affordable(result, lambda: document, busy=busy)
     return columns_of(result, read, time.perf_counter() - began)
 
 
