@@ -183,10 +183,12 @@ def _counted(
     share = _PART * (limits.deadline - time.process_time())
     instance = make.args[0]
     columns = sum(len(instance.may[t]) for t in instance.first)
-    kinds: tuple[Any, ...] = (("counting", Tree), ("dual", Moves))[: 1 + (columns <= _MOVED)]
+    kinds: dict[str, tuple[Any, float]] = {"counting": (Tree, share)}
+    if columns <= _MOVED:
+        kinds["dual"] = Moves, share
     bound = rounded(value, value * _COUNTED, objective)
     for _ in range(_HALVINGS):
-        proof = _refuted(make, bound, kinds, limits.deadline, share)
+        proof = _refuted(make, bound, kinds, limits.deadline)
         if proof is None:
             high = bound
         else:
@@ -199,14 +201,16 @@ def _counted(
 
 
 def _refuted(
-    make: Any, bound: Fraction, kinds: tuple[Any, ...], deadline: float, share: float
+    make: Any, bound: Fraction, kinds: dict[str, tuple[Any, float]], deadline: float
 ) -> dict[str, Any] | None:
-    """Prove a bound in the first way that does, each within its share of the time."""
-    for kind, tree in kinds:
+    """Prove a bound in the first way that does; moves that fail have half the time thereafter."""
+    for kind, (tree, share) in kinds.items():
         until = min(deadline, time.process_time() + share)
         with suppress(GaveUp):
             steps = tree(make(bound=bound, kind=kind), bound, _FEWER, until).run()
             return {"kind": kind, "steps": steps}
+    if "dual" in kinds:
+        kinds["dual"] = kinds["dual"][0], kinds["dual"][1] / 2
     return None
 
 
