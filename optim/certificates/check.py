@@ -597,8 +597,10 @@ def main(arguments: list[str]) -> int:
         print(f"does not hold: {error}", file=sys.stderr)
         return 1
     except (*MALFORMED, OSError, zlib.error) as error:
-        what = "nothing is found for " if isinstance(error, LookupError) else ""
-        print(f"cannot be read: {path}: {what}{error}", file=sys.stderr)
+        what = f"nothing is found for {error}" if isinstance(error, LookupError) else str(error)
+        if isinstance(error, OSError):
+            what = f"{error.strerror or error}; check the path and your rights"
+        print(f"cannot be read: {path}: {what}", file=sys.stderr)
         return 2
     return 0
 

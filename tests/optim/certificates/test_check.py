@@ -76,6 +76,20 @@ def test_the_checker_runs_alone(written: tuple[Path, Path, dict[str, Any]], tmp_
         assert subprocess.run(command, capture_output=True, timeout=600).returncode == code
 
 
+@pytest.mark.parametrize("there", ["nothing", "a folder"])
+def test_a_file_that_cannot_be_opened_is_told_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str
+) -> None:
+    instance, proof = tmp_path / "instance.json", tmp_path / "proof.json"
+    instance.write_text("{}")
+    if there == "a folder":
+        proof.mkdir()
+    assert main(["certify", str(instance), str(proof)]) == 2
+    told = capsys.readouterr().err
+    why = {"nothing": "No such file or directory", "a folder": "Is a directory"}[there]
+    assert told == f"cannot be read: {proof}: {why}; check the path and your rights\n"
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
