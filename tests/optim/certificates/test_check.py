@@ -146,6 +146,34 @@ def test_a_group_that_no_memory_holds_cannot_be_read() -> None:
         check.Instance(document)
 
 
+@pytest.mark.parametrize(
+    ("traffic", "why"),
+    [
+        ([["a/0", "a/0", 1]], "ends where it began"),
+        ([["a/0", "b/0", 1], ["a/0", "b/0", 2]], "stands twice"),
+    ],
+)
+def test_traffic_is_between_two_tasks_and_told_once(traffic: list[Any], why: str) -> None:
+    document: dict[str, Any] = {
+        "format": check.READS, "nodes": [{"id": "n"}], "traffic": traffic,
+        "operators": [{"id": o, "group": {"tasks": 2}} for o in "ab"],
+    }  # fmt: skip
+    with pytest.raises(check.Unreadable, match=why):
+        check.Instance(document)
+
+
+@pytest.mark.parametrize("pattern", ["full", "rescale", "merge", "one_to_one"])
+def test_a_stream_of_an_operator_to_itself_cannot_be_read(pattern: str) -> None:
+    """Whatever its pattern, some task would send to itself."""
+    document: dict[str, Any] = {
+        "format": check.READS, "nodes": [{"id": "n"}],
+        "operators": [{"id": "a", "group": {"tasks": 3}}],
+        "streams": [{"from": "a", "to": "a", "rate": 6, "pattern": pattern}],
+    }  # fmt: skip
+    with pytest.raises(check.Unreadable, match="ends where it began"):
+        check.Instance(document)
+
+
 def proved(document: dict[str, Any], **certificate: Any) -> str:
     """What the checker says of a certificate by counting."""
     told = {"format": check.FORMAT, "instance_sha256": "", "assumes": [], **certificate}
