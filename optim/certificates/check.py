@@ -177,11 +177,12 @@ class Instance:
             group = known(x.get("group", {}), "group")
             size = whole(group.get("tasks", 0))
             need(size <= MOST_STEPS, "a group has too many tasks", Unreadable)
-            load = {r: number(v) / (size or 1) for r, v in group.get("load", {}).items()}
-            even = {"state": number(group["state"]) / (size or 1)} if "state" in group else {}
+            load = {r: number(v) / size for r, v in group.get("load", {}).items()}
+            group |= {key: number(group[key]) / size for key in ("state",) if key in group}
             for name in (f"{x['id']}/{i}" for i in range(size)):
-                mine = {"allowed": group.get("allowed"), **even, **alone.pop(name, {})}
-                every[name] = {**mine, "load": load | mine.get("load", {}), "operator": x["id"]}
+                own = alone.pop(name, {})
+                both = {"load": load | own.get("load", {}), "operator": x["id"]}
+                every[name] = group | own | both
         every |= alone
         self.task, tasks = {name: t for t, name in enumerate(every)}, [*every.values()]
         self.member = [x.get("operator") for x in tasks]
@@ -199,22 +200,19 @@ class Instance:
         self.copies = [{self.node[n] for n in x.get("copies", [])} for x in tasks]
         told = [x.get("allowed") if "allowed" not in self.dropped else None for x in tasks]
         may = [{self.node[n] for n in names or self.node} for names in told]
-        gone = {
-            n for n, leaves in enumerate(self.leaving) if leaves and "leaving" not in self.dropped
-        }
+        lift = "leaving" in self.dropped
+        gone = {n for n, leaves in enumerate(self.leaving) if leaves and not lift}
         self.may = [m if home in gone else m - gone or m for m, home in zip(may, self.home)]
 
     def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
         """Read the rates of pairs; streams between operators that no pair is of are spread."""
         traffic = defaultdict[tuple[int, int], F](F)
         for source, target, rate in pairs:
-            u, v = self.task[source], self.task[target]
-            need(u != v and (u, v) not in traffic, "a pair stands twice", Unreadable)
-            traffic[u, v] = number(rate)
+            traffic[self.task[source], self.task[target]] = number(rate)
+        need(len(traffic) == len(pairs), "a pair stands twice", Unreadable)
         told = {(self.member[u], self.member[v]) for u, v in traffic}
         for x in streams:
             left, right, rate = self.members[x["from"]], self.members[x["to"]], x.get("rate")
-            need(x["from"] != x["to"], "a stream ends where it began", Unreadable)
             if rate is None and "tuple_bytes" in x and x["from"] in self.tuples:
                 sent = self.tuples[x["from"]] * number(x.get("selectivity", 1))
                 rate = sent * number(x["tuple_bytes"])
@@ -223,6 +221,7 @@ class Instance:
                 to = receivers(x.get("pattern", "full"), i, len(left), len(right))
                 for j in to:
                     traffic[u, right[j]] += number(rate) / (len(left) * len(to))
+        need(all(u != v for u, v in traffic), "traffic ends where it began", Unreadable)
         self.total_traffic = sum(traffic.values(), ZERO)
         columns = [*zip(*self.load)] or [()] * len(self.resources)
         columns += [tuple(traffic.values())] * 3
@@ -296,8 +295,8 @@ class Instance:
         """Return what each node counts once it is in use; nothing for the other objectives."""
         if objective != "used_capacity":
             return [F(objective == "nodes_used")] * len(self.node)
-        told = [x[0] for x in self.capacity if x[0] is not None and "capacity" not in self.dropped]
-        need(len(told) == len(self.node) and any(told), "a node has no capacity of the first kind")
+        told = [] if "capacity" in self.dropped else [x[0] for x in self.capacity]
+        need(any(told) and None not in told, "a node has no capacity of the first kind")
         return [size / sum(told) for size in told]
 
 
@@ -402,15 +401,22 @@ class Model:
         """Rows: limits, use, products. Groups: each class of tasks, pair of these, and node."""
         x, uses, first = self.instance, self.objective in OF_NODES, list[int]()
         self._step(10 * len(self.limits) * (len(x.first) + sum(map(len, x.rates))))
-        for limits in self.limits:  # an unused node has nothing of an amount
-            first.append(len(self.rows))
-            self.rows += [("<", 0 if uses else most) for *_, most in limits]
-            self.rows += [("<", 0)] * len(x.first) * uses
-        self.groups, on = list(x.sizes), defaultdict[Any, Pairs](list)
-        pairs = [(g, h, r) for g, near in enumerate(x.rates) for h, r in near.items() if g < h]
         counts = self.gains or any(x.inner[i] for limits in self.limits for i, *_ in limits)
-        for g, h, rate in pairs if counts else ():  # products: of tasks that meet on a node
-            self._add((len(self.groups), 1, -1, -1, 0), 0, [])  # those that are apart
+        pairs = [(g, h, r) for g, near in enumerate(x.rates) for h, r in near.items() if g < h]
+        pairs = pairs if counts else []
+        self.groups = [*x.sizes, *(x.sizes[g] * x.sizes[h] for g, h, _ in pairs)]
+        for n, limits in enumerate(self.limits):  # an unused node has nothing of an amount
+            first.append(len(self.rows))
+            most = [*(most for *_, most in limits), *x.sizes * uses]
+            self.rows += [("<", 0 if uses else a) for a in most]
+            if uses:
+                entries = [(row, -a) for row, a in enumerate(most, first[n])]
+                self._add((len(self.groups), 2, -1, n, 1), self.used[n], entries)
+                self._add((len(self.groups), 2, -1, n, 0), 0, [])
+                self.groups.append(1)
+        on = defaultdict[Any, Pairs](list)
+        for k, (g, h, rate) in enumerate(pairs, len(x.sizes)):  # tasks that meet on a node
+            self._add((k, 1, -1, -1, 0), 0, [])  # those that are apart
             for n in sorted(x.may[x.first[g]] & x.may[x.first[h]]):
                 of_n = enumerate(self.limits[n], first[n])
                 entries = [(row, -x.inner[i] * rate) for row, (i, *_) in of_n]
@@ -418,20 +424,13 @@ class Model:
                     entries.append((len(self.rows), 1))
                     on[one, n].append((len(self.rows), -x.sizes[other]))
                     self.rows.append(("<", 0))
-                self._add((len(self.groups), 1, -1, n, 0), rate * self.gains, entries)
-            self.groups.append(x.sizes[g] * x.sizes[h])
+                self._add((k, 1, -1, n, 0), rate * self.gains, entries)
         for g, t in enumerate(x.first):
             for n in sorted(x.may[t]):
                 of_n, paid = enumerate(self.limits[n], first[n]), x.paid(t, n)
                 entries = [(row, sign * x.amounts[t][i]) for row, (i, sign, _) in of_n]
                 entries += [(first[n] + len(self.limits[n]) + g, 1)] * uses + on[g, n] + paid
                 self._add((g, 0, x.home[t], n, int(bool(paid))), 0, entries)
-        for n, limits in enumerate(self.limits) if uses else ():
-            most = [*(most for *_, most in limits), *x.sizes]
-            entries = [(row, -a) for row, a in enumerate(most, first[n])]
-            self._add((len(self.groups), 2, -1, n, 1), self.used[n], entries)
-            self._add((len(self.groups), 2, -1, n, 0), 0, [])
-            self.groups.append(1)
 
     # -- counting: (node, tasks that it loses, that it takes) is the key of both ends of its gain:
     #    only sums over both are whole, so that cuts cannot tell them apart, and nothing is dropped
@@ -556,16 +555,15 @@ def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None 
     """Return what is proved of a file (or what is read of it); raise `Refused` or `Unreadable`."""
     told = certificate.keys() == {*CERTIFICATE.split()} and certificate["format"] == FORMAT
     need(told, f"a {FORMAT} has the fields {CERTIFICATE}, and no others", Unreadable)
-    objective, bound, proof = (certificate[key] for key in ("objective", "bound", "proof"))
-    need(certificate["instance_sha256"] == sha256, f"it is not of this instance, {sha256}")
-    need((objective, certificate["sense"]) in SENSES.items(), "unknown objective, or its sense")
+    _, of, objective, sense, bound, _, proof = (certificate[key] for key in CERTIFICATE.split())
+    need(of == sha256, f"it is not of this instance, {sha256}")
+    need((objective, sense) in SENSES.items(), "unknown objective, or its sense")
     assumes = [*map(str, certificate["assumes"])]
-    dropped = frozenset(x.removeprefix("without ") for x in assumes if x.startswith("without "))
-    suits = len(dropped) == len({*assumes}) and dropped <= {*DROPPED.split()}
-    need(suits, "an assumption is not known to this checker")
-    fits = not isinstance(bound, str) or re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", bound)
+    dropped = frozenset(name for name in DROPPED.split() if f"without {name}" in assumes)
+    need(len(dropped) == len({*assumes}), "an assumption is not known to this checker")
+    fits = re.fullmatch(r"-?\d{1,2000}(/[1-9]\d{0,2000})?", str(bound))
     need(fits, "the bound is neither a number nor a text p/q", Unreadable)
-    exact = number(F(bound) if isinstance(bound, str) else bound, -inf)
+    exact = F(str(bound))
     need(objective != "feasible" or not exact, "feasible is 0: nothing else is proved")
     kind: Any = proof.get("kind") if isinstance(proof, dict) else None
     kinds = ("dual", "threshold", "counting") if objective in THRESHOLDS else ("dual", "patterns")
@@ -597,8 +595,10 @@ def main(arguments: list[str]) -> int:
         print(f"does not hold: {error}", file=sys.stderr)
         return 1
     except (*MALFORMED, OSError, zlib.error) as error:
-        what = "nothing is found for " if isinstance(error, LookupError) else ""
-        print(f"cannot be read: {path}: {what}{error}", file=sys.stderr)
+        what = f"nothing is found for {error}" if isinstance(error, LookupError) else str(error)
+        if isinstance(error, OSError):
+            what = f"{error.strerror or error}; check the path and your rights"
+        print(f"cannot be read: {path}: {what}", file=sys.stderr)
         return 2
     return 0
 

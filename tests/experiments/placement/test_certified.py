@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -41,3 +42,21 @@ def test_what_was_measured_is_kept_when_a_run_is_broken_off(
     assert all(row.closed for row in rows)
     list(measured("rate", cases(), kept, "a"))  # another set has rows of its own
     assert seen[-1] == "a"
+
+
+@pytest.mark.parametrize(
+    ("objective", "value", "bound", "told", "shown"),
+    [
+        ("load_distance", 4.0, 3.0, 0.01, 0.25),  # a point of the mean load, a quarter of the value
+        ("load_distance", 0.0, 0.0, 0.0, 0.0),
+        ("load_distance", 4.0, None, None, None),
+        ("imc_gain", 4.0, 5.0, 0.2, 0.2),  # a part of the larger of the two, as it is told
+    ],
+)
+def test_a_gap_is_of_the_value(
+    objective: str, value: float, bound: float | None, told: float | None, shown: float | None
+) -> None:
+    result = Mock(certified_bound=bound)
+    result.objective.configure_mock(name=objective, value=value)
+    assert certified._per_value(result, told) == shown
+    assert certified._per_value(Mock(objective=None), told) == told

@@ -76,6 +76,20 @@ def test_the_checker_runs_alone(written: tuple[Path, Path, dict[str, Any]], tmp_
         assert subprocess.run(command, capture_output=True, timeout=600).returncode == code
 
 
+@pytest.mark.parametrize("there", ["nothing", "a folder"])
+def test_a_file_that_cannot_be_opened_is_told_in_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str
+) -> None:
+    instance, proof = tmp_path / "instance.json", tmp_path / "proof.json"
+    instance.write_text("{}")
+    if there == "a folder":
+        proof.mkdir()
+    assert main(["certify", str(instance), str(proof)]) == 2
+    told = capsys.readouterr().err
+    why = {"nothing": "No such file or directory", "a folder": "Is a directory"}[there]
+    assert told == f"cannot be read: {proof}: {why}; check the path and your rights\n"
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
@@ -129,6 +143,34 @@ def test_a_group_that_no_memory_holds_cannot_be_read() -> None:
         "operators": [{"id": "o", "group": {"tasks": 10**30}}],
     }  # fmt: skip
     with pytest.raises(check.Unreadable, match="too many tasks"):
+        check.Instance(document)
+
+
+@pytest.mark.parametrize(
+    ("traffic", "why"),
+    [
+        ([["a/0", "a/0", 1]], "ends where it began"),
+        ([["a/0", "b/0", 1], ["a/0", "b/0", 2]], "stands twice"),
+    ],
+)
+def test_traffic_is_between_two_tasks_and_told_once(traffic: list[Any], why: str) -> None:
+    document: dict[str, Any] = {
+        "format": check.READS, "nodes": [{"id": "n"}], "traffic": traffic,
+        "operators": [{"id": o, "group": {"tasks": 2}} for o in "ab"],
+    }  # fmt: skip
+    with pytest.raises(check.Unreadable, match=why):
+        check.Instance(document)
+
+
+@pytest.mark.parametrize("pattern", ["full", "rescale", "merge", "one_to_one"])
+def test_a_stream_of_an_operator_to_itself_cannot_be_read(pattern: str) -> None:
+    """Whatever its pattern, some task would send to itself."""
+    document: dict[str, Any] = {
+        "format": check.READS, "nodes": [{"id": "n"}],
+        "operators": [{"id": "a", "group": {"tasks": 3}}],
+        "streams": [{"from": "a", "to": "a", "rate": 6, "pattern": pattern}],
+    }  # fmt: skip
+    with pytest.raises(check.Unreadable, match="ends where it began"):
         check.Instance(document)
 
 
