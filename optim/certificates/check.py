@@ -585,9 +585,10 @@ def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None 
 
 def main(arguments: list[str]) -> int:
     """Check the files that are named."""
+    path = "usage"
     try:
+        need(len(arguments) in (2, 3), "check.py INSTANCE CERTIFICATE [PLAN]", Unreadable)
         found = [parse(Path(path := name).read_bytes()) for name in arguments]
-        path = "usage: python -I check.py INSTANCE CERTIFICATE [PLAN]"
         (instance, sha256), *rest = found
         path = " with ".join(arguments)
         print(f"holds: {check(instance, sha256, *(document for document, _ in rest))}")

@@ -90,6 +90,15 @@ def test_a_file_that_cannot_be_opened_is_told_in_words(
     assert told == f"cannot be read: {proof}: {why}; check the path and your rights\n"
 
 
+@pytest.mark.parametrize("files", [[], ["one"], ["one", "two", "three", "four"]])
+def test_too_few_and_too_many_files_are_told_how_to_be_given(
+    capsys: pytest.CaptureFixture[str], files: list[str]
+) -> None:
+    assert check.main(files) == 2
+    told = capsys.readouterr().err
+    assert told == "cannot be read: usage: check.py INSTANCE CERTIFICATE [PLAN]\n"
+
+
 @pytest.mark.parametrize(
     ("change", "code"),
     [
