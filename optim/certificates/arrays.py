@@ -77,6 +77,7 @@ class Arrays:
     def narrow(self, columns: np.ndarray) -> None:
         """Keep some columns densely as well, if they are few: most cases are of these."""
         if self._sparse.shape[0] * len(columns) <= _DENSE and not self._kept[columns].any():
+            self._kept[:] = False  # what was kept before has its place no longer
             self._kept[columns], self._place[columns] = True, np.arange(len(columns))
             self._dense = self._sparse[:, columns].toarray()
             self._dense_exact = None if self._exact is None else self._exact[:, columns].toarray()

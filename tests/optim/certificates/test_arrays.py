@@ -48,3 +48,22 @@ def test_sums_are_the_checkers(kind: str, large: int) -> None:
         assert [int(rest) for rest in rests] == apart
         if case == 20:
             arrays._kept[:] = False  # what is not kept densely is taken from the sparse one
+
+
+@pytest.mark.parametrize("kind", ["patterns", "dual"])
+def test_what_was_kept_densely_before_is_not_taken_from_what_is_kept_now(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = made(kind)
+    some = len(model.columns) // 2
+    rows = len(model.rows) + len(model.groups)
+    monkeypatch.setattr("optim.certificates.arrays._DENSE", rows * (some + 1))
+    arrays, whole = Arrays(model), Arrays(made(kind))
+    first, second = np.arange(some), np.arange(some, len(model.columns))
+    arrays.narrow(first)
+    arrays.narrow(second)
+    for columns in (first, second):
+        told = arrays.of(columns)
+        told = told if isinstance(told, np.ndarray) else told.toarray()
+        every = whole.of(columns)
+        assert (told == (every if isinstance(every, np.ndarray) else every.toarray())).all()
