@@ -237,7 +237,7 @@ def main(words: list[str] | None = None) -> None:
         if case.tasks > args.most_tasks or (done and not args.again):
             continue
         case, certificate = prove(case, args.data, args.seconds, args.proof)
-        known[case.name] = case
+        known = {old.name: old for old in read(TABLE)} | {case.name: case}  # others may be at work
         if certificate is not None:
             CERTIFICATES.mkdir(exist_ok=True)
             write_atomic(CERTIFICATES / f"{case.name}.json", certificate)
