@@ -1,73 +1,132 @@
-"""The instances of the benchmark, made by generators, with the bounds that were proved of them.
+"""The instances of the benchmark: where each comes from, its best known value, its bound.
 
-``python -m experiments.placement.cases`` proves all anew and prints what belongs in `cases.json`.
+``python -m experiments.placement.cases`` solves and certifies them; see `proving`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.generators import generate
+from experiments.placement.sources import made
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from optim import Instance
+    from optim import Evaluation, Instance, Plan
+    from optim.rules.violation import Violation
 
-TABLE = Path(__file__).with_name("cases.json")
-SET: tuple[tuple[str, str, int, dict[str, Any]], ...] = (
-    *(("imc_gain", "random_graphs", seed, {}) for seed in range(4)),
-    ("imc_gain", "figure2", 0, {}),
-    ("imc_gain", "pipeline", 0, {"nodes": 6, "tasks": "8,12,9,11"}),
-    ("imc_gain", "community", 1, {"tasks": 12, "nodes": 3, "degree": 3}),
-    ("sustainable_rate", "bargain", 0, {"nodes": 12, "link_share": 0.2}),
-    ("sustainable_rate", "random_graphs", 1, {}),
-    *(("load_distance", "cluster", seed, {}) for seed in range(2)),
-    ("load_distance", "cluster", 2, {"nodes": 60, "max_migrations": 20}),
-    ("load_distance", "scale_in", 0, {}),
-    ("nodes_used", "eoa_random", 0, {"nodes": 6, "operators": 12}),
-)
-"""Objective, kind, seed, parameters."""
+TABLE: Path = Path(__file__).with_name("cases.json")
+CERTIFICATE = "certificate"
+"""What `Case.bound_by` is where a checked certificate proves the bound."""
+DEFAULT_TASKS = 2_000
+"""Up to how many tasks a case is run unasked."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """An instance as it is generated, its best known value, and an exact proven bound."""
+    """An instance, its best known value, and how well that is known to be the best.
+
+    Attributes
+    ----------
+    name, family
+        Unique and readable, the family first.
+    objective
+        What it is judged by.
+    source
+        How it is made; see `sources`.
+    tasks, nodes
+        Its size.
+    instance_sha256
+        Of its file.
+    best, best_by
+        The best known value, in the objective's unit, and what found it; ``None`` where no plan is
+        known.
+    bound, bound_by
+        A bound on the value as an exact text, an integer or ``p/q``, and whose word it is:
+        ``certificate`` where it was proved and checked; else whoever claims it. ``None`` where
+        there is none.
+    certificate_sha256
+        Of the bound's certificate, its JSON written with sorted keys.
+    """
 
     name: str
+    family: str
     objective: str
-    kind: str
-    seed: int
-    parameters: dict[str, Any]
+    source: dict[str, Any]
+    tasks: int
+    nodes: int
     instance_sha256: str
-    best: float
-    bound: str
-    certificate_sha256: str
+    best: float | None
+    best_by: str | None
+    bound: str | None
+    bound_by: str | None
+    certificate_sha256: str | None
 
     @property
-    def proven(self) -> float:
-        """The bound as a double."""
-        return float(Fraction(self.bound))
+    def proven(self) -> float | None:
+        """The certified bound as a double; ``None`` where what there is is only claimed."""
+        return self.claimed if self.bound_by == CERTIFICATE else None
 
-    def instance(self) -> Instance:
-        """Generate the instance.
+    @property
+    def claimed(self) -> float | None:
+        """The bound as a double, whoever's word it is."""
+        return None if self.bound is None else float(Fraction(self.bound))
+
+    @property
+    def foreign(self) -> str | None:
+        """The name of the data that it needs and that is not ours; ``None`` where it needs none."""
+        return self.source.get("needs")
+
+    @property
+    def unasked(self) -> bool:
+        """Whether it is run when nothing is said of which are."""
+        return self.foreign is None and self.tasks <= DEFAULT_TASKS
+
+    def instance(self, data: Path | None = None) -> Instance:
+        """Make the instance.
+
+        Parameters
+        ----------
+        data
+            The folder with the files of others, where it is made of one.
 
         Raises
         ------
         InvalidInput
-            The generator makes another one here than the one that was proved.
+            It cannot be made, or it is another one here than the one that was proved.
         """
-        made = generate(self.kind, self.seed, **self.parameters)
-        if sha256(made.to_json()) != self.instance_sha256:
-            reason = "is generated otherwise here than when its bound was proved"
+        try:
+            instance = made(self.source, data)
+        except InvalidInput as error:
+            raise error.within(self.name) from None
+        if sha256(instance.to_json()) != self.instance_sha256:
+            reason = "is another instance here than the one whose bound was proved"
             remedy = "use the versions of constraints.txt"
+            if self.foreign is not None:
+                remedy += ", and the file as it is published"
             raise InvalidInput(Problem(self.name, None, reason, remedy))
-        return made
+        return instance
+
+    def judged(self, instance: Instance, plan: Plan) -> tuple[Evaluation, tuple[Violation, ...]]:
+        """Have the referee judge a plan; return what it tells, and the rules that count and break.
+
+        Of a plan for the sustainable rate, what is too much at the present input breaks none: it is
+        what the rate tells.
+        """
+        from optim import evaluate
+        from optim.figures.catalogue import OBJECTIVES
+
+        found = evaluate(instance, plan)
+        if found.feasible:
+            return found, ()
+        binding = OBJECTIVES[self.objective].binding(instance)
+        return found, evaluate(
+            binding, replace(plan, claimed_instance_sha256=None, _instance=None)
+        ).violations
 
 
 def sha256(text: str) -> str:
@@ -75,32 +134,12 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read() -> list[Case]:
+def read(table: Path = TABLE) -> list[Case]:
     """Return the committed cases."""
-    return [Case(**entry) for entry in json.loads(TABLE.read_text("utf-8"))]
-
-
-def prove(objective: str, kind: str, seed: int, parameters: dict[str, Any]) -> Case | None:
-    """Solve and certify an instance; ``None`` where there is no certificate."""
-    from optim import solve
-    from optim.certificates.check import Refused
-    from optim.certificates.write import certify
-
-    made = generate(kind, seed, **parameters)
-    name = "-".join([kind, str(seed), *map(str, parameters.values()), objective])
-    result = solve(made, objective=objective, time_limit=60)
-    if result.plan is None or result.objective is None or result.objective.value is None:
-        return None
-    try:
-        proof = certify(made.to_json().encode(), objective, dict(result.plan.assignment))
-    except Refused:
-        return None
-    return Case(
-        name, objective, kind, seed, parameters, sha256(made.to_json()), result.objective.value,
-        str(proof.document["bound"]), sha256(json.dumps(proof.document, sort_keys=True)),
-    )  # fmt: skip
+    return [Case(**entry) for entry in json.loads(table.read_text("utf-8"))]
 
 
 if __name__ == "__main__":
-    found = [case for case in (prove(*entry) for entry in SET) if case is not None]
-    sys.stdout.write(json.dumps([asdict(case) for case in found], indent=1) + "\n")
+    from experiments.placement.proving import main
+
+    main()
