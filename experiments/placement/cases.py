@@ -16,9 +16,10 @@ from experiments.placement.sources import made
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from optim import Instance
+    from optim import Evaluation, Instance, Plan
+    from optim.rules.violation import Violation
 
-TABLE = Path(__file__).with_name("cases.json")
+TABLE: Path = Path(__file__).with_name("cases.json")
 CERTIFICATE = "certificate"
 """What `Case.bound_by` is where a checked certificate proves the bound."""
 DEFAULT_TASKS = 2_000
@@ -109,6 +110,21 @@ class Case:
                 remedy += ", and the file as it is published"
             raise InvalidInput(Problem(self.name, None, reason, remedy))
         return instance
+
+    def judged(self, instance: Instance, plan: Plan) -> tuple[Evaluation, tuple[Violation, ...]]:
+        """Have the referee judge a plan; return what it tells, and the rules that count and break.
+
+        Of a plan for the sustainable rate, what is too much at the present input breaks none: it is
+        what the rate tells.
+        """
+        from optim import evaluate
+        from optim.figures.catalogue import OBJECTIVES
+
+        found = evaluate(instance, plan)
+        if found.feasible:
+            return found, ()
+        binding = OBJECTIVES[self.objective].binding(instance)
+        return found, evaluate(binding, plan).violations
 
 
 def sha256(text: str) -> str:

@@ -1,38 +1,231 @@
-"""Solve and certify the instances of the benchmark."""
+"""Solve and certify the instances of the benchmark, one after another, and keep what is better.
+
+    python -m experiments.placement.cases [--only TEXT] [--data FOLDER] [--seconds S] [--again]
+
+Each row is written as it comes; started again, what is closed by a certificate is left alone. A
+better value is never given for a worse one, nor a tighter bound for a weaker one, but a certified
+bound is taken before any that is only claimed.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
+import time
 from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from experiments.placement.cases import CERTIFICATE, Case, read, sha256
+from experiments.placement.cases import CERTIFICATE, TABLE, Case, read, sha256
+from experiments.placement.listing import Listed, listed
+from experiments.placement.sources import made
+from optim.certificates.check import SENSES
+from optim.errors import StreamplaceError
+from optim.util.files import write_atomic
+
+if TYPE_CHECKING:
+    from optim import Instance
+    from optim.referee.result import Result
+
+CERTIFICATES = Path(__file__).with_name("certificates")
+"""Where the certificates are, by the names of their cases."""
+METHODS: dict[str, tuple[str, ...]] = {
+    "imc_gain": ("imc-exact", "imc-search", "partition"),
+    "internode_traffic": ("storm-milp", "imc-exact", "imc-search"),
+    "sustainable_rate": ("throughput-exact", "throughput-search"),
+    "load_distance": ("balance-milp", "balance-search"),
+    "used_capacity": ("eoa-milp", "gma"),
+    "nodes_used": ("eoa-milp", "gma"),
+    "joint": ("joint-search", "joint-milp"),
+}
+"""What is tried, by objective; the family ``joint`` has methods of its own."""
+SECONDS = 60.0
+SAME = 1e-9
+"""Relative: how much better a value must be for it to count as better."""
+MOST_BYTES, MOST_SEARCHED = 2_000_000, 20_000
+"""Files above are not certified; of more tasks, exact methods are not tried."""
+EXACT = frozenset(
+    {"imc-exact", "storm-milp", "eoa-milp", "joint-milp", "balance-milp", "partition"}
+)
 
 
-def prove(case: Case) -> Case:
-    """Solve and certify a case anew; where there is no certificate, it stays as it is."""
-    from optim import solve
-    from optim.certificates.check import Refused
-    from optim.certificates.write import certify
+def better(objective: str, new: float, old: float | None) -> bool:
+    """Whether a value is better than the best known one by more than rounding."""
+    if old is None:
+        return True
+    ahead = new - old if SENSES[objective] == "max" else old - new
+    return ahead > SAME * max(abs(new), abs(old))
 
-    made = case.instance()
-    result = solve(made, objective=case.objective, time_limit=60)
-    if result.plan is None or result.objective is None or result.objective.value is None:
-        return case
-    try:
-        proof = certify(made.to_json().encode(), case.objective, dict(result.plan.assignment))
-    except Refused:
-        return case
-    return replace(
-        case,
-        best=result.objective.value,
-        best_by=result.method,
-        bound=str(proof.document["bound"]),
-        bound_by=CERTIFICATE,
-        certificate_sha256=sha256(json.dumps(proof.document, sort_keys=True)),
+
+def tighter(case: Case, bound: Fraction, by: str) -> bool:
+    """Whether a bound is to stand in a case instead of what is there."""
+    if case.bound is None:
+        return True
+    if (by == CERTIFICATE) != (case.bound_by == CERTIFICATE):
+        return by == CERTIFICATE
+    old = Fraction(case.bound)
+    return bound < old if SENSES[case.objective] == "max" else bound > old
+
+
+def closed(case: Case) -> bool:
+    """Whether a certificate proves the best known value to be the best there is."""
+    if case.best is None or case.proven is None:
+        return False
+    return abs(case.best - case.proven) <= 1e-6 * abs(case.best)
+
+
+def with_value(case: Case, value: float, by: str) -> Case:
+    """Return the case with a value, if that is better."""
+    return (
+        replace(case, best=value, best_by=by) if better(case.objective, value, case.best) else case
     )
 
 
-def main() -> None:
-    """Print the table."""
-    sys.stdout.write(json.dumps([asdict(prove(case)) for case in read()], indent=1) + "\n")
+def with_bound(case: Case, bound: Fraction, by: str, proof: dict[str, Any] | None = None) -> Case:
+    """Return the case with a bound, if that is tighter; with the hash of its certificate."""
+    if not tighter(case, bound, by):
+        return case
+    from optim.certificates.write import number
+
+    told = None if proof is None else sha256(text_of(proof))
+    return replace(case, bound=str(number(bound)), bound_by=by, certificate_sha256=told)
+
+
+def text_of(certificate: dict[str, Any]) -> str:
+    """Return a certificate as the text that is hashed and kept."""
+    return json.dumps(certificate, sort_keys=True)
+
+
+def prove(
+    case: Case, data: Path | None = None, seconds: float = SECONDS
+) -> tuple[Case, str | None]:
+    """Solve and certify a case.
+
+    Parameters
+    ----------
+    data
+        The folder with the files of others.
+    seconds
+        For each method, and of the processor for the certificate.
+
+    Returns
+    -------
+    tuple
+        The case with what is better, and the text of its certificate if there is a new one.
+    """
+    instance = case.instance(data)
+    plan: Any = None
+    for method in METHODS["joint" if case.family == "joint" else case.objective]:
+        if instance.num_tasks > MOST_SEARCHED and method in EXACT:
+            continue
+        try:
+            found = _solved(instance, case, method, seconds)
+        except StreamplaceError as error:
+            sys.stderr.write(f"  {method}: {str(error).splitlines()[0]}\n")
+            continue
+        value, bound, placed = found
+        if bound is not None:
+            case = with_bound(case, bound, method)
+        if value is not None and better(case.objective, value, case.best):
+            case, plan = with_value(case, value, method), placed
+        elif plan is None and placed is not None:
+            plan = placed
+        if (
+            value is not None
+            and bound is not None
+            and not better(case.objective, float(bound), value)
+        ):
+            break  # as the method says, there is none better
+    text = instance.to_json().encode()
+    if plan is None or len(text) > MOST_BYTES:
+        return case, None
+    from optim.certificates.check import Refused
+    from optim.certificates.write import certify
+
+    try:
+        written = certify(text, case.objective, plan, seconds=seconds, nodes=20_000)
+    except Refused as error:
+        sys.stderr.write(f"  no certificate: {error}\n")
+        return case, None
+    after = with_bound(case, written.bound, CERTIFICATE, written.document)
+    return after, None if after is case else text_of(written.document)
+
+
+def _solved(
+    instance: Instance, case: Case, method: str, seconds: float
+) -> tuple[float | None, Fraction | None, dict[str, str] | None]:
+    """Return the value, the bound in the case's objective, and the placement."""
+    from optim import solve
+    from optim.certificates.write import rounded
+    from optim.methods.registry import get_method
+
+    objectives = get_method(method).objectives
+    objective = case.objective if case.objective in objectives else None
+    result: Result = solve(instance, method, objective=objective, time_limit=seconds)
+    value, bound = None, None
+    if result.plan is not None:
+        found, broken = case.judged(instance, result.plan)
+        value = None if broken else getattr(found, case.objective)
+    name = None if result.objective is None else result.objective.name
+    if result.bound is not None and name is not None:
+        if name == case.objective:
+            bound = rounded(Fraction(result.bound), Fraction(0), case.objective)
+        elif {name, case.objective} == {"imc_gain", "internode_traffic"}:
+            rest = Fraction(instance.total_traffic) - Fraction(result.bound)
+            bound = rounded(rest, Fraction(0), case.objective)
+    placed = None if value is None or result.plan is None else dict(result.plan.assignment)
+    return value, bound, placed
+
+
+def begun(entry: Listed, known: dict[str, Case], data: Path | None) -> Case:
+    """Return what is known of a listed case, or one of which nothing is known yet."""
+    old = known.get(entry.name)
+    if old is not None and (old.source, old.objective) == (entry.source, entry.objective):
+        return old
+    instance = made(entry.source, data)
+    return Case(
+        *entry, instance.num_tasks, instance.num_nodes, sha256(instance.to_json()),
+        *(None,) * 5,
+    )  # fmt: skip
+
+
+def write(cases: dict[str, Case], table: Path = TABLE) -> None:
+    """Write the table in the order of the list; what is not listed comes last."""
+    order = {entry.name: place for place, entry in enumerate(listed())}
+    rows = sorted(cases.values(), key=lambda case: order.get(case.name, len(order)))
+    write_atomic(table, json.dumps([asdict(case) for case in rows], indent=1) + "\n")
+
+
+def main(words: list[str] | None = None) -> None:
+    """Work through the list and keep the rows as they come."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.placement.cases")
+    parser.add_argument("--only", metavar="TEXT", default="", help="cases with TEXT in their name")
+    parser.add_argument("--data", metavar="FOLDER", type=Path, help="with the files of others")
+    parser.add_argument("--seconds", metavar="S", type=float, default=SECONDS, help="a method (60)")
+    parser.add_argument(
+        "--most-tasks", metavar="N", type=int, default=10**6, help="at most so large"
+    )
+    parser.add_argument("--again", action="store_true", help="also what has a value or is closed")
+    parser.add_argument("--new", action="store_true", help="only what has no value yet")
+    args = parser.parse_args(words)
+    known = {case.name: case for case in read()}
+    for entry in listed():
+        if args.only not in entry.name:
+            continue
+        if "needs" in entry.source and args.data is None:
+            continue
+        began = time.process_time()
+        case = begun(entry, known, args.data)
+        done = closed(case) or (args.new and case.best is not None)
+        if case.tasks > args.most_tasks or (done and not args.again):
+            continue
+        case, certificate = prove(case, args.data, args.seconds)
+        known[case.name] = case
+        if certificate is not None:
+            CERTIFICATES.mkdir(exist_ok=True)
+            write_atomic(CERTIFICATES / f"{case.name}.json", certificate)
+        write(known)
+        told = f"{case.best} by {case.best_by}, bound {case.claimed} by {case.bound_by}"
+        sys.stderr.write(f"{case.name}: {told}, {time.process_time() - began:.1f} s\n")

@@ -3,8 +3,11 @@
 ``{"generator": kind, "seed": n, "parameters": {…}}``
     Made by one of `experiments.generators`.
 ``{"example": file, "variation": {resource: factor, …}}``
-    One of the repository's `examples`, capacities multiplied; ``"links": factor`` multiplies the
-    capacities of the links as well.
+    One of `examples` (see `EXAMPLES`), capacities multiplied; ``"links": factor`` multiplies the
+    capacities of the links, ``"what_if": text`` makes changes as `experiments.sweep.variations`.
+``{"kafka": seed, "operation": {"mode": …, "brokers": […]}, "max_migrations": n}``
+    What an operation may do to a cluster of `experiments.kafka.seeded`, disk balanced; the last is
+    left out where moves are not limited.
 ``{"import": format, "needs": NAME, "file": path, "options": {…}}``
     A file of others, which is not copied here: found below a folder that the user names.
 """
@@ -20,8 +23,8 @@ from optim.errors import InvalidInput, Problem
 if TYPE_CHECKING:
     from optim import Instance
 
-#: Beside the package in a checkout; the wheel carries the few that are needed within it.
-FOLDERS = (Path(__file__).parents[2] / "examples", Path(__file__).with_name("examples"))
+EXAMPLES = Path(__file__).with_name("examples.json")
+"""The examples that are needed, by file name: an installed package has no folder `examples`."""
 ADDRESSES = {
     "ctap": "the CTAP library of S. Elloumi: its tass*.dat and tassc*.dat",
     "zerotune": "the query graphs published with ZeroTune, ICDE 2024",
@@ -49,24 +52,43 @@ def made(source: dict[str, Any], data: Path | None = None) -> Instance:
         return generate(source["generator"], source["seed"], **source["parameters"])
     if "example" in source:
         return _example(source["example"], source["variation"])
+    if "kafka" in source:
+        return _cluster(source)
     if "import" in source:
         return _imported(source, data)
     raise InvalidInput(Problem("source", sorted(source), "is no source of an instance"))
 
 
-def _example(name: str, variation: dict[str, float]) -> Instance:
-    from experiments.sweep.variations import scale_capacity
+def _example(name: str, variation: dict[str, Any]) -> Instance:
+    from experiments.sweep.variations import Variation, scale_capacity
     from optim import Instance
 
-    path = next((f / name for f in FOLDERS if (f / name).is_file()), None)
-    if path is None:
-        remedy = "take a checkout, or a wheel, of this version"
+    examples = json.loads(EXAMPLES.read_text("utf-8"))
+    if name not in examples:
+        remedy = f"one of {', '.join(examples)}"
         raise InvalidInput(Problem("example", name, "is not among the examples", remedy))
-    document = json.loads(path.read_text("utf-8"))
-    factors = {key: by for key, by in variation.items() if key != "links"}
+    document = examples[name]
+    factors = {key: by for key, by in variation.items() if key not in ("links", "what_if")}
     document = scale_capacity(document, factors)
     for link in document.get("links", ()):
         link["capacity"] *= variation.get("links", 1)
+    if "what_if" in variation:
+        document = Variation("case", "what_if").apply(document, variation["what_if"])
+    return Instance.from_dict(document)
+
+
+def _cluster(source: dict[str, Any]) -> Instance:
+    from experiments.interchange.ledger import Ledger
+    from experiments.kafka.document import document_of
+    from experiments.kafka.modes import Operation
+    from experiments.kafka.seeded import cluster_of
+    from optim import Instance
+
+    asked = source["operation"]
+    operation = Operation(asked["mode"], frozenset(asked.get("brokers", ())))
+    document = document_of(cluster_of(source["kafka"]), operation, "disk", Ledger())
+    if "max_migrations" in source:
+        document["limits"] = {"max_migrations": source["max_migrations"]}
     return Instance.from_dict(document)
 
 
@@ -93,3 +115,15 @@ def _found(needs: str, file: str, data: Path | None) -> Path:
     if below:
         return below[0]
     raise InvalidInput(Problem("--data", str(data), f"holds no {file}", get))
+
+
+def packed(folder: Path) -> str:
+    """Return the text of `EXAMPLES` from the folder of the examples."""
+    names = [f"capsys-{kind}{query}.json" for kind in ("q", "rate-q") for query in range(1, 7)]
+    names.append("flink-drain.json")
+    found = {name: json.loads((folder / name).read_text("utf-8")) for name in names}
+    return json.dumps(found, separators=(",", ":")) + "\n"
+
+
+if __name__ == "__main__":  # python -m experiments.placement.sources, where an example has changed
+    EXAMPLES.write_text(packed(Path(__file__).parents[2] / "examples"), "utf-8")
