@@ -210,7 +210,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--again", action="store_true", help="also what has a value or is closed")
     parser.add_argument("--new", action="store_true", help="only what has no value yet")
     args = parser.parse_args(words)
-    known = {case.name: case for case in read()}
+    known = {case.name: case for case in read(TABLE)}
     for entry in listed():
         if args.only not in entry.name:
             continue
@@ -226,6 +226,6 @@ def main(words: list[str] | None = None) -> None:
         if certificate is not None:
             CERTIFICATES.mkdir(exist_ok=True)
             write_atomic(CERTIFICATES / f"{case.name}.json", certificate)
-        write(known)
+        write(known, TABLE)
         told = f"{case.best} by {case.best_by}, bound {case.claimed} by {case.bound_by}"
         sys.stderr.write(f"{case.name}: {told}, {time.process_time() - began:.1f} s\n")

@@ -12,7 +12,6 @@ import pytest
 from experiments.cli.main import main
 from experiments.placement.cases import Case, read
 from experiments.placement.command import judged
-from experiments.placement.proving import prove
 
 TOY = """
 def heap(instance):
@@ -59,14 +58,6 @@ def test_methods_of_users_are_judged(toy: Path, capsys: pytest.CaptureFixture[st
     assert main(["bench", "--my-method", "toy:none"]) == 2
     assert main(["bench", "--method", "naive", "--only", "figure2"]) == 0
     assert "1 of 1 feasible, " in capsys.readouterr().out
-
-
-def test_what_is_committed_is_made_and_proved_again() -> None:
-    cases = {case.name: case for case in read()}
-    assert len(cases) == len(read()) >= 12
-    old = cases["papers-figure2"]
-    new = prove(old)
-    assert new.bound == old.bound and new.bound_by == old.bound_by
 
 
 def test_a_plan_beyond_the_bound_is_no_success() -> None:
