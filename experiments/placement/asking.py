@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 from experiments.placement.scoring import Point
-from optim.errors import StreamplaceError, UnsuitableMethod
+from optim.errors import InvalidInput, StreamplaceError, UnsuitableMethod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,6 +72,8 @@ class Asked:
 
 def words(error: BaseException) -> str:
     """Return the first line of what an error says."""
+    if isinstance(error, InvalidInput) and error.problems:
+        error = InvalidInput(error.problems[0])  # of several the first
     told = str(error) if isinstance(error, StreamplaceError) else repr(error)
     return told.splitlines()[0] if told else type(error).__name__
 

@@ -19,6 +19,8 @@ from formulations.task_allocation.model import build
 from optim import Plan
 from optim.figures.measures import node_loads
 from optim.figures.rate import carrying
+from optim.methods.registry import get_method
+from optim.methods.view import view_of
 from optim.referee.evaluate import evaluate_indices
 from optim.solvers import solve_linear
 
@@ -63,6 +65,7 @@ def model_of(instance: Instance, objective: str, *, whole: bool = False) -> Allo
         Declare products integer, for a solver that has no continuous variables.
     """
     traffic = objective in ("imc_gain", "internode_traffic")
+    instance = view_of(get_method("imc-milp"), instance).instance  # its rules as linear rows
     soft = objective == "load_distance"  # what stays on leaving nodes counts in it
     made = build(
         instance, break_symmetry=False, whole_products=whole, products=traffic, empties=not soft

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from experiments.cli.main import main
+from experiments.placement.asking import Asked
 from experiments.placement.cases import Case, read
-from experiments.placement.command import judged
+from experiments.placement.judging import judged
 
 TOY = """
 def heap(instance):
@@ -65,7 +66,9 @@ def test_a_plan_beyond_the_bound_is_no_success() -> None:
     false = Case(**{**case.__dict__, "bound": str(case.best / 2)})
     from optim import solve
 
-    row = judged(false, lambda _, instance: solve(instance, "imc-exact").plan)
+    instance = case.instance()
+    asked = Asked([(0.1, solve(instance, "imc-exact").plan)])
+    row = judged(false, instance, asked, 10.0).row
     assert not row["feasible"] and "beyond" in row["problem"]
 
 
