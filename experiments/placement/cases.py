@@ -124,7 +124,9 @@ class Case:
         if found.feasible:
             return found, ()
         binding = OBJECTIVES[self.objective].binding(instance)
-        return found, evaluate(binding, replace(plan, claimed_instance_sha256=None, _instance=None)).violations
+        return found, evaluate(
+            binding, replace(plan, claimed_instance_sha256=None, _instance=None)
+        ).violations
 
 
 def sha256(text: str) -> str:

@@ -67,6 +67,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FOLDER|FILE.json",
         help="add the runs to a folder that `streamplace report` reads, or write one JSON document",
     )  # fmt: skip
+    parser.add_argument(
+        "--plans", metavar="FOLDER", type=Path,
+        help="write the best plan of each case there, as CASE.json",
+    )  # fmt: skip
     add_json(parser)
 
 
@@ -90,6 +94,9 @@ def run(args: argparse.Namespace) -> int:
             for case in cases:
                 found = _one(case, ask, args)
                 runs.append(found)
+                if args.plans is not None and found.plan is not None:
+                    args.plans.mkdir(parents=True, exist_ok=True)
+                    found.plan.save(args.plans / f"{case.name}.json")
                 if folder is not None:
                     from experiments.placement.rows import store
 

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from experiments.placement.cases import Case
-    from optim import Evaluation, Instance
+    from optim import Evaluation, Instance, Plan
     from optim.figures.figure import Figure
     from optim.rules.violation import Violation
+
+    Found = tuple[float, Evaluation, Plan]
 
 BEYOND = "beyond the proven bound: please report this"
 AT_BOUND = 1e-5
@@ -33,8 +35,8 @@ class Run:
         As `streamplace.bench/1` has it.
     points
         The trajectory: plans that the referee took, or the method's own words up to the last.
-    evaluation
-        Of the best plan; ``None`` without one.
+    evaluation, plan
+        Of the best plan, and that itself; ``None`` without one.
     """
 
     case: Case
@@ -43,6 +45,7 @@ class Run:
     row: dict[str, Any]
     points: list[Point]
     evaluation: Evaluation | None
+    plan: Plan | None = None
 
 
 def judged(case: Case, instance: Instance, asked: Asked, limit: float) -> Run:
@@ -52,9 +55,9 @@ def judged(case: Case, instance: Instance, asked: Asked, limit: float) -> Run:
     figure, bound = OBJECTIVES[case.objective], case.proven
     best, problem, points = _best_of(case, figure, instance, asked)
     if best is None:
-        points, value, evaluation = [], None, None
+        points, value, evaluation, plan = [], None, None, None
     else:
-        value, evaluation = best
+        value, evaluation, plan = best
         if asked.said:
             points = kept(asked.said, points[-1], str(figure.sense))
     if problem is None or value is not None:
@@ -73,7 +76,9 @@ def judged(case: Case, instance: Instance, asked: Asked, limit: float) -> Run:
         "seconds": asked.seconds, "stopped": asked.stopped,
     }  # fmt: skip
     row |= scores(case, row, limit)
-    return Run(case, instance, asked, row, points, evaluation if feasible else None)
+    if not feasible:
+        evaluation = plan = None
+    return Run(case, instance, asked, row, points, evaluation, plan)
 
 
 def scores(case: Case, row: dict[str, Any], limit: float) -> dict[str, Any]:
@@ -122,13 +127,13 @@ def _better(
 
 def _best_of(
     case: Case, figure: Figure, instance: Instance, asked: Asked
-) -> tuple[tuple[float, Evaluation] | None, str | None, list[Point]]:
+) -> tuple[Found | None, str | None, list[Point]]:
     """Return the best value with its evaluation, what is wrong with the others, and the points."""
-    best: tuple[float, Evaluation] | None = None
+    best: Found | None = None
     problem, points = asked.problem, []
     for seconds, answer in asked.answers:
         try:
-            found, broken = _evaluated(instance, answer, figure)
+            found, broken, plan = _evaluated(instance, answer, figure)
         except Exception as error:  # an answer of others may be anything
             problem = words(error)
             continue
@@ -139,14 +144,14 @@ def _best_of(
             problem = f"has no {case.objective}"
         else:
             if best is None or figure.better(value, best[0]):
-                best = value, found
+                best = value, found, plan
             points.append(Point(seconds, best[0]))
     return best, problem, points
 
 
 def _evaluated(
     instance: Instance, answer: Any, figure: Figure
-) -> tuple[Evaluation, Sequence[Violation]]:
+) -> tuple[Evaluation, Sequence[Violation], Plan]:
     """Return the figures of an answer, and what it breaks of the limits that bind the objective."""
     from optim import Plan
     from optim.format.plan import PLAN_FORMAT
@@ -161,4 +166,4 @@ def _evaluated(
     check_belongs(instance, answer)
     nodes, slots = answer.node_indices(instance), answer.slot_indices(instance)
     found = evaluate_indices(instance, nodes, slots, figure.name)
-    return found, broken_by(figure, instance, nodes, slots, found)
+    return found, broken_by(figure, instance, nodes, slots, found), answer

@@ -117,8 +117,9 @@ def summary_text(rows: Sequence[dict[str, Any]]) -> str:
     if news := [row["case"] for row in rows if row["better_than_best"]]:
         lines += [
             "",
-            f"* better than the best known value: {', '.join(news)}. Please tell us: the plan and "
-            "how it was\nfound, as `docs/open-benchmark.md` says under “Submit a better value”.",
+            f"* better than the best known value: {', '.join(news)}.",
+            "Please submit it: `--plans FOLDER` writes the plan, and “How to submit” says how, in",
+            "docs/open-benchmark.md.",
         ]
     kept = sum(row["feasible"] for row in rows)
     bounded = sum(row["bound_certified"] for row in rows)

@@ -19,7 +19,7 @@ from experiments.placement.cases import Case, read
 from experiments.placement.judging import judged, scores
 from experiments.placement.table import Lines, summary, summary_text
 from experiments.sweep.reading import read_rows_pandas
-from optim import Instance, solve
+from optim import Instance, Plan, solve
 
 NAME = "papers-random_graphs-s0"
 MINE = """
@@ -207,7 +207,9 @@ def test_a_rate_below_the_input_is_a_plan() -> None:
 def test_runs_of_several_methods_share_a_folder(mine: Path, tmp_path: Path) -> None:
     folder = str(tmp_path / "results")
     asked = ["bench", "--only", NAME, "--seconds", "5", "-o", folder]
-    assert main([*asked, "--method", "top-down"]) == 0
+    plans = tmp_path / "plans"
+    assert main([*asked, "--method", "top-down", "--plans", str(plans)]) == 0
+    assert Plan.load(plans / f"{NAME}.json").method == "top-down"
     assert main([*asked, "--my-method", "mine:heap", "--label", "mine"]) == 4
     assert main([*asked, "--my-method", "mine:spread", "--label", "mine"]) == 0
     assert main([*asked, "--my-method", "mine:spread", "--label", "mine"]) == 0  # in its place
