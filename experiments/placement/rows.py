@@ -78,9 +78,9 @@ def of_run(contestant: Contestant, run: Run) -> dict[str, Any]:
     row, told = run.row, run.asked.result
     own = told is not None and told.objective is not None
     own = own and told.objective.name == run.case.objective  # type: ignore[union-attr]
-    figures = {} if run.evaluation is None else {
-        name: getattr(run.evaluation, name, None) for name in FIGURE_COLUMNS
-    }  # fmt: skip
+    figures = _sizes(run.case, run.instance)
+    if run.evaluation is not None:
+        figures |= {name: getattr(run.evaluation, name) for name in _shown(run.case)}
     failed = not row["feasible"] and (told is None or row["problem"] == BEYOND)
     ended = "time_limit" if row["stopped"] else "heuristic"
     return complete_row({
@@ -106,10 +106,18 @@ def of_run(contestant: Contestant, run: Run) -> dict[str, Any]:
 def of_case(case: Case, instance: Instance) -> dict[str, Any]:
     """Return the row of the set itself: its best known value, its certified bound."""
     bound, best = case.proven, case.best
-    gap = OBJECTIVES[case.objective].gap(best, bound, None)
-    closed = gap is not None and gap <= 1e-6
+    figure = OBJECTIVES[case.objective]
+    reference = instance.mean_load if figure.percent else None
+    gap, closed = figure.gap(best, bound, reference), False
+    if best is not None and bound is not None:  # as reports hold an optimum against its bound
+        closed = abs(best - bound) <= figure.tolerance(best, bound, reference)
+    figures = _sizes(case, instance)
+    if best is not None:
+        figures |= {case.objective: best}
+        if case.objective == "imc_gain" and instance.total_traffic:
+            figures["collocation_factor"] = best / instance.total_traffic
     return complete_row({
-        **_common(case, instance), case.objective: best,
+        **_common(case, instance), **figures, "time_solve": 0.0,
         "run_key": _key(case, BEST_KNOWN, "", 0.0), "method": BEST_KNOWN,
         "method_label": _label(BEST_KNOWN, case), "kind": "exact", "outcome": "ok",
         "termination": "optimal" if closed else "heuristic",
@@ -118,6 +126,21 @@ def of_case(case: Case, instance: Instance) -> dict[str, Any]:
         "bound_by": None if bound is None else "certificate", "certified_bound": bound,
         "certified_gap": gap, "num_violations": 0, "versions": json.dumps(_versions()),
     })  # fmt: skip
+
+
+def _shown(case: Case) -> list[str]:
+    """Return the figures that a report is to show of a case: what it asks for, and no other."""
+    figure = OBJECTIVES[case.objective]
+    names = (figure.name, figure.reference, figure.shown_as)
+    return [name for name in names if name is not None and name in FIGURE_COLUMNS]
+
+
+def _sizes(case: Case, instance: Instance) -> dict[str, Any]:
+    """Return what gaps are seen against: plans have it, and the set's rows need it as well."""
+    known = {"mean_load": instance.mean_load, "total_traffic": instance.total_traffic}
+    return {
+        name: value for name, value in known.items() if name == OBJECTIVES[case.objective].reference
+    }
 
 
 def _common(case: Case, instance: Instance) -> dict[str, Any]:
