@@ -196,8 +196,13 @@ def measured(
 def _run(baseline: Baseline, case: Case, seconds: float) -> Row:
     instance = case.instance()
     asked = baseline.asker(seconds)(instance, case.objective)
-    row = judged(case, instance, asked, seconds).row
-    return row | {"limit": seconds, "load": round(os.getloadavg()[0], 1)}
+    run = judged(case, instance, asked, seconds)
+    row = {
+        name: value for name, value in run.row.items() if name not in scores(case, run.row, seconds)
+    }
+    row["trajectory"] = [[round(s, 3), value] for s, value in run.points]
+    load = round(os.getloadavg()[0], 1)
+    return row | {"seconds": round(row["seconds"], 3), "limit": seconds, "load": load}
 
 
 def stored(kept: Path) -> list[tuple[str, Row]]:
