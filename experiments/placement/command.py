@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,8 @@ def run(args: argparse.Namespace) -> int:
             tell(lines.head() + "\n")
             for case in cases:
                 found = _one(case, ask, args)
+                if found is None:
+                    continue
                 runs.append(found)
                 if args.plans is not None and found.plan is not None:
                     args.plans.mkdir(parents=True, exist_ok=True)
@@ -120,6 +123,8 @@ def run(args: argparse.Namespace) -> int:
         tell("\n" + summary_text(rows))
     if interrupted:
         raise KeyboardInterrupt
+    if not rows:
+        raise InvalidInput(Problem("--data", str(args.data), "holds no file that is needed"))
     return int(ExitCode.OK if all(row["feasible"] for row in rows) else ExitCode.NO_PLAN)
 
 
@@ -161,10 +166,17 @@ def _unasked(case: Case, args: argparse.Namespace) -> bool:
     return bool(args.large or case.tasks <= DEFAULT_TASKS)
 
 
-def _one(case: Case, ask: Asker, args: argparse.Namespace) -> Run:
+def _one(case: Case, ask: Asker, args: argparse.Namespace) -> Run | None:
+    """Run a case; ``None``, and said so, where a file of others is not there."""
     from experiments.placement.judging import judged
 
-    instance = case.instance(args.data)
+    try:
+        instance = case.instance(args.data)
+    except InvalidInput as error:
+        if case.foreign is None:
+            raise
+        sys.stderr.write(f"left out: {error.problems[0]}\n")
+        return None
     return judged(case, instance, ask(instance, case.objective), args.seconds)
 
 

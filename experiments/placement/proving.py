@@ -47,7 +47,7 @@ SAME = 1e-9
 MOST_BYTES, MOST_SEARCHED = 2_000_000, 20_000
 """Files above are not certified; of more tasks, exact methods are not tried."""
 EXACT = frozenset(
-    {"imc-exact", "storm-milp", "eoa-milp", "joint-milp", "balance-milp", "partition"}
+    {"imc-exact", "storm-milp", "eoa-milp", "joint-milp", "balance-milp", "throughput-exact"}
 )
 
 
@@ -76,6 +76,11 @@ def closed(case: Case) -> bool:
     return abs(case.best - case.proven) <= 1e-6 * abs(case.best)
 
 
+def kept(case: Case) -> bool:
+    """Whether the certificate of a certified bound is at hand; true where there is none to keep."""
+    return case.bound_by != CERTIFICATE or (CERTIFICATES / f"{case.name}.json").is_file()
+
+
 def with_value(case: Case, value: float, by: str) -> Case:
     """Return the case with a value, if that is better."""
     return (
@@ -99,7 +104,7 @@ def text_of(certificate: dict[str, Any]) -> str:
 
 
 def prove(
-    case: Case, data: Path | None = None, seconds: float = SECONDS
+    case: Case, data: Path | None = None, seconds: float = SECONDS, proof: float = SECONDS
 ) -> tuple[Case, str | None]:
     """Solve and certify a case.
 
@@ -107,8 +112,8 @@ def prove(
     ----------
     data
         The folder with the files of others.
-    seconds
-        For each method, and of the processor for the certificate.
+    seconds, proof
+        For each method, and of the processor for the certificate; 0 for none, and no exact method.
 
     Returns
     -------
@@ -118,7 +123,7 @@ def prove(
     instance = case.instance(data)
     plan: Any = None
     for method in METHODS["joint" if case.family == "joint" else case.objective]:
-        if instance.num_tasks > MOST_SEARCHED and method in EXACT:
+        if method in EXACT and (not proof or instance.num_tasks > MOST_SEARCHED):
             continue
         try:
             found = _solved(instance, case, method, seconds)
@@ -139,18 +144,21 @@ def prove(
         ):
             break  # as the method says, there is none better
     text = instance.to_json().encode()
-    if plan is None or len(text) > MOST_BYTES:
+    if plan is None or not proof or len(text) > MOST_BYTES:
         return case, None
     from optim.certificates.check import Refused
     from optim.certificates.write import certify
 
     try:
-        written = certify(text, case.objective, plan, seconds=seconds, nodes=20_000)
+        written = certify(text, case.objective, plan, seconds=proof, nodes=20_000)
     except Refused as error:
         sys.stderr.write(f"  no certificate: {error}\n")
         return case, None
     after = with_bound(case, written.bound, CERTIFICATE, written.document)
-    return after, None if after is case else text_of(written.document)
+    made = text_of(written.document)
+    if after is case and not kept(case) and case.bound == str(written.document["bound"]):
+        after = replace(case, certificate_sha256=sha256(made))
+    return after, None if after is case else made
 
 
 def _solved(
@@ -205,6 +213,13 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="with the files of others")
     parser.add_argument("--seconds", metavar="S", type=float, default=SECONDS, help="a method (60)")
     parser.add_argument(
+        "--proof",
+        metavar="S",
+        type=float,
+        default=SECONDS,
+        help="of the processor for a proof (60); 0: searches alone",
+    )
+    parser.add_argument(
         "--most-tasks", metavar="N", type=int, default=10**6, help="at most so large"
     )
     parser.add_argument("--again", action="store_true", help="also what has a value or is closed")
@@ -218,10 +233,10 @@ def main(words: list[str] | None = None) -> None:
             continue
         began = time.process_time()
         case = begun(entry, known, args.data)
-        done = closed(case) or (args.new and case.best is not None)
+        done = (closed(case) and kept(case)) or (args.new and case.best is not None)
         if case.tasks > args.most_tasks or (done and not args.again):
             continue
-        case, certificate = prove(case, args.data, args.seconds)
+        case, certificate = prove(case, args.data, args.seconds, args.proof)
         known[case.name] = case
         if certificate is not None:
             CERTIFICATES.mkdir(exist_ok=True)

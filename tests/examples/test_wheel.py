@@ -12,7 +12,11 @@ import pytest
 
 pytest.importorskip("hatchling", reason="the wheel is built with it")
 
-LEFT_OUT = ("experiments/papers/", "experiments/benchmarks/", "experiments/lab/", "tests/")
+LEFT_OUT = (
+    "experiments/papers/", "experiments/benchmarks/", "experiments/lab/", "tests/",
+    "experiments/placement/certificates/",
+)  # fmt: skip
+CASES = {"experiments/placement/cases.json", "experiments/placement/examples.json"}
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +50,12 @@ def test_it_holds_the_product_and_no_more(wheel: Path) -> None:
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == packages
     assert {f"{package}/py.typed" for package in packages} <= set(names)
     assert {"streamplace/__init__.pyi", "experiments/report/report.css"} <= set(names)
+    assert set(names) >= CASES
+
+
+def test_a_case_of_the_benchmark_is_made_of_what_is_in_it(wheel: Path) -> None:
+    done = run(wheel, "bench", "--method", "naive", "--only", "collocation-q4-cpu50", "--json")
+    assert done.returncode == 0, done.stderr
 
 
 def test_everything_that_it_registers_is_in_it(wheel: Path) -> None:

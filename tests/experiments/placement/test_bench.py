@@ -251,6 +251,16 @@ def test_ctrl_c_keeps_what_is_done(
     assert signal.getsignal(signal.SIGALRM) == before
 
 
+def test_files_of_others_that_are_not_there_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["bench", "--method", "naive", "--family", "ctap"]
+    assert main(asked) == 2
+    assert "--data" in capsys.readouterr().err
+    assert main([*asked, "--data", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("left out: ") >= 1
+
+
 def test_what_is_run_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     listed = ["bench", "--method", "naive", "--list"]
     assert main([*listed, "--family", "papers", "--only", "graphs-s0"]) == 0

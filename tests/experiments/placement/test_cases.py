@@ -1,0 +1,195 @@
+"""The set of instances: what is committed is whole, is made again, and is never for the worse."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from experiments.placement import proving, sources
+from experiments.placement.cases import CERTIFICATE, Case, read, sha256
+from experiments.placement.listing import CTAP, Listed, listed
+from experiments.placement.proving import CERTIFICATES, begun, closed, prove, with_bound, with_value
+from optim import Plan, solve
+from optim.certificates.check import SENSES
+from optim.errors import InvalidInput
+
+CASES = {case.name: case for case in read()}
+QUICK = (
+    "collocation-q3-cpu90", "throughput-q2-tight", "papers-figure2", "storm-fields-slots4",
+    "elastic-eoa-10x20-racks2-s0-nodes_used", "balance-cluster-20-m10-s0",
+    "joint-full-20x400-m20-s0", "kafka-remove-broker-s0", "kafka-rebalance-s1-m12",
+    "drain-q2-node_lost", "throughput-pipeline-8x100", "graphs-dense-5x60",
+)  # fmt: skip
+NOT_KEPT = {"throughput-bargain-12x67", "drain-scale_in-60-m20-s0"}
+"""Whose certificates were checked when they were made, and not kept."""
+
+
+def test_the_table_has_what_is_listed() -> None:
+    entries = {entry.name: entry for entry in listed()}
+    assert len(entries) == sum(1 for _ in listed()) and len(CASES) == len(read())
+    for case in CASES.values():
+        entry = entries[case.name]
+        assert (case.family, case.objective, case.source) == entry[1:]
+    assert {name for name, case in CASES.items() if case.unasked} == {
+        entry.name
+        for entry in entries.values()
+        if entry.family not in ("large", "ctap", "zerotune")
+    }
+
+
+def test_what_is_known_of_a_case_goes_together() -> None:
+    for case in CASES.values():
+        assert (case.best is None) == (case.best_by is None)
+        assert (case.bound is None) == (case.bound_by is None)
+        assert (case.certificate_sha256 is None) == (case.bound_by != CERTIFICATE)
+        assert case.bound is None or str(Fraction(case.bound)) == case.bound
+        if case.best is not None and case.claimed is not None:
+            off = case.best - case.claimed
+            beyond = off if SENSES[case.objective] == "max" else -off
+            assert beyond <= 1e-6 * max(abs(case.best), 1e-9), case.name
+        assert case.best is not None or not case.unasked, case.name
+
+
+def test_certificates_are_those_of_the_table() -> None:
+    for case in CASES.values():
+        if case.certificate_sha256 is None or case.name in NOT_KEPT:
+            continue
+        text = (CERTIFICATES / f"{case.name}.json").read_text("utf-8")
+        found = json.loads(text)
+        assert sha256(text) == case.certificate_sha256, case.name
+        assert found["instance_sha256"] == case.instance_sha256
+        assert (found["objective"], str(found["bound"])) == (case.objective, case.bound)
+        assert found["assumes"] == []
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_an_instance_is_made_to_its_hash(name: str) -> None:
+    made = CASES[name].instance()
+    assert (made.num_tasks, made.num_nodes) == (CASES[name].tasks, CASES[name].nodes)
+
+
+@pytest.mark.slow
+def test_all_instances_are_made_to_their_hashes() -> None:
+    for case in CASES.values():
+        if case.unasked:
+            case.instance()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [c for c in CASES.values() if c.unasked], ids=lambda c: c.name)
+def test_certificates_hold(case: Case) -> None:
+    from optim.certificates import check
+
+    if case.certificate_sha256 is not None and case.name not in NOT_KEPT:
+        document, told = check.parse(case.instance().to_json().encode())
+        file = (CERTIFICATES / f"{case.name}.json").read_bytes()
+        check.check(document, told, check.parse(file)[0])
+
+
+def test_files_of_others_are_read_where_they_are(shared_data: Path) -> None:
+    for name in ("ctap-tassc1003Da", "zerotune-three_filters-123"):
+        CASES[name].instance(shared_data)
+    CASES["ctap-tassc1003Da"].instance(shared_data / "ctap")
+
+
+def test_files_of_others_that_are_not_there_are_told(tmp_path: Path) -> None:
+    case = CASES[f"ctap-{CTAP[0]}"]
+    assert case.foreign == "ctap" and not case.unasked
+    for data, words in (
+        (None, "--data"), (tmp_path / "none", "is no folder"), (tmp_path, f"holds no {CTAP[0]}.dat")
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match=words) as told:
+            case.instance(data)
+        assert "get the CTAP library" in str(told.value) and case.name in str(told.value)
+
+
+def test_files_of_others_that_are_damaged_are_told(tmp_path: Path) -> None:
+    case = CASES[f"ctap-{CTAP[0]}"]
+    file = tmp_path / "ctap" / f"{CTAP[0]}.dat"
+    file.parent.mkdir()
+    file.write_text("2 1  0 0  5  1 1  9\n")  # a file of the kind, and not the one
+    with pytest.raises(InvalidInput, match="as it is published"):
+        case.instance(tmp_path)
+    file.write_text("2 1 0 0 what\n")
+    with pytest.raises(InvalidInput, match=case.name):
+        case.instance(tmp_path)
+
+
+def test_the_examples_are_those_of_the_repository(examples: Path) -> None:
+    assert sources.EXAMPLES.read_text("utf-8") == sources.packed(examples)
+    with pytest.raises(InvalidInput, match="not among the examples"):
+        sources.made({"example": "capsys-q7.json", "variation": {}})
+    with pytest.raises(InvalidInput, match="is no source"):
+        sources.made({"drawn": 1})
+
+
+def test_a_better_value_stays_and_a_certified_bound_comes_first() -> None:
+    case = CASES["drain-flink"]
+    assert SENSES[case.objective] == "min"
+    one = with_value(Case(**{**case.__dict__, "best": None}), 5.0, "a")
+    assert with_value(one, 6.0, "b") == with_value(one, 5.0, "b") == one
+    assert with_value(one, 4.0, "b").best_by == "b"
+    free = Case(**{**case.__dict__, "bound": None, "bound_by": None, "certificate_sha256": None})
+    claimed = with_bound(free, Fraction(4), "x")
+    assert (claimed.bound, claimed.bound_by) == ("4", "x")
+    assert with_bound(claimed, Fraction(3), "y") == claimed
+    assert with_bound(claimed, Fraction(9, 2), "y").bound == "9/2"
+    proved = with_bound(claimed, Fraction(1), CERTIFICATE, {"bound": 1})
+    assert (proved.bound, proved.proven) == ("1", 1.0) and proved.certificate_sha256
+    assert with_bound(proved, Fraction(4), "x") == proved
+    highest = Case(**{**free.__dict__, "objective": "imc_gain", "best": 4.0, "bound": "5"})
+    assert with_value(highest, 3.0, "b") == highest != with_value(highest, 5.0, "b")
+    assert with_bound(highest, Fraction(4), "z").bound == "4"
+
+
+def test_a_case_is_proved_from_nothing() -> None:
+    entry = next(entry for entry in listed() if entry.name == "papers-figure2")
+    case, certificate = prove(begun(entry, {}, None), proof=5)
+    old = CASES[entry.name]
+    assert (case.bound, case.bound_by) == (old.bound, CERTIFICATE) and closed(case)
+    assert certificate is not None and sha256(certificate) == case.certificate_sha256
+    assert case.instance_sha256 == old.instance_sha256
+    assert prove(case, proof=5) == (case, None)  # nothing better is found
+
+
+def test_what_came_is_kept_when_a_run_is_broken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, seen = tmp_path / "cases.json", list[str]()
+    entries = [entry for entry in listed() if entry.name.startswith("collocation-q6")]
+    table.write_text("[]")
+
+    def found(
+        case: Case, data: Path | None, seconds: float, proof: float
+    ) -> tuple[Case, str | None]:
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(case.name)
+        return with_value(case, 1.0, "a"), None
+
+    monkeypatch.setattr(proving, "TABLE", table)
+    monkeypatch.setattr(proving, "listed", lambda: iter(entries))
+    monkeypatch.setattr(proving, "prove", found)
+    with pytest.raises(KeyboardInterrupt):
+        proving.main(["--new"])
+    assert [case.name for case in read(table)] == seen == [e.name for e in entries[:2]]
+    seen.clear()
+    proving.main(["--new"])
+    assert seen == [entries[2].name]
+    changed = Listed(*entries[0][:3], {**entries[1].source})  # another source: nothing is known
+    assert begun(changed, {c.name: c for c in read(table)}, None).best is None
+
+
+def test_for_the_rate_what_is_too_much_now_breaks_no_rule() -> None:
+    case = CASES["throughput-q2-tight"]
+    instance = case.instance()
+    plan = solve(instance, "throughput-exact").plan
+    assert plan is not None
+    found, broken = case.judged(instance, plan)
+    assert not found.feasible and not broken and found.sustainable_rate == case.best
+    node = instance.nodes.ids[0]  # more tasks than slots: that is one at every rate
+    heap = Plan(instance.name, dict.fromkeys(plan.assignment, node))
+    assert case.judged(instance, heap)[1]

@@ -1,0 +1,81 @@
+"""Better values are checked before they stand in the table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from experiments.placement import submit
+from experiments.placement.cases import Case, read
+from experiments.placement.proving import CERTIFICATES
+from optim import Plan, solve
+
+NAME = "papers-figure2"
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table of one case, of which a worse value and a worse bound are known."""
+    whole = next(case for case in read() if case.name == NAME)
+    assert whole.best is not None
+    poor = replace(whole, best=1.0, bound="100", bound_by="someone", certificate_sha256=None)
+    path = tmp_path / "cases.json"
+    path.write_text(json.dumps([asdict(poor)]))
+    instance = whole.instance()
+    plan = solve(instance, "imc-exact").plan
+    assert plan is not None
+    plan.save(tmp_path / "plan.json")
+    heaped = Plan(instance.name, dict.fromkeys(plan.assignment, instance.nodes.ids[0]))
+    heaped.save(tmp_path / "heaped.json")
+    monkeypatch.setattr(submit, "TABLE", path)
+    monkeypatch.setattr(submit, "CERTIFICATES", tmp_path / "certificates")
+    return path
+
+
+def row(table: Path) -> Case:
+    (case,) = read(table)
+    return case
+
+
+def test_what_is_better_is_printed_and_written(
+    table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    best = next(case for case in read() if case.name == NAME)
+    plan, proof = str(table.with_name("plan.json")), str(CERTIFICATES / f"{NAME}.json")
+    before = row(table)
+    assert submit.main([NAME, "--plan", plan, "--by", "me"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["best"] == pytest.approx(best.best) and told["best_by"] == "me"
+    assert row(table) == before
+    assert submit.main([NAME, "--plan", plan, "--certificate", proof, "--write"]) == 0
+    after = row(table)
+    assert (after.bound, after.bound_by) == (best.bound, "certificate")
+    assert after.certificate_sha256 == best.certificate_sha256
+    kept = table.with_name("certificates") / f"{NAME}.json"
+    assert kept.read_bytes() == Path(proof).read_bytes()
+    assert submit.main([NAME, "--plan", plan, "--certificate", proof]) == 1
+    assert "nothing is better" in capsys.readouterr().err
+
+
+def test_what_does_not_hold_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    heaped, plan = (str(table.with_name(name)) for name in ("heaped.json", "plan.json"))
+    proof = json.loads((CERTIFICATES / f"{NAME}.json").read_text())
+    false, other = table.with_name("false.json"), table.with_name("other.json")
+    false.write_text(json.dumps({**proof, "bound": 13}))
+    other.write_text((CERTIFICATES / "collocation-q4-cpu90.json").read_text())
+    for words, said in (
+        (["--plan", heaped], "breaks a rule"), (["--certificate", str(false)], "does not hold"),
+        (["--certificate", str(other)], "does not hold"), (["--certificate", heaped], "not hold"),
+        (["--plan", str(table.with_name("none.json"))], "none.json"),
+    ):  # fmt: skip
+        assert submit.main([NAME, *words, "--write"]) == 1
+        assert said in capsys.readouterr().err
+    assert submit.main(["figure3", "--plan", plan]) == 2
+    assert "is no case" in capsys.readouterr().err
+    table.write_text(json.dumps([{**asdict(row(table)), "bound": "2", "bound_by": "certificate"}]))
+    assert submit.main([NAME, "--plan", plan]) == 1
+    assert "cannot both be true" in capsys.readouterr().err
+    assert row(table).best == 1.0
