@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from experiments.placement.scoring import mean, median
@@ -117,7 +118,7 @@ def summary_text(rows: Sequence[dict[str, Any]]) -> str:
     if news := [row["case"] for row in rows if row["better_than_best"]]:
         lines += [
             "",
-            f"* better than the best known value: {', '.join(news)}.",
+            *textwrap.wrap(f"* better than the best known value: {', '.join(news)}.", WIDTH),
             "Please submit it: `--plans FOLDER` writes the plan, and “How to submit” says how, in",
             "docs/open-benchmark.md.",
         ]

@@ -178,7 +178,7 @@ def test_what_is_better_than_the_best_known_is_said(case: Case, instance: Instan
     row = row_of(open_case, instance, Asked([(0.1, plan)]))
     assert row["better_than_best"] and row["gap"] is None and row["gap_to_best"] == 0
     assert row["primal_integral"] == pytest.approx(0.01)
-    text = summary_text([row])
+    text = summary_text([row, *({**row, "case": f"graphs-of-a-long-name-{i}"} for i in range(9))])
     assert "better than the best known value: papers-random_graphs-s0" in text
     assert all(len(line) <= 100 for line in text.splitlines())
     assert Lines([case]).of(row).endswith(" *")
