@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from formulations.task_allocation.model import AllocationModel
     from optim import Instance
     from optim.format.tables import Ints
+    from optim.solvers import LinearSolution
 
 OBJECTIVES = (
     "imc_gain", "internode_traffic", "load_distance", "sustainable_rate", "nodes_used",
@@ -115,7 +116,7 @@ def _solved(
 ) -> None:
     made = model_of(instance, objective, whole=solver == "cp-sat")
     built = time.perf_counter() - began
-    answer = solve_linear(made.model, solver, time_limit=max(0.1, limit - built))
+    answer = _asked(made, solver, limit - built)
     if answer.x is None:
         found.problem = f"{solver}: {answer.termination}"
         return
@@ -123,6 +124,14 @@ def _solved(
     found.answers.append((time.perf_counter() - began, Plan.from_indices(instance, node)))
     value = getattr(evaluate_indices(instance, node, None, objective), objective)
     found.said = _said(answer.trace, answer.objective, value, built)
+
+
+def _asked(made: AllocationModel, solver: str, left: float) -> LinearSolution:
+    """Ask a solver; Ctrl-C, which it takes for its own end, ends it all."""
+    answer = solve_linear(made.model, solver, time_limit=max(0.1, left))
+    if str(answer.termination) == "interrupted":
+        raise KeyboardInterrupt
+    return answer
 
 
 def _said(trace: Any, last: float | None, value: float | None, built: float) -> list[Point]:
@@ -152,7 +161,7 @@ def _bisected(
         scaled = carrying(instance, asked)
         made = model_of(scaled, objective, whole=solver == "cp-sat")
         left = limit - (time.perf_counter() - began)
-        answer = solve_linear(made.model, solver, time_limit=max(0.1, left))
+        answer = _asked(made, solver, left)
         node: Ints | None = None
         if answer.x is not None:
             node = made.place(answer.x, instance.num_tasks)

@@ -83,3 +83,15 @@ def test_a_rebalancer_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch)
     case = next(case for case in read() if case.objective == "load_distance")
     asked = baselines.rebalancer(1.0)(case.instance(), case.objective)
     assert not asked.answers and "rebalancer" in str(asked.problem)
+
+
+def test_ctrl_c_is_no_answer_of_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from experiments.placement import textbook
+
+    told = SimpleNamespace(termination="interrupted", x=None)
+    monkeypatch.setattr(textbook, "solve_linear", lambda *_, **__: told)
+    for objective in ("imc_gain", "sustainable_rate"):
+        with pytest.raises(KeyboardInterrupt):
+            textbook.asker("highs", 1.0)(CASES[0].instance(), objective)
