@@ -1,38 +1,39 @@
-"""``streamplace bench``: a user's own method on fixed instances with proven bounds."""
+"""``streamplace bench``: a method on the open benchmark, by what is certified of its cases."""
 
 from __future__ import annotations
 
-import functools
-import shlex
-import subprocess
-import time
+import sys
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.cli.arguments import add_json, seconds
-from optim.errors import InvalidInput, Problem, StreamplaceError
+from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from experiments.placement.asking import Asker
     from experiments.placement.cases import Case
-    from optim import Evaluation, Instance
-    from optim.methods.registry import Method
-
-    Placer = Callable[[dict[str, Any]], Any]
+    from experiments.placement.judging import Run
+    from experiments.placement.rows import Contestant
 
 EXAMPLES = """\
 examples:
   streamplace bench --method top-down
   streamplace bench --my-method mypackage.placing:place --seconds 10
-  streamplace bench --my-command './place --fast' -o mine.json
+  streamplace bench --my-command './place --fast' -o results/
+  streamplace bench --method default --family balance -o results/
+  streamplace report results/ -o report.html
 
-`place` takes an instance as the format's dictionary and returns {task: node}; a command reads
-the instance from its standard input and writes {task: node}, or a plan, on its output. The referee
-judges what comes back.
+`place` takes an instance as the format's dictionary and returns {task: node}, or yields better and
+better ones; a command reads the instance from its standard input and writes {task: node}, or plans,
+one a line, on its output. The referee judges what comes back.
 
-exit codes: 0 every plan is feasible; 2 invalid input; 4 a plan is missing, or breaks a rule"""
+exit codes: 0 every plan is feasible; 2 invalid input; 4 a plan is missing, or breaks a rule;
+130 interrupted: what was done is kept"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,140 +41,198 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose = parser.add_mutually_exclusive_group(required=True)
     whose.add_argument("--my-method", metavar="MODULE:FUNCTION", help="a function of yours")
     whose.add_argument("--my-command", metavar="COMMAND", help="a command of yours")
-    whose.add_argument("--method", metavar="NAME", help="a registered method")
+    whose.add_argument(
+        "--method", metavar="NAME",
+        help="a registered method, `default` (what solve chooses) or `portfolio`",
+    )  # fmt: skip
+    parser.add_argument("--label", metavar="NAME", help="what tables call it, instead of its name")
     parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name holds TEXT")
     parser.add_argument(
-        "--seconds", metavar="S", type=seconds, default=60.0,
-        help="limit of a command or registered method on each instance (60)",
+        "--family", metavar="NAME", action="append", help="cases of this family; may be given again"
+    )
+    parser.add_argument(
+        "--large", action="store_true", help="cases of more than 2,000 tasks as well"
+    )
+    parser.add_argument(
+        "--data", metavar="FOLDER", type=Path,
+        help="where files of others are; cases that need them are left out without it",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the results as JSON as well")
+    parser.add_argument(
+        "--all", action="store_true", help="every case, also those that need files of others"
+    )
+    parser.add_argument("--list", action="store_true", help="show the cases, and run nothing")
+    parser.add_argument(
+        "--seconds", metavar="S", type=seconds, default=60.0, help="limit on each instance (60)"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FOLDER|FILE.json",
+        help="add the runs to a folder that `streamplace report` reads, or write one JSON document",
+    )  # fmt: skip
+    parser.add_argument(
+        "--plans", metavar="FOLDER", type=Path,
+        help="write the best plan of each case there, as CASE.json",
+    )  # fmt: skip
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a method on all cases and print how far it is from what was proved."""
-    from experiments.cli.json_text import print_json
+    """Run a method on the cases and print how far it is from what was proved."""
     from experiments.cli.streams import write_stdout
-    from experiments.placement.cases import read
+    from experiments.placement.table import Lines, summary_text
 
-    place = _placer(args)
-    cases = [case for case in read() if args.only in case.name]
-    if not cases:
-        remedy = "leave --only out to see their names"
-        raise InvalidInput(Problem("--only", args.only, "is in no case's name", remedy))
-    rows = [judged(case, place) for case in cases]
-    document = _document(args, rows)
-    if args.output:
+    cases = chosen(args)
+    if args.list:
+        write_stdout("".join(f"{case.name}\n" for case in cases))
+        return int(ExitCode.OK)
+    contestant, ask = _contestant(args)
+    runs, lines = [], Lines(cases)
+    tell = (lambda _: None) if args.json else write_stdout
+    folder = _folder(args.output)
+    interrupted = False
+    with nullcontext() if folder is None else _opened(folder):
+        try:
+            tell(lines.head() + "\n")
+            for case in cases:
+                found = _one(case, ask, args)
+                if found is None:
+                    continue
+                runs.append(found)
+                if args.plans is not None and found.plan is not None:
+                    args.plans.mkdir(parents=True, exist_ok=True)
+                    found.plan.save(args.plans / f"{case.name}.json")
+                if folder is not None:
+                    from experiments.placement.rows import store
+
+                    store(folder, contestant, found)
+                tell(lines.of(found.row) + "\n")
+        except KeyboardInterrupt:
+            interrupted = True
+    rows = [one.row for one in runs]
+    document = _document(contestant, rows)
+    if args.output and folder is None:
         import json
 
         from optim.util.files import write_atomic
 
         write_atomic(args.output, json.dumps(document, indent=1) + "\n")
     if args.json:
+        from experiments.cli.json_text import print_json
+
         print_json(document)
-    else:
-        write_stdout(markdown(rows))
+    elif rows:
+        tell("\n" + summary_text(rows))
+    if interrupted:
+        raise KeyboardInterrupt
+    if not rows:
+        raise InvalidInput(Problem("--data", str(args.data), "holds no file that is needed"))
     return int(ExitCode.OK if all(row["feasible"] for row in rows) else ExitCode.NO_PLAN)
 
 
-def judged(case: Case, place: Callable[[Case, Instance], Any]) -> dict[str, Any]:
-    """Have a case placed, and the referee judge the plan; the row of the results."""
-    from optim import Plan, evaluate
-    from optim.figures.catalogue import OBJECTIVES
-    from optim.format.plan import PLAN_FORMAT
+def chosen(args: argparse.Namespace) -> list[Case]:
+    """Return the cases that are asked for.
 
-    instance, figure = case.instance(), OBJECTIVES[case.objective]
-    row: dict[str, Any] = {
-        "case": case.name, "tasks": instance.num_tasks, "nodes": instance.num_nodes,
-        "objective": case.objective, "bound": case.claimed, "best": case.best,
-        "certificate_sha256": case.certificate_sha256,
-        "value": None, "gap": None, "feasible": False, "problem": None,
-    }  # fmt: skip
-    began = time.perf_counter()
+    Raises
+    ------
+    InvalidInput
+        There is none, or a family that there is not.
+    """
+    from experiments.placement.cases import read
+
+    cases = read()
+    families = list(dict.fromkeys(case.family for case in cases))
+    for family in args.family or ():
+        if family not in families:
+            raise InvalidInput(
+                Problem("--family", family, "is no family", f"one of {', '.join(families)}")
+            )
+    cases = [case for case in cases if not args.family or case.family in args.family]
+    cases = [case for case in cases if args.only in case.name]
+    if not cases:
+        remedy = "--list shows their names, with --all of those that are not run unasked"
+        raise InvalidInput(Problem("--only", args.only, "is in no case's name", remedy))
+    kept = [case for case in cases if args.all or _unasked(case, args)]
+    if not kept:
+        remedy = "add --large, or --data FOLDER where the files of others are"
+        told = ", ".join(case.name for case in cases[:3])
+        raise InvalidInput(Problem("cases", told, "are not run unasked", remedy))
+    return kept
+
+
+def _unasked(case: Case, args: argparse.Namespace) -> bool:
+    from experiments.placement.cases import DEFAULT_TASKS
+
+    if case.foreign is not None and args.data is None:
+        return False
+    return bool(args.large or case.tasks <= DEFAULT_TASKS)
+
+
+def _one(case: Case, ask: Asker, args: argparse.Namespace) -> Run | None:
+    """Run a case; ``None``, and said so, where a file of others is not there."""
+    from experiments.placement.judging import judged
+
     try:
-        answer = place(case, instance)
-        row["seconds"] = time.perf_counter() - began
-        if not isinstance(answer, Plan):
-            told = dict(answer)
-            if "format" not in told:
-                told = {"format": PLAN_FORMAT, "instance": instance.name, "assignment": told}
-            answer = Plan.from_dict(told)
-        found: Evaluation = evaluate(instance, answer)
-    except Exception as error:  # a method of others may fail in any way: the next case is run
-        row.setdefault("seconds", time.perf_counter() - began)
-        words = str(error) if isinstance(error, StreamplaceError) else repr(error)
-        return {**row, "problem": words.splitlines()[0] if words else type(error).__name__}
-    value = getattr(found, case.objective)
-    row |= {"value": value, "feasible": found.feasible}
-    if not found.feasible:
-        return {**row, "problem": str(found.violations[0])}
-    reference = figure.reference_of(found)
-    if value is None:
-        return {**row, "feasible": False, "problem": f"has no {case.objective}"}
-    if case.proven is not None and figure.beats_bound(value, case.proven, reference):
-        return {**row, "feasible": False, "problem": "beyond the proven bound: please report this"}
-    return {**row, "gap": figure.gap(value, case.claimed, reference)}
+        instance = case.instance(args.data)
+    except InvalidInput as error:
+        if case.foreign is None:
+            raise
+        sys.stderr.write(f"left out: {error.problems[0]}\n")
+        return None
+    return judged(case, instance, ask(instance, case.objective), args.seconds)
 
 
-def _placer(args: argparse.Namespace) -> Callable[[Case, Instance], Any]:
+def _contestant(args: argparse.Namespace) -> tuple[Contestant, Asker]:
+    """Return who is run, and how it is asked; a name that there is not is refused at once."""
+    from experiments.placement import asking
+    from experiments.placement.rows import Contestant
+
+    kind = "heuristic"
     if args.my_method:
         from experiments.cli.loading import loaded
 
-        function: Placer = loaded(args.my_method, "--my-method")
-        return lambda _, instance: function(instance.to_dict())
-    if args.my_command:
-        return functools.partial(_ask, shlex.split(args.my_command), args.seconds)
-    from optim.methods.registry import get_method
+        told = args.my_method
+        function: Callable[[dict[str, Any]], Any] = loaded(told, "--my-method")
+        if not callable(function):
+            raise InvalidInput(Problem("--my-method", told, "is no function"))
+        ask = asking.function_asker(function, args.seconds)
+    elif args.my_command:
+        told = args.my_command
+        ask = asking.command_asker(told, args.seconds)
+    elif args.method in asking.CHOSEN:
+        told, kind = args.method, "search"
+        ask = asking.method_asker(told, args.seconds)
+    else:
+        from optim.methods.registry import get_method
 
-    return functools.partial(_solve, get_method(args.method), args.seconds)
-
-
-def _ask(command: list[str], limit: float, _: Case, instance: Instance) -> Any:
-    import json
-
-    done = subprocess.run(
-        command, input=instance.to_json().encode(), capture_output=True, timeout=limit, check=False
-    )
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise InvalidInput(
-            Problem("--my-command", command[0], f"ended with {done.returncode}", *last)
-        )
-    return json.loads(done.stdout)
+        method = get_method(args.method)
+        told, kind = method.name, method.kind
+        ask = asking.method_asker(method, args.seconds)
+    return Contestant(args.label or told, told, kind, args.seconds), ask
 
 
-def _solve(method: Method, limit: float, case: Case, instance: Instance) -> Any:
-    from optim import solve
+def _folder(output: str | None) -> Any:
+    """Return the result folder that is to be written; ``None`` for a file, or nothing."""
+    if not output or output.endswith(".json") or Path(output).is_file():
+        return None
+    from experiments.sweep.store import ResultFolder
 
-    objective = case.objective if case.objective in method.objectives else None
-    result = solve(instance, method.name, objective=objective, time_limit=limit)
-    if result.plan is None:
-        raise InvalidInput(Problem(method.name, None, f"has no plan: {result.termination}"))
-    return result.plan
+    return ResultFolder(Path(output))
 
 
-def _document(args: argparse.Namespace, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _opened(folder: Any) -> Any:
+    from experiments.placement.rows import opened
+
+    return opened(folder)
+
+
+def _document(contestant: Contestant, rows: list[dict[str, Any]]) -> dict[str, Any]:
     from experiments.cli.versions import gather
+    from experiments.placement.table import summary
+    from optim.json_values import finite
 
-    told = args.my_method or args.my_command or args.method
-    return {"format": "streamplace.bench/1", "method": told, "versions": gather(), "cases": rows}
-
-
-def markdown(rows: list[dict[str, Any]]) -> str:
-    """Return the results as a table, and their summary as a line."""
-    from optim.figures.catalogue import OBJECTIVES
-
-    lines = ["| case | tasks × nodes | objective | value | bound | gap | s |", "|---" * 7 + "|"]
-    for row in rows:
-        percent = OBJECTIVES[row["objective"]].percent
-        gap = None if row["gap"] is None else row["gap"] if percent else 100 * row["gap"]
-        told = row["problem"] if gap is None else f"{gap:.3g} %"
-        value = "" if row["value"] is None else f"{row['value']:.6g}"
-        lines.append(
-            f"| {row['case']} | {row['tasks']} × {row['nodes']} | {row['objective']} | {value} "
-            f"| {row['bound']:.6g} | {told} | {row['seconds']:.2f} |"
-        )
-    kept = [row for row in rows if row["feasible"]]
-    close = sum(row["gap"] <= OBJECTIVES[row["objective"]].optimal_gap for row in kept)
-    lines.append(f"\n{len(kept)} of {len(rows)} feasible, {close} at the proven bound")
-    return "\n".join(lines) + "\n"
+    document = {
+        "format": "streamplace.bench/1", "method": contestant.method, "label": contestant.label,
+        "seconds": contestant.limit, "versions": gather(), "cases": rows,
+        "summary": summary(rows) if rows else [],
+    }  # fmt: skip
+    found: dict[str, Any] = finite(document)
+    return found

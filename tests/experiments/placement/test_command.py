@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from experiments.cli.main import main
+from experiments.placement.asking import Asked
 from experiments.placement.cases import Case, read
-from experiments.placement.command import judged
+from experiments.placement.judging import judged
 
 TOY = """
 def heap(instance):
@@ -62,10 +63,13 @@ def test_methods_of_users_are_judged(toy: Path, capsys: pytest.CaptureFixture[st
 
 def test_a_plan_beyond_the_bound_is_no_success() -> None:
     case = next(case for case in read() if case.name == "papers-figure2")
+    assert case.best is not None
     false = Case(**{**case.__dict__, "bound": str(case.best / 2)})
     from optim import solve
 
-    row = judged(false, lambda _, instance: solve(instance, "imc-exact").plan)
+    instance = case.instance()
+    asked = Asked([(0.1, solve(instance, "imc-exact").plan)])
+    row = judged(false, instance, asked, 10.0).row
     assert not row["feasible"] and "beyond" in row["problem"]
 
 
