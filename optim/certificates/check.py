@@ -13,7 +13,7 @@ import json
 import re
 import sys
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from fractions import Fraction as F
 from itertools import accumulate, product
 from math import ceil, floor, gcd, inf, lcm
@@ -144,15 +144,18 @@ class Instance:
         self.capacity = [self._amounts(x.get("capacity"), None) for x in nodes]
         self.leaving = [x.get("leaving", False) is True for x in nodes]
         self.weight = [number(x.get("weight", 1)) for x in nodes]
-        self.tuples: dict[str, F] = {}  # a second that reach operators, where they can be told
-        waiting = [x["id"] for x in operators] if "input_rate" in document else []
-        for name in waiting:  # grows: an operator is tried again after one that feeds it
-            into = [x for x in streams if x["to"] == name]
-            ready = all(x["from"] in self.tuples and "selectivity" in x for x in into)
-            if ready and name not in self.tuples:
-                parts = [self.tuples[x["from"]] * number(x["selectivity"]) for x in into]
-                self.tuples[name] = sum(parts, ZERO) if parts else number(document["input_rate"])
-                waiting += [x["to"] for x in streams if x["from"] == name]
+        fed, lacks = defaultdict[str, list[Doc]](list), Counter(x["to"] for x in streams)
+        for x in (x for x in streams if "selectivity" in x):
+            fed[x["from"]].append(x)
+        told = [x["id"] for x in operators if "input_rate" in document and not lacks[x["id"]]]
+        rates = defaultdict(F, {name: number(document["input_rate"]) for name in told})
+        for name in told:  # grows: an operator follows the last that feeds it
+            for to, factor in ((x["to"], number(x["selectivity"])) for x in fed[name]):
+                rates[to] += rates[name] * factor
+                need(not max(rates[to].as_integer_ratio()) >> 10**5, "too many digits", Unreadable)
+                lacks[to] -= 1
+                told += [to] * (not lacks[to])
+        self.tuples = {name: rates[name] for name in told}  # a second, where they can be told
         self._tasks(operators, table(document, "tasks"))
         self._traffic(document.get("traffic", []), streams)
         self._rooms(document, [] if "links" in dropped else table(document, "links"))
@@ -160,14 +163,14 @@ class Instance:
         self.slots = [whole(x.get("slots", len(self.load))) for x in nodes]
         of = {x["id"]: x.get("topology") for x in operators}
         self.topology = [of.get(m) for m in self.member]
+        sizes = Counter(self.topology)
         asked = table(document, "topologies") if "slots" not in dropped else []
-        fills = {x["id"]: whole(x["workers"]) for x in asked if "workers" in x}
-        self.fills = [(name, min(k, self.topology.count(name))) for name, k in fills.items()]
+        asked = [x for x in asked if "workers" in x]
+        self.fills = [(x["id"], min(whole(x["workers"]), sizes[x["id"]])) for x in asked]
         self._classes()
 
     def _amounts(self, entry: Doc | None, missing: Any) -> list[Any]:
-        entry = entry or {}
-        need(entry.keys() <= {*self.resources}, "an unknown resource is named", Unreadable)
+        need((entry := entry or {}).keys() <= {*self.resources}, "unknown resource", Unreadable)
         return [number(entry[r]) if r in entry else missing for r in self.resources]
 
     def _tasks(self, operators: list[Doc], listed: list[Doc]) -> None:
@@ -176,13 +179,12 @@ class Instance:
         for x in operators:
             group = known(x.get("group", {}), "group")
             size = whole(group.get("tasks", 0))
-            need(size <= MOST_STEPS, "a group has too many tasks", Unreadable)
+            need(size <= MOST_STEPS // 4 - len(every), "groups have too many tasks", Unreadable)
             load = {r: number(v) / size for r, v in group.get("load", {}).items()}
             group |= {key: number(group[key]) / size for key in ("state",) if key in group}
             for name in (f"{x['id']}/{i}" for i in range(size)):
-                own = alone.pop(name, {})
-                both = {"load": load | own.get("load", {}), "operator": x["id"]}
-                every[name] = group | own | both
+                me = alone.pop(name, {})
+                every[name] = group | me | {"load": load | me.get("load", {}), "operator": x["id"]}
         every |= alone
         self.task, tasks = {name: t for t, name in enumerate(every)}, [*every.values()]
         self.member = [x.get("operator") for x in tasks]
@@ -199,10 +201,12 @@ class Instance:
         self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in tasks]
         self.copies = [{self.node[n] for n in x.get("copies", [])} for x in tasks]
         told = [x.get("allowed") if "allowed" not in self.dropped else None for x in tasks]
-        may = [{self.node[n] for n in names or self.node} for names in told]
         lift = "leaving" in self.dropped
         gone = {n for n, leaves in enumerate(self.leaving) if leaves and not lift}
-        self.may = [m if home in gone else m - gone or m for m, home in zip(may, self.home)]
+        lists = {id(names): names or self.node for names in told}  # one set of all who share a list
+        may = {k: frozenset([self.node[n] for n in names]) for k, names in lists.items()}
+        kept = {k: m - gone or m for k, m in may.items()}
+        self.may = [(may if h in gone else kept)[id(k)] for k, h in zip(told, self.home)]
 
     def _traffic(self, pairs: list[Any], streams: list[Doc]) -> None:
         """Read the rates of pairs; streams between operators that no pair is of are spread."""
@@ -219,6 +223,8 @@ class Instance:
             spread = rate is not None and (x["from"], x["to"]) not in told and right
             for i, u in enumerate(left if spread else ()):
                 to = receivers(x.get("pattern", "full"), i, len(left), len(right))
+                most = MOST_STEPS - (len(left) - i) * len(to)
+                need(len(traffic) <= most, "too many pairs", Unreadable)
                 for j in to:
                     traffic[u, right[j]] += number(rate) / (len(left) * len(to))
         need(all(u != v for u, v in traffic), "traffic ends where it began", Unreadable)
@@ -229,8 +235,7 @@ class Instance:
         self.inner = [0] * len(self.resources) + [1, 1, 2]
         self.amounts = [[*map(int, map(mul, load, self.unit)), 0, 0, 0] for load in self.load]
         self.rate = {pair: int(rate * self.unit[-1]) for pair, rate in traffic.items() if rate}
-        #: traffic with each other task, both ways
-        self.near: list[dict[int, int]] = [defaultdict(int) for _ in self.load]
+        self.near: list[dict[int, int]] = [defaultdict(int) for _ in self.load]  # both ways
         for (u, v), flow in self.rate.items():
             for t, peer, way in ((u, v, -3), (v, u, -2)):
                 self.near[t][peer] += flow
@@ -255,10 +260,10 @@ class Instance:
             for r, (name, room) in enumerate(zip(self.resources, capacity)) if room is not None
         ]  # fmt: skip
         bases = [number(x.get("background", 0)) for x in links]
+        total, part = sum(bases, self.total_traffic), used.get("links", 1)
         for x, base in zip(links, bases):
-            inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"])
+            inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"]) * part
             way = len(crossing) + ("out", "in", "both").index(x.get("direction", "both"))
-            room, total = room * used.get("links", 1), sum(bases, self.total_traffic)
             carry += [(n, way, room, base, total, True) for n in inside if len(inside) == 1]
         #: of each node (amount, most of it, what the background leaves, whether the rate drives it)
         self.rooms: list[list[tuple[int, F, F, bool]]] = [[] for _ in self.node]
@@ -279,8 +284,7 @@ class Instance:
         for t, near in enumerate(self.near):
             moves: Any = (self.home[t], self.cost[t], frozenset(self.copies[t]))
             also = moves if self.budgets else None, self.topology[t] if self.fills else None
-            alike = *self.amounts[t], frozenset(self.may[t]), frozenset(near.items()), also
-            found[alike].append(t)
+            found[(*self.amounts[t], self.may[t], frozenset(near.items()), also)].append(t)
         self.first, self.sizes = [c[0] for c in found.values()], [*map(len, found.values())]
         of = {t: g for g, tasks in enumerate(found.values()) for t in tasks}
         #: traffic, both ways, between any two tasks of two classes; there is none within one
@@ -297,7 +301,7 @@ class Instance:
             return [F(objective == "nodes_used")] * len(self.node)
         told = [] if "capacity" in self.dropped else [x[0] for x in self.capacity]
         need(any(told) and None not in told, "a node has no capacity of the first kind")
-        return [size / sum(told) for size in told]
+        return [size / total for total in (sum(told),) for size in told]
 
 
 # ---- 3. models ----------------------------------------------------------------------------------
@@ -363,7 +367,7 @@ class Model:
             more = [[c * a - off for a, off in zip(adds[g], takes[g])] for c in range(size + 1)]
             before, found = found, []
             for counts, sums, inside in before:
-                self._step(size + 1)
+                self._step((size + 1) * (1 + (g + len(x.fills)) // 50))
                 pull = sum([counts[h] * rate for h, rate in pulls])
                 for c, extra in enumerate(more):
                     if all(map(le, now := tuple(map(add, sums, extra)), rooms)):
@@ -379,9 +383,8 @@ class Model:
         for n, limits in enumerate(self.limits):  # alike where all that is read here of them is
             open_to = tuple((n in x.may[t], bool(x.paid(t, n))) for t in x.first)
             places[limits, open_to, self.used[n], x.slots[n] if x.fills else 0].append(n)
-        placed = len(self.rows)
+        placed, slots = len(self.rows), len(self.rows) + len(x.sizes)
         self.rows += [("=", size) for size in x.sizes]
-        slots = len(self.rows)  # a node's tasks fill a slot, or as many as can be
         self.rows += [row for _, wanted in x.fills for row in (("<", wanted), (">", wanted))]
         for k, (n, *others) in enumerate(places.values()):
             self.groups.append(1 + len(others))
@@ -391,7 +394,7 @@ class Model:
                 entries += [(row, c * price) for c, pay in zip(counts, paid) for row, price in pay]
                 for f, (name, _) in enumerate(x.fills):
                     there = sum(c for c, t in zip(counts, x.first) if x.topology[t] == name)
-                    filled = min(1, there), min(x.slots[n], there)
+                    filled = min(1, there), min(x.slots[n], there)  # slots: one, or as many
                     entries += enumerate(filled, slots + 2 * f)
                 gain = inside * self.gains + self.used[n] * any(counts)
                 self._add((k, *counts), gain, entries)
@@ -472,7 +475,7 @@ class Model:
         for at, step in enumerate(steps if isinstance(steps, list) else [None]):
             need(isinstance(step, dict) and cases, f"step {at} belongs to no open case")
             columns, cuts = cases.pop()
-            work += len(columns) * (len(cuts) + 4)
+            work += (len(columns) + 10) * (len(cuts) + len(step.get("branch", "four")))
             need(work <= MOST_WORK, "the work limit is reached")
             if "branch" in step:
                 cut, low = self.cut(step["branch"], columns), whole(step.get("at"))
@@ -492,9 +495,7 @@ class Model:
         keys = ((j, self.columns[j][0]) for j in columns)
         return frozenset([j for j, key in keys if all(a <= key[i] <= b for i, a, b in branch)])
 
-    def value(
-        self, given: Any, over: int, columns: list[int], cuts: Cuts
-    ) -> tuple[int | None, list[int]]:
+    def value(self, given: Any, over: int, columns: list[int], cuts: Cuts) -> tuple[Any, list[int]]:
         """Return the most that multipliers allow, and how far each column is from it; × over."""
         rows = [*self.rows, *(cut[1:] for cut in cuts)]
         need(len(given) == len(rows), f"{len(rows)} multipliers are needed, one a row")
@@ -546,7 +547,7 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
         off = [h[0] / F(x.unit[0]) + b[0] - w * x.mean for h, b, w in zip(held, x.base, x.weight)]
         return max(a if gone else abs(a) for a, gone in zip(off, x.leaving))
     if objective in OF_NODES:
-        return sum((x.shares(objective)[n] for n in {*at}), ZERO)
+        return sum(map(x.shares(objective).__getitem__, {*at}), ZERO)
     need(objective in values, f"the plan has no {objective} that this checker can tell")
     return values[objective]
 
@@ -572,8 +573,7 @@ def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None 
     need(read.dropped == dropped, "other limits were dropped when the file was read")
     Model(read, objective, exact, kind).walk(proof.get("steps"))
     way = "most" if SENSES[objective] == "max" else "least"
-    line = f"{objective} is at {way} {float(exact):.15g} (exactly {bound})"
-    line = ", ".join([line, *assumes])
+    line = ", ".join([f"{objective} is at {way} {float(exact):.15g} (exactly {bound})", *assumes])
     if plan is not None:
         value = value_of(read, plan, objective)
         beyond = value > exact if way == "most" else value < exact

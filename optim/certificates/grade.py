@@ -93,7 +93,7 @@ def insisted(result: Result, text: bytes) -> tuple[Result, dict[str, Any] | None
         As for `certified`, which says what is returned.
     """
     limit = max(_MOST_SECONDS, 2 * result.times.get("total", 0.0))
-    return certified(result, text, nodes=_MOST_CASES, seconds=limit)
+    return _kept(result, lambda: certified(result, text, nodes=_MOST_CASES, seconds=limit))
 
 
 def claims(result: Result) -> bool:
@@ -124,10 +124,7 @@ def affordable(
     if not claims(result) or _SHARE * spent < _LEAST + _loading() + making:
         return result
     seconds = (_SHARE * spent - _loading()) / 2  # what is written is checked
-    try:
-        told, document = certified(result, text(), nodes=_CASES, seconds=seconds)
-    except KeyboardInterrupt:  # what was solved is not lost with its certificate
-        return result
+    told, document = _kept(result, lambda: certified(result, text(), nodes=_CASES, seconds=seconds))
     return result if document is None or not _carries(told) else told
 
 
@@ -143,6 +140,18 @@ def _carries(told: Result) -> bool:
     if told.bound_by == "certificate" or told.certified_gap is None or told.gap is None:
         return told.bound_by == "certificate"
     return told.certified_gap <= told.gap + _SAME
+
+
+def _kept(
+    result: Result, prove: Callable[[], tuple[Result, dict[str, Any] | None]]
+) -> tuple[Result, dict[str, Any] | None]:
+    """Prove; what was solved is not lost with its certificate."""
+    try:
+        return prove()
+    except KeyboardInterrupt:
+        return _noted(result, "it was interrupted"), None
+    except MemoryError:
+        return _noted(result, "there is not the memory for one"), None
 
 
 def _noted(result: Result, why: str) -> Result:

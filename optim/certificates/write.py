@@ -108,19 +108,19 @@ def certify(
 
         It follows from the instance and the objective, and of thresholds from the bound.
         """
-        certificate = {
-            "format": check.FORMAT, "instance_sha256": sha256, "objective": objective,
-            "sense": check.SENSES[objective], "bound": number(bound), "assumes": assumes,
-            "proof": proof,
-        }  # fmt: skip
-        try:
-            again = json.loads(json.dumps(certificate))
+        try:  # a number may be of more digits than a text may have
+            certificate = {
+                "format": check.FORMAT, "instance_sha256": sha256, "objective": objective,
+                "sense": check.SENSES[objective], "bound": number(bound), "assumes": assumes,
+                "proof": proof,
+            }  # fmt: skip
+            again, _ = check.parse(json.dumps(certificate).encode())
             if model is None or (model.threshold and model.bound != bound):
                 check.check(instance, sha256, again)
             else:
                 model.aim(bound)
                 model.walk(again["proof"]["steps"])
-        except (check.Refused, check.Unreadable):
+        except (check.Refused, *check.MALFORMED):
             return None
         return certificate
 
@@ -165,6 +165,8 @@ def _attempts(
                 yield from prove(make, objective, value, limits)
         except check.Refused as error:  # too many patterns or columns, or a task without a place
             refused = refused or error
+        except (OverflowError, ValueError):  # no double, or no text, holds a number of it
+            refused = refused or check.Refused("its numbers are too far apart")
         if kind != "counting":
             limits = limits._replace(nodes=min(limits.nodes, _FEWER))
     if refused is not None:

@@ -146,13 +146,63 @@ def test_an_instance_with_a_field_that_is_not_known_is_not_judged(
         check.Instance(document)
 
 
-def test_a_group_that_no_memory_holds_cannot_be_read() -> None:
-    document = {
-        "format": check.READS, "nodes": [{"id": "n"}],
-        "operators": [{"id": "o", "group": {"tasks": 10**30}}],
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"operators": [{"id": "o", "group": {"tasks": 10**30}}]}, "too many tasks"),
+        ({"operators": [{"id": "o", "group": {"tasks": 2}}] + [
+            {"id": f"{k}", "group": {"tasks": 999_999}} for k in range(99)]}, "too many tasks"),
+        ({"operators": [{"id": o, "group": {"tasks": 3000}} for o in "ab"],
+          "streams": [{"from": "a", "to": "b", "rate": 1}]}, "too many pairs"),
+        ({"operators": [{"id": f"{k}"} for k in range(400)], "input_rate": 1, "streams": [
+            {"from": f"{k}", "to": f"{k + 1}", "selectivity": check.F(1, 10**99)}
+            for k in range(399)]}, "too many digits"),
+    ],
+)  # fmt: skip
+def test_what_no_memory_holds_cannot_be_read(parts: dict[str, Any], why: str) -> None:
+    with pytest.raises(check.Unreadable, match=why):
+        check.Instance({"format": check.READS, "nodes": [{"id": "n"}], **parts})
+
+
+def test_tasks_that_may_be_on_the_same_nodes_share_their_set() -> None:
+    """A set of its own for each of 100,000 tasks on 1000 nodes took 6 GB."""
+    document: dict[str, Any] = {
+        "format": check.READS, "operators": [{"id": "o", "group": {"tasks": 20}}],
+        "nodes": [{"id": n, "leaving": n == "c"} for n in "abc"],
+        "tasks": [{"id": "o/3", "node": "c"}, {"id": "o/4", "allowed": ["c", "b"]}],
     }  # fmt: skip
-    with pytest.raises(check.Unreadable, match="too many tasks"):
-        check.Instance(document)
+    may = check.Instance(document).may
+    assert (may[0], may[3], may[4]) == ({0, 1}, {0, 1, 2}, {1})
+    assert len({id(one) for one in may}) == 3
+
+
+@pytest.mark.parametrize("objective", ["nodes_used", "used_capacity"])
+def test_shares_of_nodes_are_reckoned_once(objective: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With each node once more, a plan on 300 nodes took a minute to judge."""
+    document: dict[str, Any] = {
+        "format": check.READS, "tasks": [{"id": f"{n}"} for n in range(9)],
+        "nodes": [{"id": f"{n}", "capacity": {"cpu": 1 + n}} for n in range(10)],
+    }  # fmt: skip
+    read, asked = check.Instance(document), list[str]()
+    shares = read.shares
+    monkeypatch.setattr(read, "shares", lambda of: asked.append(of) or shares(of))
+    value = check.value_of(read, {"assignment": {f"{n}": f"{n}" for n in range(9)}}, objective)
+    assert value == (9 if objective == "nodes_used" else check.F(45, 55))
+    assert asked == [objective]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "steps"),
+    [  # what is refused took minutes, or gigabytes, of files of half a megabyte
+        ([], [{"branch": [], "at": 0}] * 20_000),
+        ([{"id": "t"}], [{"branch": [[0, 0, 9]] * 10**5, "at": 0}] * 120),
+    ],
+)
+def test_the_work_of_branches_is_limited(tasks: list[Any], steps: list[Any]) -> None:
+    document: dict[str, Any] = {"format": check.READS, "nodes": [{"id": "n"}], "tasks": tasks}
+    proof = {"kind": "dual", "steps": steps}
+    with pytest.raises(check.Refused, match="work limit"):
+        proved(document, objective="imc_gain", bound=0, proof=proof)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from optim import Instance, solve
-from optim.certificates import grade
-from optim.certificates.grade import affordable
+from optim.certificates import grade, write
+from optim.certificates.grade import affordable, insisted
 
 if TYPE_CHECKING:
     from optim.referee.result import Result
@@ -78,3 +78,38 @@ def test_what_is_not_loaded_has_its_price(
             grade.affordable(replace(solved, times={"solve": share * spent}), lambda: b"")
         assert len(tried) == 1
         tried.clear()
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [(KeyboardInterrupt, "it was interrupted"), (MemoryError, "there is not the memory for one")],
+)
+def test_what_was_solved_is_not_lost_with_its_certificate(
+    error: type[BaseException], why: str, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = Instance.load(repository / "examples" / "capsys-rate-q6.json")
+    result = replace(solve(instance, "throughput-exact"), times={"solve": 100.0})
+
+    def failing(*args: object, **more: object) -> None:
+        raise error
+
+    monkeypatch.setattr(write, "certify", failing)
+    told, document = insisted(result, b"{}")
+    assert (told.plan, document) == (result.plan, None)
+    assert told.notes[-1] == f"no certificate: {why}"
+    assert affordable(result, lambda: b"{}") is result
+
+
+@pytest.mark.parametrize("method", ["balance-milp", "throughput-exact"])
+def test_numbers_too_far_apart_for_doubles_lose_no_plan(method: str) -> None:
+    loads = {"x": 1e-300, "y": 1e15, "z": 5e-300}
+    document = {
+        "format": "streamplace.instance/1", "name": "apart",
+        "nodes": [{"id": n, "capacity": {"cpu": 1e15}} for n in "ab"],
+        "tasks": [{"id": t, "load": {"cpu": load}, "node": "a"} for t, load in loads.items()],
+    }  # fmt: skip
+    instance = Instance.from_dict(document)
+    result = solve(instance, method)
+    told, _ = insisted(result, instance.to_json().encode())
+    assert told.plan is result.plan
+    assert "certificate" in told.notes[-1]
