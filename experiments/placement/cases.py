@@ -137,9 +137,3 @@ def sha256(text: str) -> str:
 def read(table: Path = TABLE) -> list[Case]:
     """Return the committed cases."""
     return [Case(**entry) for entry in json.loads(table.read_text("utf-8"))]
-
-
-if __name__ == "__main__":
-    from experiments.placement.proving import main
-
-    main()

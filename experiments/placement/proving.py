@@ -1,6 +1,6 @@
 """Solve and certify the instances of the benchmark, one after another, and keep what is better.
 
-    python -m experiments.placement.cases [--only TEXT] [--data FOLDER] [--seconds S] [--again]
+    python -m experiments.placement.proving [--only TEXT] [--data FOLDER] [--seconds S] [--again]
 
 Each row is written as it comes; started again, what is closed by a certificate is left alone. A
 better value is never given for a worse one, nor a tighter bound for a weaker one, but a certified
@@ -208,7 +208,7 @@ def write(cases: dict[str, Case], table: Path = TABLE) -> None:
 
 def main(words: list[str] | None = None) -> None:
     """Work through the list and keep the rows as they come."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.placement.cases")
+    parser = argparse.ArgumentParser(prog="python -m experiments.placement.proving")
     parser.add_argument("--only", metavar="TEXT", default="", help="cases with TEXT in their name")
     parser.add_argument("--data", metavar="FOLDER", type=Path, help="with the files of others")
     parser.add_argument("--seconds", metavar="S", type=float, default=SECONDS, help="a method (60)")
@@ -244,3 +244,7 @@ def main(words: list[str] | None = None) -> None:
         write(known, TABLE)
         told = f"{case.best} by {case.best_by}, bound {case.claimed} by {case.bound_by}"
         sys.stderr.write(f"{case.name}: {told}, {time.process_time() - began:.1f} s\n")
+
+
+if __name__ == "__main__":
+    main()
