@@ -1,6 +1,6 @@
-"""The instances of the benchmark: where each comes from, its best known value, its bound.
+"""The instances of the benchmark: where each comes from, its best known value, its bounds.
 
-``python -m experiments.placement.cases`` solves and certifies them; see `proving`.
+``python -m experiments.placement.proving`` solves and certifies them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from optim.rules.violation import Violation
 
 TABLE: Path = Path(__file__).with_name("cases.json")
-CERTIFICATE = "certificate"
-"""What `Case.bound_by` is where a checked certificate proves the bound."""
 DEFAULT_TASKS = 2_000
 """Up to how many tasks a case is run unasked."""
 
@@ -45,12 +43,14 @@ class Case:
     best, best_by
         The best known value, in the objective's unit, and what found it; ``None`` where no plan is
         known.
-    bound, bound_by
-        A bound on the value as an exact text, an integer or ``p/q``, and whose word it is:
-        ``certificate`` where it was proved and checked; else whoever claims it. ``None`` where
+    claimed, claimed_by
+        The tightest bound on the value that a method states, as an exact text, an integer or
+        ``p/q``, and whose word it is; ``None`` where none does.
+    certified
+        The bound that a checked certificate proves, a text as well, maybe weaker; ``None`` where
         there is none.
     certificate_sha256
-        Of the bound's certificate, its JSON written with sorted keys.
+        Of that certificate, its JSON written with sorted keys.
     """
 
     name: str
@@ -62,19 +62,25 @@ class Case:
     instance_sha256: str
     best: float | None
     best_by: str | None
-    bound: str | None
-    bound_by: str | None
+    claimed: str | None
+    claimed_by: str | None
+    certified: str | None
     certificate_sha256: str | None
 
     @property
     def proven(self) -> float | None:
         """The certified bound as a double; ``None`` where what there is is only claimed."""
-        return self.claimed if self.bound_by == CERTIFICATE else None
+        return None if self.certified is None else float(Fraction(self.certified))
 
     @property
-    def claimed(self) -> float | None:
-        """The bound as a double, whoever's word it is."""
-        return None if self.bound is None else float(Fraction(self.bound))
+    def stated(self) -> float | None:
+        """The claimed bound as a double."""
+        return None if self.claimed is None else float(Fraction(self.claimed))
+
+    @property
+    def bound(self) -> float | None:
+        """The certified bound, or what is claimed where none is."""
+        return self.stated if self.certified is None else self.proven
 
     @property
     def foreign(self) -> str | None:

@@ -38,7 +38,7 @@ exit codes: 0 every plan is feasible; 2 invalid input; 4 a plan is missing, or b
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    whose = parser.add_mutually_exclusive_group(required=True)
+    whose = parser.add_mutually_exclusive_group()
     whose.add_argument("--my-method", metavar="MODULE:FUNCTION", help="a function of yours")
     whose.add_argument("--my-command", metavar="COMMAND", help="a command of yours")
     whose.add_argument(
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all", action="store_true", help="every case, also those that need files of others"
     )
-    parser.add_argument("--list", action="store_true", help="show the cases, and run nothing")
+    parser.add_argument("--list", action="store_true", help="show what is known, and run nothing")
     parser.add_argument(
         "--seconds", metavar="S", type=seconds, default=60.0, help="limit on each instance (60)"
     )
@@ -82,8 +82,11 @@ def run(args: argparse.Namespace) -> int:
 
     cases = chosen(args)
     if args.list:
-        write_stdout("".join(f"{case.name}\n" for case in cases))
+        write_stdout(_listed(cases, as_json=args.json))
         return int(ExitCode.OK)
+    if not (args.my_method or args.my_command or args.method):
+        remedy = "--my-method, --my-command or --method; --list runs none"
+        raise InvalidInput(Problem("bench", None, "no method is named", remedy))
     contestant, ask = _contestant(args)
     runs, lines = [], Lines(cases)
     tell = (lambda _: None) if args.json else write_stdout
@@ -126,6 +129,17 @@ def run(args: argparse.Namespace) -> int:
     if not rows:
         raise InvalidInput(Problem("--data", str(args.data), "holds no file that is needed"))
     return int(ExitCode.OK if all(row["feasible"] for row in rows) else ExitCode.NO_PLAN)
+
+
+def _listed(cases: list[Case], *, as_json: bool) -> str:
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        return json.dumps([asdict(case) for case in cases], indent=1) + "\n"
+    from experiments.placement.known import text
+
+    return text(cases)
 
 
 def chosen(args: argparse.Namespace) -> list[Case]:

@@ -102,7 +102,7 @@ def scores(case: Case, row: dict[str, Any], limit: float) -> dict[str, Any]:
         points = [Point(*point) for point in row["trajectory"]]
         integral = primal_integral(points, case.best, str(figure.sense), limit)
     return {
-        "bound": case.claimed, "bound_certified": bound is not None, "best": case.best,
+        "bound": case.bound, "bound_certified": bound is not None, "best": case.best,
         "certificate_sha256": case.certificate_sha256, "gap": gap,
         "gap_to_best": figure.gap(value, case.best, reference), "at_bound": _reaches(gap, figure),
         "better_than_best": _better(figure, value, case.best, reference),

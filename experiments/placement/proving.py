@@ -1,6 +1,7 @@
 """Solve and certify the instances of the benchmark, one after another, and keep what is better.
 
     python -m experiments.placement.proving [--only TEXT] [--data FOLDER] [--seconds S] [--again]
+    python -m experiments.placement.proving --table
 
 Each row is written as it comes; started again, what is closed by a certificate is left alone. A
 better value is never given for a worse one, nor a tighter bound for a weaker one, but a certified
@@ -18,7 +19,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.placement.cases import CERTIFICATE, TABLE, Case, read, sha256
+from experiments.placement.cases import TABLE, Case, read, sha256
+from experiments.placement.known import markdown
 from experiments.placement.listing import Listed, listed
 from experiments.placement.sources import made
 from optim.certificates.check import SENSES
@@ -59,13 +61,11 @@ def better(objective: str, new: float, old: float | None) -> bool:
     return ahead > SAME * max(abs(new), abs(old))
 
 
-def tighter(case: Case, bound: Fraction, by: str) -> bool:
+def tighter(case: Case, bound: Fraction, known: str | None) -> bool:
     """Whether a bound is to stand in a case instead of what is there."""
-    if case.bound is None:
+    if known is None:
         return True
-    if (by == CERTIFICATE) != (case.bound_by == CERTIFICATE):
-        return by == CERTIFICATE
-    old = Fraction(case.bound)
+    old = Fraction(known)
     return bound < old if SENSES[case.objective] == "max" else bound > old
 
 
@@ -78,7 +78,7 @@ def closed(case: Case) -> bool:
 
 def kept(case: Case) -> bool:
     """Whether the certificate of a certified bound is at hand; true where there is none to keep."""
-    return case.bound_by != CERTIFICATE or (CERTIFICATES / f"{case.name}.json").is_file()
+    return case.certified is None or (CERTIFICATES / f"{case.name}.json").is_file()
 
 
 def with_value(case: Case, value: float, by: str) -> Case:
@@ -88,14 +88,23 @@ def with_value(case: Case, value: float, by: str) -> Case:
     )
 
 
-def with_bound(case: Case, bound: Fraction, by: str, proof: dict[str, Any] | None = None) -> Case:
-    """Return the case with a bound, if that is tighter; with the hash of its certificate."""
-    if not tighter(case, bound, by):
+def with_claim(case: Case, bound: Fraction, by: str) -> Case:
+    """Return the case with a bound that a method states, if that is tighter."""
+    if not tighter(case, bound, case.claimed):
         return case
     from optim.certificates.write import number
 
-    told = None if proof is None else sha256(text_of(proof))
-    return replace(case, bound=str(number(bound)), bound_by=by, certificate_sha256=told)
+    return replace(case, claimed=str(number(bound)), claimed_by=by)
+
+
+def with_certificate(case: Case, bound: Fraction, certificate: dict[str, Any]) -> Case:
+    """Return the case with a checked certificate, if its bound is tighter than a certified one."""
+    if not tighter(case, bound, case.certified):
+        return case
+    from optim.certificates.write import number
+
+    told = sha256(text_of(certificate))
+    return replace(case, certified=str(number(bound)), certificate_sha256=told)
 
 
 def text_of(certificate: dict[str, Any]) -> str:
@@ -122,6 +131,7 @@ def prove(
     """
     instance = case.instance(data)
     plan: Any = None
+    worth: float | None = None
     for method in METHODS["joint" if case.family == "joint" else case.objective]:
         if method in EXACT and (not proof or instance.num_tasks > MOST_SEARCHED):
             continue
@@ -132,11 +142,11 @@ def prove(
             continue
         value, bound, placed = found
         if bound is not None:
-            case = with_bound(case, bound, method)
+            case = with_claim(case, bound, method)
         if value is not None and better(case.objective, value, case.best):
-            case, plan = with_value(case, value, method), placed
+            case, plan, worth = with_value(case, value, method), placed, value
         elif plan is None and placed is not None:
-            plan = placed
+            plan, worth = placed, value
         if (
             value is not None
             and bound is not None
@@ -150,13 +160,21 @@ def prove(
     from optim.certificates.write import certify
 
     try:
-        written = certify(text, case.objective, plan, seconds=proof, nodes=20_000)
+        written = certify(
+            text,
+            case.objective,
+            plan,
+            value=worth,
+            claimed=case.stated,
+            seconds=proof,
+            nodes=20_000,
+        )
     except Refused as error:
         sys.stderr.write(f"  no certificate: {error}\n")
         return case, None
-    after = with_bound(case, written.bound, CERTIFICATE, written.document)
+    after = with_certificate(case, written.bound, written.document)
     made = text_of(written.document)
-    if after is case and not kept(case) and case.bound == str(written.document["bound"]):
+    if after is case and not kept(case) and case.certified == str(written.document["bound"]):
         after = replace(case, certificate_sha256=sha256(made))
     return after, None if after is case else made
 
@@ -195,7 +213,7 @@ def begun(entry: Listed, known: dict[str, Case], data: Path | None) -> Case:
     instance = made(entry.source, data)
     return Case(
         *entry, instance.num_tasks, instance.num_nodes, sha256(instance.to_json()),
-        *(None,) * 5,
+        *(None,) * 6,
     )  # fmt: skip
 
 
@@ -224,7 +242,11 @@ def main(words: list[str] | None = None) -> None:
     )
     parser.add_argument("--again", action="store_true", help="also what has a value or is closed")
     parser.add_argument("--new", action="store_true", help="only what has no value yet")
+    parser.add_argument("--table", action="store_true", help="print what is known, and run nothing")
     args = parser.parse_args(words)
+    if args.table:
+        sys.stdout.write(markdown(read(TABLE)))
+        return
     known = {case.name: case for case in read(TABLE)}
     for entry in listed():
         if args.only not in entry.name:
@@ -233,7 +255,9 @@ def main(words: list[str] | None = None) -> None:
             continue
         began = time.process_time()
         case = begun(entry, known, args.data)
-        done = (closed(case) and kept(case)) or (args.new and case.best is not None)
+        done = (closed(case) and kept(case) and case.claimed is not None) or (
+            args.new and case.best is not None
+        )
         if case.tasks > args.most_tasks or (done and not args.again):
             continue
         case, certificate = prove(case, args.data, args.seconds, args.proof)
@@ -242,7 +266,7 @@ def main(words: list[str] | None = None) -> None:
             CERTIFICATES.mkdir(exist_ok=True)
             write_atomic(CERTIFICATES / f"{case.name}.json", certificate)
         write(known, TABLE)
-        told = f"{case.best} by {case.best_by}, bound {case.claimed} by {case.bound_by}"
+        told = f"{case.best} by {case.best_by}, claimed {case.stated}, certified {case.proven}"
         sys.stderr.write(f"{case.name}: {told}, {time.process_time() - began:.1f} s\n")
 
 

@@ -18,12 +18,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.placement.cases import CERTIFICATE, TABLE, read
+from experiments.placement.cases import TABLE, read
 from experiments.placement.proving import (
     CERTIFICATES,
     SAME,
     text_of,
-    with_bound,
+    with_certificate,
     with_value,
     write,
 )
@@ -132,7 +132,7 @@ def submitted(
         case = with_value(case, checked_value(case, instance, args.plan), args.by)
     if args.certificate is not None:
         bound, certificate = checked_bound(case, instance, args.certificate)
-        case = with_bound(case, bound, CERTIFICATE, certificate)
+        case = with_certificate(case, bound, certificate)
     return case, certificate
 
 

@@ -59,9 +59,11 @@ def certified(
     from optim.certificates.write import certify
 
     try:
+        value = None if result.objective is None else result.objective.value
         written = certify(
-            text, objective, plan, ignored=result.ignored, nodes=nodes, seconds=seconds
-        )
+            text, objective, plan, value=value, claimed=result.bound, ignored=result.ignored,
+            nodes=nodes, seconds=seconds,
+        )  # fmt: skip
     except (Refused, Unreadable) as error:
         return _noted(result, str(error)), None
     told = f"certificate of {written.size:,} bytes, written and checked in {written.seconds:.2g} s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from contextlib import suppress
 from fractions import Fraction
@@ -59,6 +60,8 @@ def certify(
     objective: str,
     assignment: Mapping[str, str] | None,
     *,
+    value: float | None = None,
+    claimed: float | None = None,
     ignored: Sequence[str] = (),
     nodes: int = 2000,
     seconds: float = 60.0,
@@ -74,6 +77,10 @@ def certify(
         One of `check.SENSES`.
     assignment
         The best plan known; ``None`` to prove that there is none.
+    value
+        Of that plan, where the checker cannot tell it (rates under crossing costs).
+    claimed
+        A bound that somebody claims, to be tried where the value cannot be proved.
     ignored
         Limits that do not count.
     nodes, seconds
@@ -96,9 +103,14 @@ def certify(
     instance = check.Instance(document, frozenset(ignored))
     if objective not in check.SENSES:
         raise check.Refused(f"no certificate is known for {objective}")
-    value = ZERO
+    known = ZERO
     if assignment is not None:
-        value = check.value_of(instance, {"assignment": dict(assignment)}, objective)
+        try:
+            known = check.value_of(instance, {"assignment": dict(assignment)}, objective)
+        except check.Refused:
+            if value is None or objective != "sustainable_rate":
+                raise
+            known = Fraction(value)
     deadline = time.process_time() + seconds
 
     def made(
@@ -129,14 +141,15 @@ def certify(
     limits = Limits(nodes, deadline, min(_GRACE, seconds), int(seconds * _STEPS_A_SECOND))
     why = f"no proof was found within {nodes} cases and {seconds:g} s"
     try:
-        for bound, proof, model in _attempts(instance, objective, value, limits, patterns):
+        aims = _aims(objective, known, claimed)
+        for bound, proof, model in _attempts(instance, objective, known, aims, limits, patterns):
             if best is not None and sign * bound <= sign * best.bound:
                 continue
             certificate = made(bound, proof, model)
             if certificate is not None:
                 size = len(json.dumps(certificate))
                 best = Written(certificate, bound, time.perf_counter() - began, size)
-            if best is not None and abs(best.bound - value) <= _SAME * abs(value):
+            if best is not None and abs(best.bound - known) <= _SAME * abs(known):
                 break
     except check.Refused as error:
         why = str(error)
@@ -146,8 +159,9 @@ def certify(
 
 
 def _attempts(
-    instance: check.Instance, objective: str, value: Fraction, limits: Limits, listed: bool
-) -> Iterator[Proof]:
+    instance: check.Instance, objective: str, value: Fraction, aims: Sequence[Fraction],
+    limits: Limits, listed: bool,
+) -> Iterator[Proof]:  # fmt: skip
     """Yield what is likely to close first."""
     refused = None
     steps, threshold = min(check.MOST_STEPS, limits.steps), objective in check.THRESHOLDS
@@ -161,8 +175,11 @@ def _attempts(
                 counted = _counted(make, objective, value, limits)
                 yield from ((bound, proof, None) for bound, proof in counted)
             else:
-                prove = _thresholds if threshold else _of_gains
-                yield from prove(make, objective, value, limits)
+                yield from (
+                    _thresholds(make, aims, limits)
+                    if threshold
+                    else _of_gains(make, objective, value, limits)
+                )
         except check.Refused as error:  # too many patterns or columns, or a task without a place
             refused = refused or error
         except (OverflowError, ValueError):  # no double, or no text, holds a number of it
@@ -216,12 +233,16 @@ def _refuted(
     return None
 
 
-def _thresholds(make: Any, objective: str, value: Fraction, limits: Limits) -> Iterator[Proof]:
-    """Refute what is better than the value; failing that, than what is ever worse than it."""
-    for bound in _weaker(objective, value):
-        model = make(bound=bound)
+def _thresholds(make: Any, aims: Sequence[Fraction], limits: Limits) -> Iterator[Proof]:
+    """Refute what is better than the value; failing that, than what is ever worse than it.
+
+    Each has half of the time that is left, the last one all of it.
+    """
+    for tried, bound in enumerate(aims, 1):
+        model, now = make(bound=bound), time.process_time()
+        until = limits.deadline if tried == len(aims) else (now + limits.deadline) / 2
         with suppress(GaveUp):
-            steps = Tree(model, bound, limits.nodes, limits.deadline).run()
+            steps = Tree(model, bound, limits.nodes, until).run()
             yield bound, {"kind": model.kind, "steps": steps}, model
             return
 
@@ -243,13 +264,18 @@ def _of_gains(make: Any, objective: str, value: Fraction, limits: Limits) -> Ite
         yield rounded(bound, ZERO, objective), {"kind": model.kind, "steps": [step]}, model
 
 
-def _weaker(objective: str, value: Fraction) -> Iterator[Fraction]:
-    """Yield bounds to try, the value of the plan first."""
-    yield value
-    if objective != "feasible" and value:
-        for share in _SHARES:
-            more = value * (1 + share) if check.SENSES[objective] == "max" else value * (1 - share)
-            yield rounded(more, ZERO, objective)
+def _aims(objective: str, value: Fraction, claimed: float | None) -> list[Fraction]:
+    """Return bounds of a threshold to try, the value first; of others none better than claimed."""
+    if objective == "feasible" or not value:
+        return [value]
+    most = check.SENSES[objective] == "max"
+    weaker = [value * (1 + share if most else 1 - share) for share in _SHARES]
+    if claimed is not None and math.isfinite(claimed):
+        told = rounded(Fraction(claimed), _NEAR * abs(Fraction(claimed)), objective)
+        weaker = [x for x in weaker if (x > told if most else x < told)]
+        if told > value if most else told < value:
+            weaker = [told, *weaker]
+    return [value, *(rounded(x, ZERO, objective) for x in weaker)]
 
 
 def rounded(value: Fraction, more: Fraction, objective: str) -> Fraction:

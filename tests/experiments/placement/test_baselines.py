@@ -55,7 +55,7 @@ def test_rows_are_scored_by_what_is_known_now(
     rows = {row["case"]: row for _, row in rescored(stored(kept))}
     assert rows["papers-figure2"]["gap"] == pytest.approx(1 - 11 / 13.2)
     assert rows["papers-figure2"]["primal_integral"] == pytest.approx(0.05 + 0.95 / 6)
-    known = [replace(case, best=11.0, bound="11") for case in CASES if case.name[7] == "f"]
+    known = [replace(case, best=11.0, certified="11") for case in CASES if case.name[7] == "f"]
     monkeypatch.setattr(baselines, "read", lambda: known)
     ((_, row),) = rescored(stored(kept))
     assert row["at_bound"] and row["primal_integral"] == pytest.approx(0.05)

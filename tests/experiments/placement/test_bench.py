@@ -174,7 +174,7 @@ def test_plans_of_others_are_refused(case: Case, instance: Instance) -> None:
 
 def test_what_is_better_than_the_best_known_is_said(case: Case, instance: Instance) -> None:
     plan = solve(instance, "imc-exact").plan
-    open_case = Case(**{**vars(case), "best": case.best / 2 if case.best else 0, "bound_by": "me"})
+    open_case = Case(**{**vars(case), "best": case.best / 2 if case.best else 0, "certified": None})
     row = row_of(open_case, instance, Asked([(0.1, plan)]))
     assert row["better_than_best"] and row["gap"] is None and row["gap_to_best"] == 0
     assert row["primal_integral"] == pytest.approx(0.01)
@@ -262,17 +262,28 @@ def test_files_of_others_that_are_not_there_are_left_out(
 
 
 def test_what_is_run_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
-    listed = ["bench", "--method", "naive", "--list"]
-    assert main([*listed, "--family", "papers", "--only", "graphs-s0"]) == 0
-    assert capsys.readouterr().out == f"{NAME}\n"
+    listed = ["bench", "--list", "--json"]
+
+    def names(*more: str) -> list[str]:
+        assert main([*listed, *more]) == 0
+        return [row["name"] for row in json.loads(capsys.readouterr().out)]
+
+    assert names("--family", "papers", "--only", "graphs-s0") == [NAME]
     assert main([*listed, "--family", "none"]) == 2
     assert "one of" in capsys.readouterr().err
     assert main([*listed, "--only", "zzz"]) == 2
-    assert main([*listed, "--all"]) == 0
-    everything = capsys.readouterr().out.split()
-    assert main(listed) == 0
-    assert set(capsys.readouterr().out.split()) <= set(everything)
+    everything = names("--all")
+    assert set(names()) < set(everything)
     assert len(everything) == len(read())
+
+
+def test_what_is_known_is_shown_without_a_method(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--list", "--only", NAME]) == 0
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split("  ")[0] == "case" and "certified bound" in head
+    assert line.startswith(NAME) and line.endswith(" 0")
+    assert main(["bench", "--only", NAME]) == 2
+    assert "--my-method" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("objective", textbook.OBJECTIVES)
@@ -288,7 +299,7 @@ def test_the_textbook_s_models_find_the_optimum(objective: str) -> None:
         builder = builder.traffic(f"t{i}", f"t{i + 1}", 1.0 + i)
     instance = builder.build()
     case = Case(
-        "x", "x", objective, {}, 5, 3, instance.sha256, None, None, None, None, None
+        "x", "x", objective, {}, 5, 3, instance.sha256, None, None, None, None, None, None
     )  # fmt: skip
     asked = textbook.asker("highs", 20.0)(instance, objective)
     best = solve(instance, "imc-brute", objective=objective)

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from experiments.placement import proving, sources
-from experiments.placement.cases import CERTIFICATE, Case, read, sha256
+from experiments.placement.cases import Case, read, sha256
+from experiments.placement.known import markdown, text
 from experiments.placement.listing import CTAP, Listed, listed
-from experiments.placement.proving import CERTIFICATES, begun, closed, prove, with_bound, with_value
+from experiments.placement.proving import (
+    CERTIFICATES,
+    begun,
+    closed,
+    prove,
+    with_certificate,
+    with_claim,
+    with_value,
+)
 from optim import Plan, solve
 from optim.certificates.check import SENSES
 from optim.errors import InvalidInput
@@ -44,14 +54,35 @@ def test_the_table_has_what_is_listed() -> None:
 def test_what_is_known_of_a_case_goes_together() -> None:
     for case in CASES.values():
         assert (case.best is None) == (case.best_by is None)
-        assert (case.bound is None) == (case.bound_by is None)
-        assert (case.certificate_sha256 is None) == (case.bound_by != CERTIFICATE)
-        assert case.bound is None or str(Fraction(case.bound)) == case.bound
-        if case.best is not None and case.claimed is not None:
-            off = case.best - case.claimed
+        assert (case.claimed is None) == (case.claimed_by is None)
+        assert (case.certified is None) == (case.certificate_sha256 is None)
+        for bound in (case.claimed, case.certified):
+            assert bound is None or str(Fraction(bound)) == bound
+        for told in (case.stated, case.proven):
+            if case.best is None or told is None:
+                continue
+            off = case.best - told
             beyond = off if SENSES[case.objective] == "max" else -off
             assert beyond <= 1e-6 * max(abs(case.best), 1e-9), case.name
         assert case.best is not None or not case.unasked, case.name
+
+
+def test_the_page_shows_what_is_known(repository: Path) -> None:
+    page = (repository / "docs" / "open-benchmark-cases.md").read_text("utf-8")
+    assert markdown(CASES.values()) in page, "run `python -m experiments.placement.proving --table`"
+
+
+def test_what_is_known_is_laid_out_in_columns() -> None:
+    case = replace(
+        CASES["papers-figure2"], name="a", best=2.0, claimed="7/3", claimed_by="m", certified="4"
+    )
+    far = replace(case, name="abc", best=None, best_by=None, claimed=None, claimed_by=None)
+    first, *lines = text([case, far, replace(case, certified="2")]).splitlines()
+    ends = [first.index(head) + len(head) for head in ("best known", "certified bound", "gap")]
+    assert [line[: ends[0]].split()[-1] for line in lines] == ["2", "imc_gain", "2"]
+    assert [line[: ends[1]].split()[-1] for line in lines] == ["4", "4", "2"]
+    assert [line[ends[1] :].strip() for line in lines] == ["50 %", "", "0"]
+    assert "  2.333333  m  " in lines[0]
 
 
 def test_certificates_are_those_of_the_table() -> None:
@@ -62,7 +93,7 @@ def test_certificates_are_those_of_the_table() -> None:
         found = json.loads(text)
         assert sha256(text) == case.certificate_sha256, case.name
         assert found["instance_sha256"] == case.instance_sha256
-        assert (found["objective"], str(found["bound"])) == (case.objective, case.bound)
+        assert (found["objective"], str(found["bound"])) == (case.objective, case.certified)
         assert found["assumes"] == []
 
 
@@ -133,24 +164,29 @@ def test_a_better_value_stays_and_a_certified_bound_comes_first() -> None:
     one = with_value(Case(**{**case.__dict__, "best": None}), 5.0, "a")
     assert with_value(one, 6.0, "b") == with_value(one, 5.0, "b") == one
     assert with_value(one, 4.0, "b").best_by == "b"
-    free = Case(**{**case.__dict__, "bound": None, "bound_by": None, "certificate_sha256": None})
-    claimed = with_bound(free, Fraction(4), "x")
-    assert (claimed.bound, claimed.bound_by) == ("4", "x")
-    assert with_bound(claimed, Fraction(3), "y") == claimed
-    assert with_bound(claimed, Fraction(9, 2), "y").bound == "9/2"
-    proved = with_bound(claimed, Fraction(1), CERTIFICATE, {"bound": 1})
-    assert (proved.bound, proved.proven) == ("1", 1.0) and proved.certificate_sha256
-    assert with_bound(proved, Fraction(4), "x") == proved
-    highest = Case(**{**free.__dict__, "objective": "imc_gain", "best": 4.0, "bound": "5"})
+    free = Case(**{**case.__dict__, "claimed": None, "claimed_by": None, "certified": None})
+    claimed = with_claim(free, Fraction(4), "x")
+    assert (claimed.claimed, claimed.claimed_by, claimed.bound) == ("4", "x", 4.0)
+    assert with_claim(claimed, Fraction(3), "y") == claimed
+    assert with_claim(claimed, Fraction(9, 2), "y").claimed == "9/2"
+    proved = with_certificate(claimed, Fraction(1), {"bound": 1})
+    assert (proved.certified, proved.bound, proved.claimed) == ("1", 1.0, "4")
+    assert proved.certificate_sha256 == sha256('{"bound": 1}')
+    assert with_certificate(proved, Fraction(1, 2), {}) == proved
+    assert with_certificate(proved, Fraction(2), {}).certified == "2"
+    highest = replace(free, objective="imc_gain", best=4.0, claimed="5", certified="6")
     assert with_value(highest, 3.0, "b") == highest != with_value(highest, 5.0, "b")
-    assert with_bound(highest, Fraction(4), "z").bound == "4"
+    assert with_claim(highest, Fraction(4), "z").claimed == "4"
+    assert with_claim(highest, Fraction(6), "z") == highest
+    assert with_certificate(highest, Fraction(5), {}).certified == "5"
+    assert with_certificate(highest, Fraction(7), {}) == highest
 
 
 def test_a_case_is_proved_from_nothing() -> None:
     entry = next(entry for entry in listed() if entry.name == "papers-figure2")
     case, certificate = prove(begun(entry, {}, None), proof=5)
     old = CASES[entry.name]
-    assert (case.bound, case.bound_by) == (old.bound, CERTIFICATE) and closed(case)
+    assert case.certified == old.certified and closed(case)
     assert certificate is not None and sha256(certificate) == case.certificate_sha256
     assert case.instance_sha256 == old.instance_sha256
     assert prove(case, proof=5) == (case, None)  # nothing better is found

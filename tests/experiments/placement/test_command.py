@@ -64,7 +64,7 @@ def test_methods_of_users_are_judged(toy: Path, capsys: pytest.CaptureFixture[st
 def test_a_plan_beyond_the_bound_is_no_success() -> None:
     case = next(case for case in read() if case.name == "papers-figure2")
     assert case.best is not None
-    false = Case(**{**case.__dict__, "bound": str(case.best / 2)})
+    false = Case(**{**case.__dict__, "certified": str(case.best / 2)})
     from optim import solve
 
     instance = case.instance()

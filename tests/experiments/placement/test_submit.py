@@ -21,7 +21,14 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A table of one case, of which a worse value and a worse bound are known."""
     whole = next(case for case in read() if case.name == NAME)
     assert whole.best is not None
-    poor = replace(whole, best=1.0, bound="100", bound_by="someone", certificate_sha256=None)
+    poor = replace(
+        whole,
+        best=1.0,
+        claimed="100",
+        claimed_by="someone",
+        certified=None,
+        certificate_sha256=None,
+    )
     path = tmp_path / "cases.json"
     path.write_text(json.dumps([asdict(poor)]))
     instance = whole.instance()
@@ -52,7 +59,7 @@ def test_what_is_better_is_printed_and_written(
     assert row(table) == before
     assert submit.main([NAME, "--plan", plan, "--certificate", proof, "--write"]) == 0
     after = row(table)
-    assert (after.bound, after.bound_by) == (best.bound, "certificate")
+    assert (after.certified, after.claimed) == (best.certified, "100")
     assert after.certificate_sha256 == best.certificate_sha256
     kept = table.with_name("certificates") / f"{NAME}.json"
     assert kept.read_bytes() == Path(proof).read_bytes()
@@ -75,7 +82,7 @@ def test_what_does_not_hold_is_refused(table: Path, capsys: pytest.CaptureFixtur
         assert said in capsys.readouterr().err
     assert submit.main(["figure3", "--plan", plan]) == 2
     assert "is no case" in capsys.readouterr().err
-    table.write_text(json.dumps([{**asdict(row(table)), "bound": "2", "bound_by": "certificate"}]))
+    table.write_text(json.dumps([{**asdict(row(table)), "certified": "2"}]))
     assert submit.main([NAME, "--plan", plan]) == 1
     assert "cannot both be true" in capsys.readouterr().err
     assert row(table).best == 1.0
