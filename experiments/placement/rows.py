@@ -117,7 +117,7 @@ def of_case(case: Case, instance: Instance) -> dict[str, Any]:
         if case.objective == "imc_gain" and instance.total_traffic:
             figures["collocation_factor"] = best / instance.total_traffic
     return complete_row({
-        **_common(case, instance), **figures, "time_solve": 0.0,
+        **_common(case, instance), **figures,
         "run_key": _key(case, BEST_KNOWN, "", 0.0), "method": BEST_KNOWN,
         "method_label": _label(BEST_KNOWN, case), "kind": "exact", "outcome": "ok",
         "termination": "optimal" if closed else "heuristic",

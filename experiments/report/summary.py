@@ -80,9 +80,13 @@ def _prover(findings: Findings, metric: MetricFindings, proved: int) -> str:
         for name in metric.order
     }
     times = {name: findings.contestants[name]["seconds"] for name in counts}
-    best = min(counts, key=lambda name: (-counts[name], times[name] or 0.0, name))
+    best = min(
+        counts, key=lambda name: (-counts[name], times[name] is None, times[name] or 0.0, name)
+    )
     many = f"all {proved}" if counts[best] == proved else f"{counts[best]} of these"
     many = "it" if proved == 1 else many
+    if times[best] is None:  # values that were handed down, not found here
+        return f"{best} has {many}."
     return f"{best} found {many} (mean time of a run {_text(times[best], 'duration')})."
 
 

@@ -319,3 +319,7 @@ def test_the_report_reads_what_bench_wrote(tmp_path: Path) -> None:
     text = page.read_text()
     assert "top-down · " in text and "imc-exact · " in text and "best known · " in text
     assert "Gap to certified bound" in text
+    assert (
+        "found it (mean time of a run" in text
+        and "best known · traffic inside nodes has" not in text
+    )
