@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, vstack
 
 from optim.certificates.arrays import Arrays, Cuts
+from optim.solvers.first_order import approximate_duals
 from optim.solvers.inprocess import solve_lp
 from optim.solvers.interface import LinearTermination
 
@@ -119,6 +120,18 @@ class Tree:
             if self._suffices(columns):
                 yield self._closing(self._root(columns))
         yield self._closing(np.zeros(len(self.every)))
+
+    def estimates(self, deadline: float) -> Iterator[tuple[dict[str, Any], Fraction]]:
+        """Yield steps that close the root, and what they prove: of duals that are about right."""
+        columns = np.arange(len(self.model.columns))
+        if not self._suffices(columns):
+            return
+        matrix, right, equal, factor = self._system(columns, ())
+        below = np.where(equal, right, -np.inf)
+        unit = self.scale / 1000.0  # the largest gain is 1
+        for duals in approximate_duals(-self.gain / 1000.0, matrix, below, right, deadline):
+            y = np.where(equal, -duals, np.maximum(0.0, -duals))
+            yield self._closing(y * factor / unit)
 
     def _root(self, columns: np.ndarray) -> np.ndarray:
         with suppress(GaveUp):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -67,3 +68,28 @@ def test_a_rate_under_crossing_costs_is_bounded_without_them() -> None:
     written = write.certify(text, "sustainable_rate", plan, value=1.25)
     assert written.bound >= Fraction(10, 7)
     assert check.check(*check.parse(text), written.document)
+
+
+def test_roots_of_many_columns_are_estimated_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no tree is run to its end, the estimate is what the linear programme proves."""
+    names = [f"t{i}" for i in range(6)]
+    plan = {t: "nm"[i % 2] for i, t in enumerate(names)}
+    text = json.dumps({
+        "format": "streamplace.instance/1", "name": "chain",
+        "tasks": [{"id": t, "load": {"cpu": 3 + i}, "node": plan[t]} for i, t in enumerate(names)],
+        "traffic": [[a, b, 7 + i] for i, (a, b) in enumerate(pairwise(names))],
+        "nodes": [{"id": n, "capacity": {"cpu": 24}} for n in "nm"],
+        "limits": {"max_migrations": 2},
+    }).encode()  # fmt: skip
+
+    def none(*_: Any) -> Any:
+        raise tree.GaveUp
+
+    whole = write.certify(text, "imc_gain", plan, nodes=0, patterns=False).bound
+    monkeypatch.setattr(tree.Tree, "_root", none)
+    nothing = write.certify(text, "imc_gain", plan, nodes=0, patterns=False).bound
+    assert nothing == 45  # all traffic
+    monkeypatch.setattr(write, "_LARGE", 0)
+    about = write.certify(text, "imc_gain", plan, nodes=0, patterns=False)
+    assert whole <= about.bound < whole + Fraction(1, 10**4)
+    assert check.check(*check.parse(text), about.document)
