@@ -34,9 +34,6 @@ QUICK = (
     "drain-q2-node_lost", "throughput-pipeline-8x100", "graphs-dense-5x60",
 )  # fmt: skip
 
-NOT_KEPT = {"drain-scale_in-60-m20-s0"}
-"""Whose certificate was checked when it was made, and not kept."""
-
 
 def test_the_table_has_what_is_listed() -> None:
     entries = {entry.name: entry for entry in listed()}
@@ -87,7 +84,7 @@ def test_what_is_known_is_laid_out_in_columns() -> None:
 
 def test_certificates_are_those_of_the_table() -> None:
     for case in CASES.values():
-        if case.certificate_sha256 is None or case.name in NOT_KEPT:
+        if case.certificate_sha256 is None:
             continue
         text = (CERTIFICATES / f"{case.name}.json").read_text("utf-8")
         found = json.loads(text)
@@ -115,7 +112,7 @@ def test_all_instances_are_made_to_their_hashes() -> None:
 def test_certificates_hold(case: Case) -> None:
     from optim.certificates import check
 
-    if case.certificate_sha256 is not None and case.name not in NOT_KEPT:
+    if case.certificate_sha256 is not None:
         document, told = check.parse(case.instance().to_json().encode())
         file = (CERTIFICATES / f"{case.name}.json").read_bytes()
         check.check(document, told, check.parse(file)[0])
