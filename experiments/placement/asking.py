@@ -177,7 +177,7 @@ def _listen(
     assert process.stdin is not None and process.stdout is not None
     threading.Thread(target=_feed, args=(process.stdin, text), daemon=True).start()
     lines: Lines = []
-    rest, size, output = b"", 0, process.stdout
+    rest, size, output = bytearray(), 0, process.stdout
     with selectors.DefaultSelector() as selector:
         selector.register(output, selectors.EVENT_READ)
         while True:
@@ -195,10 +195,13 @@ def _listen(
             if size > MOST_BYTES:
                 found.problem = f"stopped: it wrote more than {MOST_BYTES >> 20} MB"
                 break
-            *whole, rest = (rest + block).split(b"\n") if b"\n" in block else (rest + block,)
-            lines += [(now, line) for line in whole]
+            rest += block
+            if b"\n" in block:
+                *whole, last = bytes(rest).split(b"\n")
+                rest = bytearray(last)
+                lines += [(now, line) for line in whole]
     if rest:
-        lines.append((time.perf_counter() - began, rest))
+        lines.append((time.perf_counter() - began, bytes(rest)))
     if not found.stopped and not found.problem:
         with contextlib.suppress(subprocess.TimeoutExpired):  # its output is closed: it ends now
             process.wait(timeout=max(0.1, limit - (time.perf_counter() - began)))
