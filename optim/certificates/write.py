@@ -27,7 +27,7 @@ _HALVINGS, _PART, _MOVED = 20, 0.2, 40_000
 textbook's model beyond which moves are not branched on: a case of theirs takes seconds."""
 _LARGE, _ESTIMATED = 20_000, 0.5
 """Columns of the textbook's model from which duals are estimated first, and the part of the time
-that this may take. Patterns have few rows: their linear programmes are soon exact."""
+that this may take: a tree may not get beyond its root. Patterns have few rows: their linear programmes are soon exact."""
 _SHARES = tuple(Fraction(1, k) for k in (10**6, 1000, 100, 20, 4, 1))
 #: Above the value of the plan that sums of doubles and duals are rounded to; the same of counting.
 _NEAR, _COUNTED = Fraction(1, 10**9), Fraction(1, 10**7)
@@ -255,7 +255,7 @@ def _of_gains(make: Any, objective: str, value: Fraction, limits: Limits) -> Ite
     model = make(bound=value)
     arrays = Arrays(model)
     near = rounded(value, _NEAR * abs(value), objective)
-    if model.kind == "dual" and len(model.columns) > _LARGE:  # a tree may not get beyond its root in time
+    if model.kind == "dual" and len(model.columns) > _LARGE:
         until = time.process_time() + _ESTIMATED * (limits.deadline - time.process_time())
         for step, proved in Tree(model, near, 1, until, arrays=arrays).estimates(until):
             bound = model.offset + model.unit * proved
