@@ -26,8 +26,9 @@ _HALVINGS, _PART, _MOVED = 20, 0.2, 40_000
 """Bounds by counting that are tried, the most of the time that one may take, and columns of the
 textbook's model beyond which moves are not branched on: a case of theirs takes seconds."""
 _LARGE, _ESTIMATED = 20_000, 0.5
-"""Columns of the textbook's model from which duals are estimated first, and the part of the time
-that this may take: a tree may not get beyond its root. Patterns have few rows: their linear programmes are soon exact."""
+"""Columns of the textbook's model from which duals are estimated first, as a tree may not get
+beyond its root, and the part of the time that this may take. Patterns have few rows: their linear
+programmes are soon exact."""
 _SHARES = tuple(Fraction(1, k) for k in (10**6, 1000, 100, 20, 4, 1))
 #: Above the value of the plan that sums of doubles and duals are rounded to; the same of counting.
 _NEAR, _COUNTED = Fraction(1, 10**9), Fraction(1, 10**7)
