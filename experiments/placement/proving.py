@@ -17,7 +17,7 @@ import time
 from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.placement.cases import TABLE, Case, read, sha256
 from experiments.placement.known import markdown
@@ -28,11 +28,15 @@ from optim.errors import StreamplaceError
 from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
-    from optim import Instance
+    from optim import Instance, Plan
     from optim.referee.result import Result
 
 CERTIFICATES = Path(__file__).with_name("certificates")
 """Where the certificates are, by the names of their cases."""
+PLANS = Path(__file__).with_name("plans")
+"""Where the plans of the best known values are, packed, by the names of their cases."""
+MOST_KEPT = 20_000
+"""Plans of more tasks are not kept."""
 METHODS: dict[str, tuple[str, ...]] = {
     "imc_gain": ("imc-exact", "imc-search", "partition"),
     "internode_traffic": ("storm-milp", "imc-exact", "imc-search"),
@@ -81,6 +85,18 @@ def kept(case: Case) -> bool:
     return case.certified is None or (CERTIFICATES / f"{case.name}.json").is_file()
 
 
+def plan_of(case: Case) -> Path:
+    """Return where the plan of a case's best known value is."""
+    return PLANS / f"{case.name}.json.gz"
+
+
+def keep_plan(case: Case, plan: Plan) -> None:
+    """Keep the plan of the best known value."""
+    if case.tasks <= MOST_KEPT:
+        PLANS.mkdir(exist_ok=True)
+        plan.save(plan_of(case))
+
+
 def with_value(case: Case, value: float, by: str) -> Case:
     """Return the case with a value, if that is better."""
     return (
@@ -112,9 +128,17 @@ def text_of(certificate: dict[str, Any]) -> str:
     return json.dumps(certificate, sort_keys=True)
 
 
+class Proved(NamedTuple):
+    """A case with what is better, the text of a new certificate, and a plan of the best value."""
+
+    case: Case
+    certificate: str | None
+    plan: Plan | None
+
+
 def prove(
     case: Case, data: Path | None = None, seconds: float = SECONDS, proof: float = SECONDS
-) -> tuple[Case, str | None]:
+) -> Proved:
     """Solve and certify a case.
 
     Parameters
@@ -123,66 +147,56 @@ def prove(
         The folder with the files of others.
     seconds, proof
         For each method, and of the processor for the certificate; 0 for none, and no exact method.
-
-    Returns
-    -------
-    tuple
-        The case with what is better, and the text of its certificate if there is a new one.
     """
     instance = case.instance(data)
-    plan: Any = None
+    plan: Plan | None = None
     worth: float | None = None
     for method in METHODS["joint" if case.family == "joint" else case.objective]:
         if method in EXACT and (not proof or instance.num_tasks > MOST_SEARCHED):
             continue
         try:
-            found = _solved(instance, case, method, seconds)
+            value, bound, found = _solved(instance, case, method, seconds)
         except StreamplaceError as error:
             sys.stderr.write(f"  {method}: {str(error).splitlines()[0]}\n")
             continue
-        value, bound, placed = found
         if bound is not None:
             case = with_claim(case, bound, method)
-        if value is not None and better(case.objective, value, case.best):
-            case, plan, worth = with_value(case, value, method), placed, value
-        elif plan is None and placed is not None:
-            plan, worth = placed, value
-        if (
-            value is not None
-            and bound is not None
-            and not better(case.objective, float(bound), value)
-        ):
+        if value is None:
+            continue
+        case = with_value(case, value, method)
+        if better(case.objective, value, worth):
+            plan, worth = found, value
+        if bound is not None and not better(case.objective, float(bound), value):
             break  # as the method says, there is none better
     text = instance.to_json().encode()
-    if plan is None or not proof or len(text) > MOST_BYTES:
-        return case, None
+    if plan is None:
+        return Proved(case, None, None)
+    same = case.best is not None and not better(case.objective, case.best, worth)
+    best = plan if same else None
+    if not proof or len(text) > MOST_BYTES:
+        return Proved(case, None, best)
     from optim.certificates.check import Refused
     from optim.certificates.write import certify
 
     try:
         written = certify(
-            text,
-            case.objective,
-            plan,
-            value=worth,
-            claimed=case.stated,
-            seconds=proof,
+            text, case.objective, plan.assignment, value=worth, claimed=case.stated, seconds=proof,
             nodes=20_000,
-        )
+        )  # fmt: skip
     except Refused as error:
         sys.stderr.write(f"  no certificate: {error}\n")
-        return case, None
+        return Proved(case, None, best)
     after = with_certificate(case, written.bound, written.document)
     made = text_of(written.document)
     if after is case and not kept(case) and case.certified == str(written.document["bound"]):
         after = replace(case, certificate_sha256=sha256(made))
-    return after, None if after is case else made
+    return Proved(after, None if after is case else made, best)
 
 
 def _solved(
     instance: Instance, case: Case, method: str, seconds: float
-) -> tuple[float | None, Fraction | None, dict[str, str] | None]:
-    """Return the value, the bound in the case's objective, and the placement."""
+) -> tuple[float | None, Fraction | None, Plan | None]:
+    """Return the value, the bound in the case's objective, and the plan."""
     from optim import solve
     from optim.certificates.write import rounded
     from optim.methods.registry import get_method
@@ -201,8 +215,7 @@ def _solved(
         elif {name, case.objective} == {"imc_gain", "internode_traffic"}:
             rest = Fraction(instance.total_traffic) - Fraction(result.bound)
             bound = rounded(rest, Fraction(0), case.objective)
-    placed = None if value is None or result.plan is None else dict(result.plan.assignment)
-    return value, bound, placed
+    return value, bound, result.plan
 
 
 def begun(entry: Listed, known: dict[str, Case], data: Path | None) -> Case:
@@ -260,11 +273,14 @@ def main(words: list[str] | None = None) -> None:
         )
         if case.tasks > args.most_tasks or (done and not args.again):
             continue
-        case, certificate = prove(case, args.data, args.seconds, args.proof)
+        before = case.best
+        case, certificate, plan = prove(case, args.data, args.seconds, args.proof)
         known = {old.name: old for old in read(TABLE)} | {case.name: case}  # others may be at work
         if certificate is not None:
             CERTIFICATES.mkdir(exist_ok=True)
             write_atomic(CERTIFICATES / f"{case.name}.json", certificate)
+        if plan is not None and (case.best != before or not plan_of(case).is_file()):
+            keep_plan(case, plan)
         write(known, TABLE)
         told = f"{case.best} by {case.best_by}, claimed {case.stated}, certified {case.proven}"
         sys.stderr.write(f"{case.name}: {told}, {time.process_time() - began:.1f} s\n")

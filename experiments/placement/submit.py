@@ -3,9 +3,9 @@
     python -m experiments.placement.submit CASE [--plan PLAN] [--certificate FILE] [--by NAME]
 
 The plan is judged by the referee, the certificate by its checker, against the case's instance.
-``--write`` puts the row into the table and the certificate beside it, for a pull request. Ends with
-0 where something is better, 1 where nothing is, or where what is given cannot be read or does not
-hold, 2 where there is no such case.
+``--write`` puts the row into the table, plan and certificate beside it, for a pull request. Ends
+with 0 where something is better, 1 where nothing is, or where what is given cannot be read or does
+not hold, 2 where there is no such case.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from experiments.placement.cases import TABLE, read
 from experiments.placement.proving import (
     CERTIFICATES,
     SAME,
+    keep_plan,
     text_of,
     with_certificate,
     with_value,
@@ -111,9 +112,13 @@ def main(words: list[str] | None = None) -> int:
         sys.stderr.write("nothing is better than what is known\n")
         return 1
     if args.write:
+        from optim import Plan
+
         if certificate is not None and row.certificate_sha256 != cases[row.name].certificate_sha256:
             CERTIFICATES.mkdir(exist_ok=True)
             write_atomic(CERTIFICATES / f"{row.name}.json", text_of(certificate))
+        if args.plan is not None and row.best != cases[row.name].best:
+            keep_plan(row, Plan.load(args.plan))
         write({**cases, row.name: row}, TABLE)
     sys.stdout.write(json.dumps(asdict(row), indent=1) + "\n")
     return 0

@@ -17,6 +17,7 @@ from experiments.placement.proving import (
     CERTIFICATES,
     begun,
     closed,
+    plan_of,
     prove,
     with_certificate,
     with_claim,
@@ -92,6 +93,36 @@ def test_certificates_are_those_of_the_table() -> None:
         assert found["instance_sha256"] == case.instance_sha256
         assert (found["objective"], str(found["bound"])) == (case.objective, case.certified)
         assert found["assumes"] == []
+
+
+def _has_its_value(case: Case, data: Path | None = None) -> None:
+    found, broken = case.judged(case.instance(data), Plan.load(plan_of(case)))
+    assert not broken
+    assert getattr(found, case.objective) == pytest.approx(case.best, rel=1e-12)
+
+
+def test_every_best_value_has_its_plan() -> None:
+    """But those of more than 20,000 tasks."""
+    there = {path.name for path in proving.PLANS.iterdir()}
+    assert there == {plan_of(c).name for c in CASES.values() if c.tasks <= proving.MOST_KEPT}
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_plan_has_the_best_value(name: str) -> None:
+    _has_its_value(CASES[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [c for c in CASES.values() if not c.foreign], ids=lambda c: c.name)
+def test_plans_have_the_best_values(case: Case) -> None:
+    if case.tasks <= proving.MOST_KEPT:
+        _has_its_value(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [c for c in CASES.values() if c.foreign], ids=lambda c: c.name)
+def test_plans_of_files_of_others_have_the_best_values(case: Case, shared_data: Path) -> None:
+    _has_its_value(case, shared_data)
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -181,12 +212,13 @@ def test_a_better_value_stays_and_a_certified_bound_comes_first() -> None:
 
 def test_a_case_is_proved_from_nothing() -> None:
     entry = next(entry for entry in listed() if entry.name == "papers-figure2")
-    case, certificate = prove(begun(entry, {}, None), proof=5)
+    case, certificate, plan = prove(begun(entry, {}, None), proof=5)
     old = CASES[entry.name]
     assert case.certified == old.certified and closed(case)
     assert certificate is not None and sha256(certificate) == case.certificate_sha256
     assert case.instance_sha256 == old.instance_sha256
-    assert prove(case, proof=5) == (case, None)  # nothing better is found
+    assert plan is not None and case.judged(case.instance(), plan)[0].imc_gain == case.best
+    assert prove(case, proof=5)[:2] == (case, None)  # nothing better is found
 
 
 def test_what_came_is_kept_when_a_run_is_broken_off(

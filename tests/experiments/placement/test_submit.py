@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.placement import submit
+from experiments.placement import proving, submit
 from experiments.placement.cases import Case, read
 from experiments.placement.proving import CERTIFICATES
 from optim import Plan, solve
@@ -39,6 +39,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     heaped.save(tmp_path / "heaped.json")
     monkeypatch.setattr(submit, "TABLE", path)
     monkeypatch.setattr(submit, "CERTIFICATES", tmp_path / "certificates")
+    monkeypatch.setattr(proving, "PLANS", tmp_path / "plans")
     return path
 
 
@@ -63,6 +64,7 @@ def test_what_is_better_is_printed_and_written(
     assert after.certificate_sha256 == best.certificate_sha256
     kept = table.with_name("certificates") / f"{NAME}.json"
     assert kept.read_bytes() == Path(proof).read_bytes()
+    assert Plan.load(proving.plan_of(after)).assignment == Plan.load(plan).assignment
     assert submit.main([NAME, "--plan", plan, "--certificate", proof]) == 1
     assert "nothing is better" in capsys.readouterr().err
 
