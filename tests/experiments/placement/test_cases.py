@@ -228,22 +228,24 @@ def test_what_came_is_kept_when_a_run_is_broken_off(
     entries = [entry for entry in listed() if entry.name.startswith("collocation-q6")]
     table.write_text("[]")
 
-    def found(
-        case: Case, data: Path | None, seconds: float, proof: float
-    ) -> tuple[Case, str | None]:
+    plan = Plan("any", {"t": "n"})
+
+    def found(case: Case, data: Path | None, seconds: float, proof: float) -> proving.Proved:
         if len(seen) == 2:
             raise KeyboardInterrupt
         seen.append(case.name)
-        return with_value(case, 1.0, "a"), "proof"
+        return proving.Proved(with_value(case, 1.0, "a"), "proof", plan)
 
     monkeypatch.setattr(proving, "TABLE", table)
     monkeypatch.setattr(proving, "CERTIFICATES", tmp_path / "certificates")
+    monkeypatch.setattr(proving, "PLANS", tmp_path / "plans")
     monkeypatch.setattr(proving, "listed", lambda: iter(entries))
     monkeypatch.setattr(proving, "prove", found)
     with pytest.raises(KeyboardInterrupt):
         proving.main(["--new"])
     assert [case.name for case in read(table)] == seen == [e.name for e in entries[:2]]
     assert (tmp_path / "certificates" / f"{seen[0]}.json").read_text() == "proof"
+    assert Plan.load(plan_of(read(table)[0])).assignment == plan.assignment
     seen.clear()
     proving.main(["--new"])
     assert seen == [entries[2].name]
