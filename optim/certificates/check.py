@@ -23,7 +23,7 @@ from typing import Any
 
 FORMAT, READS = "streamplace.certificate/1", "streamplace.instance/1"
 SLACK = F(2, 10**9)  # twice what the format grants every limit, of the larger side
-MOST_BYTES, MOST_STEPS, MOST_COLUMNS, MOST_WORK = 1 << 30, 4_000_000, 400_000, 120_000_000
+MOST_BYTES, MOST_STEPS, MOST_COLUMNS, MOST_WORK = 1 << 30, 4_000_000, 400_000, 400_000_000
 OF_TRAFFIC, OF_NODES = ("imc_gain", "internode_traffic"), ("nodes_used", "used_capacity")
 THRESHOLDS = ("sustainable_rate", "load_distance", "feasible")
 SENSES = dict.fromkeys((*OF_TRAFFIC, *OF_NODES, *THRESHOLDS), "min")
@@ -46,7 +46,7 @@ DROPPED = f"""{FIELDS["limits"]} capacity min_load max_tasks allowed leaving cop
     crossing_cost"""  # what may be assumed away
 CERTIFICATE = "format instance_sha256 objective sense bound assumes proof"
 MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
-ZERO = F(0)
+ZERO, BUSY = F(0), "the work limit is reached"
 Doc = dict[str, Any]
 Pairs = list[tuple[int, int]]
 Cuts = tuple[tuple[frozenset[int], str, int], ...]  # each: what it sums up, sense, right side
@@ -335,9 +335,9 @@ class Model:
         need(len(self.columns) < MOST_COLUMNS, f"more than {MOST_COLUMNS:,} columns")
         self.columns.append((key, gain, tuple([e for e in entries if e[1]])))
 
-    def _step(self, count: int) -> None:
+    def _step(self, count: int, why: str = "too many steps to list what nodes may hold") -> None:
         self.left -= count
-        need(self.left >= 0, "too many steps to list what nodes may hold")
+        need(self.left >= 0, why)
 
     def _limits(self, n: int) -> Any:
         x, rate = self.instance, self.objective == "sustainable_rate"
@@ -471,13 +471,12 @@ class Model:
     def walk(self, steps: Any) -> None:
         """Go through the steps in order; a branch is followed by all of its low, then high side."""
         cases: list[tuple[list[int], Cuts]] = [([*range(len(self.columns))], ())]
-        work = 0
+        self.left = MOST_WORK
         for at, step in enumerate(steps if isinstance(steps, list) else [None]):
             need(isinstance(step, dict) and cases, f"step {at} belongs to no open case")
             columns, cuts = cases.pop()
-            work += (len(columns) + 10) * (len(cuts) + len(step.get("branch", "four")))
-            need(work <= MOST_WORK, "the work limit is reached")
             if "branch" in step:
+                self._step((len(columns) + 10) * (len(step["branch"]) + 1) + 100 * len(cuts), BUSY)
                 cut, low = self.cut(step["branch"], columns), whole(step.get("at"))
                 cases += [(columns, (*cuts, (cut, *side))) for side in ((">", low + 1), ("<", low))]
                 continue
@@ -503,6 +502,8 @@ class Model:
         wrong = any((s == "<" and y < 0) or (s == ">" and y > 0) for y, (s, _) in zip(signed, rows))
         need(not wrong, "a multiplier has the wrong sign")
         tail = [(y, held) for y, (held, *_) in zip(signed[len(self.rows) :], cuts) if y]
+        work = sum([len(self.columns[j][2]) for j in columns]) + 10 * len(rows)
+        self._step(work + (len(columns) + 10) * (len(tail) + 4), BUSY)
         rests, top = list[int](), dict[int, int]()
         for j in columns:
             (group, *_), gain, entries = self.columns[j]

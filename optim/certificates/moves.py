@@ -88,8 +88,8 @@ class Moves(Tree):
         while stack:
             columns, (cuts, answer) = stack.pop()
             self.left -= 1
-            # as the checker counts closing a case, or dropping columns of it and branching
-            self.work += 2 * (len(columns) + 10) * (len(cuts) + 5)
+            # more than the checker counts for closing a case, or dropping columns and branching
+            self.work += 2 * (len(columns) + 10) * (len(cuts) + 9)
             if self.left < 0 or self.work > check.MOST_WORK:
                 raise GaveUp
             kept = self._dropped(columns, cuts, answer)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from optim.certificates.check import Model
 
-_DIVISORS = (1, 2, 6, 60, 1000, 10**6, 10**9)
+_DIVISORS, _FINER, _NEARLY = (1, 2, 6, 60, 1000, 10**6, 10**9), (1000, 10**6, 10**9), 1e-4
+"""What multipliers are whole numbers over; of many columns, those after the first only where it
+leaves so little open, of the bound."""
 _TOLERANCE = 1e-10
 _SAME = 1e-6
 _WORTH = 0.9
@@ -34,8 +36,9 @@ _WORTH = 0.9
 _MANY = 20_000
 """Columns from which only one divisor is tried."""
 
-_FEW, _ADDED, _DEAR = 4000, 400, 1e5
-"""Columns beyond which the solver has only some; how many come at a time; the price of a lack."""
+_FEW, _ADDED, _DEAR, _DEARER = 4000, 400, 1e5, 1e3
+"""Columns beyond which the solver has only some; how many come at a time; the price of a lack, and
+how much more it is where that was too low."""
 
 Spec = list[list[int]]
 
@@ -230,8 +233,12 @@ class Tree:
     def _unpriced(self, columns: np.ndarray, cuts: Cuts) -> tuple[np.ndarray, np.ndarray]:
         """`_linear` of a case that is known not to lack anything."""
         matrix, right, equal, factor = self._system(columns, cuts)
-        many = len(columns) > _FEW
-        solved = None if many else self._solved_whole(-self.gain[columns], matrix, right, equal)
+        cost = -self.gain[columns]
+        if len(columns) <= _FEW:
+            solved = self._solved_whole(cost, matrix, right, equal)
+        else:
+            y, z, lacks = self._priced(cost, matrix, right, equal, _DEARER * _DEAR)
+            solved = None if lacks else (y, z)
         if solved is None:
             raise GaveUp
         return solved[0] * factor / self.scale, solved[1]
@@ -258,11 +265,11 @@ class Tree:
         y, z, lacks = self._priced(cost, matrix, right, equal)
         return None if lacks else (y, z)
 
-    def _priced(self, cost: Any, matrix: Any, right: Any, equal: Any) -> Any:
+    def _priced(self, cost: Any, matrix: Any, right: Any, equal: Any, price: float = _DEAR) -> Any:
         """Solve one whose rows may lack something, at a price; of many columns only who pays."""
         rows = len(right)
         eye = eye_array(rows, format="csc")
-        dear = np.full(2 * rows, _DEAR)
+        dear = np.full(2 * rows, price)
         apart = max(1, len(cost) // _ADDED) if len(cost) > _FEW else 1
         columns, chosen = csc_array(matrix), np.arange(0, len(cost), apart)
         while True:
@@ -273,7 +280,7 @@ class Tree:
             y, z = solved
             reduced = cost + matrix.T @ y
             reduced[chosen] = 0.0
-            pays = np.flatnonzero(reduced < -_TOLERANCE * _DEAR)
+            pays = np.flatnonzero(reduced < -_TOLERANCE * price)
             if not len(pays):
                 break
             best = pays[np.argsort(reduced[pays], kind="stable")[:_ADDED]]
@@ -317,7 +324,7 @@ class Tree:
         about = self._in_doubles(columns, cuts)
         best: Any = None
         many = len(columns) >= _MANY or self.fine > 1
-        for divisor in (1000 * self.fine,) if many else _DIVISORS:
+        for divisor in [k * self.fine for k in _FINER] if many else _DIVISORS:
             whole, over = [round(float(v) * divisor) for v in told], divisor * gains
             rough = about(whole, over)
             if best is None or rough / divisor < best[0]:
@@ -326,9 +333,16 @@ class Tree:
                 value, reduced = self.arrays.value(whole, over, columns, cuts)
                 if self.model.closed(value, over):
                     return {"y": whole, "over": over}, value, reduced
+            if many and not self._nearly(rough, over):
+                break
         _, over, whole = best
         value, reduced = self.arrays.value(whole, over, columns, cuts)
         return {"y": whole, "over": over}, value, reduced
+
+    def _nearly(self, value: float, over: int) -> bool:
+        """Whether finer multipliers may close what these leave open."""
+        goal = abs(self.model.goal)
+        return not over or value / over - self.model.goal <= _NEARLY * max(goal, self.model.step)
 
     def _in_doubles(self, columns: np.ndarray, cuts: Cuts) -> Callable[[list[int], int], float]:
         """Return what sums up multipliers as `Model.value` does, in doubles."""

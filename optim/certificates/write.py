@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ZERO = Fraction(0)
 _GRACE, _BYTES_A_SECOND, _STEPS_A_SECOND = 10.0, 5_000_000, 200_000
 _FEWER = 200
-"""Most cases of a proof by counting, or over the textbook's model where others give none."""
+"""Most cases of a proof by counting, or over the textbook's model where patterns were listed."""
 _HALVINGS, _PART, _MOVED = 20, 0.2, 40_000
 """Bounds by counting that are tried, the most of the time that one may take, and columns of the
 textbook's model beyond which moves are not branched on: a case of theirs takes seconds."""
@@ -184,12 +184,11 @@ def _attempts(
                     if threshold
                     else _of_gains(make, objective, value, limits)
                 )
+                limits = limits._replace(nodes=min(limits.nodes, _FEWER))  # of other rows
         except check.Refused as error:  # too many patterns or columns, or a task without a place
             refused = refused or error
         except (OverflowError, ValueError):  # no double, or no text, holds a number of it
             refused = refused or check.Refused("its numbers are too far apart")
-        if kind != "counting":
-            limits = limits._replace(nodes=min(limits.nodes, _FEWER))
     if refused is not None:
         raise refused
 

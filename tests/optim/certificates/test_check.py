@@ -195,7 +195,7 @@ def test_shares_of_nodes_are_reckoned_once(objective: str, monkeypatch: pytest.M
     ("tasks", "steps"),
     [  # what is refused took minutes, or gigabytes, of files of half a megabyte
         ([], [{"branch": [], "at": 0}] * 20_000),
-        ([{"id": "t"}], [{"branch": [[0, 0, 9]] * 10**5, "at": 0}] * 120),
+        ([{"id": "t"}], [{"branch": [[0, 0, 9]] * 10**5, "at": 0}] * 400),
     ],
 )
 def test_the_work_of_branches_is_limited(tasks: list[Any], steps: list[Any]) -> None:
