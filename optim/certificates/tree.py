@@ -237,7 +237,7 @@ class Tree:
         if len(columns) <= _FEW:
             solved = self._solved_whole(cost, matrix, right, equal)
         else:
-            y, z, lacks = self._priced(cost, matrix, right, equal, _DEARER * _DEAR)
+            y, z, lacks = self._priced(cost, matrix, right, equal, _DEARER)
             solved = None if lacks else (y, z)
         if solved is None:
             raise GaveUp
@@ -265,10 +265,11 @@ class Tree:
         y, z, lacks = self._priced(cost, matrix, right, equal)
         return None if lacks else (y, z)
 
-    def _priced(self, cost: Any, matrix: Any, right: Any, equal: Any, price: float = _DEAR) -> Any:
+    def _priced(self, cost: Any, matrix: Any, right: Any, equal: Any, more: float = 1.0) -> Any:
         """Solve one whose rows may lack something, at a price; of many columns only who pays."""
         rows = len(right)
         eye = eye_array(rows, format="csc")
+        price = more * _DEAR
         dear = np.full(2 * rows, price)
         apart = max(1, len(cost) // _ADDED) if len(cost) > _FEW else 1
         columns, chosen = csc_array(matrix), np.arange(0, len(cost), apart)
