@@ -268,9 +268,8 @@ def main(words: list[str] | None = None) -> None:
             continue
         began = time.process_time()
         case = begun(entry, known, args.data)
-        done = (closed(case) and kept(case) and case.claimed is not None) or (
-            args.new and case.best is not None
-        )
+        whole = kept(case) and (case.tasks > MOST_KEPT or plan_of(case).is_file())
+        done = (closed(case) and whole) or (args.new and case.best is not None)
         if case.tasks > args.most_tasks or (done and not args.again):
             continue
         before = case.best
