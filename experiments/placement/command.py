@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from experiments.placement.cases import Case
     from experiments.placement.judging import Run
     from experiments.placement.rows import Contestant
+    from optim import Instance
 
 EXAMPLES = """\
 examples:
@@ -62,6 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="show what is known, and run nothing")
     parser.add_argument(
+        "--instances", metavar="FOLDER", type=Path,
+        help="write the instances there, as CASE.json, and run nothing",
+    )  # fmt: skip
+    parser.add_argument(
         "--seconds", metavar="S", type=seconds, default=60.0, help="limit on each instance (60)"
     )
     parser.add_argument(
@@ -84,8 +89,10 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         write_stdout(_listed(cases, as_json=args.json))
         return int(ExitCode.OK)
+    if args.instances is not None:
+        return _written(cases, args)
     if not (args.my_method or args.my_command or args.method):
-        remedy = "--my-method, --my-command or --method; --list runs none"
+        remedy = "--my-method, --my-command or --method; --list and --instances run none"
         raise InvalidInput(Problem("bench", None, "no method is named", remedy))
     contestant, ask = _contestant(args)
     runs, lines = [], Lines(cases)
@@ -129,6 +136,23 @@ def run(args: argparse.Namespace) -> int:
     if not rows:
         raise InvalidInput(Problem("--data", str(args.data), "holds no file that is needed"))
     return int(ExitCode.OK if all(row["feasible"] for row in rows) else ExitCode.NO_PLAN)
+
+
+def _written(cases: list[Case], args: argparse.Namespace) -> int:
+    """Write the cases' instances, byte for byte those that certificates are of."""
+    from optim.util.files import write_atomic
+
+    made = 0
+    args.instances.mkdir(parents=True, exist_ok=True)
+    for case in cases:
+        instance = _instance(case, args)
+        if instance is not None:
+            write_atomic(args.instances / f"{case.name}.json", instance.to_json())
+            made += 1
+    if not made:
+        raise InvalidInput(Problem("--data", str(args.data), "holds no file that is needed"))
+    sys.stderr.write(f"{made} instances written to {args.instances}\n")
+    return int(ExitCode.OK)
 
 
 def _listed(cases: list[Case], *, as_json: bool) -> str:
@@ -181,17 +205,23 @@ def _unasked(case: Case, args: argparse.Namespace) -> bool:
 
 
 def _one(case: Case, ask: Asker, args: argparse.Namespace) -> Run | None:
-    """Run a case; ``None``, and said so, where a file of others is not there."""
     from experiments.placement.judging import judged
 
+    instance = _instance(case, args)
+    if instance is None:
+        return None
+    return judged(case, instance, ask(instance, case.objective), args.seconds)
+
+
+def _instance(case: Case, args: argparse.Namespace) -> Instance | None:
+    """Make a case's instance; ``None``, and said so, where a file of others is not there."""
     try:
-        instance = case.instance(args.data)
+        return case.instance(args.data)
     except InvalidInput as error:
         if case.foreign is None:
             raise
         sys.stderr.write(f"left out: {error.problems[0]}\n")
         return None
-    return judged(case, instance, ask(instance, case.objective), args.seconds)
 
 
 def _contestant(args: argparse.Namespace) -> tuple[Contestant, Asker]:

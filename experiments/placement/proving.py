@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from optim.referee.result import Result
 
 CERTIFICATES = Path(__file__).with_name("certificates")
-"""Where the certificates are, by the names of their cases."""
+"""Where the certificates are, packed, by the names of their cases."""
 PLANS = Path(__file__).with_name("plans")
 """Where the plans of the best known values are, packed, by the names of their cases."""
 MOST_KEPT = 20_000
@@ -82,7 +82,18 @@ def closed(case: Case) -> bool:
 
 def kept(case: Case) -> bool:
     """Whether the certificate of a certified bound is at hand; true where there is none to keep."""
-    return case.certified is None or (CERTIFICATES / f"{case.name}.json").is_file()
+    return case.certified is None or certificate_of(case).is_file()
+
+
+def certificate_of(case: Case) -> Path:
+    """Return where the certificate of a case is."""
+    return CERTIFICATES / f"{case.name}.json.gz"
+
+
+def keep_certificate(case: Case, text: str) -> None:
+    """Keep the certificate of a case."""
+    CERTIFICATES.mkdir(exist_ok=True)
+    write_atomic(certificate_of(case), text)
 
 
 def plan_of(case: Case) -> Path:
@@ -276,8 +287,7 @@ def main(words: list[str] | None = None) -> None:
         case, certificate, plan = prove(case, args.data, args.seconds, args.proof)
         known = {old.name: old for old in read(TABLE)} | {case.name: case}  # others may be at work
         if certificate is not None:
-            CERTIFICATES.mkdir(exist_ok=True)
-            write_atomic(CERTIFICATES / f"{case.name}.json", certificate)
+            keep_certificate(case, certificate)
         if plan is not None and (case.best != before or not plan_of(case).is_file()):
             keep_plan(case, plan)
         write(known, TABLE)

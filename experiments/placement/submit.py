@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.placement.cases import TABLE, read
 from experiments.placement.proving import (
-    CERTIFICATES,
     SAME,
+    keep_certificate,
     keep_plan,
     text_of,
     with_certificate,
@@ -30,7 +30,7 @@ from experiments.placement.proving import (
 )
 from optim.certificates.check import SENSES
 from optim.errors import InvalidInput, Problem
-from optim.util.files import read_bytes, write_atomic
+from optim.util.files import read_bytes
 
 if TYPE_CHECKING:
     from experiments.placement.cases import Case
@@ -115,8 +115,7 @@ def main(words: list[str] | None = None) -> int:
         from optim import Plan
 
         if certificate is not None and row.certificate_sha256 != cases[row.name].certificate_sha256:
-            CERTIFICATES.mkdir(exist_ok=True)
-            write_atomic(CERTIFICATES / f"{row.name}.json", text_of(certificate))
+            keep_certificate(row, text_of(certificate))
         if args.plan is not None and row.best != cases[row.name].best:
             keep_plan(row, Plan.load(args.plan))
         write({**cases, row.name: row}, TABLE)

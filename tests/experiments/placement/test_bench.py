@@ -286,6 +286,23 @@ def test_what_is_known_is_shown_without_a_method(capsys: pytest.CaptureFixture[s
     assert "--my-method" in capsys.readouterr().err
 
 
+def test_instances_are_written_for_the_certificates_and_plans_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from experiments.placement.proving import certificate_of, plan_of
+
+    folder = tmp_path / "cases"
+    assert main(["bench", "--instances", str(folder), "--only", NAME]) == 0
+    assert "1 instances written" in capsys.readouterr().err
+    (file,) = folder.iterdir()
+    case = next(case for case in read() if case.name == NAME)
+    words = [str(file), str(plan_of(case)), str(certificate_of(case))]
+    assert main(["certify", *words]) == 0
+    assert "a gap of 0" in capsys.readouterr().out
+    assert main(["bench", "--instances", str(folder), "--family", "ctap", "--all"]) == 2
+    assert "left out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("objective", textbook.OBJECTIVES)
 def test_the_textbook_s_models_find_the_optimum(objective: str) -> None:
     from optim import InstanceBuilder

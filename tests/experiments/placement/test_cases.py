@@ -14,8 +14,8 @@ from experiments.placement.cases import Case, read, sha256
 from experiments.placement.known import markdown, text
 from experiments.placement.listing import CTAP, Listed, listed
 from experiments.placement.proving import (
-    CERTIFICATES,
     begun,
+    certificate_of,
     closed,
     plan_of,
     prove,
@@ -26,6 +26,7 @@ from experiments.placement.proving import (
 from optim import Plan, solve
 from optim.certificates.check import SENSES
 from optim.errors import InvalidInput
+from optim.util.files import read_bytes
 
 CASES = {case.name: case for case in read()}
 QUICK = (
@@ -87,7 +88,7 @@ def test_certificates_are_those_of_the_table() -> None:
     for case in CASES.values():
         if case.certificate_sha256 is None:
             continue
-        text = (CERTIFICATES / f"{case.name}.json").read_text("utf-8")
+        text = read_bytes(certificate_of(case)).decode()
         found = json.loads(text)
         assert sha256(text) == case.certificate_sha256, case.name
         assert found["instance_sha256"] == case.instance_sha256
@@ -145,7 +146,7 @@ def test_certificates_hold(case: Case) -> None:
 
     if case.certificate_sha256 is not None:
         document, told = check.parse(case.instance().to_json().encode())
-        file = (CERTIFICATES / f"{case.name}.json").read_bytes()
+        file = read_bytes(certificate_of(case))
         check.check(document, told, check.parse(file)[0])
 
 
@@ -244,7 +245,7 @@ def test_what_came_is_kept_when_a_run_is_broken_off(
     with pytest.raises(KeyboardInterrupt):
         proving.main(["--new"])
     assert [case.name for case in read(table)] == seen == [e.name for e in entries[:2]]
-    assert (tmp_path / "certificates" / f"{seen[0]}.json").read_text() == "proof"
+    assert read_bytes(certificate_of(read(table)[0])) == b"proof"
     assert Plan.load(plan_of(read(table)[0])).assignment == plan.assignment
     seen.clear()
     proving.main(["--new"])

@@ -10,8 +10,9 @@ import pytest
 
 from experiments.placement import proving, submit
 from experiments.placement.cases import Case, read
-from experiments.placement.proving import CERTIFICATES
+from experiments.placement.proving import certificate_of
 from optim import Plan, solve
+from optim.util.files import read_bytes
 
 NAME = "papers-figure2"
 
@@ -38,9 +39,13 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     heaped = Plan(instance.name, dict.fromkeys(plan.assignment, instance.nodes.ids[0]))
     heaped.save(tmp_path / "heaped.json")
     monkeypatch.setattr(submit, "TABLE", path)
-    monkeypatch.setattr(submit, "CERTIFICATES", tmp_path / "certificates")
+    monkeypatch.setattr(proving, "CERTIFICATES", tmp_path / "certificates")
     monkeypatch.setattr(proving, "PLANS", tmp_path / "plans")
     return path
+
+
+def _committed(name: str) -> Path:
+    return Path(proving.__file__).with_name("certificates") / f"{name}.json.gz"
 
 
 def row(table: Path) -> Case:
@@ -52,7 +57,7 @@ def test_what_is_better_is_printed_and_written(
     table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     best = next(case for case in read() if case.name == NAME)
-    plan, proof = str(table.with_name("plan.json")), str(CERTIFICATES / f"{NAME}.json")
+    plan, proof = str(table.with_name("plan.json")), str(_committed(NAME))
     before = row(table)
     assert submit.main([NAME, "--plan", plan, "--by", "me"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -62,8 +67,8 @@ def test_what_is_better_is_printed_and_written(
     after = row(table)
     assert (after.certified, after.claimed) == (best.certified, "100")
     assert after.certificate_sha256 == best.certificate_sha256
-    kept = table.with_name("certificates") / f"{NAME}.json"
-    assert kept.read_bytes() == Path(proof).read_bytes()
+    assert certificate_of(after).parent == table.with_name("certificates")
+    assert certificate_of(after).read_bytes() == Path(proof).read_bytes()
     assert Plan.load(proving.plan_of(after)).assignment == Plan.load(plan).assignment
     assert submit.main([NAME, "--plan", plan, "--certificate", proof]) == 1
     assert "nothing is better" in capsys.readouterr().err
@@ -71,10 +76,10 @@ def test_what_is_better_is_printed_and_written(
 
 def test_what_does_not_hold_is_refused(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     heaped, plan = (str(table.with_name(name)) for name in ("heaped.json", "plan.json"))
-    proof = json.loads((CERTIFICATES / f"{NAME}.json").read_text())
+    proof = json.loads(read_bytes(_committed(NAME)))
     false, other = table.with_name("false.json"), table.with_name("other.json")
     false.write_text(json.dumps({**proof, "bound": 13}))
-    other.write_text((CERTIFICATES / "collocation-q4-cpu90.json").read_text())
+    other.write_bytes(read_bytes(_committed("collocation-q4-cpu90")))
     for words, said in (
         (["--plan", heaped], "breaks a rule"), (["--certificate", str(false)], "does not hold"),
         (["--certificate", str(other)], "does not hold"), (["--certificate", heaped], "not hold"),
