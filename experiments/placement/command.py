@@ -151,7 +151,9 @@ def _written(cases: list[Case], args: argparse.Namespace) -> int:
             made += 1
     if not made:
         raise InvalidInput(Problem("--data", str(args.data), "holds no file that is needed"))
-    sys.stderr.write(f"{made} instances written to {args.instances}\n")
+    sys.stderr.write(
+        f"{made} {'instance' if made == 1 else 'instances'} written to {args.instances}\n"
+    )
     return int(ExitCode.OK)
 
 

@@ -186,7 +186,7 @@ def prove(
     best = plan if same else None
     if not proof or len(text) > MOST_BYTES:
         return Proved(case, None, best)
-    from optim.certificates.check import Refused
+    from optim.certificates.check import Refused, Unreadable
     from optim.certificates.write import certify
 
     try:
@@ -194,7 +194,7 @@ def prove(
             text, case.objective, plan.assignment, value=worth, claimed=case.stated, seconds=proof,
             nodes=20_000,
         )  # fmt: skip
-    except Refused as error:
+    except (Refused, Unreadable) as error:  # or it is too large for the checker
         sys.stderr.write(f"  no certificate: {error}\n")
         return Proved(case, None, best)
     after = with_certificate(case, written.bound, written.document)
