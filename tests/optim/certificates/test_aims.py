@@ -67,7 +67,8 @@ def test_a_rate_under_crossing_costs_is_bounded_without_them() -> None:
         write.certify(text, "sustainable_rate", plan)
     written = write.certify(text, "sustainable_rate", plan, value=1.25)
     assert written.bound >= Fraction(10, 7)
-    assert check.check(*check.parse(text), written.document)
+    told = check.check(*check.parse(text), written.document, {"assignment": plan})
+    assert told.startswith("sustainable_rate is at most") and "crossing costs" in told
 
 
 def test_roots_of_many_columns_are_estimated_first(monkeypatch: pytest.MonkeyPatch) -> None:
