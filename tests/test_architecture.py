@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("optim", "formulations", "heuristics", "experiments")
 FAMILIES = ("albic", "balance", "eoa", "imc", "joint", "rebalancing", "storm")
-LINES = 450
+LINES = 900
 ALONE = {"optim.certificates.check": 611}  # one file that needs no other
 CODE = 500  # lines of it that are neither blank, comment nor docstring
 
