@@ -83,9 +83,10 @@ def run(args: argparse.Namespace) -> int:
 
 @cache
 def _small() -> list[Instance]:
-    from experiments.generators import generate
+    from experiments.generators import KINDS
 
-    return [generate(kind, seed=1, **parameters) for kind, parameters in SMALL.items()]
+    kinds = {name: KINDS.get(name) for name in SMALL}
+    return [kinds[name].make(int(kinds[name].random), SMALL[name]) for name in SMALL]
 
 
 def _solve(name: str) -> tuple[bool, float]:

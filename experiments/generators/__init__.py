@@ -25,7 +25,7 @@ KINDS: Plugins[Kind] = Plugins(
 )
 
 
-def generate(kind: str, seed: int = 0, **parameters: Any) -> Instance:
+def generate(kind: str, /, seed: int = 0, **parameters: Any) -> Instance:
     """Make an instance.
 
     Parameters
@@ -33,7 +33,7 @@ def generate(kind: str, seed: int = 0, **parameters: Any) -> Instance:
     kind
         Name of one of `KINDS`.
     seed
-        Of everything random.
+        Of everything random; 0 where the kind draws nothing.
     **parameters
         Those of the kind; texts are read as the parameter's type.
 

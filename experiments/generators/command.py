@@ -26,7 +26,13 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("kind", metavar="KIND", nargs="?", help="leave it out to list the kinds")
-    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
+    parser.add_argument(
+        "--seed",
+        metavar="N",
+        type=whole,
+        default=0,
+        help="default 0, and no other for kinds in which nothing is random",
+    )
     add_option(parser, "a parameter of the kind")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help=".json or .json.gz; standard output if left out"
@@ -36,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Generate and write, or list the kinds."""
-    from experiments.generators import KINDS, generate
+    from experiments.generators import KINDS
     from optim.errors import InvalidInput, Problem
 
     if args.kind is None:
@@ -50,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             print("\n\n".join(describe(kind) for kind in kinds))
         return 0
-    instance = generate(args.kind, seed=args.seed, **dict(args.option))
+    instance = KINDS.get(args.kind).make(args.seed, dict(args.option))
     if args.output:
         instance.save(args.output)
         sys.stderr.write(f"{args.output}: {instance!r}\n")
@@ -62,4 +68,7 @@ def run(args: argparse.Namespace) -> int:
 def describe(kind: Kind) -> str:
     """Return a kind's summary and parameters as text."""
     source = [f"  {kind.source}"] if kind.source else []
-    return "\n".join([f"{kind.name}: {kind.summary}", *source, *option_lines(kind.parameters)])
+    fixed = [] if kind.random else ["  nothing is random: there is no seed but 0"]
+    return "\n".join(
+        [f"{kind.name}: {kind.summary}", *source, *fixed, *option_lines(kind.parameters)]
+    )

@@ -89,6 +89,7 @@ _PARAMETERS = (
 
 TWITTER = Kind(
     name="twitter",
+    random=False,
     summary="Trending topics: spout, count, rank, merge; 143 MB/s",
     source="Chatzistergiou and Viglas, CIKM 2014, Figure 6 (costs chosen)",
     build=_builder(_TRENDS),
@@ -97,6 +98,7 @@ TWITTER = Kind(
 
 BARGAIN = Kind(
     name="bargain",
+    random=False,
     summary="Bargain detection on stock quotes: six groups, a join; 790 MB/s",
     source="Chatzistergiou and Viglas, CIKM 2014, Figure 7 (costs chosen)",
     build=_builder(_QUOTES),

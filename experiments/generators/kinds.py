@@ -29,6 +29,9 @@ class Kind:
         Typed, with defaults and bounds.
     build
         Makes an instance from a random generator, a name, and the typed parameters.
+    random
+        Whether anything is drawn at random. Where nothing is, every seed would give the same
+        instance under another name; then a seed other than 0 is refused.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Kind:
     parameters: tuple[Option, ...]
     build: Callable[[np.random.Generator, str, Mapping[str, Any]], Instance]
     source: str = ""
+    random: bool = True
 
     def make(self, seed: int, given: Mapping[str, Any]) -> Instance:
         """Read the parameters and build the instance.
@@ -54,6 +58,12 @@ class Kind:
             problems += error.problems
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**31:
             problems.append(Problem("seed", seed, "must be a whole number from 0 to 2147483647"))
+        elif seed and not self.random:
+            reason = (
+                f"is of no use: {self.name} draws nothing at random, all seeds give one instance"
+            )
+            remedy = f"leave the seed out; what may vary: {self._parameter_names()}"
+            problems.append(Problem("seed", seed, reason, remedy))
         if problems:
             raise InvalidInput(problems)
         defaults = {option.name: option.default for option in self.parameters}
@@ -61,12 +71,16 @@ class Kind:
         name = "-".join([self.name, *changed, f"s{seed}"])
         return self.build(np.random.default_rng(seed), name, typed)
 
+    def _parameter_names(self) -> str:
+        return ", ".join(option.name for option in self.parameters)
+
     def to_dict(self) -> dict[str, Any]:
         """Return what ``streamplace generate --json`` lists."""
         return {
             "name": self.name,
             "summary": self.summary,
             "source": self.source,
+            "random": self.random,
             "parameters": [option.to_dict() for option in self.parameters],
         }
 

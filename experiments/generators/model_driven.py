@@ -181,6 +181,7 @@ _SOURCE = "Shukla and Simmhan, JPDC 2018, section 8.3"
 
 MICRO_DAG = Kind(
     name="micro_dag",
+    random=False,
     summary="Five measured tasks in a row, a diamond or a star; threads are the plan's",
     source=f"{_SOURCE}, Figure 5",
     build=build_micro,
@@ -194,6 +195,7 @@ MICRO_DAG = Kind(
 
 APPLICATION_DAG = Kind(
     name="application_dag",
+    random=False,
     summary="Finance, traffic or smart grid, 7, 10 and 15 measured tasks; wirings rebuilt",
     source=f"{_SOURCE}, Figure 6",
     build=build_application,

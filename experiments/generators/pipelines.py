@@ -62,6 +62,7 @@ def build_figure_2(rng: np.random.Generator, name: str, p: Mapping[str, Any]) ->
 
 PIPELINE = Kind(
     name="pipeline",
+    random=False,
     summary="Groups of equal tasks in a row, each feeding the next",
     source="Chatzistergiou and Viglas, CIKM 2014, sections 7.1 and 7.2",
     build=build_pipeline,
@@ -80,6 +81,7 @@ PIPELINE = Kind(
 
 FIGURE2 = Kind(
     name="figure2",
+    random=False,
     summary="The running example: groups of 10, 20, 10 and 10 tasks, each 40 % of a node",
     source="Chatzistergiou and Viglas, CIKM 2014, Figure 2",
     build=build_figure_2,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _NEVER_A_CASE = frozenset({"method", "method_label", "solver", "seed", "instance"})
 _IN_THE_LABEL = frozenset({"method", "method_label", "solver", "seed", "instance"})
 _SHOWN_SHA = 8
+_MOST_NAMES = 3
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,10 @@ class Case:
     Attributes
     ----------
     problem
-        Its key: the instance's sha256, followed by the ignored limits where there are any.
+        Its key: the hash of the instance's content, whatever it is called, followed by the ignored
+        limits where there are any.
     instance
-        The instance's name.
+        The instance's name; of equal instances all names, or how many.
     levels
         What tells it from the other cases of the same name, one text per name in
         `Labels.level_names`; empty where a name does not apply.
@@ -158,11 +160,13 @@ def read_labels(spark: SparkSession, runs: DataFrame, case_names: Sequence[str])
         The factors that belong to the instance, from `case_factors`.
     """
     args = {f"level{i}": name for i, name in enumerate(case_names)}
-    levels = [f"max(factors[:level{i}]) AS level{i}" for i in range(len(case_names))]
+    levels = [
+        f"array_sort(collect_set(factors[:level{i}])) AS level{i}" for i in range(len(case_names))
+    ]
     columns = ", ".join(
         [
             "problem",
-            "min(instance) AS instance",
+            "array_sort(collect_set(instance)) AS instances",
             "min(ignored) AS ignored",
             "max(num_tasks) AS num_tasks",
             "max(num_nodes) AS num_nodes",
@@ -175,16 +179,29 @@ def read_labels(spark: SparkSession, runs: DataFrame, case_names: Sequence[str])
         names = (*names, "ignored limits")
     cases = []
     for row in rows:
-        found = tuple(row[f"level{i}"] or "" for i in range(len(case_names)))
+        found = tuple(_joined(row[f"level{i}"]) for i in range(len(case_names)))
         if len(names) > len(case_names):
             found = (*found, row["ignored"])
         cases.append(
-            Case(row["problem"], row["instance"], found, row["num_tasks"], row["num_nodes"])
+            Case(
+                row["problem"],
+                _joined(row["instances"]),
+                found,
+                row["num_tasks"],
+                row["num_nodes"],
+            )
         )
     cases.sort(
         key=lambda case: ([natural_key(t) for t in (case.instance, *case.levels)], case.problem)
     )
     return Labels(*_told_apart(cases, names))
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Return one text for those of equal instances."""
+    if len(texts) <= _MOST_NAMES:
+        return ", ".join(texts)
+    return f"{texts[0]} and {len(texts) - 1} equal ones"
 
 
 def _told_apart(

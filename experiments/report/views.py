@@ -50,6 +50,7 @@ _RUNS = """
 WITH ready AS (
   SELECT *,
     coalesce(solver, factors['solver']) AS used_solver,
+    coalesce(max(instance_content) OVER (PARTITION BY instance_sha256), instance_sha256) AS content,
     array_join(array_sort(from_json(ignored, 'array<string>')), ', ') AS limits
   FROM sweep_rows
 ), solvers AS (
@@ -65,8 +66,7 @@ SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
   drained, {figures},
   finite(time_total) AS time_total,
   coalesce(finite(time_build), 0D) + finite(time_solve) AS seconds,
-  CASE WHEN limits <> '' THEN concat(instance_sha256, ' without ', limits)
-    ELSE instance_sha256 END AS problem,
+  concat(content, CASE WHEN limits <> '' THEN concat(' without ', limits) ELSE '' END) AS problem,
   {contestant} AS contestant,
   CASE
     WHEN outcome = 'error' AND error RLIKE '{unsuitable}' THEN 'not applicable'

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import hashlib
 import importlib
 import itertools
 import zlib
@@ -45,6 +46,8 @@ class Prepared:
         Of the instance.
     base_sha256
         Of the one that it was varied from, its own otherwise.
+    content
+        `content_hash`: equal instances have the same, whatever they are called.
     packed
         Its canonical JSON, compressed.
     factors
@@ -55,6 +58,7 @@ class Prepared:
     base: str
     sha256: str
     base_sha256: str
+    content: str
     num_tasks: int
     num_nodes: int
     packed: bytes = field(repr=False)
@@ -66,11 +70,35 @@ class Prepared:
         packed = zlib.compress(instance.to_json().encode(), 1)
         sha = instance.sha256
         sizes = (instance.num_tasks, instance.num_nodes)
-        return cls(name, name, sha, sha, *sizes, packed, factors)
+        return cls(name, name, sha, sha, content_hash(instance), *sizes, packed, factors)
 
     def text(self) -> bytes:
         """Return the canonical JSON."""
         return zlib.decompress(self.packed)
+
+
+_NAMING = frozenset({"format", "name", "origin", "labels", "units"})
+"""Entries that say what an instance or a part of it is called, and nothing of the problem."""
+
+
+def content_hash(instance: Instance) -> str:
+    """Return the sha256 of what an instance asks, without its names: equal ones are one case."""
+    from pydantic_core import to_json
+
+    return hashlib.sha256(to_json(_unnamed(instance.to_dict()))).hexdigest()
+
+
+def _unnamed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what only names: of the document, and the labels of its nodes and tasks."""
+
+    def bare(entry: Any) -> Any:
+        return {k: v for k, v in entry.items() if k != "labels"} if type(entry) is dict else entry
+
+    return {
+        key: [bare(entry) for entry in value] if isinstance(value, list) else value
+        for key, value in document.items()
+        if key not in _NAMING
+    }
 
 
 def find_files(problems: list[Problem], spec: Spec) -> list[Path]:
@@ -123,8 +151,10 @@ def find_generator(
     return found
 
 
-def load_instances(spec: Spec, files: Sequence[Path], generate: Any) -> list[Prepared]:
-    """Read and make all instances.
+def load_instances(
+    spec: Spec, files: Sequence[Path], generate: Any, notes: list[str]
+) -> list[Prepared]:
+    """Read and make all instances; what was left out is added to `notes`.
 
     Raises
     ------
@@ -142,7 +172,7 @@ def load_instances(spec: Spec, files: Sequence[Path], generate: Any) -> list[Pre
             problems += [_located(problem, str(file)) for problem in error.problems]
     for i, entry in enumerate(spec.generators):
         try:
-            loaded += _generated(entry, generate)
+            loaded += _generated(entry, generate, notes)
         except InvalidInput as error:
             problems += [
                 _located(problem, f"instances.generate[{i}]") for problem in error.problems
@@ -161,14 +191,25 @@ def _stem(file: Path) -> str:
     return file.name.removesuffix(".gz").removesuffix(".json")
 
 
-def _generated(entry: Generate, generate: Any) -> Iterator[tuple[Instance, str, dict[str, str]]]:
+def _generated(
+    entry: Generate, generate: Any, notes: list[str]
+) -> Iterator[tuple[Instance, str, dict[str, str]]]:
+    """Make the instances of an entry; seeds that make an instance again are left out, and told."""
     for values in itertools.product(*entry.parameters.values()):
         parameters = dict(zip(entry.parameters, values, strict=True))
+        made: dict[str, int] = {}
         for seed in entry.seeds:
+            instance = generate(entry.kind, seed=seed, **parameters)
+            if made.setdefault(content_hash(instance), seed) != seed:
+                continue
             told = {"kind": entry.kind, **parameters, "seed": seed}
             factors = {f"instance.{key}": as_text(value) for key, value in told.items()}
             hint = ", ".join(f"{k}={as_text(v)}" for k, v in told.items())
-            yield generate(entry.kind, seed=seed, **parameters), hint, factors
+            yield instance, hint, factors
+        again = len(set(entry.seeds)) - len(made)
+        if again:
+            what = ", ".join([entry.kind, *(f"{k}={as_text(v)}" for k, v in parameters.items())])
+            notes.append(f"{what}: {again} of {again + len(made)} seeds make an instance again")
 
 
 def _named(loaded: Sequence[tuple[Instance, str, dict[str, str]]]) -> list[Prepared]:

@@ -75,6 +75,7 @@ class _Planner:
         self.varied: dict[tuple[str, str], Prepared] = {}
         self.skipped: Counter[tuple[str, str]] = Counter()
         self.merged: Counter[tuple[str, str]] = Counter()
+        self.again: list[str] = []
 
     def plan(self) -> Plan:
         spec, problems = self.spec, self.problems
@@ -88,10 +89,14 @@ class _Planner:
                 Problem("matrix", None, reason, "name fewer values, or split the sweep")
             )
         raise_any(problems, spec.source)
-        prepared = inst.load_instances(spec, files, generate)
+        prepared = inst.load_instances(spec, files, generate, self.again)
         combinations = self._combinations(prepared)
         raise_any(problems, spec.source)
         by_name = {p.name: p for p in prepared}
+        different = len({p.content for p in prepared})
+        if different < len(prepared):
+            told = f"{len(prepared)} instances hold {different} different contents"
+            self.again.append(f"{told}: equal ones count as one case in reports")
         unique: dict[str, Run] = {}
         for combination in combinations:
             for run in self._runs(combination, by_name):
@@ -108,6 +113,7 @@ class _Planner:
         return Plan(tuple(unique.values()), tuple(self._notes()))
 
     def _notes(self) -> Iterator[str]:
+        yield from self.again
         for (method, solver), count in self.skipped.items():
             yield f"{method} does not run on {solver}: {count} combinations left out"
         for (label, other), count in self.merged.items():

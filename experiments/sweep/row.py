@@ -25,7 +25,7 @@ CERTIFICATE_COLUMNS: Mapping[str, str] = {
 }  # fmt: skip
 """What the bound rests on, as `Result` tells it."""
 
-NEWER_COLUMNS = frozenset((*FIGURE_COLUMNS, *CERTIFICATE_COLUMNS))
+NEWER_COLUMNS = frozenset((*FIGURE_COLUMNS, *CERTIFICATE_COLUMNS, "instance_content"))
 """Columns that rows of older versions may lack."""
 
 COLUMNS: Mapping[str, str] = {
@@ -35,6 +35,7 @@ COLUMNS: Mapping[str, str] = {
     "factors": "map!",
     "instance": "text!",
     "instance_sha256": "text!",
+    "instance_content": "text",
     "num_tasks": "int!",
     "num_nodes": "int!",
     "method": "text!",

@@ -62,6 +62,7 @@ class Run:
             "factors": dict(self.factors),
             "instance": self.instance.base,
             "instance_sha256": self.instance.sha256,
+            "instance_content": self.instance.content,
             "num_tasks": self.instance.num_tasks,
             "num_nodes": self.instance.num_nodes,
             "method": self.method,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -61,7 +62,16 @@ class Generate(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
     __pydantic_extra__: dict[str, OneOrMany[Scalar]]
     kind: Text
-    seeds: Many[Annotated[Whole, Field(ge=0, le=2**63 - 1)]] = (0,)
+    seeds: OneOrMany[Annotated[Whole, Field(ge=0, le=2**63 - 1)]] = Field(
+        (0,), validation_alias=AliasChoices("seeds", "seed")
+    )
+
+    @model_validator(mode="after")
+    def _one_spelling(self) -> Generate:
+        """``seed``, as the matrix spells it, means the same; no generator has it for its own."""
+        if "seed" in self.__pydantic_extra__:
+            raise Fault(problems=[Problem("seed", None, "is given, and seeds too", "keep seeds")])
+        return self
 
     @property
     def parameters(self) -> Mapping[str, tuple[Any, ...]]:

@@ -46,3 +46,18 @@ def test_lists_the_kinds(capsys: pytest.CaptureFixture[str]) -> None:
 def test_options_without_a_kind_are_refused() -> None:
     with pytest.raises(InvalidInput, match="KIND is missing"):
         run("--option", "nodes=3")
+
+
+@pytest.mark.parametrize("name", ["seed", "kind", "name"])
+def test_what_is_no_parameter_of_a_kind_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match=f"{name} is no parameter of pipeline"):
+        run("pipeline", "--option", f"{name}=1")
+
+
+def test_a_seed_for_a_kind_without_chance_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InvalidInput, match="seed: 7 is of no use: pipeline draws nothing"):
+        run("pipeline", "--seed", "7")
+    assert run() == 0
+    listed = capsys.readouterr().out.split("\n\n")
+    fixed = [kind.split(":")[0] for kind in listed if "nothing is random" in kind]
+    assert fixed == [name for name in KINDS.names() if not KINDS.get(name).random]

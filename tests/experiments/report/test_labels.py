@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from experiments.report.build import read_sweep
+from experiments.report.findings import gather
 from experiments.report.labels import natural_key
+from experiments.report.pairing import pairs_of, runs_of
 from experiments.report.views import define_views
 from tests.experiments.report.synthetic import plan, run, write
 
@@ -99,3 +101,23 @@ def test_ignored_limits_make_another_case(read: Callable[..., Any]) -> None:
 )
 def test_natural_order(ordered: list[str]) -> None:
     assert sorted(sorted(ordered, reverse=True), key=natural_key) == ordered
+
+
+def test_equal_instances_are_one_case_whatever_they_are_called(read: Callable[..., Any]) -> None:
+    """Ten seeds of a generator without chance would else make any difference look sure."""
+    rows = [
+        plan(
+            f"copy {seed}", method, gain, instance_content="c" * 64, factors={"instance.seed": seed}
+        )
+        for seed in range(10)
+        for method, gain in (("good", 2.0), ("bad", 1.0))
+    ]
+    # of an earlier version, which wrote no content, and of this one: the same instance
+    rows += [plan("Q1", "good", 1.0), plan("Q1", "bad", 1.0, instance_content="d" * 64)]
+    sweep = read(rows)
+    assert [case.name for case in sweep.labels.cases] == [
+        "copy 0 and 9 equal ones · 0 and 9 equal ones", "Q1"
+    ]  # fmt: skip
+    found = gather(sweep.spark, sweep.labels)
+    (pair,) = pairs_of(runs_of(found.metrics[0].runs, "value"), ["good", "bad"], more=True)
+    assert (pair.pairs, pair.better, pair.equal, pair.sign) == (2, 1, 1, 1.0)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from experiments.sweep import planning
+from experiments.sweep.instances import content_hash
 from experiments.sweep.planning import plan_runs
 from experiments.sweep.runs import Run
 from experiments.sweep.spec import Spec
@@ -355,6 +356,88 @@ def test_generators_multiply_parameters_and_seeds(
     assert runs[0].factors["instance.groups"] == "2"
     assert runs[0].factors["instance.seed"] == "1"
     assert len({r.instance.name for r in runs}) == 4
+
+
+GENERATE: dict[str, Any] = {"kind": "random_graphs"}
+
+
+@pytest.mark.parametrize("key", ["seed", "seeds"])
+@pytest.mark.parametrize(
+    ("given", "seeds"), [([0, 1], "01"), (3, "3"), ({"from": 4, "to": 5}, "45")]
+)
+def test_seeds_of_a_generator_in_either_spelling(
+    make_spec: Make, key: str, given: Any, seeds: str
+) -> None:
+    spec = make_spec({"method": ["top-down"]}, instances={"generate": [{**GENERATE, key: given}]})
+    runs = plan_runs(spec).runs
+    assert [run.factors["instance.seed"] for run in runs] == list(seeds)
+
+
+def test_both_spellings_of_a_generators_seeds_are_refused(make_spec: Make) -> None:
+    with pytest.raises(InvalidInput, match=r"generate\[0\].seed.*seeds too.*keep seeds"):
+        make_spec(
+            {"method": ["m"]}, instances={"generate": [{**GENERATE, "seed": 1, "seeds": [2]}]}
+        )
+
+
+@pytest.mark.parametrize("seed", [-1, "x", [0, 1.5], [], [True]])
+def test_a_seed_that_is_none_is_refused(make_spec: Make, seed: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"instances.generate\[0\].seed"):
+        make_spec({"method": ["m"]}, instances={"generate": [{**GENERATE, "seed": seed}]})
+
+
+def test_seeds_of_a_generator_without_chance_are_refused(make_spec: Make) -> None:
+    entry = {"kind": "pipeline", "seeds": {"from": 0, "to": 99}, "nodes": [4, 8]}
+    spec = make_spec({"method": ["top-down"]}, instances={"generate": [entry]})
+    (told,) = problems_of(spec).values()
+    assert "instances.generate[0]: seed" in told
+    assert "draws nothing at random" in told
+    assert "leave the seed out; what may vary: groups, tasks" in told
+
+
+def test_seeds_that_make_an_instance_again_are_left_out_and_told(
+    make_spec: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other packages' generators may take a seed and no notice of it, or few of its bits."""
+
+    def generate(kind: str, *, seed: int, **parameters: Any) -> Instance:
+        document = {
+            **INSTANCE,
+            "name": f"s{seed}",
+            "origin": f"seed {seed}",
+            "input_rate": seed % 3,
+        }
+        return Instance.from_dict({**document, "labels": {"seed": str(seed)}})
+
+    module = types.ModuleType("experiments.generators")
+    module.generate = generate  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "experiments.generators", module)
+    entry = {"kind": "graph", "seeds": {"from": 0, "to": 9}}
+    made = plan_runs(make_spec({"method": ["top-down"]}, instances={"generate": [entry]}))
+    assert [run.factors["instance.seed"] for run in made.runs] == ["0", "1", "2"]
+    assert made.notes == ("graph: 7 of 10 seeds make an instance again",)
+
+
+def test_equal_files_are_told_and_have_one_content(make_spec: Make) -> None:
+    made = plan_runs(make_spec({"method": ["top-down"]}, instances={"files": ["*.json"]}))
+    assert [run.instance.name for run in made.runs] == ["other", "tiny"]
+    assert len({run.columns()["instance_sha256"] for run in made.runs}) == 2
+    assert len({run.columns()["instance_content"] for run in made.runs}) == 1
+    assert made.notes == (
+        "2 instances hold 1 different contents: equal ones count as one case in reports",
+    )
+
+
+def test_the_content_of_an_instance_is_all_but_its_names(tiny: dict[str, Any]) -> None:
+    def content(**changes: Any) -> str:
+        return content_hash(Instance.from_dict({**tiny, **changes}))
+
+    nodes = [{**node, "labels": {"host": "h"}} for node in tiny["nodes"]]
+    named = content(name="x", origin="y", units={"cpu": "cores"}, labels={"a": "b"}, nodes=nodes)
+    assert named == content()
+    assert content(nodes=[tiny["nodes"][0]]) != content()
+    assert content(limits={"max_migrations": 3}) != content()
+    assert content(streams=[{"from": "a", "to": "b", "rate": 9}]) != content()
 
 
 def test_methods_of_a_foreign_runner_are_not_looked_up(make_spec: Make) -> None:
