@@ -26,6 +26,7 @@ NODES: list[dict[str, Any]] = [
 RULED: dict[str, dict[str, Any]] = {
     "capacity": {"nodes": [{**node, "capacity": {"cpu": 11.0}} for node in NODES]},
     "max_utilisation": {"limits": {"max_utilisation": {"cpu": 0.11}}},
+    "max_load": {"tasks": {"b/1": {"max_load": {"cpu": 5.0}}}},
     "min_load": {"nodes": [*NODES[:2], {**NODES[2], "min_load": {"cpu": 9.0}}]},
     "max_tasks": {"nodes": [{**node, "max_tasks": 2} for node in NODES]},
     "allowed": {"allowed": {"b/0": ["n2"], "a/0": ["n1", "n2"]}},
@@ -63,10 +64,12 @@ def made(rule: str) -> Instance:
     """Five tasks of three operators on three nodes of two racks, all of them on the first two."""
     parts = dict(RULED[rule])
     allowed, copies = parts.pop("allowed", {}), parts.pop("copies", {})
+    more = parts.pop("tasks", {})
     home = {"a/0": "n0", "a/1": "n1", "b/0": "n1", "b/1": "n0", "c/0": "n1"}
     tasks = []
     for i, (task, node) in enumerate(home.items()):
         entry: dict[str, Any] = {"id": task, "node": node, "migration_cost": 1.0 + i / 2}
+        entry |= more.get(task, {})
         if parts.get("topologies") or rule == "max_tasks_per_slot":
             entry["slot"] = 0
         if task in allowed:

@@ -1,6 +1,7 @@
 """Utilisations that no placement stays below, by counting alone.
 
-All load of a resource over all room for it, the heaviest task on the best node; and, since no node
+What one task can use; all load of a resource over all room for it, the heaviest task on the best
+node; and, since no node
 holds much of two operators, how much of the full stream between them crosses at least, which the
 links and the crossing costs have to take (docs/proofs/forced-crossing.md).
 """
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.throughput.places import BOTH, INTO, NEVER, OUT, places_of
+from formulations.throughput.places import BOTH, INTO, NEVER, OUT, places_of, thread_load
 from optim.moves.room import placing_room
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def least_load(instance: Instance, lost: int | None = None) -> float:
     left = np.arange(instance.num_nodes) != lost
     places = places_of(instance)
     room, link = places.room[left], places.link[: instance.num_nodes][left]
-    least = 0.0
+    least = thread_load(instance)
     for r in instance.rate_driven:
         whole, best = float(room[:, r].sum()), float(room[:, r].max(initial=0.0))
         if np.isfinite(whole) and instance.total_load[r] > 0:

@@ -9,7 +9,7 @@ import numpy as np
 
 from formulations.patterns.problem import problem_of
 from formulations.throughput.listing import list_patterns
-from formulations.throughput.places import places_of
+from formulations.throughput.places import places_of, thread_load
 from optim.errors import Problem, UnsuitableMethod
 from optim.moves.classes import node_classes, task_groups
 from optim.moves.place_rules import place_rules
@@ -64,7 +64,10 @@ class Grouped:
     budget: Floats
 
     def patterns(self, limit: float, most: int, budget: int) -> Listed | None:
-        """List what nodes may hold within a highest utilisation; ``None`` where it is too much."""
+        """List what nodes may hold within a highest utilisation; ``None`` where it is too much.
+
+        None of them counts for less than the fullest task: all placements have that.
+        """
         counts, kinds, values = [], [], []
         for k in range(self.classes.num_classes):
             made = self._of_class(k, limit, most, budget)
@@ -73,7 +76,7 @@ class Grouped:
             counts.append(made[0])
             values.append(made[1])
             kinds.append(np.full(len(made[1]), k))
-        value = np.concatenate(values)
+        value = np.maximum(np.concatenate(values), thread_load(self.instance))
         order = np.argsort(value, kind="stable")
         return Listed(np.concatenate(counts)[order], np.concatenate(kinds)[order], value[order])
 

@@ -90,6 +90,11 @@ def _mask(count: int, nodes: Any) -> Bools:
 
 def load_of(instance: Instance, node: Ints) -> float:
     """Return the highest utilisation under a placement: 1 over its sustainable rate."""
-    placement = Placement(instance, np.asarray(node, dtype=np.int32))
-    least = min(placement.node_rates.min(), placement.link_rates.min(initial=np.inf))
-    return min(NEVER, 1.0 / float(least)) if least > 0 else NEVER
+    least = Placement(instance, np.asarray(node, dtype=np.int32)).rate
+    return min(NEVER, 1.0 / least) if least > 0 else NEVER
+
+
+def thread_load(instance: Instance) -> float:
+    """Return the utilisation that the fullest task has in every placement; 0 without any limit."""
+    least = float(instance.thread_rates.min(initial=np.inf))
+    return min(NEVER, 1.0 / least) if least > 0 else NEVER

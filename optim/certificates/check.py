@@ -33,17 +33,17 @@ FIELDS = {  # all that may stand in each part of an instance that is read
     sets topologies operators tasks streams traffic limits input_rate""",
     "nodes": """id capacity min_load background weight slots slot_capacity rack leaving max_tasks
     max_inflow labels""",
-    "operators": "id topology role group cpu_per_tuple service_rate model labels",
-    "tasks": "id operator load state migration_cost node slot allowed copies labels",
+    "operators": "id topology role group max_load cpu_per_tuple service_rate model labels",
+    "tasks": "id operator load max_load state migration_cost node slot allowed copies labels",
     "streams": "from to rate selectivity tuple_bytes pattern",
     "links": "id nodes capacity background direction",
     "topologies": "id workers",
-    "group": "tasks load state allowed",
+    "group": "tasks load max_load state allowed",
     "limits": """max_migrations max_migration_cost max_load_distance max_tasks_per_slot max_inflow
     max_utilisation""",
 }
-DROPPED = f"""{FIELDS["limits"]} capacity min_load max_tasks allowed leaving copies sets links slots
-    crossing_cost"""  # what may be assumed away
+DROPPED = f"""{FIELDS["limits"]} capacity max_load min_load max_tasks allowed leaving copies sets
+    links slots crossing_cost"""  # what may be assumed away
 CERTIFICATE = "format instance_sha256 objective sense bound assumes proof"
 MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 ZERO, BUSY = F(0), "the work limit is reached"
@@ -182,9 +182,11 @@ class Instance:
             need(size <= MOST_STEPS // 4 - len(every), "groups have too many tasks", Unreadable)
             load = {r: number(v) / size for r, v in group.get("load", {}).items()}
             group |= {key: number(group[key]) / size for key in ("state",) if key in group}
+            each = x.get("max_load", {}) | group.get("max_load", {})
             for name in (f"{x['id']}/{i}" for i in range(size)):
                 me = alone.pop(name, {})
-                every[name] = group | me | {"load": load | me.get("load", {}), "operator": x["id"]}
+                also: Doc = {"load": load | me.get("load", {}), "operator": x["id"]}
+                every[name] = group | me | also | {"max_load": each | me.get("max_load", {})}
         every |= alone
         self.task, tasks = {name: t for t, name in enumerate(every)}, [*every.values()]
         self.member = [x.get("operator") for x in tasks]
@@ -197,6 +199,12 @@ class Instance:
                 derived = {self.resources[0]: work / len(mates)}
                 tasks[t]["load"] = derived | tasks[t].get("load", {})
         self.load = [self._amounts(x.get("load"), ZERO) for x in tasks]
+        of, free = {x["id"]: x.get("max_load", {}) for x in operators}, "max_load" in self.dropped
+        most = [of.get(x.get("operator"), {}) | x.get("max_load", {}) for x in tasks]
+        #: (resource, load, most) of what a task, which is one thread, cannot have more of
+        self.threads = [(r, a, m) for told, load in zip(most, self.load) if told and not free
+                        for r, a, m in zip(self.resources, load, self._amounts(told, None))
+                        if m is not None and a]  # fmt: skip
         self.home = [self.node[x["node"]] if "node" in x else -1 for x in tasks]
         self.cost = [number(x.get("migration_cost", x.get("state", 1))) for x in tasks]
         self.copies = [{self.node[n] for n in x.get("copies", [])} for x in tasks]
@@ -247,6 +255,7 @@ class Instance:
         cost = {} if "crossing_cost" in self.dropped else document.get("crossing_cost", {})
         crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
         self.crosses, driven = any(crossing), document.get("rate_driven") or self.resources[:1]
+        self.thread_rates = [most / load for r, load, most in self.threads if r in driven]
         each = self.load + self.base
         totals = [sum((x[r] for x in each), self.total_traffic * c) for r, c in enumerate(crossing)]
         share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
@@ -524,6 +533,13 @@ class Model:
         return value // (over * self.step) * self.step <= self.goal
 
 
+def of_threads(x: Instance, objective: str, bound: F) -> None:
+    """Prove by a single task: one that is full at the bound, or has more than it can use."""
+    tight = any(m + SLACK * max(m, a) < a for _, a, m in x.threads)
+    rated = objective == "sustainable_rate" and any(rate <= bound for rate in x.thread_rates)
+    need(rated or (objective == "feasible" and tight), "no task is full before")
+
+
 # ---- 5. the whole -------------------------------------------------------------------------------
 def value_of(x: Instance, plan: Doc, objective: str) -> F:
     """Return the exact value of a plan (whether it keeps every rule is the referee's to say)."""
@@ -542,6 +558,7 @@ def value_of(x: Instance, plan: Doc, objective: str) -> F:
     if objective == "sustainable_rate" and not x.crosses:
         rates = [left / held[n][i] for n, rooms in enumerate(x.rooms) for i, _, left, rated in rooms
                  if rated and held[n][i]]  # fmt: skip
+        rates += x.thread_rates
         need(rates, "nothing limits the rate of the plan")
         return min(rates)
     if objective == "load_distance" and x.mean is not None:
@@ -568,11 +585,16 @@ def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None 
     exact = F(str(bound))
     need(objective != "feasible" or not exact, "feasible is 0: nothing else is proved")
     kind: Any = proof.get("kind") if isinstance(proof, dict) else None
-    kinds = ("dual", "threshold", "counting") if objective in THRESHOLDS else ("dual", "patterns")
+    kinds = ("dual", "patterns")
+    if objective in THRESHOLDS:
+        kinds = ("dual", "threshold", "counting", "threads")
     need(kind in kinds, f"{str(kind)[:30]!r} is no kind of proof of {objective}")
     read = file if isinstance(file, Instance) else Instance(file, dropped)
     need(read.dropped == dropped, "other limits were dropped when the file was read")
-    Model(read, objective, exact, kind).walk(proof.get("steps"))
+    if kind == "threads":
+        of_threads(read, objective, exact)
+    else:
+        Model(read, objective, exact, kind).walk(proof.get("steps"))
     way = "most" if SENSES[objective] == "max" else "least"
     line = ", ".join([f"{objective} is at {way} {float(exact):.15g} (exactly {bound})", *assumes])
     if plan is not None and objective == "sustainable_rate" and read.crosses:

@@ -168,6 +168,11 @@ def _attempts(
 ) -> Iterator[Proof]:  # fmt: skip
     """Yield what is likely to close first."""
     refused = None
+    if listed:  # whatever the placement: what one task can use
+        rate = min(instance.thread_rates, default=None) if objective == "sustainable_rate" else None
+        with suppress(check.Refused):
+            check.of_threads(instance, objective, bound := value if rate is None else rate)
+            yield bound, {"kind": "threads"}, None
     steps, threshold = min(check.MOST_STEPS, limits.steps), objective in check.THRESHOLDS
     kinds = ["threshold" if threshold else "patterns"] if listed else []
     if listed and objective == "load_distance" and value > 0 and instance.limits.get(_BUDGET):

@@ -78,8 +78,7 @@ def _worst(placement: Placement) -> float | None:
         after = after_loss(instance, node, lost) if placement.used[lost] else node
         if after is None:
             return 0.0
-        found = Placement(instance, after)
-        worst = min(worst, found.node_rates.min(), found.link_rates.min(initial=np.inf))
+        worst = min(worst, Placement(instance, after).rate)
     return float(worst) if np.isfinite(worst) else None
 
 

@@ -102,6 +102,20 @@ class Placement:
         return _multiples(room, crossing_rates(self.instance, self.node))
 
     @cached_property
+    def thread_rates(self) -> Floats:
+        """(T,) the same of what one task can use (``max_load``); empty where none has that."""
+        rates = self.instance.thread_rates
+        if not len(rates):
+            return np.zeros(0)
+        return np.where(self.node >= 0, rates.min(axis=1, initial=np.inf), np.inf)
+
+    @cached_property
+    def rate(self) -> float:
+        """Multiple of the present input at which the first of all these is full."""
+        rates = (self.thread_rates, self.node_rates, self.link_rates)
+        return float(min(some.min(initial=np.inf) for some in rates))
+
+    @cached_property
     def counts(self) -> Any:
         """(N,) tasks on each node."""
         node = self.node

@@ -86,6 +86,7 @@ class _Columns:
         self.operator = np.full(count, NO_INDEX, dtype=np.int32)
         self.node = np.full(count, NO_INDEX, dtype=np.int32)
         self.slot = np.full(count, NO_INDEX, dtype=np.int32)
+        self.max_load: list[tuple[int, int, float]] = []
         self.allowed: list[tuple[int, list[int]]] = []
         self.copies: list[tuple[int, list[int]]] = []
         self.group_allowed: list[tuple[int, ...] | None] = [None] * len(self.sizes)
@@ -107,8 +108,19 @@ class _Columns:
         self.group_load = np.zeros((len(self.sizes), len(self.document.resources)))
         self.group_given = np.zeros(self.group_load.shape, dtype=np.bool_)
         self.group_state = np.full(len(self.sizes), np.nan)
+        self.operator_max_load = np.full(self.group_load.shape, np.inf)
+        self.group_max_load = np.full(self.group_load.shape, np.inf)
         for o, operator in enumerate(self.document.operators):
             group = operator.group
+            limits = [(operator.max_load, self.operator_max_load[o], f"operators[{o}].max_load")]
+            if group is not None:
+                path = f"operators[{o}].group.max_load"
+                limits.append((group.max_load, self.group_max_load[o], path))
+            for told, row, path in limits:
+                for name, value in told.items():
+                    at = self._resource(name, path)
+                    if at is not None:
+                        row[at] = value
             if group is None:
                 continue
             for name, value in group.load.items():
@@ -148,6 +160,10 @@ class _Columns:
                     self._resource(name, f"tasks[{i}].load")
                 else:
                     self.load[row, at], self.given[row, at] = value, True
+            for name, value in entry.get("max_load", {}).items():
+                at = self._resource(name, f"tasks[{i}].max_load")
+                if at is not None:
+                    self.max_load.append((row, at, value))
             if "state" in entry:
                 self.state[row] = entry["state"]
             if "migration_cost" in entry:
@@ -271,6 +287,7 @@ class _Columns:
             operator=self.operator,
             member=member,
             load=self.load,
+            max_load=self._max_load(),
             state=self.state,
             given_cost=self.cost,
             node=self.node,
@@ -283,6 +300,27 @@ class _Columns:
             copies_indices=copies_indices,
             labels=dict(sorted(self.labels.items())),
         )
+
+    def _max_load(self) -> Floats:
+        """(T, R) what each task can use: its own, else its group's, else its operator's."""
+        shared = inherited_max_load(self.operator, self.operator_max_load, self.group_max_load)
+        if not self.max_load:
+            return shared
+        found = np.array(np.broadcast_to(shared, self.load.shape))
+        for row, at, value in self.max_load:
+            found[row, at] = value
+        return found
+
+
+def inherited_max_load(operator: Ints, by_operator: Floats, by_group: Floats) -> Floats:
+    """Return what one task can use by its operator alone, of (T,) tasks.
+
+    (T, R); of shape (1, 1) where no operator says anything.
+    """
+    limits = np.where(np.isfinite(by_group), by_group, by_operator)
+    if not np.isfinite(limits).any():
+        return np.full((1, 1), np.inf)
+    return np.vstack([limits, np.full((1, limits.shape[1]), np.inf)])[operator]  # -1 is the last
 
 
 def _rows(lists: list[tuple[int, list[int]]]) -> tuple[Ints, Ints, Ints]:
@@ -322,6 +360,8 @@ def _operator_table(
         group_load=work.group_load,
         group_load_given=work.group_given,
         group_state=work.group_state,
+        max_load=work.operator_max_load,
+        group_max_load=work.group_max_load,
         cpu_per_tuple=column("cpu_per_tuple"),
         service_rate=column("service_rate"),
         tuple_rate=work.rates,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from optim.format.plan import Plan
 
-_AMOUNTS = ("capacity", "load", "min_load", "background", "slot_capacity")
+_AMOUNTS = ("capacity", "load", "max_load", "min_load", "background", "slot_capacity")
 """Fields that hold a figure a resource; a plain number is the first resource's."""
 
 
@@ -69,7 +69,10 @@ class InstanceBuilder:
         self, id: str, *, tasks: int | None = None, load: Any = None, state: Any = None,
         **fields: Any,
     ) -> InstanceBuilder:  # fmt: skip
-        """Add an operator; with `tasks` a group of equal tasks that share `load` and `state`."""
+        """Add an operator; with `tasks` a group of equal tasks that share `load` and `state`.
+
+        ``max_load`` is what each one of its tasks can use.
+        """
         group = {"tasks": tasks, "load": self._amounts(load), "state": state}
         if tasks is not None:
             fields["group"] = {key: value for key, value in group.items() if value is not None}

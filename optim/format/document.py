@@ -109,6 +109,9 @@ class GroupDocument(BaseModel):
     model_config = _STRICT
     tasks: PositiveCount
     load: Amounts = {}
+    max_load: Amounts = Field(
+        {}, description="what one of its tasks can use wherever it runs; overrides the operator's"
+    )
     state: Amount | None = None
     allowed: Annotated[list[Identifier], Field(min_length=1)] | None = Field(
         None, description="nodes its tasks may use; an entry in tasks overrides it"
@@ -123,6 +126,9 @@ class OperatorDocument(BaseModel):
     topology: Identifier | None = None
     role: Literal["source", "operator", "sink", "system"] = "operator"
     group: GroupDocument | None = None
+    max_load: Amounts = Field(
+        {}, description="what one of its tasks can use wherever it runs: a task is one thread"
+    )
     cpu_per_tuple: Amount | None = Field(
         None, description="first resource used per tuple/s of input"
     )
@@ -140,6 +146,9 @@ class TaskDocument(TypedDict, total=False):
     ]
     operator: Identifier
     load: Amounts
+    max_load: Annotated[
+        Amounts, Field(description="what it can use wherever it runs; overrides its operator's")
+    ]
     state: Amount
     migration_cost: Amount
     node: Annotated[Identifier, Field(description="where the task runs now")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -181,6 +181,15 @@ class Instance:
 
         return instance_html(self)
 
+    def with_max_load(self, max_load: Floats) -> Instance:
+        """Return the instance with other ceilings of its tasks, (T, R) or (1, 1)."""
+        none = np.full((self.num_operators, self.num_resources), np.inf)
+        return replace(
+            self,
+            tasks=replace(self.tasks, max_load=max_load),
+            operators=replace(self.operators, max_load=none, group_max_load=none),
+        )
+
     # -- sizes -----------------------------------------------------------------------------------
 
     @property
@@ -214,6 +223,18 @@ class Instance:
     def headroom(self) -> Floats:
         """(N, R) load that may be placed: capacity × max_utilisation − background, or ``inf``."""
         return _frozen(self.nodes.capacity * self.limits.max_utilisation - self.nodes.background)
+
+    @cached_property
+    def thread_rates(self) -> Floats:
+        """(T, D) multiple of the present input at which a task uses all it can of what that drives.
+
+        ``inf`` where it never does; of no rows where no task has a ``max_load``.
+        """
+        driven = list(self.rate_driven)
+        if not self.tasks.limited:
+            return _frozen(np.zeros((0, len(driven))))
+        load, most = self.tasks.load[:, driven], self.tasks.max_load[:, driven]
+        return _frozen(np.divide(most, load, out=np.full(load.shape, np.inf), where=load > 0))
 
     @cached_property
     def open_nodes(self) -> Bools:

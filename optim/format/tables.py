@@ -92,6 +92,9 @@ class TaskTable(_Frozen):
         (T,) operator index (-1 none) and position within that operator.
     load
         (T, R).
+    max_load
+        (T, R) what one task can use wherever it runs, ``inf`` for any amount; takes the shape of
+        `load`.
     state, given_cost
         (T,) as in the file; ``nan`` where not given.
     node, slot
@@ -119,6 +122,17 @@ class TaskTable(_Frozen):
     copies_indptr: Ints = field(default_factory=lambda: np.zeros(1, np.int32))
     copies_indices: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     labels: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    max_load: Floats = field(default_factory=lambda: np.full((1, 1), np.inf))
+
+    def __post_init__(self) -> None:
+        limits = np.broadcast_to(self.max_load, self.load.shape)  # no memory where there are none
+        object.__setattr__(self, "max_load", limits)
+        super().__post_init__()
+
+    @cached_property
+    def limited(self) -> bool:
+        """Whether any task has a `max_load`."""
+        return bool(np.isfinite(self.max_load).any())
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -157,6 +171,9 @@ class OperatorTable(_Frozen):
         (O, R) and (O,) totals of the group form; ``nan`` state where not given.
     group_load_given
         (O, R) whether the file gives that load (else it is 0 or derived).
+    max_load, group_max_load
+        (O, R) what one task can use, by its operator and by its group form; ``inf`` where not
+        given. The latter overrides the former, and a task's own both.
     cpu_per_tuple, service_rate, tuple_rate
         (O,); ``nan`` where unknown. `tuple_rate` is tuples/s received, derived from the input rate.
     model
@@ -181,6 +198,8 @@ class OperatorTable(_Frozen):
     model: tuple[str | None, ...]
     task_indptr: Ints
     task_indices: Ints
+    max_load: Floats
+    group_max_load: Floats
     labels: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
 
     @cached_property

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.format.build_tasks import inherited_max_load
 from optim.format.document import INSTANCE_FORMAT
 from optim.format.tables import APART, DIRECTIONS, SET_RULES, SPREAD
 
@@ -151,6 +152,7 @@ def _operators(instance: Instance) -> list[dict[str, Any]]:
                 {
                     "tasks": int(table.group_tasks[o]),
                     "load": load,
+                    "max_load": _amounts(instance.resources, table.group_max_load[o], np.inf),
                     "state": state,
                     "allowed": places and [instance.nodes.ids[n] for n in places],
                 }
@@ -163,6 +165,7 @@ def _operators(instance: Instance) -> list[dict[str, Any]]:
                     "topology": instance.topologies.ids[topology] if topology >= 0 else None,
                     "role": None if table.role[o] == "operator" else table.role[o],
                     "group": group,
+                    "max_load": _amounts(instance.resources, table.max_load[o], np.inf),
                     "cpu_per_tuple": _number(table.cpu_per_tuple[o]),
                     "service_rate": _number(table.service_rate[o]),
                     "model": table.model[o],
@@ -190,6 +193,8 @@ def _tasks(instance: Instance) -> list[dict[str, Any]]:
     )
     listed = ~grouped | load_differs.any(axis=1) | state_differs | ~np.isnan(table.given_cost)
     listed |= (table.node >= 0) | (table.slot >= 0)
+    limits = _own_max_load(instance)
+    listed[list(limits)] = True
     allowed = _own_allowed(instance, grouped)
     copies = dict(zip(table.copied.tolist(), range(len(table.copied)), strict=True))
     listed[list(allowed)] = True
@@ -216,6 +221,8 @@ def _tasks(instance: Instance) -> list[dict[str, Any]]:
         shown = {r: v for r, v, d in zip(resources, load, differs, strict=True) if d}
         if shown:
             entry["load"] = shown
+        if t in limits:
+            entry["max_load"] = limits[t]
         if new_state and state == state:
             entry["state"] = state
         if cost == cost:
@@ -234,6 +241,17 @@ def _tasks(instance: Instance) -> list[dict[str, Any]]:
             entry["labels"] = dict(table.labels[t])
         entries.append(entry)
     return entries
+
+
+def _own_max_load(instance: Instance) -> dict[int, dict[str, float]]:
+    """Tasks whose ``max_load`` is not just their group's or operator's, and what differs."""
+    table, operators = instance.tasks, instance.operators
+    if not table.limited:
+        return {}
+    shared = inherited_max_load(table.operator, operators.max_load, operators.group_max_load)
+    own = np.where(table.max_load != shared, table.max_load, np.inf)
+    rows = np.flatnonzero(np.isfinite(own).any(axis=1)).tolist()
+    return {t: _amounts(instance.resources, own[t], np.inf) for t in rows}
 
 
 def _own_allowed(instance: Instance, grouped: Any) -> dict[int, int]:

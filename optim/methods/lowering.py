@@ -17,7 +17,7 @@ import numpy as np
 
 from optim.format.tables import APART, TOGETHER
 from optim.moves.room import LARGE_SUMS
-from optim.rules import MAX_LOAD_DISTANCE, MAX_TASKS, MAX_TASKS_PER_SLOT, SETS, SLOTS
+from optim.rules import MAX_LOAD, MAX_LOAD_DISTANCE, MAX_TASKS, MAX_TASKS_PER_SLOT, SETS, SLOTS
 from optim.rules.base import slack
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
         The rules that the method knows: they stay as they are.
     """
     columns, changed = [], instance
+    if "max_load" not in honours and instance.tasks.limited:
+        changed = MAX_LOAD.dropped(changed)  # every placement keeps it, or none (`hopeless`)
     if "max_tasks" not in honours and MAX_TASKS.present(instance) is not None:
         columns.append(_tasks_column(instance))
         changed = MAX_TASKS.dropped(changed)
@@ -68,9 +70,10 @@ def kept_lowered(honours: frozenset[str]) -> dict[str, str]:
     honours
         The rules that the method knows.
     """
+    found = {} if "max_load" in honours else {"max_load": ""}
     if "capacity" not in honours:
-        return {}
-    found = {"max_tasks": "", "sets": "that are apart on nodes"}
+        return found
+    found |= {"max_tasks": "", "sets": "that are apart on nodes"}
     found |= dict.fromkeys(("slots", "max_tasks_per_slot"), "that only count tasks")
     if "min_load" in honours:
         found["max_load_distance"] = "without crossing costs"
@@ -171,6 +174,11 @@ def _without_sets(instance: Instance, gone: Bools) -> Instance:
     )
 
 
+def _unlimited(max_load: Floats, more: int) -> Floats:
+    """Add resources of which a task can use any amount."""
+    return np.hstack([max_load, np.full((len(max_load), more), np.inf)])
+
+
 def with_columns(
     instance: Instance, names: tuple[str, ...], load: Floats, room: Floats
 ) -> Instance:
@@ -188,13 +196,19 @@ def with_columns(
             background=np.hstack([nodes.background, np.zeros(on_nodes)]),
             slot_capacity=np.hstack([nodes.slot_capacity, np.full(on_nodes, np.inf)]),
         ),
-        tasks=replace(tasks, load=np.hstack([tasks.load, load])),
+        tasks=replace(
+            tasks,
+            load=np.hstack([tasks.load, load]),
+            max_load=_unlimited(tasks.max_load, more) if tasks.limited else np.full((1, 1), np.inf),
+        ),
         operators=replace(
             operators,
             group_load=np.hstack([operators.group_load, np.zeros(on_operators)]),
             group_load_given=np.hstack(
                 [operators.group_load_given, np.zeros(on_operators, dtype=np.bool_)]
             ),
+            max_load=_unlimited(operators.max_load, more),
+            group_max_load=_unlimited(operators.group_max_load, more),
         ),
         crossing_cost=np.hstack([instance.crossing_cost, np.zeros((2, more))]),
         limits=replace(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _DIGITS = 14
 _REMARK = re.compile(r"( \([^()]*\))+$")
-_OF_LOADS = ("capacity", "min_load", "slot_capacity")
+_OF_LOADS = ("capacity", "min_load", "slot_capacity", "max_load")
 _EDGE = 1e-9  # a mean of exactly a power of ten, added up in another unit, is still that power
 
 
@@ -101,6 +101,7 @@ def scaled(instance: Instance, scale: Scale) -> Instance:
         tasks=replace(
             tasks,
             load=canonical(tasks.load, load),
+            max_load=canonical(tasks.max_load, load) if tasks.limited else tasks.max_load,
             state=canonical(tasks.state, scale.cost),
             given_cost=canonical(tasks.migration_cost, scale.cost),
         ),
@@ -160,6 +161,7 @@ def _same(left: Instance, right: Instance) -> bool:
         *((getattr(left.nodes, n), getattr(right.nodes, n)) for n in ("capacity", "background")),
         *((getattr(left.nodes, n), getattr(right.nodes, n)) for n in ("min_load", "slot_capacity")),
         (left.tasks.load, right.tasks.load),
+        (left.tasks.max_load, right.tasks.max_load),
         (left.tasks.migration_cost, right.tasks.migration_cost),
         (left.links.capacity, right.links.capacity),
         (left.links.background, right.links.background),

@@ -71,6 +71,8 @@ def _missing_capacity(instance: Instance) -> str | None:
 
 def _missing_bounded_rate(instance: Instance) -> str | None:
     """Without, some placement carries any input: there is no greatest rate."""
+    if np.isfinite(instance.thread_rates).any():
+        return None
     driven = list(instance.rate_driven)
     loaded = [r for r in driven if instance.total_load[r] > 0]
     bounded = np.isfinite(instance.nodes.capacity[:, loaded])
@@ -121,7 +123,8 @@ NEEDS = {
     "links": ("links", _missing_links),
     "capacity": ("nodes[].capacity of the first resource", _missing_capacity),
     "bounded_rate": (
-        "a load, and nodes[].capacity on every node, of a resource that grows with the rate",
+        "a load, and nodes[].capacity on every node (or max_load), of a resource that grows with "
+        "the rate",
         _missing_bounded_rate,
     ),
     "models": ("operators[].model", _missing_models),

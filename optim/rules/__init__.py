@@ -18,6 +18,7 @@ from optim.rules.crossing_cost import CROSSING_COST
 from optim.rules.leaving import LEAVING
 from optim.rules.links import LINKS
 from optim.rules.max_inflow import MAX_INFLOW
+from optim.rules.max_load import MAX_LOAD
 from optim.rules.max_load_distance import MAX_LOAD_DISTANCE
 from optim.rules.max_migration_cost import MAX_MIGRATION_COST
 from optim.rules.max_migrations import MAX_MIGRATIONS
@@ -54,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     MAX_TASKS_PER_SLOT,
     MAX_INFLOW,
     MAX_UTILISATION,
+    MAX_LOAD,
     CAPACITY,
     MIN_LOAD,
     MAX_TASKS,

@@ -27,6 +27,7 @@ class Form(Enum):
     """How engines see a rule; an engine that knows a form keeps every rule of it."""
 
     MASK = "where each task may be"
+    TASK = "what a task can use, wherever it is"
     NODE_CAPACITY = "a linear capacity of each node"
     NODE_FLOOR = "a least load of each node"
     CROSSING = "loads that what crosses nodes adds to"

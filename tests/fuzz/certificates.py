@@ -89,6 +89,7 @@ def _unmeasured(space: Space) -> np.ndarray:
     """(M,) which placements keep the rules, apart from what the rate measures."""
     free = Reading(space.reading.document)
     free.room[:, free.rate_driven] = INF
+    free.max_load[:, free.rate_driven] = INF
     free.links = []
     good = kept(free, space.at, measure(free, space.at), LOOSE).values()
     return np.asarray(np.logical_and.reduce(list(good)))

@@ -59,7 +59,8 @@ def measure(reading: Reading, at: np.ndarray) -> Figures:
     by["migration_cost"] = moved @ reading.cost
     _distance(reading, loads, by)
     _capacities(reading, loads, counts > 0, by)
-    by["sustainable_rate"] = _rate(reading, loads, counts, links)
+    threads = _thread_rate(reading, at)
+    by["sustainable_rate"] = np.minimum(threads, _rate(reading, loads, counts, links))
     return found
 
 
@@ -118,6 +119,16 @@ def _capacities(
         off = share - share.mean(axis=1, keepdims=True)
         by["cpu_deviation"] = np.sqrt((off**2).sum(axis=1))
         by["mean_absolute_deviation"] = np.abs(off).mean(axis=1)
+
+
+def _thread_rate(reading: Reading, at: np.ndarray) -> np.ndarray:
+    """(M,) the multiple at which the first placed task uses all that it can."""
+    least = np.full(at.shape, INF)
+    for t, loads in enumerate(reading.load):
+        for r in np.flatnonzero(reading.rate_driven & (loads > 0)):
+            most = reading.max_load[t, r] / loads[r]
+            least[:, t] = np.where(at[:, t] >= 0, np.minimum(least[:, t], most), least[:, t])
+    return least.min(axis=1, initial=INF)
 
 
 def _rate(

@@ -109,6 +109,7 @@ def _compared(claim: Claim) -> Iterator[tuple[str, Any, Any, float]]:
     rate = found.value("sustainable_rate")
     if hasattr(told, "sustainable_rate") and rate is not None and math.isfinite(rate):
         yield "sustainable_rate", rate, told.sustainable_rate, 0.0
+        yield "saturation", rate, (told.saturation or [{}])[0].get("rate"), 0.0
     yield from _by_node(claim)
     for link, load in zip(reading.links, found.links, strict=True):
         if 0 < link.capacity < math.inf:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tests.fuzz.reading import Document, Reading
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ PROBES: dict[str, Document] = {
     },
     "rate_driven": {**_TWO, "rate_driven": ["cpu"]},
     "crossing_cost": {**_TWO, "crossing_cost": {"cpu": {"out": 1, "in": 1}}},
+    "max_load": {**_TWO, "tasks": [{"id": "t", "node": "n", "max_load": {"cpu": 1}}]},
 }
 
 
@@ -127,6 +130,30 @@ def _add_crossing(draw: Draw, document: Document, reading: Reading, _ids: list[s
         }
 
 
+def _add_max_load(draw: Draw, document: Document, _reading: Reading, _ids: list[str]) -> None:
+    """Above the load as a rule, below it now and then; on operators, groups and tasks."""
+    reading = Reading(document)  # what was added before may have changed groups
+    load = dict(zip(reading.task_ids, reading.load, strict=True))
+
+    def limits(names: list[str]) -> dict[str, float]:
+        most = np.max([load[name] for name in names], axis=0)
+        factor = draw.uniform(0.7, 1.0) if draw.chance(0.15) else draw.uniform(1.0, 2.5)
+        return {
+            r: factor * float(most[reading.resources.index(r)])
+            for r in draw.some(reading.resources)
+        }
+
+    for operator in document["operators"]:
+        names = [reading.task_ids[t] for t in reading.members[operator["id"]]]
+        if names and draw.chance(0.4):
+            operator["max_load"] = limits(names)
+        if "group" in operator and draw.chance(0.4):
+            operator["group"]["max_load"] = limits(names)
+    for task in document["tasks"]:
+        if draw.chance(0.3):
+            task["max_load"] = limits([task["id"]])
+
+
 _ADD = {
     "sets": _add_sets,
     "nodes.max_tasks": _add_max_tasks,
@@ -137,4 +164,5 @@ _ADD = {
     "direction": _add_direction,
     "rate_driven": _add_driven,
     "crossing_cost": _add_crossing,
+    "max_load": _add_max_load,
 }

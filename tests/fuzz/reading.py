@@ -83,6 +83,7 @@ class Reading:
                 even = {r: v / size for r, v in load.items()}
                 task = {"operator": operator["id"], "allowed": group.get("allowed"), **told}
                 task["load"] = {**even, **told.get("load", {})}
+                task["max_load"] = {**group.get("max_load", {}), **told.get("max_load", {})}
                 if group.get("state") is not None:
                     task.setdefault("state", group["state"] / size)
                 self.tasks[name] = task
@@ -95,6 +96,9 @@ class Reading:
             if task.get("operator"):
                 self.members[task["operator"]].append(t)
 
+        for operator in document.get("operators", []):
+            for task in (self.tasks[self.task_ids[t]] for t in self.members[operator["id"]]):
+                task["max_load"] = {**operator.get("max_load", {}), **task.get("max_load", {})}
         for operator in document.get("operators", []):
             members = self.members[operator["id"]]
             if "cpu_per_tuple" in operator and operator["id"] in rates:
@@ -143,6 +147,10 @@ class Reading:
     def _task_arrays(self) -> None:
         tasks, index, n = list(self.tasks.values()), self.node_index, len(self.node_ids)
         self.load = self._table(tasks, "load", 0.0)
+        limited = [] if "max_load" in self.dropped else tasks
+        self.max_load = self._table(limited, "max_load", INF)
+        if not limited:
+            self.max_load = np.full_like(self.load, INF)
         self.home = np.array([index[t["node"]] if t.get("node") else -1 for t in tasks], dtype=int)
         costs = [t.get("migration_cost", t.get("state")) for t in tasks]
         self.cost = np.array([1.0 if c is None else c for c in costs], dtype=float)

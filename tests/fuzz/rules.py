@@ -46,6 +46,8 @@ def kept(reading: Reading, at: np.ndarray, figures: Figures, slack: float) -> di
         "leaving": (reading.open[tasks, at] | ~reading.allowed[tasks, at] | nowhere).all(axis=1),
         "capacity": _within(figures.loads, reading.room, reading.totals, slack).all(axis=(1, 2)),
     }
+    threads = (reading.load <= reading.max_load * (1 + slack)).all()
+    good["max_load"] = np.full(len(at), bool(threads))  # a task's own, wherever it is
     least = np.where(reading.leaving[:, None], 0.0, reading.min_load)
     lack = slack * np.maximum(least, reading.totals)
     good["min_load"] = (figures.loads + lack >= least).all(axis=(1, 2))

@@ -78,8 +78,8 @@ def in_units(document: Document, loads: int, rates: int, costs: int) -> Document
         _write_costs(new)
     groups = [o["group"] for o in new.get("operators", []) if "group" in o]
     tasks, nodes = new.get("tasks", []), new.get("nodes", [])
-    for part in [*nodes, *tasks, *groups]:
-        for key in ("capacity", "background", "min_load", "slot_capacity", "load"):
+    for part in [*nodes, *tasks, *groups, *new.get("operators", [])]:
+        for key in ("capacity", "background", "min_load", "slot_capacity", "load", "max_load"):
             if key in part:
                 part[key] = {r: by_load(v) for r, v in part[key].items()}
     for part in [*tasks, *groups]:

@@ -82,6 +82,35 @@ def test_nothing_that_is_ever_full_is_unknown() -> None:
     assert found.saturation is None
 
 
+def test_a_task_is_one_thread_wherever_it_runs() -> None:
+    limited = [
+        {"id": "a", "group": {"tasks": 2, "load": {"cpu": 4}}, "max_load": {"cpu": 5}},
+        {"id": "b", "group": {"tasks": 2, "load": {"cpu": 8}, "max_load": {"cpu": 4.4}}},
+    ]
+    wide = nodes(2, capacity={"cpu": 24})
+    for at in (APART, [0, 0, 0, 0]):
+        found = judged(at, nodes=wide, operators=limited)
+        assert found.sustainable_rate == 4.4 / 4
+        thread = {"operator": "b", "task": "b/0", "resource": "cpu", "rate": 4.4 / 4}
+        assert found.saturation is not None
+        assert found.saturation[0] == thread
+    assert judged([0, 0, -1, -1], nodes=wide, operators=limited).sustainable_rate == 5 / 2
+    alone = [{"id": "t", "load": {"cpu": 3}, "max_load": {"cpu": 6}}]
+    made = judged([0], operators=[], streams=[], tasks=alone, nodes=nodes(1))
+    assert made.saturation == [{"task": "t", "resource": "cpu", "rate": 2.0}]
+
+
+def test_what_no_input_drives_is_no_part_of_the_rate_but_a_rule() -> None:
+    operators = [{"id": "a", "group": {"tasks": 2, "load": {"cpu": 4, "mem": 4}}}]
+    parts: dict[str, Any] = {"resources": ["cpu", "mem"], "streams": []}
+    operators[0]["max_load"] = {"mem": 1.5}
+    made = instance(operators=operators, **parts)
+    found = evaluate_indices(made, np.array([0, 1], dtype=np.int32))
+    assert found.sustainable_rate == 5.0
+    assert [v.rule for v in found.violations] == ["max_load"]
+    assert solve(made, objective="sustainable_rate").exit_code == 3
+
+
 def test_what_crosses_costs_both_ends() -> None:
     parts: dict[str, Any] = {"crossing_cost": {"cpu": {"out": 0.25, "in": 0.5}}}
     made = instance(**parts)
