@@ -26,14 +26,13 @@ from optim.rules import without_limits
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from experiments.explain.why import Explanation
     from optim.format.instance import Instance
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Result
 
 _SHOWN_UNPLACED = 10
-_UNTOLD = (
-    "`streamplace explain INSTANCE` tells which rules cannot hold together, and what would help"
-)
+_MORE = "`streamplace explain INSTANCE`, with the same what-if options, takes longer and finds more"
 
 _WORDS = {
     Termination.OPTIMAL: ("optimal", "bold green"),
@@ -48,7 +47,11 @@ _WORDS = {
 
 
 def print_result(
-    console: Console, instance: Instance, result: Result, output: str | None = None
+    console: Console,
+    instance: Instance,
+    result: Result,
+    output: str | None = None,
+    why: Explanation | None = None,
 ) -> None:
     """Print a result.
 
@@ -60,14 +63,14 @@ def print_result(
         What was solved, and what came out.
     output
         File the plan was written to, if any.
+    why
+        The conflicts of an infeasible problem, where they were found.
     """
     print_undrained(console, result.evaluation)
     console.print(_status(instance, result), soft_wrap=True)
     told = result.objective.name if result.objective else None
-    if result.reasons:
-        print_reasons(console, result.reasons)
-    elif result.termination is Termination.INFEASIBLE:
-        console.print(_UNTOLD, style="dim")
+    if result.termination is Termination.INFEASIBLE:
+        _print_why(console, instance, result, why)
     if result.unplaced:
         _print_unplaced(console, result)
     if result.evaluation is not None:
@@ -81,6 +84,18 @@ def print_result(
         console.print(verdict(result.evaluation))
         print_violations(console, result.evaluation.violations)
     _print_tail(console, result, output)
+
+
+def _print_why(
+    console: Console, instance: Instance, result: Result, why: Explanation | None
+) -> None:
+    from experiments.explain.text import print_conflicts
+
+    if why is not None:
+        print_conflicts(console, instance, why)
+    elif result.reasons:
+        print_reasons(console, result.reasons)
+    console.print(_MORE, style="dim", soft_wrap=True)
 
 
 def _status(instance: Instance, result: Result) -> Text:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import argparse
 
     from experiments.cli.fewest import Curve
+    from experiments.explain.why import Explanation
     from optim.format.instance import Instance
     from optim.referee.result import Result
 
@@ -193,17 +194,19 @@ def _run(args: argparse.Namespace) -> int:
     if args.cross_check:
         result = cross_checked(args, instance, result, options)
     result = certified(args, instance, result, busy)
-    if args.json and curve is not None:
+    why = _why(args, instance, result)
+    if args.json and (curve is not None or why is not None):
         from experiments.cli.json_text import print_json
 
-        print_json({**result.to_dict(), "curve": curve.to_dict()})
+        more = {} if curve is None else {"curve": curve.to_dict()}
+        print_json({**result.to_dict(), **more, **({} if why is None else why.clashes())})
     elif args.json:
         write_stdout(result.to_json())
     else:
         from experiments.cli.console import answer_console
         from experiments.cli.result_text import print_result
 
-        print_result(answer_console(), instance, result, args.output)
+        print_result(answer_console(), instance, result, args.output, why)
         if args.method is None and args.objective is None and args.target_rate is None:
             from experiments.cli.instead import print_instead, print_others
 
@@ -214,6 +217,17 @@ def _run(args: argparse.Namespace) -> int:
 
             print_curve(answer_console(), instance, OBJECTIVES[result.objective.name], curve)
     return int(result.exit_code)
+
+
+def _why(args: argparse.Namespace, instance: Instance, result: Result) -> Explanation | None:
+    """Find the conflicts of an infeasible problem, within a second."""
+    from optim.referee.result import Termination
+
+    if result.termination is not Termination.INFEASIBLE:
+        return None
+    from experiments.explain.why import why_no_plan
+
+    return why_no_plan(instance, result, args.target_rate)
 
 
 def _refuse_of_one_plan(args: argparse.Namespace) -> None:

@@ -34,7 +34,8 @@ def print_explanation(
     """Print why there is no plan, or what a plan's moves are worth and what binds."""
     console.print(size_line(instance), soft_wrap=True)
     if found.feasible is False:
-        _print_conflicts(console, instance, found)
+        console.print("infeasible: no plan can exist", style="bold red")
+        print_conflicts(console, instance, found)
     elif found.evaluation is None:
         console.print(
             "not decided in the time given: neither a plan nor a proof that there is none"
@@ -45,8 +46,8 @@ def print_explanation(
         console.print(f"note     {printable(note)}", soft_wrap=True)
 
 
-def _print_conflicts(console: Console, instance: Instance, found: Explanation) -> None:
-    console.print("infeasible: no plan can exist", style="bold red")
+def print_conflicts(console: Console, instance: Instance, found: Explanation) -> None:
+    """Print why there is no plan, and what would help."""
     for k, rules in enumerate(found.conflicts, start=1):
         which = "cannot hold together" if len(rules) > 1 else "cannot hold"
         heading = f"conflict {k}" if len(found.conflicts) > 1 else "conflict"
@@ -96,10 +97,10 @@ def remedy_line(remedy: Remedy) -> str:
         words = _GIVEN_UP[remedy.rule].format(by=number(remedy.by))
         return printable(f"{remedy.rule} for {remedy.where}: {words}{part}")
     verb = "raise" if remedy.by > 0 else "lower"
-    share = percent(remedy.share)
+    share = "" if remedy.share is None else f" ({percent(remedy.share)})"
     return printable(
         f"{verb} {remedy.rule} on {remedy.where} by {number(abs(remedy.by))} to "
-        f"{number(remedy.to)} ({share}){part}"
+        f"{number(remedy.to, 9)}{share}{part}"
     )
 
 

@@ -18,6 +18,7 @@ from formulations.conflicts.telling import told
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.moves.warm import warm_up
 from optim.referee.evaluate import evaluate_indices
+from optim.referee.result import Termination
 
 if TYPE_CHECKING:
     from experiments.explain.worth import Worth
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Result
 
+_AT_ONCE = 1.0
+"""Seconds that `solve` takes for the conflicts of an infeasible problem."""
 _CONFLICTS, _REMEDIES = 0.6, 0.25
 """Shares of the time for deciding whether there is a plan, and for what would help."""
 
@@ -73,6 +77,14 @@ class Explanation:
     seconds: float = 0.0
     notes: tuple[str, ...] = field(default=())
 
+    def clashes(self) -> dict[str, Any]:
+        """Return conflicts, and what would help, as plain data."""
+        return {
+            "conflicts": [{"rules": [c.to_dict() for c in rules]} for rules in self.conflicts],
+            "relaxation": [r.to_dict() for r in self.relaxation],
+            "remedies": [r.to_dict() for r in self.remedies],
+        }
+
     def to_dict(self, instance: Instance) -> dict[str, Any]:
         """Return it as plain data."""
         tasks, nodes = instance.tasks.ids, instance.nodes.ids
@@ -82,9 +94,7 @@ class Explanation:
             "instance_sha256": instance.sha256,
             "feasible": self.feasible,
             "decided": self.feasible is not None,
-            "conflicts": [{"rules": [c.to_dict() for c in rules]} for rules in self.conflicts],
-            "relaxation": [r.to_dict() for r in self.relaxation],
-            "remedies": [r.to_dict() for r in self.remedies],
+            **self.clashes(),
             "plan_feasible": None if found is None else found.feasible,
             "violations": None if found is None else [v.to_dict() for v in found.violations],
             "objective": self.objective and self.objective.name,
@@ -146,6 +156,36 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
         seconds=time.perf_counter() - began,
         notes=tuple(notes),
     )
+
+
+def why_no_plan(
+    instance: Instance, result: Result, rate: float | None = None
+) -> Explanation | None:
+    """Return the conflicts of a problem that was proved infeasible, as found within a second.
+
+    Parameters
+    ----------
+    instance, result
+        What was solved, and what came out.
+    rate
+        Multiple of the present input that plans had to carry.
+
+    Returns
+    -------
+    Explanation or None
+        ``None`` where there is a plan, or the conflicts were not found in time.
+    """
+    from optim.figures.rate import carrying
+    from optim.rules import without_limits
+
+    if result.termination is not Termination.INFEASIBLE or result.plan is not None:
+        return None
+    solved = without_limits(instance, result.ignored)
+    solved = solved if rate is None else carrying(solved, rate)
+    if result.objective is not None:
+        solved = OBJECTIVES[result.objective.name].binding(solved)
+    found = why_infeasible(solved, _AT_ONCE)
+    return found if found.conflicts else None
 
 
 def why_plan(

@@ -47,9 +47,10 @@ def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Wo
     for task in moved_tasks(instance, node).tolist():
         home = int(instance.tasks.node[task])
         trial[task] = home
-        placement = Placement(judged, trial.copy())
-        after = objective.value(placement)
-        rules = tuple(dict.fromkeys(violation.rule for violation in broken(placement)))
+        # the figure is of the whole instance: a rate is measured by the limits that do not bind it
+        after = objective.value(Placement(instance, trial.copy()))
+        violations = broken(Placement(judged, trial.copy()))
+        rules = tuple(dict.fromkeys(violation.rule for violation in violations))
         trial[task] = node[task]
         worth = None if after is None or before is None else sign * float(after - before)
         found.append(Worth(task, home, int(node[task]), worth, rules))

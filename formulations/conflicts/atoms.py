@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.format.tables import TOGETHER
+from optim.methods.scale import Scale, scale_of, scaled
 from optim.rules import (
     LEAVING,
     LINKS,
@@ -89,6 +90,24 @@ class Atoms:
         for atom in self.of("allowed").tolist():
             found[self.lists[self.index[atom]]] = atom
         return found
+
+    @cached_property
+    def normal(self) -> Atoms:
+        """The same rule instances in the units that solvers see (`optim.methods.scale`)."""
+        changed = scaled(self.instance, self._scale)
+        return self if changed is self.instance else replace(self, instance=changed)
+
+    @cached_property
+    def _scale(self) -> Scale:
+        return scale_of(self.instance)
+
+    def unit_of(self, atom: int) -> float:
+        """Return what one unit of a limit in `normal` is in the file's units."""
+        rule, r = self.kinds[self.kind[atom]]
+        if rule in ("capacity", "min_load", "slot_capacity"):
+            return float(self._scale.load[r])
+        units = {"links": "rate", "max_migration_cost": "cost", "max_load_distance": "resource"}
+        return self._scale.of(units[rule]) if rule in units else 1.0
 
     def rule_of(self, atom: int) -> str:
         """Name the rule of a rule instance."""

@@ -106,42 +106,43 @@ class Judge:
                 return self._take(node)
         if self.left() <= 0:
             return Answer(None)
+        normal = self.atoms.normal
         core = forced_across(self.atoms, instance, kept)
         core = no_place_together(self.atoms, instance, kept) if core is None else core
         if core is not None:
             return Answer(False, core=core)
-        groups = aggregate(self.atoms, kept)
+        groups = aggregate(normal, kept)
         if groups is not None:
             core, _ = relaxed(groups, self.left())
             if core is not None:
                 return Answer(False, core=core)
         counted = np.intersect1d(kept, np.concatenate([self.atoms.of(name) for name in _COUNTED]))
         if len(instance.sets.ids) and len(counted) < len(kept):
-            groups_of_sets = aggregate(self.atoms, counted)
+            groups_of_sets = aggregate(normal, counted)
             if groups_of_sets is not None and searched(groups_of_sets, _GROUP_SECONDS)[0]:
                 return Answer(False, core=counted)
         nowhere = np.full(instance.num_tasks, -1, np.int32)
         for node in (*known[:1], nowhere):
-            found = _mended(instance, node)
+            found = self._mended(kept, node)
             if found is not None:
                 return self._take(found)
         if groups is not None:
             ruled_out, point = searched(groups, min(_GROUP_SECONDS, self.left()))
             if ruled_out:
                 return Answer(False, core=kept)
-            found = None if point is None else _mended(instance, groups.place(point))
+            found = None if point is None else self._mended(kept, groups.place(point))
             if found is not None:
                 return self._take(found)
         if instance.num_tasks * instance.num_nodes > _WHOLE_CELLS:
             return Answer(None)
-        return self._by_whole_model(build(self.atoms, kept), kept)
+        return self._by_whole_model(build(normal, kept), instance, kept)
 
-    def _by_whole_model(self, made: RuleModel, kept: Ids) -> Answer:
+    def _by_whole_model(self, made: RuleModel, instance: Instance, kept: Ids) -> Answer:
         core, point = relaxed(made, self.left())
         if core is not None:
             return Answer(False, core=core)
         if point is not None:
-            found = _mended(made.instance, made.place(point))
+            found = self._mended(kept, made.place(point))
             if found is not None:
                 return self._take(found)
         if self.left() <= 0:
@@ -151,7 +152,7 @@ class Judge:
             return Answer(False, core=kept)
         if answer.x is not None:
             found = made.place(answer.x)
-            if not broken(Placement(made.instance, found)):
+            if not broken(Placement(instance, found)):
                 return self._take(found)
         return Answer(None)
 
@@ -163,19 +164,19 @@ class Judge:
         self._known[kept.tobytes()] = self._take(node)
         return True
 
+    def _mended(self, kept: Ids, node: Ints) -> Ints | None:
+        """Repair a placement; ``None`` where it does not keep the rule instances then."""
+        from optim.moves.repair import repair
+
+        found = repair(self.atoms.normal.keep(kept.tolist()), node).node
+        if len(found) and found.min() < 0:
+            return None
+        return None if broken(Placement(self.atoms.keep(kept.tolist()), found)) else found
+
     def _take(self, node: Ints) -> Answer:
         self._witnesses.insert(0, node)
         del self._witnesses[_WITNESSES:]
         return Answer(True, node)
-
-
-def _mended(instance: Instance, node: Ints) -> Ints | None:
-    from optim.moves.repair import repair
-
-    found = repair(instance, node).node
-    if len(found) and found.min() < 0:
-        return None
-    return None if broken(Placement(instance, found)) else found
 
 
 def searched(made: RuleModel, seconds: float) -> tuple[bool, Floats | None]:

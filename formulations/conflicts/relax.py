@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -55,14 +54,15 @@ def least_raise(
     Returns
     -------
     dict or None
-        Rule instance to the raise of its limit; ``None`` where nothing came out in time. Where the
+        Rule instance to the raise of its limit, in the file's units and in whole numbers where the
+        limit is one; ``None`` where nothing came out in time. Where the
         model is that of groups of tasks, it may take more.
     """
     instance = atoms.instance
     if instance.num_tasks * instance.num_nodes <= _WHOLE_CELLS:
-        made: RuleModel | None = build(atoms, kept)
+        made: RuleModel | None = build(atoms.normal, kept)
     else:
-        made = aggregate(atoms, kept)
+        made = aggregate(atoms.normal, kept)
     if made is None:
         return None
     whole = {atom for atom in weight if atoms.rule_of(atom) in WHOLE}
@@ -73,7 +73,11 @@ def least_raise(
     found = dict.fromkeys(weight, 0.0)
     for atom, column in columns:
         found[atom] += float(answer.x[column])
-    return {atom: by for atom, by in found.items() if by > 1e-7}
+    return {
+        atom: float(round(by)) if atom in whole else by * atoms.unit_of(atom)
+        for atom, by in found.items()
+        if by > (0.5 if atom in whole else 1e-7)
+    }
 
 
 def _with_raises(
@@ -154,7 +158,10 @@ def _opened(
 
 
 def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
-    """Return the instance with limits raised; lists and sets together fall where they give way."""
+    """Return the instance with fields of the file raised by so much.
+
+    Lists of allowed nodes, and sets that are to be together, fall where they give way.
+    """
     given = atoms.instance
     dropped = [a for a in by if atoms.rule_of(a) in ("allowed", "leaving") or atoms.is_together(a)]
     made = atoms.keep(np.setdiff1d(np.arange(len(atoms)), dropped).tolist()) if dropped else given
@@ -172,10 +179,9 @@ def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
             continue
         rule, r = atoms.kinds[atoms.kind[atom]]
         i = int(atoms.index[atom])
-        up = math.ceil(amount - 1e-6) if rule in WHOLE else amount * (1 + 1e-9)
+        up = int(amount) if rule in WHOLE else amount
         if rule in ("capacity", "slot_capacity", "min_load"):
-            share = limits.max_utilisation[r] if rule == "capacity" else 1.0
-            columns[rule][i, r] += -up if rule == "min_load" else up / share
+            columns[rule][i, r] += -up if rule == "min_load" else up
         elif rule == "max_inflow":
             columns[rule][i] = given.num_tasks if columns[rule][i] < 0 else columns[rule][i]
             columns[rule][i] = min(columns[rule][i], _inflow(given, i)) + up
@@ -185,7 +191,7 @@ def raised(atoms: Atoms, by: Mapping[int, float]) -> Instance:
             at = i - sum(int(atoms.index[a]) < i for a in gone)
             set_limit[at] += -up if sets.rule[at] == 2 else up
         elif rule == "links":
-            link[i] += up / limits.max_link_utilisation
+            link[i] += up
         elif rule == "workers":
             workers[i] = max(1, workers[i] - up)
         else:

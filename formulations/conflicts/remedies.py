@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,10 @@ import numpy as np
 
 from formulations.conflicts.atoms import atoms_of
 from formulations.conflicts.decide import Judge
-from formulations.conflicts.relax import least_raise, raised
+from formulations.conflicts.relax import WHOLE, least_raise, raised
+from formulations.conflicts.telling import available, place_of
 from optim.format.altered import Change, altered
+from optim.format.tables import SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +31,7 @@ _MORE = (1.0, 1.02, 1.1, 1.3)
 """Whole tasks may need more than sums do: the least raise times these is tried."""
 _SHARED = frozenset({"capacity", "max_tasks", "slots", "slot_capacity", "max_inflow"})
 _CHECK = 10.0
+_DIGITS, _NOISE = 3, 1e-7
 _ADDED = (1, 2, 4)
 
 
@@ -40,10 +44,11 @@ class Remedy:
     rule, where
         Whose limit is raised (or lowered, where it is a least one).
     by, to
-        By how much in all, and what it then is; `to` is ``None`` where the rule is given up for the
-        tasks, nodes or set that it is of.
+        By how much, and what it then is, as the field stands in the file; of several nodes in all,
+        each in proportion to what it has, of several sets each. `to` is ``None`` where the rule is
+        given up for the tasks, nodes or set that it is of.
     share
-        `by` as a share of what it was.
+        `by` as a share of what it was; ``None`` where that was 0.
     enough
         Whether a plan was found once that alone is changed; else other conflicts are left.
     """
@@ -52,7 +57,7 @@ class Remedy:
     where: str
     by: float
     to: float | None
-    share: float
+    share: float | None
     enough: bool
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,13 +88,13 @@ def remedies(
         if not by:
             continue
         for more in _MORE:
-            changes = _spread(atoms, some, by, clash, more)
-            if judge.left() <= 0:
+            changes = _changes(atoms, some, by, more)
+            if judge.left() <= 0 or not changes:
                 break
             if _checked(atoms, changes, core, judge.left(), alone=alone):
-                found.append((_told(atoms, clash, changes, enough=alone), changes))
+                found.append((_remedy(atoms, clash, changes, enough=alone), changes))
                 break
-    found.sort(key=lambda entry: entry[0].share)
+    found.sort(key=lambda entry: math.inf if entry[0].share is None else entry[0].share)
     added = _nodes_added(atoms, core, judge.left()) if alone else None
     return found if added is None else [*found, (added, {})]
 
@@ -117,20 +122,75 @@ def _nodes_added(atoms: Atoms, core: Ids, seconds: float) -> Remedy | None:
     return None
 
 
-def _spread(
-    atoms: Atoms, some: Ids, by: Mapping[int, float], clash: Clash, more: float
-) -> dict[int, float]:
-    """Share a raise out over the nodes of a rule, in parts of what each has."""
-    total = sum(by.values()) * more
-    rule = atoms.rule_of(int(some[0]))
-    if rule not in _SHARED or len(some) == 1 or clash.available <= 0:
-        return {atom: amount * more for atom, amount in by.items()}
-    r = atoms.kinds[atoms.kind[some[0]]].resource
+def _changes(atoms: Atoms, some: Ids, by: Mapping[int, float], more: float) -> dict[int, float]:
+    """Return by how much each field of the file is raised: numbers as they are printed."""
+    rule, r = atoms.kinds[atoms.kind[some[0]]]
+    if rule == "sets":
+        return _to_one_limit(atoms, some, by, more)
+    by = {atom: amount / _used_share(atoms, rule, r) for atom, amount in by.items()}
+    step = 1.0 if rule in WHOLE else _each(atoms.instance, r)
+    total = rounded_up(sum(by.values()) * more, step)
+    if rule not in _SHARED or len(some) == 1:
+        return {atom: rounded_up(amount * more, step) for atom, amount in by.items()}
     values = np.asarray(getattr(atoms.instance.nodes, rule), float)
     own = values[atoms.index[some], r] if r >= 0 else values[atoms.index[some]]
-    own = np.maximum(own, 0.0)
-    part = own / own.sum() if own.sum() > 0 else np.full(len(own), 1 / len(own))
-    return dict(zip(some.tolist(), (total * part).tolist(), strict=True))
+    own = np.where(np.isfinite(own), np.maximum(own, 0.0), 0.0)
+    part = total * (own / own.sum() if own.sum() > 0 else np.full(len(own), 1 / len(own)))
+    if step is not None:
+        part = step * np.diff(np.round(np.cumsum(part / step)), prepend=0.0)
+    return {atom: up for atom, up in zip(some.tolist(), part.tolist(), strict=True) if up > 0}
+
+
+def _to_one_limit(
+    atoms: Atoms, some: Ids, by: Mapping[int, float], more: float
+) -> dict[int, float]:
+    """Raise (or lower, where it is a least one) the limits of sets to one and the same."""
+    if any(map(atoms.is_together, some.tolist())):
+        return dict(by)
+    table, up = atoms.instance.sets, rounded_up(max(by.values()) * more, 1.0)
+    limit = table.limit[atoms.index[some]].astype(float)
+    if table.rule[atoms.index[some[0]]] == SPREAD:
+        raises = limit - max(1.0, limit.min() - up)
+    else:
+        raises = limit.max() + up - limit
+    return {atom: by for atom, by in zip(some.tolist(), raises.tolist(), strict=True) if by > 0}
+
+
+def _used_share(atoms: Atoms, rule: str, r: int) -> float:
+    """Return the share of a limit in the file that may be used."""
+    limits = atoms.instance.limits
+    if rule == "links":
+        return float(limits.max_link_utilisation)
+    return float(limits.max_utilisation[r]) if rule == "capacity" else 1.0
+
+
+def _each(instance: Instance, r: int) -> float | None:
+    """Return what each task takes of a resource that comes in such pieces, as slots do."""
+    load = instance.tasks.load[:, r] if r >= 0 else np.zeros(0)
+    amounts = np.unique(load[load > 0])
+    if len(amounts) != 1:
+        return None
+    pieces = instance.nodes.capacity[:, r] / amounts[0]
+    pieces = pieces[np.isfinite(pieces)]
+    return float(amounts[0]) if (pieces == np.round(pieces)).all() else None
+
+
+def rounded_up(amount: float, step: float | None = None) -> float:
+    """Round a raise up to what is printed of it: a number of steps, or three significant digits.
+
+    So the limit that is reported is the limit that was checked.
+
+    >>> rounded_up(1.02, 1.0), rounded_up(2.0000000001, 1.0)
+    (2.0, 2.0)
+    >>> rounded_up(1.2341), rounded_up(6e9), rounded_up(0.0)
+    (1.24, 6000000000.0, 0.0)
+    """
+    if amount <= 0:
+        return 0.0
+    if step is not None:
+        return step * math.ceil(amount / step * (1 - _NOISE))
+    exponent = math.floor(math.log10(amount)) - (_DIGITS - 1)
+    return float(f"{math.ceil(amount / 10.0**exponent * (1 - _NOISE))}e{exponent}")
 
 
 def _checked(
@@ -152,19 +212,23 @@ def _same(atoms: Atoms, changed: Atoms, core: Ids) -> Ids:
     return np.concatenate(found)
 
 
-def _told(atoms: Atoms, clash: Clash, changes: Mapping[int, float], *, enough: bool) -> Remedy:
-    by = sum(changes.values())
-    given_up = clash.rule in ("allowed", "leaving") or any(map(atoms.is_together, changes))
-    if given_up:
+def _remedy(atoms: Atoms, clash: Clash, changes: Mapping[int, float], *, enough: bool) -> Remedy:
+    by, rule = sum(changes.values()), clash.rule
+    if rule in ("allowed", "leaving") or any(map(atoms.is_together, changes)):
         share = by / max(1, atoms.instance.num_tasks)
-        return Remedy(clash.rule, clash.where, by, None, share, enough)
-    down = clash.rule in ("min_load", "workers")
-    was = clash.available if not down else clash.needed or 0.0
-    if clash.rule == "sets":
-        was = float(atoms.instance.sets.limit[atoms.index[next(iter(changes))]])
-        down = atoms.instance.sets.rule[atoms.index[next(iter(changes))]] == 2
+        return Remedy(rule, clash.where, by, None, share, enough)
+    changed = np.array(sorted(changes), np.int64)
+    kind, index = atoms.kinds[atoms.kind[changed[0]]], atoms.index[changed]
+    where, _ = place_of(atoms, changed)
+    if rule == "sets":
+        limit, down = atoms.instance.sets.limit[index], atoms.instance.sets.rule[index[0]] == SPREAD
+        was, by = float(limit.max() if down else limit.min()), max(changes.values())
+    else:
+        was = available(atoms.instance, kind.rule, kind.resource, index)
+        was /= _used_share(atoms, kind.rule, kind.resource)
+        down = rule in ("min_load", "workers")
     to = was - by if down else was + by
-    return Remedy(clash.rule, clash.where, -by if down else by, to, by / max(was, 1e-12), enough)
+    return Remedy(rule, where, -by if down else by, to, by / was if was > 0 else None, enough)
 
 
 def feasible(instance: Instance, seconds: float) -> bool | None:

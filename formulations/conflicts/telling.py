@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.conflicts.relax import least_raise
+from formulations.conflicts.relax import WHOLE, least_raise
 from optim.format.tables import APART, TOGETHER
+from optim.rules.base import TOLERANCE
+from optim.rules.capacity import ROUNDING
 from optim.rules.max_inflow import most_inflow
+from optim.rules.sets import places_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,16 +69,16 @@ def _clash(atoms: Atoms, some: Ids, missing: float | None) -> Clash:
     rule, r = atoms.kinds[atoms.kind[some[0]]]
     index = atoms.index[some]
     resource = None if r < 0 else instance.resources[r]
-    where, ids = _where(atoms, rule, resource, index)
-    available = _available(instance, rule, r, index)
+    where, ids = place_of(atoms, some)
+    had = available(instance, rule, r, index)
+    if missing is not None and rule not in WHOLE and had > 0:
+        # the rows of the model are wider than the limits by the referee's tolerance
+        missing = float(f"{missing + TOLERANCE * (1 + ROUNDING) * had:.9g}")
     if rule in ("min_load", "workers"):
-        needed = available
-        return Clash(rule, where, resource, needed, needed - (missing or 0.0), ids)
+        return Clash(rule, where, resource, had, had - (missing or 0.0), ids)
     if rule == "sets":
         return _set(instance, some, index, missing, where, ids)
-    return Clash(
-        rule, where, resource, None if missing is None else available + missing, available, ids
-    )
+    return Clash(rule, where, resource, None if missing is None else had + missing, had, ids)
 
 
 def _set(
@@ -88,17 +91,26 @@ def _set(
 ) -> Clash:
     """Apart: members and how many of them find a place; spread: places; together: places used."""
     i, table = int(index[0]), instance.sets
-    size, limit = float(len(table.tasks_of(i))), float(table.limit[i])
+    limit = float(table.limit[i])
+    if (table.rule[index] == APART).all():
+        members = float(sum(len(table.tasks_of(k)) for k in index.tolist()))
+        most = float(sum(_most_placed(instance, k) for k in index.tolist()))
+        return Clash("sets", where, None, members, min(most, members - (missing or 1.0)), ids)
     if len(index) > 1:
         return Clash("sets", where, None, float(len(index)), float(len(index)) - 1, ids)
-    if table.rule[i] == APART:
-        return Clash("sets", where, None, size, size - (missing or 0.0), ids)
     if table.rule[i] == TOGETHER:
         return Clash("sets", where, None, 2.0, 1.0, ids)
     return Clash("sets", where, None, limit, limit - (missing or 0.0), ids)
 
 
-def _available(instance: Instance, rule: str, r: int, index: Ids) -> float:
+def _most_placed(instance: Instance, i: int) -> int:
+    """Return how many members of a set that is to be apart staying nodes, or racks, can hold."""
+    places = np.unique(places_of(instance, i)[instance.open_nodes])
+    return min(len(instance.sets.tasks_of(i)), len(places) * int(instance.sets.limit[i]))
+
+
+def available(instance: Instance, rule: str, r: int, index: Ids) -> float:
+    """Return what limits of one sort give together."""
     nodes, limits = instance.nodes, instance.limits
     if rule == "capacity":
         return float((nodes.capacity[index, r] * limits.max_utilisation[r]).sum())
@@ -115,11 +127,11 @@ def _available(instance: Instance, rule: str, r: int, index: Ids) -> float:
     return float(getattr(limits, rule, None) or 0.0)
 
 
-def _where(
-    atoms: Atoms, rule: str, resource: str | None, index: Ids
-) -> tuple[str, tuple[str, ...]]:
-    """Name the place of rule instances, and list what they are of."""
-    instance = atoms.instance
+def place_of(atoms: Atoms, some: Ids) -> tuple[str, tuple[str, ...]]:
+    """Name the place of rule instances of one sort, and list what they are of."""
+    instance, index = atoms.instance, atoms.index[some]
+    rule, r = atoms.kinds[atoms.kind[some[0]]]
+    resource = None if r < 0 else instance.resources[r]
     if rule == "allowed":
         return _lists(atoms, index)
     if rule == "sets":

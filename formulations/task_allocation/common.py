@@ -8,7 +8,6 @@ import numpy as np
 
 from optim.moves.first_fit import packings
 from optim.referee.evaluate import evaluate_indices
-from optim.rules import limits_set
 from optim.rules.violation import Violation
 
 if TYPE_CHECKING:
@@ -63,8 +62,7 @@ def _counts(instance: Instance, node: Ints, classes: NodeClasses) -> bool:
 def why_nothing_fits(instance: Instance, unplaced: float = 0.0) -> tuple[Violation, ...]:
     """Return what a proof of infeasibility can show in figures.
 
-    Where all sums would do, that is nothing, unless one resource is all that there is of limits:
-    which rules cannot hold together ``streamplace explain`` tells.
+    Where all sums would do, that is nothing: ``streamplace explain`` finds the rules that clash.
 
     Parameters
     ----------
@@ -77,15 +75,11 @@ def why_nothing_fits(instance: Instance, unplaced: float = 0.0) -> tuple[Violati
         return (Violation("placed", where, unplaced, total, total - unplaced),)
     room = np.where(instance.open_nodes[:, None], instance.headroom, 0.0).sum(axis=0)
     which = "all staying nodes" if instance.nodes.leaving.any() else "all nodes"
-    bounded = np.flatnonzero(np.isfinite(room))
-    alone = len(bounded) == 1 and limits_set(instance).keys() == {"capacity"}
     found = []
-    for r in bounded:
+    for r in np.flatnonzero(np.isfinite(room)):
         needed, available = float(instance.total_load[r]), float(room[r])
-        where = f"{which}.{instance.resources[r]}"
-        if needed <= available:
-            where += " (the sum would do, whole tasks do not fit)"
-        if needed > available or alone:
+        if needed > available:
+            where = f"{which}.{instance.resources[r]}"
             found.append(Violation("capacity", where, needed - available, needed, available))
     return tuple(found)
 

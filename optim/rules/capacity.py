@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 4_000_000
 _NAMED = 20
-_ROUNDING = 1e-6
+ROUNDING = 1e-6
 """Part of the tolerance that is left to the referee's own rounding."""
 
 
@@ -40,7 +40,7 @@ def _violations(placement: Placement) -> Iterator[Violation]:
 
 def proof_slack(bound: Floats, total: Floats) -> Floats:
     """What the referee lets a load exceed a bound by, and a little more for its rounding."""
-    return np.asarray((1 + _ROUNDING) * slack(bound, total))
+    return np.asarray((1 + ROUNDING) * slack(bound, total))
 
 
 def _most(instance: Instance) -> Floats:

@@ -49,6 +49,25 @@ def test_a_clash_of_two_rules_has_figures_and_a_checked_remedy(
     assert code == 0
 
 
+def test_solve_names_the_conflict_that_explain_finds(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = str(repository / "examples" / "capsys-q1.json")
+    code, found = told(capsys, "solve", query, "--drop-node", "w4", "--method", "balance-milp")
+    assert code == 3
+    (conflict,) = found["conflicts"]
+    capacity = next(rule for rule in conflict["rules"] if rule["rule"] == "capacity")
+    assert (capacity["where"], capacity["needed"], capacity["available"]) == (
+        "w1, w2, w3.slot",
+        25,
+        24,
+    )
+    main(["solve", query, "--drop-node", "w4", "--method", "balance-milp", "-q"])
+    text = capsys.readouterr().out
+    assert "capacity on w1, w2, w3.slot: 25 slots needed, 24 slots available" in text
+    assert "streamplace explain" in text
+
+
 @pytest.mark.slow
 def test_the_worth_of_a_move_is_the_difference_that_the_referee_finds(
     job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -11,11 +11,11 @@ from optim.referee.evaluate import evaluate_indices
 from tests.fuzz.generate import generate
 from tests.fuzz.product import known_fields
 
-ASKED = ("imc_gain", "load_distance", "migration_cost")
+ASKED = ("imc_gain", "load_distance", "migration_cost", "sustainable_rate")
 
 
 def test_every_worth_is_the_referees_difference() -> None:
-    judged = 0
+    judged = rates = 0
     for seed in range(40):
         instance = Instance.from_dict(generate(seed, known_fields(), modelled=0.0))
         if not instance.num_tasks or not instance.num_nodes:
@@ -33,6 +33,9 @@ def test_every_worth_is_the_referees_difference() -> None:
             if move.worth is not None and before is not None and after is not None:
                 lost = after - before if figure.sense == "min" else before - after
                 assert move.worth == lost, seed
-            assert move.breaks == tuple(dict.fromkeys(v.rule for v in found.violations)), seed
+            bound = evaluate_indices(figure.binding(instance), undone)
+            assert move.breaks == tuple(dict.fromkeys(v.rule for v in bound.violations)), seed
             judged += 1
+            rates += figure.name == "sustainable_rate" and move.worth is not None
     assert judged > 60
+    assert rates > 5

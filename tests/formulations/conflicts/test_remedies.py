@@ -1,0 +1,179 @@
+"""What `explain` reports is what it checked, and is the same in every unit."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from experiments.explain.why import why_infeasible
+from optim import Instance
+from optim.rules import broken
+from optim.rules.placement import Placement
+from tests.formulations.conflicts.test_brute_force import small
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from experiments.explain.why import Explanation
+    from formulations.conflicts.remedies import Remedy
+
+_SECONDS = 20.0
+
+
+def document(nodes: Any, tasks: Any, **more: Any) -> Instance:
+    head = {"format": "streamplace.instance/1", "name": "x", "resources": ["cpu"]}
+    return Instance.from_dict({**head, "nodes": nodes, "tasks": tasks, **more})
+
+
+def told(found: Explanation, unit: float) -> list[Any]:
+    """Conflicts and remedies with loads as multiples of a unit."""
+
+    def amount(rule: str, value: float | None) -> float | None:
+        loads = rule in ("capacity", "min_load")
+        return value if value is None or not loads else float(f"{value / unit:.6g}")
+
+    clashes = [
+        [(c.rule, c.where, amount(c.rule, c.needed), amount(c.rule, c.available)) for c in rules]
+        for rules in found.conflicts
+    ]
+    helps = (*found.relaxation, *found.remedies)
+    return [
+        found.feasible,
+        clashes,
+        [(r.rule, r.where.partition(" (")[0], amount(r.rule, r.by)) for r in helps],
+    ]
+
+
+def test_a_limit_in_whole_numbers_is_raised_by_a_whole_number() -> None:
+    nodes = [{"id": "n0", "capacity": {"cpu": 1}}, {"id": "n1", "capacity": {"cpu": 1}}]
+    tasks = [
+        {"id": "a", "load": {"cpu": 1}, "node": "n0", "allowed": ["n1"]},
+        {"id": "b", "load": {"cpu": 1}, "node": "n1"},
+    ]
+    found = why_infeasible(document(nodes, tasks, limits={"max_migrations": 0}), _SECONDS)
+    helps = {r.rule: r for r in (*found.relaxation, *found.remedies)}
+    assert (helps["max_migrations"].by, helps["max_migrations"].to) == (2, 2)
+    assert helps["max_migrations"].share is None  # of nothing
+
+
+@pytest.mark.parametrize("unit", [1e9, 1e3, 1.0, 1e-3])
+def test_a_least_load_that_nothing_may_bring(unit: float) -> None:
+    first = {"capacity": {"cpu": 6.52 * unit}, "background": {"cpu": 1.63 * unit}}
+    first |= {"min_load": {"cpu": 5.433333333 * unit}, "max_inflow": 0}
+    nodes = [{"id": "n0", **first}, {"id": "n1"}, {"id": "n2"}]
+    tasks = [
+        {"id": f"t{i}", "load": {"cpu": load * unit}, "node": node}
+        for i, (load, node) in enumerate([(1, "n2"), (5, "n1"), (1, "n2")])
+    ]
+    found = told(why_infeasible(document(nodes, tasks), _SECONDS), unit)
+    assert found == [
+        False,
+        [[("min_load", "n0.cpu", 5.43333, 1.63), ("max_inflow", "n0", 1.0, 0.0)]],
+        [("min_load", "n0.cpu", -3.81)],
+    ]
+
+
+@pytest.mark.parametrize("unit", [1e9, 1e3, 1.0, 1e-3])
+def test_the_node_that_is_too_small_is_named(unit: float) -> None:
+    nodes = [{"id": f"n{i}", "capacity": {"cpu": 64 * unit}} for i in range(3)]
+    tasks: list[Any] = [{"id": f"t{i}", "load": {"cpu": 10 * unit}} for i in range(3)]
+    tasks.append({"id": "big", "load": {"cpu": 70 * unit}, "allowed": ["n1"]})
+    found = told(why_infeasible(document(nodes, tasks), _SECONDS), unit)
+    rules = [("capacity", "n1.cpu", 70.0, 64.0), ("allowed", "big on n1", 1.0, 0.0)]
+    assert found[:2] == [False, [rules]]
+    assert found[2] == [("capacity", "n1.cpu", 6.0)]
+
+
+def test_a_raised_capacity_is_that_of_the_file_though_a_part_of_it_may_be_used() -> None:
+    nodes = [{"id": "n0", "capacity": {"cpu": 100}}]
+    limits = {"max_utilisation": {"cpu": 0.8}}
+    found = why_infeasible(
+        document(nodes, [{"id": "a", "load": {"cpu": 96}}], limits=limits), _SECONDS
+    )
+    ((clash,),) = found.conflicts
+    assert (clash.needed, clash.available) == (96, 80)
+    assert (found.relaxation[0].by, found.relaxation[0].to) == (20, 120)
+
+
+def test_sets_that_do_not_fit_say_how_many_of_their_members_do() -> None:
+    nodes = [{"id": f"n{i}", "rack": f"r{i % 2}"} for i in range(4)]
+    tasks = [{"id": f"t{i}"} for i in range(5)]
+    sets = [{"id": "s", "tasks": [t["id"] for t in tasks], "rule": "apart", "over": "rack"}]
+    found = why_infeasible(document(nodes, tasks, sets=sets), _SECONDS)
+    ((clash,),) = found.conflicts
+    assert (clash.rule, clash.needed, clash.available) == ("sets", 5, 2)
+    assert (found.relaxation[0].by, found.relaxation[0].to) == (2, 3)
+
+
+def test_conflicts_and_remedies_do_not_depend_on_the_unit() -> None:
+    seen = 0
+    for seed in range(120, 200):
+        instance = small(seed)
+        if instance is None or seen >= 5:
+            continue
+        before = told(why_infeasible(instance, _SECONDS), 1.0)
+        if before[0] is not False:
+            continue
+        seen += 1
+        other = told(why_infeasible(in_unit(instance, 1e6), _SECONDS), 1e6)
+        assert other == before, seed
+    assert seen == 5
+
+
+def in_unit(instance: Instance, factor: float) -> Instance:
+    """The same instance with all loads in another unit."""
+    text = instance.to_dict()
+    for node in text["nodes"]:
+        for name in ("capacity", "min_load", "background", "slot_capacity"):
+            if name in node:
+                node[name] = {r: value * factor for r, value in node[name].items()}
+    for some in (*text.get("tasks", ()), *(o.get("group", {}) for o in text.get("operators", ()))):
+        if "load" in some:
+            some["load"] = {r: value * factor for r, value in some["load"].items()}
+    for operator in text.get("operators", ()):
+        if "cpu_per_tuple" in operator:
+            operator["cpu_per_tuple"] *= factor
+    for cost in text.get("crossing_cost", {}).values():
+        for way in cost:
+            cost[way] *= factor
+    if (far := text.get("limits", {}).get("max_load_distance")) is not None:
+        text["limits"]["max_load_distance"] = far * factor
+    return Instance.from_dict(text)
+
+
+def test_every_remedy_that_is_enough_is_so_by_brute_force() -> None:
+    tried = 0
+    for seed in range(200, 320):
+        instance = small(seed)
+        if instance is None or tried >= 8:
+            continue
+        found = why_infeasible(instance, _SECONDS)
+        for remedy in (*found.relaxation, *found.remedies):
+            for changed in applied(instance, remedy) if remedy.enough else ():
+                assert exists(changed), (seed, remedy)
+                tried += 1
+    assert tried >= 8
+
+
+def applied(instance: Instance, remedy: Remedy) -> Iterator[Instance]:
+    """Write a remedy of one place into the file, as a user would."""
+    text = instance.to_dict()
+    if remedy.rule in text.get("limits", {}) and remedy.where == "limits":
+        text["limits"][remedy.rule] = remedy.to
+        yield Instance.from_dict(text)
+    name, _, resource = remedy.where.rpartition(".")
+    for node in text["nodes"]:
+        if remedy.rule in ("capacity", "min_load") and node["id"] == name:
+            node[remedy.rule][resource] = remedy.to
+            yield Instance.from_dict(text)
+        if remedy.rule in ("max_tasks", "slots") and node["id"] == remedy.where:
+            node[remedy.rule] = int(remedy.to or 0)
+            yield Instance.from_dict(text)
+
+
+def exists(instance: Instance) -> bool:
+    every = itertools.product(range(instance.num_nodes), repeat=instance.num_tasks)
+    return any(not broken(Placement(instance, np.array(p, np.int32))) for p in every)
