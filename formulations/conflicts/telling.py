@@ -73,7 +73,7 @@ def _clash(atoms: Atoms, some: Ids, missing: float | None) -> Clash:
     had = available(instance, rule, r, index)
     if missing is not None and rule not in WHOLE and had > 0:
         # the rows of the model are wider than the limits by the referee's tolerance
-        missing = float(f"{missing + TOLERANCE * (1 + ROUNDING) * had:.9g}")
+        missing = float(f"{missing + TOLERANCE * (1 + ROUNDING) * had:.7g}")
     if rule in ("min_load", "workers"):
         return Clash(rule, where, resource, had, had - (missing or 0.0), ids)
     if rule == "sets":
