@@ -164,8 +164,8 @@ def _shares(sheet: Sheet, owners: dict[str, Job]) -> tuple[float | None, float |
             total += edge.rate
             crossing += 0.0 if together else edge.rate * _apart(sender, receiver)
         for vertex in job.vertices.values():
-            remote += sum(s.remote or 0.0 for s in vertex.subtasks.values())
-            local += sum(s.local or 0.0 for s in vertex.subtasks.values())
+            remote += vertex.total("remote") or 0.0
+            local += vertex.total("local") or 0.0
     return (
         crossing / total if total > 0 else None,
         remote / (remote + local) if remote + local > 0 else None,

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from experiments.interchange.declaring import Importer, Request
 from experiments.interchange.importers.flink_building import build_document
 from experiments.interchange.importers.flink_fetching import Cluster
 from experiments.interchange.importers.flink_processors import share_processors, tell_waiting
 from experiments.interchange.importers.flink_reading import (
+    ENDED,
     Job,
     TaskManager,
     read_job,
     read_metrics,
+    read_overview,
     read_plan,
     read_task_managers,
     read_vertex,
 )
+from experiments.interchange.ledger import Ledger
 from experiments.interchange.sources import Document, documents_of
 from experiments.interchange.web import WebClient
 from experiments.network import COSTS
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
-
-if TYPE_CHECKING:
-    from experiments.interchange.ledger import Ledger
 
 #: Names told of many.
 _NAMED = 5
@@ -51,9 +51,10 @@ OPTIONS = (
     Option(
         "loads",
         "str",
-        "mean",
-        "mean: subtasks of a vertex are alike, as Flink deals them out; measured: each its own",
-        choices=("mean", "measured"),
+        "auto",
+        "mean: subtasks of a vertex are alike, as Flink deals them out; measured: each its own; "
+        "auto: mean where subtasks are placed, measured where slots are",
+        choices=("auto", "mean", "measured"),
     ),
     Option(
         "cpu",
@@ -130,6 +131,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             "SOURCE", None, "holds no task managers: there are no nodes", "save /taskmanagers too"
         )
     for job in jobs:
+        _take_past(job, ledger)
         if not job.planned:
             remedy = f"save /jobs/{job.id}/plan too"
             ledger.problem(f"{job.path}.plan", None, "is missing: streams are unknown", remedy)
@@ -139,6 +141,19 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     else:
         tell_waiting(used, jobs, ledger)
     return build_document(managers, jobs, others, request.options, ledger)
+
+
+def _take_past(job: Job, ledger: Ledger) -> None:
+    """Take the figures of a job that was named though it ended; refuse one between two states."""
+    if job.running:
+        return
+    if job.state not in ENDED:
+        remedy = f"wait until it runs; /jobs/{job.id}/exceptions may say why it does not"
+        ledger.problem(f"{job.path}.state", job.state, "is neither running nor ended", remedy)
+    ledger.warn(f"{job.name} is {job.state}: its loads and rates are means over the time it ran")
+    for vertex in job.vertices.values():
+        for subtask in vertex.subtasks.values():
+            subtask.past = True
 
 
 def read_pages(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
@@ -152,6 +167,7 @@ def read_pages(documents: list[Document], ledger: Ledger) -> tuple[list[TaskMana
     managers: list[TaskManager] = []
     jobs: list[Job] = []
     plans, vertices, metrics = [], [], []
+    schedulers: dict[str, str | None] = {}
     for document in documents:
         value = document.value
         if isinstance(value, list):
@@ -167,7 +183,10 @@ def read_pages(documents: list[Document], ledger: Ledger) -> tuple[list[TaskMana
             vertices.append(document)
         elif "plan" in value:
             plans.append(document)
-        elif "jobs" not in value:
+        elif "jobs" in value:
+            listed = read_overview(value, document.name, Ledger())  # needed for nothing else
+            schedulers |= {entry.id: entry.schedulerType for entry in listed}
+        else:
             ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
     ledger.check()  # what a page that cannot be read lacks is no problem of the others
     seen: set[str] = set()
@@ -175,6 +194,7 @@ def read_pages(documents: list[Document], ledger: Ledger) -> tuple[list[TaskMana
         if job.id in seen:
             ledger.problem(f"{job.path}.jid", job.id, "stands in two documents", "keep one")
         seen.add(job.id)
+        job.scheduler = job.scheduler or schedulers.get(job.id)
     for document in plans:
         read_plan(document.value, _short(document.name), ledger, jobs)
     for document in vertices:

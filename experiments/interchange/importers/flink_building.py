@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from experiments.interchange.importers.flink_contents import Contents
 from experiments.interchange.importers.flink_edges import edges_of, traffic_of
 from experiments.interchange.importers.flink_hosts import Hosts
-from experiments.interchange.importers.flink_reading import RUNNING, Subtask
+from experiments.interchange.importers.flink_notes import labels_of, tell_of_jobs
+from experiments.interchange.importers.flink_reading import ENDED, RUNNING, Subtask
 from experiments.interchange.importers.flink_slots import (
     is_sharing,
     slot_shares,
@@ -27,11 +29,14 @@ if TYPE_CHECKING:
     from experiments.interchange.importers.flink_slots import Placed
     from experiments.interchange.importers.flink_units import Unit
 
+NO_PRICE = (
+    "no --link-rate: what crosses task managers costs nothing, so that `solve` gathers the job on "
+    "as few as their CPU allows; --link-rate RATE or `solve --objective sustainable_rate` spreads "
+    "it, --limit max_utilisation.cpu=0.8 leaves room"
+)
 _MOST_SUBTASKS = 1_000_000
 _YOUNG = 60.0
 """Flink's own rates are means over so many seconds."""
-_SKEWED = 2.0
-"""Highest load of a subtask, by the mean of its vertex, from which on a warning is due."""
 
 
 def build_document(
@@ -56,29 +61,36 @@ def build_document(
         Subtasks contradict the parallelism of their vertex or do not run, nothing flows, or what is
         said of hosts is of none.
     """
-    addresses = _addresses(managers, ledger)
-    placed = _all_placed(jobs, addresses, ledger)
+    whereabouts = _Whereabouts(managers, ledger)
+    placed = _all_placed(jobs, whereabouts, ledger)
     _check_running(jobs, ledger)
     ledger.check()
-    elsewhere = _all_placed(others, addresses, Ledger())  # what is odd there is no concern of ours
+    elsewhere = _all_placed(
+        others, whereabouts, Ledger()
+    )  # what is odd there is no concern of ours
     running = [job for job in jobs if job.running]
     place, slots = options["place"], options["slots"]
     sharing = is_sharing(managers, [*running, *others], {**placed, **elsewhere}, slots, ledger)
     units = units_of(jobs, place, sharing)
     own = slots_held(running, placed, sharing)
     taken = slots_taken(managers, own, slots_held(others, elsewhere, sharing), ledger)
-    shares = {} if slots == "free" else slot_shares(units, place, sharing)
+    shares = {} if slots == "free" else slot_shares(jobs, sharing)
     edges = [edge for job in jobs for edge in edges_of(job, ledger)]
     _check_rates(edges, jobs, options["idle"], ledger)
-    streams, traffic = traffic_of(edges, units, ledger)
+    loads = options["loads"]
+    measured = loads == "measured" or (loads == "auto" and place == "slots")
+    contents = Contents(units, placed, measured, ledger)
+    streams, traffic = traffic_of(edges, units, contents, ledger)
     operators = [_operator(unit, jobs) for unit in units]
     tasks = [
-        entry
-        for unit in units
-        for entry in _tasks(unit, placed, shares, options["loads"] == "measured", ledger)
+        entry for unit in units for entry in _tasks(unit, placed, contents, shares, place, ledger)
     ]
     _tell(jobs, options["cpu"] == "busy", ledger)
+    tell_of_jobs(jobs, ledger)
     hosts = Hosts(managers, options, ledger)
+    links = hosts.links()
+    if len(managers) > 1 and not links and not options["crossing_cost"]:
+        ledger.warn(NO_PRICE)
     resources = ["cpu", "slot"] if shares else ["cpu"]
     room = _room(managers, taken, tasks) if shares else {}
     background = _cpu_elsewhere(elsewhere, ledger)
@@ -93,10 +105,11 @@ def build_document(
         "name": ("flink " + " ".join(sorted(job.name for job in jobs)))[:200],
         "units": {"cpu": "cores", "rate": "MB/s"},
         "labels": {"system": "flink", "place": place}
-        | {f"job {topology_of(job, jobs)}": job.id for job in jobs},
+        | {f"job {topology_of(job, jobs)}": job.id for job in jobs}
+        | {f"scheduler {topology_of(j, jobs)}": j.scheduler for j in jobs if j.scheduler},
         "resources": resources,
         "nodes": nodes,
-        "links": hosts.links(),
+        "links": links,
         "topologies": [{"id": topology_of(job, jobs)} for job in jobs],
         "operators": operators,
         "tasks": tasks,
@@ -110,44 +123,36 @@ def _operator(unit: Unit, jobs: list[Job]) -> dict[str, Any]:
     reads = any(sender for vertex in unit.vertices for sender in vertex.inputs)
     role = {} if reads else {"role": "source"}
     labels = {f"vertex {vertex.id}": vertex.name for vertex in unit.vertices}
+    labels |= labels_of(unit.vertices)
     return {"id": unit.name, "topology": topology_of(unit.job, jobs), "labels": labels, **role}
 
 
 def _tasks(
-    unit: Unit, placed: Placed, shares: dict[str, float], measured: bool, ledger: Ledger
+    unit: Unit,
+    placed: Placed,
+    contents: Contents,
+    shares: dict[tuple[str, str], float],
+    place: str,
+    ledger: Ledger,
 ) -> list[dict[str, Any]]:
     """Return the tasks of a unit, with load, share of a slot, and where its widest vertex runs."""
     where = placed[unit.job.id, unit.widest.id]
-    apart = 0
-    loads = [0.0] * unit.width
-    for vertex in unit.vertices:
-        pairs = placed[unit.job.id, vertex.id]
-        busy = [subtask.busy or 0.0 for subtask, _ in pairs]
-        if not measured:
-            busy = [sum(busy) / unit.width] * unit.width
-            _warn_of_skew(vertex, ledger)
-        for i, load in enumerate(busy):
-            loads[i] += load
-        apart += sum(1 for pair, head in zip(pairs, where, strict=False) if pair[1] != head[1])
-    if apart and unit.job.running:
-        ledger.reading("of a chain that is on several task managers now, its first vertex counts")
-    slot = {"slot": shares[unit.name]} if shares else {}
+    cpu = contents.cpu(unit).tolist()
+    slots = contents.slots(unit, shares, place == "slots").tolist() if shares else []
+    if place == "slots" and len(set(cpu)) > 1:
+        ledger.reading(
+            "a slot's load is what is in it now: when a job starts anew, Flink deals its subtasks "
+            "to slots again"
+        )
     return [
-        {"id": f"{unit.name}/{i}", "operator": unit.name, "load": {"cpu": loads[i], **slot}}
+        {
+            "id": f"{unit.name}/{i}",
+            "operator": unit.name,
+            "load": {"cpu": cpu[i], **({"slot": slots[i]} if shares else {})},
+        }
         | ({} if node is None else {"node": node})
         for i, (_, node) in enumerate(where)
     ]
-
-
-def _warn_of_skew(vertex: Vertex, ledger: Ledger) -> None:
-    busy = [s.busy for s in vertex.subtasks.values() if s.busy is not None]
-    mean = sum(busy) / len(busy) if busy else 0.0
-    ledger.reading("subtasks of a vertex get its mean load: Flink decides which index goes where")
-    if mean > 0.05 and max(busy) > _SKEWED * mean:
-        ledger.warn(
-            f"subtasks of {vertex.name or vertex.id} are busy {min(busy):.2f} to {max(busy):.2f}; "
-            "a plan cannot say where the busy ones go (--option loads=measured keeps each as it is)"
-        )
 
 
 def _room(
@@ -165,7 +170,7 @@ def _check_running(jobs: list[Job], ledger: Ledger) -> None:
     for job in jobs:
         for vertex in job.vertices.values():
             for subtask in vertex.subtasks.values() if job.running else ():
-                if subtask.state not in (None, RUNNING, "FINISHED"):
+                if subtask.state not in (None, RUNNING) and subtask.state not in ENDED:
                     ledger.problem(
                         f"{job.path}: {vertex.name or vertex.id}/{subtask.index}",
                         subtask.state,
@@ -186,7 +191,8 @@ def _check_rates(edges: list[Edge], jobs: list[Job], idle: bool, ledger: Ledger)
                 "nothing flows: the job stands still, or was never asked for its metrics",
                 "import again while it works, or --option idle=true takes it so",
             )
-        ages = [s.seconds for v in job.vertices.values() for s in v.subtasks.values()]
+        running = [s for v in job.vertices.values() for s in v.subtasks.values() if not s.ended]
+        ages = [subtask.seconds for subtask in running]
         youngest = min((age for age in ages if age is not None), default=_YOUNG)
         if job.running and youngest < _YOUNG:
             ledger.warn(
@@ -195,19 +201,35 @@ def _check_rates(edges: list[Edge], jobs: list[Job], idle: bool, ledger: Ledger)
             )
 
 
-def _addresses(managers: list[TaskManager], ledger: Ledger) -> dict[str, str]:
-    """Return what a subtask may say of its place to the id of the task manager there."""
-    seen: Counter[str] = Counter(a for m in managers for a in dict.fromkeys(m.addresses))
-    found = {a: m.id for m in managers for a in m.addresses if seen[a] == 1}
-    for manager in managers:
-        if found.get(manager.id) == manager.id:
-            ledger.problem("taskmanagers: id", manager.id, "stands twice")
-        found[manager.id] = manager.id
-    return found
+class _Whereabouts:
+    """Task managers by what subtasks say of their place."""
+
+    def __init__(self, managers: list[TaskManager], ledger: Ledger) -> None:
+        self.ids: set[str] = set()
+        for manager in managers:
+            if manager.id in self.ids:
+                ledger.problem("taskmanagers: id", manager.id, "stands twice")
+            self.ids.add(manager.id)
+        seen: Counter[str] = Counter(a for m in managers for a in dict.fromkeys(m.addresses))
+        self._at = {a: m.id for m in managers for a in m.addresses if seen[a] == 1}
+        self._shared = {a for a in seen if seen[a] > 1}
+        self.first = min(self.ids, default=None)
+
+    def find(self, subtask: Subtask) -> str | None:
+        """Return the id of a subtask's task manager by what is surest: id, host and port, host."""
+        manager, host = subtask.place
+        if manager in self.ids:
+            return manager
+        for address in (host, host.rsplit(":", 1)[0]) if host else ():
+            if address in self._at:
+                return self._at[address]
+            if address in self.ids and address not in self._shared:
+                return address
+        return None
 
 
 def _placed(
-    job: Job, vertex: Vertex, hosts: dict[str, str], ledger: Ledger
+    job: Job, vertex: Vertex, whereabouts: _Whereabouts, ledger: Ledger
 ) -> list[tuple[Subtask, str | None]]:
     path = f"{job.path}: vertex {vertex.id}"
     if vertex.parallelism > _MOST_SUBTASKS:
@@ -221,8 +243,10 @@ def _placed(
     unknown = 0
     for index in range(vertex.parallelism):
         subtask = vertex.subtasks.get(index) or Subtask(index, (None, None))
-        node = next((hosts[a] for a in _clues(subtask) if a in hosts), None)
-        if subtask.place[0] is not None and subtask.place[0] not in hosts:
+        node = whereabouts.find(subtask)
+        if subtask.ended and node is None:
+            node = whereabouts.first  # it uses nothing there
+        elif subtask.place[0] is not None and subtask.place[0] not in whereabouts.ids:
             ledger.problem(
                 f"{path}: subtask {index}",
                 subtask.place[0],
@@ -236,18 +260,9 @@ def _placed(
     return found
 
 
-def _clues(subtask: Subtask) -> list[str]:
-    """Return what a subtask says of its place, surest first: id, host and port, host."""
-    manager, host = subtask.place
-    said = [manager] if manager else []
-    if host:
-        said += [host, host.rsplit(":", 1)[0]]
-    return said
-
-
-def _all_placed(jobs: list[Job], hosts: dict[str, str], ledger: Ledger) -> Placed:
+def _all_placed(jobs: list[Job], whereabouts: _Whereabouts, ledger: Ledger) -> Placed:
     return {
-        (job.id, vertex.id): _placed(job, vertex, hosts, ledger)
+        (job.id, vertex.id): _placed(job, vertex, whereabouts, ledger)
         for job in jobs
         for vertex in job.vertices.values()
     }
@@ -273,11 +288,15 @@ def _node(
 
 
 def _tell(jobs: list[Job], busy: bool, ledger: Ledger) -> None:
-    everyone = [s for job in jobs for v in job.vertices.values() for s in v.subtasks.values()]
-    total = sum(vertex.parallelism for job in jobs for vertex in job.vertices.values())
-    silent = total - sum(1 for subtask in everyone if subtask.busy is not None)
+    rates = [vertex.rates("busy") for job in jobs for vertex in job.vertices.values()]
+    total = sum(map(len, rates))
+    silent = sum(busy.count(None) for busy in rates)
     if silent:
-        ledger.warn(f"no busy time for {silent} of {total} subtasks: their CPU counts as 0")
+        alone = sum(len(busy) for busy in rates if not any(one is not None for one in busy))
+        ledger.warn(
+            f"no busy time for {silent} of {total} subtasks: their CPU counts as the mean of their "
+            f"vertex, and as 0 for the {alone} of vertices of which it is known for none"
+        )
     if busy:
         ledger.reading("a subtask's CPU is the share of time it is busy, in cores")
     ledger.reading("HASH, REBALANCE and the like are an even spread over all pairs of subtasks")

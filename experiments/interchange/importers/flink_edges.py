@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from experiments.interchange.importers.flink_units import POINTWISE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from experiments.interchange.importers.flink_reading import Job, Vertex
+    from experiments.interchange.importers.flink_contents import Contents
+    from experiments.interchange.importers.flink_reading import Job
     from experiments.interchange.importers.flink_units import Unit
     from experiments.interchange.ledger import Ledger
 
 MB = 1e6
 _MOST_PAIRS = 1_000_000
-"""Pairs of slots of one group between which traffic is written."""
+"""Pairs of tasks between which traffic is written."""
 
 
 class Edge(NamedTuple):
@@ -32,9 +35,10 @@ def edges_of(job: Job, ledger: Ledger) -> Iterator[Edge]:
     """Give each edge of the plan its rate: what the receiver reads, shared by its senders."""
     for vertex in job.vertices.values():
         senders = list(dict.fromkeys(sender for sender, _ in vertex.inputs))
-        written = {s: _total(job.vertices[s], "written") for s in senders}
-        read = _total(vertex, "read")
-        if len(senders) > 1:
+        running = [s for s in senders if job.vertices[s].running]
+        written = {s: job.vertices[s].total("written") for s in running}
+        read = vertex.total("read")
+        if len(running) > 1:
             ledger.reading(
                 "what a vertex of several inputs reads is shared by what its senders write"
             )
@@ -45,24 +49,25 @@ def edges_of(job: Job, ledger: Ledger) -> Iterator[Edge]:
             strategies = {s for source, s in vertex.inputs if source == sender}
             if strategies & {"GLOBAL", "CUSTOM"}:
                 ledger.reading("custom partitioning is taken as an even spread over all pairs")
-            rate = _rate(read, written, sender)
+            rate = _rate(read, written, sender) if sender in written else 0.0
             yield Edge(job.id, sender, vertex.id, rate, strategies <= POINTWISE)
 
 
 def _rate(read: float | None, written: dict[str, float | None], sender: str) -> float:
-    known = sum(value or 0.0 for value in written.values())
+    """Return a sender's part of what a vertex reads: in proportion to what each sender writes.
+
+    Senders of which that is unknown share what the others leave.
+    """
     own = written[sender]
     if read is None:
         return own or 0.0
-    if len(written) == 1:
-        return read
-    return read * (own or 0.0) / known if known > 0 else read / len(written)
-
-
-def _total(vertex: Vertex, what: str) -> float | None:
-    values = [getattr(s, what) for s in vertex.subtasks.values()]
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    known = sum(value for value in written.values() if value is not None)
+    unknown = sum(1 for value in written.values() if value is None)
+    if own is None:
+        return max(0.0, read - known) / unknown
+    if known <= 0:
+        return 0.0 if unknown else read / len(written)
+    return own * (read / known if known > read or not unknown else 1.0)
 
 
 def stays_inside(edge: Edge, unit: Unit) -> bool:
@@ -73,47 +78,62 @@ def stays_inside(edge: Edge, unit: Unit) -> bool:
 
 
 def traffic_of(
-    edges: list[Edge], units: list[Unit], ledger: Ledger
+    edges: list[Edge], units: list[Unit], contents: Contents, ledger: Ledger
 ) -> tuple[list[dict[str, Any]], list[tuple[str, str, float]]]:
-    """Return streams between units, and pairs of tasks for what flows among those of one unit.
+    """Return streams between units, and pairs of tasks where a stream would not say who talks.
 
     Flink gives subtasks to slots as it likes, so that what is left between units is an even spread
-    in the mean, whatever its pattern: one to one is only had within a unit.
+    in the mean, whatever its pattern: one to one is only had within a unit. Pairs stand for what
+    flows among the slots of one unit, and between units where a task holds no running subtask of
+    the sender or the receiver.
     """
     unit_of = {(unit.job.id, v.id): unit for unit in units for v in unit.vertices}
-    between: dict[tuple[str, str], float] = {}
-    among: dict[str, float] = {}
+    between: dict[tuple[str, str], list[Edge]] = {}
     for edge in edges:
         sender, receiver = unit_of[edge.job, edge.sender], unit_of[edge.job, edge.receiver]
-        if sender is not receiver:
-            key = sender.name, receiver.name
-            between[key] = between.get(key, 0.0) + edge.rate / MB
-            if edge.pointwise:
-                ledger.reading(
-                    "FORWARD and RESCALE between units are an even spread: Flink decides which "
-                    "index goes where"
-                )
-        elif not stays_inside(edge, sender):
-            among[sender.name] = among.get(sender.name, 0.0) + edge.rate / MB
-        else:
+        if sender is receiver and stays_inside(edge, sender):
             ledger.reading("what a subtask forwards within its slot is no traffic")
-    streams = [{"from": a, "to": b, "rate": rate} for (a, b), rate in between.items()]
-    return streams, _pairs(among, units, ledger)
+            continue
+        between.setdefault((sender.name, receiver.name), []).append(edge)
+        if sender is not receiver and edge.pointwise:
+            ledger.reading(
+                "FORWARD and RESCALE between units are an even spread: Flink decides which "
+                "index goes where"
+            )
+    width = {unit.name: unit.width for unit in units}
+    streams, pairs = [], []
+    left = _MOST_PAIRS
+    for (a, b), parts in between.items():
+        if a != b:
+            streams.append({"from": a, "to": b, "rate": sum(e.rate for e in parts) / MB})
+        whole = a != b and all(contents.is_whole(e.job, v) for e in parts for v in e[1:3])
+        parts = [edge for edge in parts if edge.rate > 0]
+        if whole or not parts:
+            continue
+        left -= width[a] * width[b]
+        if left >= 0:
+            pairs += _pairs(a, b, (width[a], width[b]), parts, contents)
+        elif a == b:
+            reason = "slots are too many to write who talks to whom"
+            ledger.problem(a, width[a], reason, "--option place=subtasks")
+        else:
+            ledger.reading("streams of very many pairs of subtasks are spread over all of them")
+    return streams, pairs
 
 
 def _pairs(
-    among: dict[str, float], units: list[Unit], ledger: Ledger
+    a: str, b: str, widths: tuple[int, int], edges: list[Edge], contents: Contents
 ) -> list[tuple[str, str, float]]:
-    width = {unit.name: unit.width for unit in units}
-    if sum(width[name] ** 2 for name in among) > _MOST_PAIRS:
-        widest = max(among, key=lambda name: width[name])
-        reason = "slots are too many to write who talks to whom"
-        ledger.problem(widest, width[widest], reason, "--option place=subtasks")
-        return []
+    """Return who talks to whom: each running sender to each running receiver the same."""
+    rates = np.zeros(widths)
+    for edge in edges:
+        senders = contents.per_task(edge.job, edge.sender)
+        receivers = contents.per_task(edge.job, edge.receiver)
+        number = senders.sum() * receivers.sum()
+        if number:
+            rates += edge.rate / MB / number * np.outer(senders, receivers)
+    if a == b:
+        np.fill_diagonal(rates, 0.0)
     return [
-        (f"{name}/{i}", f"{name}/{j}", rate / width[name] ** 2)
-        for name, rate in among.items()
-        for i in range(width[name])
-        for j in range(width[name])
-        if i != j and rate > 0
+        (f"{a}/{i}", f"{b}/{j}", float(rates[i, j])) for i, j in np.argwhere(rates > 0).tolist()
     ]

@@ -66,8 +66,9 @@ class Cluster:
             task manager came or left meanwhile.
         """
         managers = self._managers()
-        jobs = self._jobs()
-        found: list[Document] = []
+        overview = self._client.get("jobs/overview")
+        jobs = self._jobs(overview)
+        found = [Document("jobs/overview", overview)]
         parsed: dict[str, Job | None] = {}
         for entry, own in jobs:
             pages, parsed[entry.id] = self._job_pages(entry, own)
@@ -86,9 +87,8 @@ class Cluster:
     def _managers(self) -> Any:
         return self._client.get("taskmanagers")
 
-    def _jobs(self) -> list[tuple[Listed, bool]]:
+    def _jobs(self, overview: Any) -> list[tuple[Listed, bool]]:
         """Return the jobs that run or are wanted, and whether each is to be imported."""
-        overview = self._client.get("jobs/overview")
         listed = read_overview(overview, "jobs/overview", self._ledger)
         self._ledger.check()
         found = []

@@ -73,27 +73,27 @@ class Hosts:
     def cores(self, manager: TaskManager) -> float | None:
         """Return the CPU a task manager has, in cores."""
         own = self._of(manager).cores
-        hardware = manager.hardware.cpuCores if manager.hardware else None
-        if own is None and self._cores == "hardware":
-            own = hardware
-        if own is None:
-            return manager.cores
-        if manager.id in self._said and self._said[manager.id].cores:
+        if own is None and self._cores == "configured" and manager.configured:
+            return manager.configured
+        said = self._said.get(manager.id)
+        if said is not None and said.cores and manager.id not in self._on:
             return own
+        whole = manager.machine or manager.configured if own is None else own
+        if whole is None:
+            return None
         there = self._on[manager.host]
         slots = sum(m.slots for m in there)
         if len(there) > 1:
             self._ledger.reading("cores of a host are dealt to its task managers by their slots")
-        return own * (manager.slots / slots if slots else 1 / len(there))
+        return whole * (manager.slots / slots if slots else 1 / len(there))
 
     def describe(self, manager: TaskManager) -> dict[str, Any]:
         """Return the labels and the rack of a node."""
-        total, real = manager.totalResource, manager.hardware
         labels = {
             "taskHeapMemory": manager.memory,
             "host": manager.host if manager.host != manager.id else "",
-            "cores configured": f"{total.cpuCores:g}" if total and total.cpuCores else "",
-            "cores of the machine": f"{real.cpuCores:g}" if real and real.cpuCores else "",
+            "cores configured": f"{manager.configured:g}" if manager.configured else "",
+            "cores of the machine": f"{manager.machine:g}" if manager.machine else "",
         }
         rack = self._of(manager).rack
         entry: dict[str, Any] = {"labels": {k: v for k, v in labels.items() if v}}
@@ -119,8 +119,8 @@ class Hosts:
 
     def _warn_of_cores(self) -> None:
         for host, managers in self._on.items():
-            real = [m.hardware.cpuCores for m in managers if m.hardware and m.hardware.cpuCores]
-            told = sum(m.cores or 0.0 for m in managers)
+            real = [m.machine for m in managers if m.machine]
+            told = sum(m.configured or 0.0 for m in managers)
             if self._cores == "configured" and real and told > _MORE * max(real):
                 self._ledger.warn(
                     f"task managers on {host} are configured for {told:g} cores, the machine has "

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from experiments.interchange.foreign import as_number
 from experiments.interchange.importers.flink_sampling import elapsed
+from experiments.interchange.importers.readings import Reading
 from experiments.interchange.web import quoted
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ def share_processors(
     for subtask in _subtasks(jobs):
         place = subtask.place[0]
         if place is not None and place in used and subtask.busy:
-            subtask.busy *= (used[place] - standing) / busy[place]
+            part = subtask.busy / busy[place]
+            subtask.readings["busy"] = Reading.mean(part * (used[place] - standing), 1.0)
     untold = sorted(str(manager) for manager in busy if manager not in used)
     if untold:
         ledger.warn(f"no processor time of {', '.join(untold[:5])}: CPU there is the busy time")

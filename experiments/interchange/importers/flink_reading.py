@@ -24,66 +24,114 @@ from experiments.interchange.foreign import (
     read_page,
     words,
 )
+from experiments.interchange.importers.readings import Reading, completed
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
 
 UNUSED = words(
     """
-    accumulated-backpressured-time accumulated-idle-time aggregated application-id attempt
+    accumulated-idle-time aggregated application-id attempt
     assignedTasks blocked caching duration end-time endpoint exchange freeMemory
     hardware isStoppable jmxPort job-configuration job-type jid lastHeartbeat
-    local_strategy managedMemory maxParallelism memoryConfiguration metrics name networkMemory now
+    local_strategy managedMemory memoryConfiguration metrics name networkMemory now
     num operator operator_strategy optimizer_properties other-concurrent-attempts parallelism path
     pending-operators physicalMemory plan read-bytes read-bytes-complete read-records-complete
-    rescaleHistory schedulerType slotSharingGroupName start-time start_time state status
+    rescaleHistory slotSharingGroupName start-time start_time state status
     status-counts status-duration stream-graph subtask subtasks taskHeapMemory taskOffHeapMemory
     tasks timeSinceLastHeartbeat timestamps type vertices write-bytes write-bytes-complete
-    write-records-complete accumulated-busy-time read-records write-records location
+    write-records-complete accumulated-busy-time maxParallelism schedulerType read-records
+    write-records location
     totalProcessMemory taskmanagers freeSlots dataPort description last-modification jobType
     """
 )
 RUNNING = "RUNNING"
+ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
+"""States of subtasks, and of jobs, that use nothing any more; what they counted is the past."""
 _UNASSIGNED = "(unassigned)"
+_MEAN = 60.0
+"""Flink's own rates are means over so many seconds."""
 _MEASURES = {
     "busyTimeMsPerSecond": ("busy", 1e-3, 1.0),
+    "backPressuredTimeMsPerSecond": ("held", 1e-3, 1.0),
     "numBytesInPerSecond": ("read", 1.0, math.inf),
     "numBytesOutPerSecond": ("written", 1.0, math.inf),
     "Shuffle.Netty.Input.numBytesInRemotePerSecond": ("remote", 1.0, math.inf),
     "Shuffle.Netty.Input.numBytesInLocalPerSecond": ("local", 1.0, math.inf),
 }
-"""Metric to field of a subtask, factor, and the most it can be."""
+"""Metric to figure of a subtask, factor, and the most it can be."""
 
 
 @dataclass
 class Subtask:
-    """A subtask: where it runs, bytes/s read and written, and the share of time it is busy.
+    """A subtask: where it runs, in which state, and what was read of it.
 
-    `seconds` is how long it has run, `state` what it is doing, `remote` and `local` what it reads
-    from other task managers and from its own; ``None`` where not told.
+    Attributes
+    ----------
+    seconds
+        How long it has run; ``None`` where not told.
+    past
+        Whether its job ended and is imported as it ran: then its figures count though it ended.
+    readings
+        By name: bytes `read` and `written`, those read from other task managers (`remote`) and
+        from its own (`local`), seconds it was `busy`, and `held` by back-pressure.
     """
 
     index: int
     place: tuple[str | None, str | None]
-    read: float | None = None
-    written: float | None = None
-    busy: float | None = None
     seconds: float | None = None
     state: str | None = None
-    remote: float | None = None
-    local: float | None = None
+    past: bool = False
+    readings: dict[str, Reading] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it uses no CPU and no slot any more."""
+        return self.state in ENDED and not self.past
+
+    def rate(self, name: str) -> float | None:
+        """Return a figure a second: 0 once the subtask has ended, ``None`` where unknown."""
+        if self.ended:
+            return 0.0
+        reading = self.readings.get(name)
+        return None if reading is None else reading.rate
+
+    @property
+    def busy(self) -> float | None:
+        """Seconds a second for which it computes or waits for a processor."""
+        return self.rate("busy")
 
 
 @dataclass
 class Vertex:
-    """A job vertex; `inputs` are (vertex id, ship strategy)."""
+    """A job vertex; `inputs` are (vertex id, ship strategy), `most` its maximum parallelism."""
 
     id: str
     name: str
     parallelism: int
     sharing: str | None = None
+    most: int | None = None
     inputs: list[tuple[str, str]] = field(default_factory=list)
     subtasks: dict[int, Subtask] = field(default_factory=dict)
+
+    @property
+    def running(self) -> int:
+        """Number of its subtasks that have not ended."""
+        return self.parallelism - sum(1 for s in self.subtasks.values() if s.ended)
+
+    def rates(self, name: str) -> list[float | None]:
+        """Return a figure a second of each subtask that has not ended, ``None`` where unknown."""
+        everyone = (self.subtasks.get(i) for i in range(self.parallelism))
+        return [None if s is None else s.rate(name) for s in everyone if s is None or not s.ended]
+
+    def total(self, name: str) -> float | None:
+        """Return a figure a second of all subtasks; unknown ones count as the mean of the others.
+
+        ``None`` where it is known of none that runs.
+        """
+        rates = self.rates(name)
+        found = completed(rates)
+        return (None if rates else 0.0) if found is None else sum(found)
 
 
 @dataclass
@@ -93,9 +141,15 @@ class Job:
     id: str
     name: str
     path: str
-    running: bool = True
+    state: str | None = None
+    scheduler: str | None = None
     vertices: dict[str, Vertex] = field(default_factory=dict)
     planned: bool = False
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs; so it is taken where no state is told."""
+        return self.state in (None, RUNNING)
 
 
 # -- the documents ---------------------------------------------------------------------------------
@@ -127,12 +181,17 @@ class TaskManager(_Page):
     totalResource: _Resource | None = None
     freeResource: _Resource | None = None
     hardware: _Resource | None = None
+    cpuCores: MaybeNumber = None
 
     @property
-    def cores(self) -> float | None:
-        """CPU cores: those of its resources, else those of the machine."""
-        cores = self.totalResource.cpuCores if self.totalResource else None
-        return cores if cores or self.hardware is None else self.hardware.cpuCores
+    def configured(self) -> float | None:
+        """CPU cores it is configured for; ``None`` where not told, as before Flink 1.12."""
+        return (self.totalResource.cpuCores if self.totalResource else None) or None
+
+    @property
+    def machine(self) -> float | None:
+        """CPU cores of its machine, which other task managers may share (1.4: beside its id)."""
+        return (self.hardware.cpuCores if self.hardware else None) or self.cpuCores or None
 
     @property
     def host(self) -> str:
@@ -143,7 +202,7 @@ class TaskManager(_Page):
     @property
     def addresses(self) -> tuple[str, ...]:
         """Host and port, and the host, out of a path such as ``akka.tcp://flink@tm-1:6122/…``."""
-        found = re.search(r"@([^:/@\s]{1,255})(?=[:/])", self.path or "")
+        found = re.search(r"@(\[[^\]/\s]{1,255}\]|[^:/@\s\[]{1,255})(?=[:/])", self.path or "")
         return (f"{found[1]}:{self.dataPort}", found[1]) if found else ()
 
     @property
@@ -181,6 +240,7 @@ class _JobVertex(_Page):
     id: Text
     name: MaybeText = None
     parallelism: Whole
+    maxParallelism: MaybeWhole = None
     slotSharingGroupId: MaybeText = None
 
 
@@ -188,6 +248,7 @@ class _JobPage(_Page):
     id: Text = Field(validation_alias=AliasChoices("jid", "id"))
     name: MaybeText = None
     state: MaybeText = None
+    schedulerType: MaybeText = None
     vertices: list[_JobVertex]
     plan: _Plan | None = None
 
@@ -196,6 +257,7 @@ class _Counters(_Page):
     read: MaybeNumber = Field(None, alias="read-bytes")
     write: MaybeNumber = Field(None, alias="write-bytes")
     busy: MaybeNumber = Field(None, alias="accumulated-busy-time")
+    held: MaybeNumber = Field(None, alias="accumulated-backpressured-time")
 
 
 class _Subtask(_Page):
@@ -210,12 +272,14 @@ class _Subtask(_Page):
 
 class _VertexPage(_Page):
     id: Text
+    maxParallelism: MaybeWhole = None
     subtasks: list[_Subtask]
 
 
 class _Metric(_Page):
     id: Text
     value: MaybeNumber = None
+    seconds: MaybeNumber = None
 
 
 class Listed(_Page):
@@ -224,6 +288,7 @@ class Listed(_Page):
     id: Text = Field(validation_alias=AliasChoices("jid", "id"))
     name: MaybeText = None
     state: MaybeText = Field(None, validation_alias=AliasChoices("state", "status"))
+    schedulerType: MaybeText = None
 
     @property
     def runs(self) -> bool:
@@ -252,12 +317,16 @@ def read_job(value: Any, path: str, ledger: Ledger) -> Job | None:
     page: _JobPage | None = read_page(_JobPage, value, path, ledger)
     if page is None:
         return None
-    job = Job(page.id, page.name or page.id, path, page.state in (None, RUNNING))
+    job = Job(page.id, page.name or page.id, path, page.state, page.schedulerType)
     for i, entry in enumerate(page.vertices):
         if entry.id in job.vertices:
             ledger.problem(f"{path}.vertices[{i}].id", entry.id, "stands twice")
         job.vertices[entry.id] = Vertex(
-            entry.id, entry.name or "", entry.parallelism, entry.slotSharingGroupId
+            entry.id,
+            entry.name or "",
+            entry.parallelism,
+            entry.slotSharingGroupId,
+            entry.maxParallelism,
         )
     if page.plan is not None:
         _read_nodes(page.plan, f"{path}.plan", job, ledger)
@@ -309,6 +378,7 @@ def read_vertex(value: Any, path: str, ledger: Ledger, jobs: list[Job]) -> None:
         ledger.problem(f"{path}.id", page.id, reason, "save /jobs/ID too")
         return
     vertex = owners[0].vertices[page.id]
+    vertex.most = vertex.most or page.maxParallelism
     for i, entry in enumerate(page.subtasks):
         if entry.subtask in vertex.subtasks:
             ledger.problem(f"{path}.subtasks[{i}].subtask", entry.subtask, "stands twice")
@@ -319,19 +389,31 @@ def _subtask(entry: _Subtask) -> Subtask:
     host = entry.endpoint if entry.host is None else entry.host
     place = tuple(None if word == _UNASSIGNED else word for word in (entry.manager, host))
     subtask = Subtask(entry.subtask, (place[0], place[1]), state=entry.status)
-    counters, milliseconds = entry.metrics, entry.duration or 0.0
-    subtask.seconds = None if entry.duration is None else milliseconds / 1000.0
-    if counters is not None and milliseconds > 0:
-        seconds = milliseconds / 1000.0
-        subtask.read = None if counters.read is None else counters.read / seconds
-        subtask.written = None if counters.write is None else counters.write / seconds
-        busy = counters.busy
-        subtask.busy = None if busy is None else min(1.0, busy / milliseconds)
+    counters = entry.metrics
+    subtask.seconds = life = None if entry.duration is None else entry.duration / 1000.0
+    if counters is not None:
+        subtask.readings = {
+            "read": Reading(counters.read, life),
+            "written": Reading(counters.write, life),
+            "busy": _share(counters.busy, life),
+            "held": _share(counters.held, life),
+        }
     return subtask
 
 
+def _share(milliseconds: float | None, seconds: float | None) -> Reading:
+    """Return the reading of time spent in some way, which is at most the time that passed."""
+    if milliseconds is None or seconds is None:
+        return Reading(None, seconds)
+    return Reading(min(milliseconds / 1000.0, seconds), seconds)
+
+
 def read_metrics(value: Any, path: str, ledger: Ledger, vertex: Vertex, index: int | None) -> None:
-    """Read metrics of a vertex (ids ``3.busyTimeMsPerSecond``) or of one of its subtasks."""
+    """Read metrics of a vertex (ids ``3.busyTimeMsPerSecond``) or of one of its subtasks.
+
+    They replace counters of the subtask's whole life, but where the subtask is younger than what
+    they are means of: these count the time before its start as time in which it did nothing.
+    """
     metrics: list[_Metric] | None = read_page(list[_Metric], value, path, ledger)
     for entry in metrics or ():
         head, _, tail = entry.id.partition(".")
@@ -341,4 +423,7 @@ def read_metrics(value: Any, path: str, ledger: Ledger, vertex: Vertex, index: i
             continue
         if metric in _MEASURES:
             name, scale, most = _MEASURES[metric]
-            setattr(subtask, name, min(most, entry.value * scale))
+            span = entry.seconds or _MEAN
+            counted = subtask.readings.get(name)
+            if counted is None or counted.rate is None or span <= (subtask.seconds or span):
+                subtask.readings[name] = Reading.mean(min(most, entry.value * scale), span)

@@ -22,6 +22,7 @@ CLOCK = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressure
 """Their sum is the time a subtask has run: the store's own clock."""
 RATES = {
     "busyTimeMsPerSecond": "accumulateBusyTimeMs",
+    "backPressuredTimeMsPerSecond": "accumulateBackPressuredTimeMs",
     "numBytesInPerSecond": "numBytesIn",
     "numBytesOutPerSecond": "numBytesOut",
     "Shuffle.Netty.Input.numBytesInRemotePerSecond": "Shuffle.Netty.Input.numBytesInRemote",
@@ -113,10 +114,12 @@ def difference(first: Sample, second: Sample) -> tuple[list[dict[str, Any]], int
         for rate, counter in RATES.items():
             value = now.get(rate)
             gain = now.get(counter, 0.0) - before.get(counter, 0.0)
-            if exact and counter in now and counter in before and gain >= 0:
+            differs = exact and counter in now and counter in before and gain >= 0
+            if differs:
                 value = gain / seconds
             if value is not None:
-                document.append({"id": f"{index}.{rate}", "value": value})
+                span = {"seconds": seconds} if differs else {}
+                document.append({"id": f"{index}.{rate}", "value": value, **span})
         counted += exact
     return document, counted
 

@@ -9,7 +9,6 @@ from experiments.interchange.importers.flink_units import groups_of
 
 if TYPE_CHECKING:
     from experiments.interchange.importers.flink_reading import Job, Subtask, TaskManager
-    from experiments.interchange.importers.flink_units import Unit
     from experiments.interchange.ledger import Ledger
 
     Placed: TypeAlias = dict[tuple[str, str], list[tuple[Subtask, str | None]]]
@@ -29,7 +28,13 @@ def is_sharing(
     """Return whether a slot takes a subtask of every vertex, told by all jobs that run."""
     if slots in ("sharing", "single"):
         return slots == "sharing"
-    pairs = [pair for job in jobs for v in job.vertices for pair in placed[job.id, v]]
+    pairs = [
+        pair
+        for job in jobs
+        for v in job.vertices
+        for pair in placed[job.id, v]
+        if not pair[0].ended
+    ]
     running = Counter(node for _, node in pairs if node is not None)
     busy = _busy(managers)
     used, total = sum(busy.values()), len(pairs)
@@ -59,11 +64,12 @@ def slots_held(jobs: list[Job], placed: Placed, sharing: bool) -> Held:
         for vertices in groups_of(job, sharing).values():
             most: Counter[str] = Counter()
             for vertex in vertices:
-                where = [node for _, node in placed[job.id, vertex.id]]
+                pairs = placed[job.id, vertex.id]
+                where = [node for subtask, node in pairs if not subtask.ended]
                 most |= Counter(node for node in where if node is not None)
                 known = known and None not in where
             by_node += most
-            total += max(vertex.parallelism for vertex in vertices)
+            total += max(vertex.running for vertex in vertices)
     return Held(by_node, total, known)
 
 
@@ -91,22 +97,17 @@ def slots_taken(
     return taken
 
 
-def slot_shares(units: list[Unit], place: str, sharing: bool) -> dict[str, float]:
-    """Return what part of a slot a task of each unit takes.
+def slot_shares(jobs: list[Job], sharing: bool) -> dict[tuple[str, str], float]:
+    """Return what part of a slot a running subtask of each vertex takes.
 
     A slot holds one subtask of each vertex of its group, so that a subtask takes one part in so
-    many of it. A task manager then gets no more than its slots hold when Flink fills them, which
-    keeps what the plan gives it within the memory that it was set up with.
+    many of it; vertices of which all subtasks have ended take none. A task manager then gets no
+    more than its slots hold when Flink fills them, which keeps what the plan gives it within the
+    memory that it was set up with.
     """
-    if place == "slots":
-        return {unit.name: 1.0 for unit in units}
-    size = {
-        (unit.job.id, vertex.id): len(members)
-        for unit in units
-        for members in groups_of(unit.job, sharing).values()
-        for vertex in members
-    }
     return {
-        unit.name: sum(1.0 / size[unit.job.id, vertex.id] for vertex in unit.vertices)
-        for unit in units
+        (job.id, vertex.id): 1.0 / max(1, sum(1 for member in members if member.running))
+        for job in jobs
+        for members in groups_of(job, sharing).values()
+        for vertex in members
     }

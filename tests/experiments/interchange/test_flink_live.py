@@ -149,6 +149,15 @@ def test_subtasks_share_what_their_process_computes(
     assert not [text for text in made.ledger.warnings if "their process" in text]
 
 
+def test_what_has_ended_has_no_part_of_its_process(serve: Callable[..., str], store: Store) -> None:
+    documents = with_processor(store, 2.4)
+    for entry in documents[f"jobs/{JOB}/vertices/{SOURCE}"]["subtasks"]:
+        entry["status"] = "FINISHED"
+    instance = import_instance("flink", [serve(documents)], [("cpu", "process")]).instance
+    cpu = instance.tasks.load[:, 0].tolist()
+    assert cpu == pytest.approx([0.0] * 2 + [0.6] * 4)  # maps and sinks are four chains
+
+
 def test_what_a_process_takes_while_it_stands_still_is_its_nodes(
     serve: Callable[..., str], store: Store
 ) -> None:
