@@ -5,6 +5,8 @@ Each caller (a Spark worker) keeps one warm child::
     worker ── guardian ── runner ── (whatever the runner starts: CBC …)
 
 The *runner* executes one call after another, and is forked before any solver is imported.
+It says when it compiles kernels (`optim.util.compilation`), and its deadline stands still
+meanwhile: what is compiled is kept on disk for all runs after it, and a kill would throw it away.
 The *guardian* does nothing but wait, for the runner's end or for the end of a pipe whose other end
 the worker holds. Whatever happens first, it kills all that is left below it, processes in
 sessions of their own included, and ends. So a worker that is killed leaves nothing behind
@@ -26,6 +28,7 @@ import socket
 import struct
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from dataclasses import dataclass
@@ -34,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.sweep import processes
 from optim.errors import StreamplaceError
+from optim.util import compilation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +51,9 @@ _TOLD_CHARACTERS = 1500
 _FATAL = "Fatal Python error"
 _OUTPUT_BYTES = 16 << 20
 _TRACEBACK_CHARACTERS = 4000
+
+MOST_COMPILING = 1800.0
+"""Seconds that a call may compile, or wait for others to, before that counts as hanging."""
 
 
 class Outcome(StrEnum):
@@ -119,7 +126,8 @@ class IsolatedCaller:
         payload
             Argument; must pickle.
         timeout
-            Seconds after which the child and all that it started are killed.
+            Seconds after which the child and all that it started are killed; those in which it
+            compiles do not count.
         memory_limit
             Resident bytes of the child and all that it started, at which they are killed.
 
@@ -150,16 +158,26 @@ class IsolatedCaller:
         self, child: _Child, payload: Any, timeout: float, memory_limit: int | None
     ) -> Answer:
         deadline = time.monotonic() + timeout
+        compiling, spent = None, 0.0  # since when, and how long before
         if not child.send((payload, memory_limit)):
             return child.crashed(memory_limit)
         pause = _STOP_SECONDS if memory_limit is None else _MEMORY_SECONDS
         while True:
-            left = deadline - time.monotonic()
+            now = time.monotonic()
+            left = deadline - now if compiling is None else compiling + MOST_COMPILING - spent - now
             if left <= 0:
-                return Answer(Outcome.TIMEOUT, error=f"ran longer than {timeout:g} s")
+                limit = f"ran longer than {timeout:g} s"
+                if compiling is not None:
+                    limit = f"compiled longer than {MOST_COMPILING:g} s"
+                return Answer(Outcome.TIMEOUT, error=limit)
             match child.receive(min(left, pause)):
                 case _Child.ENDED:
                     return child.crashed(memory_limit)
+                case _Child.COMPILING:
+                    compiling = time.monotonic()
+                case _Child.COMPILED if compiling is not None:
+                    took = time.monotonic() - compiling
+                    compiling, spent, deadline = None, spent + took, deadline + took
                 case None:
                     if self._should_stop():
                         raise Stopped
@@ -175,7 +193,7 @@ class IsolatedCaller:
 class _Child:
     """The caller's end of one guardian and its runner."""
 
-    ENDED = "ended"
+    ENDED, COMPILING, COMPILED = "ended", "compiling", "compiled"
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._socket, theirs = socket.socketpair()
@@ -203,7 +221,10 @@ class _Child:
         return True
 
     def receive(self, timeout: float) -> Any:
-        """Return the answer, None when there is none within the time, or `ENDED`."""
+        """Return the answer, None when there is none within the time, or what happens meanwhile."""
+        before = self._complete()
+        if before is not None:
+            return before
         number = self._socket.fileno()
         ready = select.select([number, self._status], [], [], timeout)[0]
         if number in ready:
@@ -223,9 +244,9 @@ class _Child:
         (size,) = _HEADER.unpack_from(self._received)
         if len(self._received) < _HEADER.size + size:
             return None
-        answer = pickle.loads(memoryview(self._received)[_HEADER.size :])
-        self._received = bytearray()
-        return answer
+        message = bytes(self._received[_HEADER.size : _HEADER.size + size])
+        del self._received[: _HEADER.size + size]
+        return pickle.loads(message)
 
     def crashed(self, memory_limit: int | None) -> Answer:
         """Say how the runner ended, with the last it wrote to its standard error."""
@@ -310,7 +331,16 @@ def _guard(
 
 def _run(function: Callable[[Any], Any], sock: socket.socket, output: int, guardian: int) -> None:
     """Be the runner: answer calls until the socket closes. Never returns."""
-    code = 1
+    code, lock = 1, threading.Lock()
+
+    def send(data: bytes) -> None:
+        with lock:  # kernels may be compiled in any thread
+            sock.sendall(_HEADER.pack(len(data)))
+            sock.sendall(data)
+
+    def tell(compiling: bool) -> None:
+        send(pickle.dumps(_Child.COMPILING if compiling else _Child.COMPILED))
+
     try:
         processes.die_with_parent()
         if os.getppid() != guardian:
@@ -325,9 +355,9 @@ def _run(function: Callable[[Any], Any], sock: socket.socket, output: int, guard
             message = _read(sock, _HEADER.unpack(header)[0])
             if message is None:
                 break
-            data = _answer(function, message)
-            sock.sendall(_HEADER.pack(len(data)))
-            sock.sendall(data)
+            with compilation.watching(tell):
+                data = _answer(function, message)
+            send(data)
         code = 0
     finally:
         os._exit(code)

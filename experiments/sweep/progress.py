@@ -1,4 +1,4 @@
-"""Tell how far a sweep is, run by run, on standard error: a bar, or now and then a line."""
+"""Report how far a sweep is on standard error, by a bar or a line now and then, and what failed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ class SweepProgress:
         Runs stored so far by this sweep, those of them that failed, and those it has to do.
     seconds
         Since its first run could start.
+    news
+        Lines to write once: which runs failed since the moment before, and why.
     """
 
     done: int
     failed: int
     total: int
     seconds: float
+    news: tuple[str, ...] = ()
 
 
 class Reporter(Protocol):
@@ -75,6 +78,8 @@ class Lines(Silent):
 
     def __call__(self, moment: SweepProgress) -> None:
         """Write a line if it is time, or if everything is done."""
+        for text in moment.news:
+            self._line.say(text)
         now = time.monotonic()
         last = moment.done == moment.total
         if moment.done == self._told or not (last or self._line.due(now)):
@@ -125,6 +130,8 @@ class Bar:
 
     def __call__(self, moment: SweepProgress) -> None:
         """Move the bar."""
+        for text in moment.news:
+            self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         failed = f"[red]{moment.failed} failed[/red]" if moment.failed else ""
         self._bar.update(self._task, completed=moment.done, total=moment.total, failed=failed)
 

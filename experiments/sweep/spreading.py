@@ -20,16 +20,16 @@ from pyspark import AccumulatorParam
 from experiments.spark.session import SparkFailed, is_local
 from experiments.sweep.estimates import MAX_CHUNK_SECONDS, MIN_CHUNK_SECONDS, make_chunks
 from experiments.sweep.progress import SweepProgress
-from experiments.sweep.store import list_parts, write_part
+from experiments.sweep.store import failed_rows, list_parts, write_part
 from experiments.sweep.worker import Setting, own_versions, pack_chunk, run_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from experiments.sweep.runs import Run
-    from experiments.sweep.store import ResultFolder
+    from experiments.sweep.store import PartName, ResultFolder
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +37,9 @@ _COLLECTED_CHUNK_SECONDS = 10.0
 _POLL_SECONDS = 0.2
 _STOP_SECONDS = 10.0
 _PROBES_PER_SLOT = 2
+_MOST_NAMED = 50
+"""Failed runs that are named one by one."""
+_REASON_CHARACTERS = 200
 _LARGE = 256 * 1024
 """Bytes of a compressed instance above which it is no part of a task."""
 
@@ -72,6 +75,9 @@ class Spreader:
         shared = None if self._collect else str(folder.parts.resolve())
         stop = None if self._collect else str(self._stop.resolve())
         self._setting = Setting(sweep, runner, own_versions(), shared, stop)
+        self._varied: list[str] = []
+        self._seen: set[Path] = set()
+        self._named = 0
         self._slots = max(1, self._context.defaultParallelism // self._task_cpus())
 
     def _task_cpus(self) -> int:
@@ -117,6 +123,7 @@ class Spreader:
         chunks = make_chunks(seconds, self._slots, MIN_CHUNK_SECONDS, most)
         logger.debug("%d runs in %d chunks on %d slots", len(runs), len(chunks), self._slots)
         before = {part.path for part in self._folder.part_names()}
+        self._varied = _varied(runs)
         job = _Job(functools.partial(self._submit, runs, chunks))
         began = time.monotonic()
         try:
@@ -165,7 +172,48 @@ class Spreader:
         new = [part for part in list_parts(self._folder.parts) if part.path not in before]
         done = min(total, sum(part.rows for part in new))
         failed = sum(part.failed for part in new)
-        return SweepProgress(done, failed, total, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        return SweepProgress(done, failed, total, seconds, tuple(self._failures(new)))
+
+    def _failures(self, parts: Sequence[PartName]) -> Iterator[str]:
+        """Name the failed runs of parts that were not looked at before, with their reasons."""
+        for part in parts:
+            if not part.failed or part.path in self._seen or self._named > _MOST_NAMED:
+                continue
+            self._seen.add(part.path)
+            for row in failed_rows(part):
+                self._named += 1
+                if self._named > _MOST_NAMED:
+                    yield "more runs failed; the report lists them all"
+                    return
+                yield failure_text(row, self._varied)
+
+
+def _varied(runs: Sequence[Run]) -> list[str]:
+    """Return the factors that differ between runs, besides method and instance."""
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        for name, value in run.factors.items():
+            values.setdefault(name, set()).add(value)
+    return [n for n, v in values.items() if len(v) > 1 and n not in ("method", "instance")]
+
+
+def failure_text(row: Mapping[str, Any], varied: Sequence[str]) -> str:
+    """Name a failed run and say why: ``timeout: flux on drain (seed=1): ran longer than 5 s``.
+
+    Parameters
+    ----------
+    row
+        From `experiments.sweep.store.failed_rows`.
+    varied
+        Names of the factors to show.
+    """
+    factors = dict(row["factors"])
+    told = ", ".join(f"{name}={factors[name]}" for name in varied if name in factors)
+    where = f"{row['method_label']} on {row['instance']}" + (f" ({told})" if told else "")
+    reason = (row["error"] or "no reason given").strip().partition("\n")[0][:_REASON_CHARACTERS]
+    text = f"{row['outcome']}: {where}: {reason}"
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _carried(

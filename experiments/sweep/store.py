@@ -242,6 +242,14 @@ def list_parts(folder: Path) -> list[PartName]:
     return found
 
 
+def failed_rows(part: PartName) -> list[dict[str, Any]]:
+    """Return what names the failed runs of a part, and their errors."""
+    import pyarrow.parquet as pq
+
+    names = ["method_label", "instance", "factors", "outcome", "error"]
+    return pq.read_table(part.path, columns=names, filters=[("outcome", "!=", "ok")]).to_pylist()
+
+
 def check_file(path: Path) -> None:
     """Refuse a file with rows of which some cannot be read.
 

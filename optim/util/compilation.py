@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _listeners: list[Callable[[], None]] = []
+_watchers: list[Callable[[bool], None]] = []
 _begun: list[float] = []
 _done = [0.0]
 
@@ -27,8 +28,26 @@ def listening(listener: Callable[[], None]) -> Iterator[None]:
         _listeners.remove(listener)
 
 
+@contextmanager
+def watching(watcher: Callable[[bool], None]) -> Iterator[None]:
+    """Call `watcher` with True where compiling, or waiting for another process that compiles,
+    begins, and with False where it ends."""
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
+
+def _tell_watchers(compiling: bool) -> None:
+    for watcher in _watchers:
+        watcher(compiling)
+
+
 def begin() -> None:
     """Tell everyone who listens; kernels are compiled within others."""
+    if not _begun:
+        _tell_watchers(True)
     _begun.append(time.perf_counter())
     for listener in _listeners:
         listener()
@@ -39,17 +58,21 @@ def end() -> None:
     began = _begun.pop()
     if not _begun:
         _done[0] += time.perf_counter() - began
+        _tell_watchers(False)
 
 
 @contextmanager
 def waiting() -> Iterator[None]:
     """Count the seconds within, of waiting for another process that compiles."""
-    began = time.perf_counter()
+    began, alone = time.perf_counter(), not _begun
+    if alone:
+        _tell_watchers(True)
     try:
         yield
     finally:
-        if not _begun:
+        if alone:
             _done[0] += time.perf_counter() - began
+            _tell_watchers(False)
 
 
 def seconds() -> float:

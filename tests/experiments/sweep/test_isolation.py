@@ -15,7 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
+from experiments.sweep import isolation
 from experiments.sweep.isolation import IsolatedCaller, Outcome, Stopped
+from optim.util import compilation
 
 GIB = 1 << 30
 state: dict[str, int] = {"calls": 0}
@@ -264,3 +266,38 @@ def test_a_zip_that_the_caller_has_open_can_be_read(
     assert importlib.metadata.version("other") == "2.0"
     answer = caller.call((importlib.metadata.version, "zipped"), 60)
     assert (answer.error, answer.value) == (None, "1.5")
+
+
+def compile_for(seconds: float, *then: float) -> str:
+    """Compile, as kernels do; kernels are compiled within others, and one waits for another."""
+    for pause in (seconds, *then):
+        compilation.begin()
+        compilation.begin()
+        with compilation.waiting():
+            time.sleep(pause)
+        compilation.end()
+        compilation.end()
+        with compilation.waiting():
+            time.sleep(pause)
+    return "done"
+
+
+def compile_and_sleep(seconds: float) -> None:
+    compile_for(seconds)
+    time.sleep(3600)
+
+
+def test_the_deadline_stands_still_while_kernels_are_compiled(caller: IsolatedCaller) -> None:
+    answer = caller.call((compile_for, 0.4, 0.3), 0.5)
+    assert (answer.outcome, answer.value, answer.error) == (Outcome.OK, "done", None)
+    assert caller.generation == 1
+    answer = caller.call((compile_and_sleep, 0.1), 0.5)
+    assert (answer.outcome, answer.error) == (Outcome.TIMEOUT, "ran longer than 0.5 s")
+
+
+def test_compiling_for_ever_ends_too(
+    caller: IsolatedCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "MOST_COMPILING", 0.5)
+    answer = caller.call((compile_for, 0.4, 3600.0), 60.0)
+    assert (answer.outcome, answer.error) == (Outcome.TIMEOUT, "compiled longer than 0.5 s")

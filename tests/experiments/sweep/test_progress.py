@@ -39,3 +39,21 @@ def test_a_terminal_gets_a_bar_a_log_gets_lines(
     with make_reporter(False) as tell:
         tell(SweepProgress(1, 0, 1, 1.0))
     assert capsys.readouterr() == ("", "")
+
+
+def test_failed_runs_are_named_as_they_fail(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    news = ("crash: m on [bold]q1[/bold]: killed", "timeout: " + "n" * 200)
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0)
+    with Lines() as tell:
+        tell(SweepProgress(1, 0, 9, 1.0))
+        tell(SweepProgress(3, 2, 9, 1.0, news))
+    assert capsys.readouterr().err.splitlines() == ["1/9 runs, 1.00 s", *news]
+    with Bar() as tell:
+        tell(SweepProgress(3, 2, 9, 1.0, news))
+    err = capsys.readouterr().err
+    assert all(text in err for text in news)
+    with make_reporter(False) as tell:
+        tell(SweepProgress(3, 2, 9, 1.0, news))
+    assert capsys.readouterr() == ("", "")

@@ -20,7 +20,7 @@ from experiments.sweep.progress import Silent, SweepProgress
 from experiments.sweep.row import spark_schema
 from experiments.sweep.spec import Spec
 from experiments.sweep.spreading import Spreader
-from experiments.sweep.store import ResultFolder, write_part
+from experiments.sweep.store import ResultFolder, list_parts, write_part
 from optim import Instance
 from optim.errors import InvalidInput
 from tests.experiments.sweep import fakes
@@ -68,6 +68,10 @@ def test_every_kind_of_outcome_is_a_row(make_spec: Make, base: Path) -> None:
     summary = sweep(spec, base / "out", progress=watch)
     assert (summary.total, summary.done, summary.failed) == (20, 20, 18)
     assert (watch.moments[-1].done, watch.moments[-1].failed) == (20, 18)
+    news = [text for moment in watch.moments for text in moment.news]
+    assert len(set(news)) == len(news) == 18
+    assert "error: raises on tiny (seed=1): ValueError: boom" in news
+    assert "timeout: sleeps on tiny (seed=0, run_timeout=1): ran longer than 1 s" in news
     rows = read_rows_pandas(base / "out")
     assert rows["run_key"].is_unique
     assert Counter(zip(rows["method"], rows["outcome"], strict=True)) == {
@@ -260,3 +264,18 @@ def test_a_worker_that_cannot_store_rows_ends_the_sweep_and_says_why(
         folder.parts.rmdir()
         with pytest.raises(SparkFailed, match=r"FileNotFoundError: .*No such file.*unfinished"):
             spreader.run(runs, [1.0], lambda moment: None)
+
+
+def test_of_very_many_failures_the_first_are_named(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    failed = {"outcome": "crash", "error": "killed\x1b[2J\nlong trace"}
+    rows = [make_row(str(number), **failed) for number in range(60)]
+    for part in (rows[:30], rows[30:55], rows[55:]):
+        write_part(tmp_path / "parts", part)
+    spreader = Spreader.__new__(Spreader)
+    spreader._varied, spreader._seen, spreader._named = ["load"], set(), 0
+    parts = list_parts(tmp_path / "parts")
+    named = [text for upto in (1, 2, 3) for text in spreader._failures(parts[:upto])]
+    assert len(named) == 51
+    assert named[0].endswith(": killed?[2J")
+    assert named[-1] == "more runs failed; the report lists them all"

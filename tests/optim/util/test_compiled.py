@@ -34,11 +34,13 @@ def run(x):
     return step(x) * 10
 """
 CALL = """
-from optim.util.compilation import listening
+from optim.util.compilation import listening, watching
 from kernels_of_test import run
-heard = []
-with listening(lambda: heard.append(1)):
+heard, watched = [], []
+with listening(lambda: heard.append(1)), watching(watched.append):
     value = run(1)
+assert watched == [True, False] * (len(watched) // 2)
+assert watched or not heard
 print(value, sum(run.compiled.stats.cache_hits.values()), bool(heard))
 """
 
