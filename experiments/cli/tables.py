@@ -13,7 +13,7 @@ from experiments.cli.console import name, plain_table
 from experiments.cli.problems import printable
 from experiments.numbers import bar, number, percent, plural
 from optim.figures.catalogue import FIGURES
-from optim.rules.base import slack
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -169,7 +169,7 @@ def _laid_out(instance: Instance, evaluation: Evaluation, cells: Cells) -> Table
         row: list[Text] = [_node_cell(instance, evaluation, i)]
         held = np.array([evaluation.node_loads[node][resource] for resource in instance.resources])
         room = instance.nodes.capacity[i]
-        full = (held > room) & (held <= room + slack(room, instance.totals))  # by rounding alone
+        full = (held > room) & (held <= room + slack(room))  # by rounding alone
         loads = list(zip(np.where(full, room, held).tolist(), room.tolist(), strict=True))
         if cells == "fullest":
             most = max(range(len(loads)), key=lambda r: _share(*loads[r]))

@@ -11,14 +11,13 @@ from optim.format.tables import APART, SPREAD
 from optim.rules.max_inflow import MAX_INFLOW, most_inflow
 from optim.rules.placement import Placement
 from optim.rules.sets import places_of
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -74,10 +73,9 @@ def _limits(placement: Placement) -> Iterator[Bound]:
         least = price[price > 0].min(initial=np.inf)
         if limits.max_migration_cost - cost < least:
             yield Bound("max_migration_cost", "limits", cost, limits.max_migration_cost)
-    if limits.max_load_distance is not None and placement.distance is not None:
-        noise = _ROUNDING * float(instance.totals[0])
-        if placement.distance >= 0.99 * limits.max_load_distance - noise:
-            yield Bound("max_load_distance", "limits", placement.distance, limits.max_load_distance)
+    far, distance = limits.max_load_distance, placement.distance
+    if far is not None and distance is not None and distance >= 0.99 * far:
+        yield Bound("max_load_distance", "limits", distance, far)
 
 
 def _nodes(placement: Placement) -> Iterator[Bound]:
@@ -90,7 +88,7 @@ def _nodes(placement: Placement) -> Iterator[Bound]:
     loads = instance.tasks.load
     for r, name in enumerate(instance.resources):
         least = loads[:, r][loads[:, r] > 0].min(initial=np.inf)
-        noise = _ROUNDING * float(instance.totals[r])
+        noise = slack(bound[:, r])
         full = np.isfinite(bound[:, r]) & (bound[:, r] - placement.loads[:, r] < least - noise)
         for n in np.flatnonzero(full & placement.used):
             yield Bound(

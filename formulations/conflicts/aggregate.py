@@ -116,7 +116,7 @@ class _Writer(RowWriter):
         for _, r in self.loads:
             ids, at = self.held("capacity", r)
             bound = nodes.capacity[at, r] * instance.limits.max_utilisation[r]
-            room = bound + proof_slack(bound, instance.totals[r]) - nodes.background[at, r]
+            room = bound + proof_slack(bound) - nodes.background[at, r]
             over = instance.tasks.load[:, r][:, None] > room[None, :]
             owner[:, at] = np.where(over, ids[None, :], owner[:, at])
         rows = np.flatnonzero((owner >= 0).any(axis=1))
@@ -244,7 +244,7 @@ class _Writer(RowWriter):
             most = getattr(limits, name)
             if len(ids) and most is not None and len(self.pair_group):
                 total = float(self.size[q].sum())
-                slack = float(proof_slack(np.asarray(float(most)), np.asarray(total))) if q else 0.0
+                slack = float(proof_slack(float(most))) if q else 0.0
                 rows = np.zeros(len(self.pair_group), np.int64)
                 block = self.model.add_rows(
                     name, total - most - slack, np.inf, rows, self.stay[q], 1.0, num_rows=1

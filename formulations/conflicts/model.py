@@ -98,14 +98,11 @@ class _Writer(RowWriter):
         task, node = np.divmod(np.arange(self.x.size), instance.num_nodes)
         pays = rules.pays(task, node)
         price = instance.tasks.migration_cost
-        for name, cost, total in (
-            ("max_migrations", np.ones(len(price)), 0.0),
-            ("max_migration_cost", price, float(price.sum())),
-        ):
+        for name, cost in (("max_migrations", np.ones(len(price))), ("max_migration_cost", price)):
             ids, _ = self.held(name)
             most = getattr(limits, name)
             if len(ids) and most is not None:
-                bound = most + float(proof_slack(np.asarray(float(most)), np.asarray(total)))
+                bound = most + float(proof_slack(float(most)))
                 where = np.zeros(int(pays.sum()), np.int64)
                 block = self.model.add_rows(
                     name, -np.inf, bound, where, self.x.ravel()[pays], cost[task[pays]], num_rows=1

@@ -36,7 +36,7 @@ def forced_across(atoms: Atoms, instance: Instance, kept: Ids) -> Ids | None:
         out, into = held_in[source] & held_out[target], held_out[source] & held_in[target]
         counts = (out & (links.direction[i] != 2)) | (into & (links.direction[i] != 1))
         bound = links.capacity[i] * instance.limits.max_link_utilisation
-        most = bound + 2 * proof_slack(np.asarray(bound), np.asarray(instance.total_crossing))
+        most = bound + 2 * proof_slack(bound)
         if links.background[i] + rate[counts].sum() > most:
             lists = atoms.list_of[np.concatenate([source[counts], target[counts]])]
             lists = np.intersect1d(lists, kept)
@@ -71,6 +71,6 @@ def _rooms(atoms: Atoms, instance: Instance) -> list[tuple[str, int, NDArray[np.
     """Return what each node holds at most, by rule."""
     nodes = instance.nodes
     bound = nodes.capacity * instance.limits.max_utilisation
-    room = bound + 2 * proof_slack(bound, instance.totals) - nodes.background
+    room = bound + 2 * proof_slack(bound) - nodes.background
     found = [("capacity", r, room[:, r]) for r in range(instance.num_resources)]
     return [("max_tasks", -1, nodes.max_tasks.astype(np.float64) + 0.5), *found]

@@ -150,16 +150,16 @@ class RowWriter(ABC):
         """Bounds of each node: capacity, least load, number of tasks, load distance."""
         instance, nodes = self.instance, self.instance.nodes
         for q, r in self.loads:
-            total, background = instance.totals[r], nodes.background[:, r]
+            background = nodes.background[:, r]
             ids, at = self.held("capacity", r)
             bound = nodes.capacity[at, r] * instance.limits.max_utilisation[r]
-            room = bound + proof_slack(bound, total) - background[at]
+            room = bound + proof_slack(bound) - background[at]
             self.on_nodes("capacity", q, at, -np.inf, room, ids)
             if instance.crossing_cost[:, r].any():
                 continue  # what crosses may add to least loads, by how much is not known here
             ids, at = self.held("min_load", r)
             floor = nodes.min_load[at, r]
-            least = floor - proof_slack(floor, total) - background[at]
+            least = floor - proof_slack(floor) - background[at]
             self.on_nodes("min_load", q, at, least, np.inf, ids)
             if r == 0:
                 self._distance(q)
@@ -171,10 +171,14 @@ class RowWriter(ABC):
         ids, _ = self.held("max_load_distance")
         if not len(ids) or limit is None or instance.mean_load is None:
             return
-        mean = instance.nodes.weight * instance.mean_load - instance.nodes.background[:, 0]
-        far = limit + proof_slack(np.asarray(limit), instance.totals[0])
-        least = np.where(instance.open_nodes, mean - far, -np.inf)
-        self.on_nodes("distance", measure, np.arange(len(mean)), least, mean + far, ids)
+        due, background = (
+            instance.nodes.weight * instance.mean_load,
+            instance.nodes.background[:, 0],
+        )
+        most = due + limit + 2 * proof_slack(due + limit) - background
+        least = due - limit - 2 * proof_slack(np.maximum(due, limit)) - background
+        least = np.where(instance.open_nodes, least, -np.inf)
+        self.on_nodes("distance", measure, np.arange(len(due)), least, most, ids)
 
     def own_sets(self, blocks: list[RowBlock]) -> None:
         """Note whose the rows of `formulations.rule_rows` are."""
@@ -211,7 +215,7 @@ class RowWriter(ABC):
     def _slot_bound(self, r: int) -> Floats:
         """(N,) load that a slot may have, with the referee's tolerance."""
         bound = self.instance.nodes.slot_capacity[:, r]
-        return np.asarray(bound + proof_slack(bound, self.instance.totals[r]))
+        return np.asarray(bound + proof_slack(bound))
 
     def _topologies(self, ids: Ids, at: Ids, number: Floats) -> None:
         """Each slot serves one topology, and each topology fills its number of slots."""

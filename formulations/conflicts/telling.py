@@ -9,10 +9,10 @@ import numpy as np
 
 from formulations.conflicts.relax import WHOLE, least_raise
 from optim.format.tables import APART, TOGETHER
-from optim.rules.base import TOLERANCE
 from optim.rules.capacity import ROUNDING
 from optim.rules.max_inflow import most_inflow
 from optim.rules.sets import places_of
+from optim.util.tolerance import TOLERANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

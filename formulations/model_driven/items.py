@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats
 
-ROUNDING = float(placing_slack(FULL, FULL))
+ROUNDING = float(placing_slack(FULL))
 """By how much a sum of sizes may exceed a slot."""
 
 ROOM = FULL + ROUNDING

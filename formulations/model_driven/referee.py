@@ -26,8 +26,8 @@ from formulations.model_driven.performance_model import FULL
 from optim.errors import InvalidInput, Problem
 from optim.referee.evaluate import PlanKind
 from optim.referee.evaluation import Evaluation
-from optim.rules.base import slack
 from optim.rules.violation import Violation
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -181,11 +181,11 @@ def _overloads(bundles: Bundles, ids: list[str], planned: Any, cores: Any) -> It
     """Memory ≤ 100 % of each slot; CPU ≤ 100 % × cores of each machine."""
     cpu, memory = bundles.use(planned)
     for (v, slot), value in bundles.by_slot(memory).items():
-        if value > FULL + slack(FULL, FULL):
+        if value > FULL + slack(FULL):
             yield Violation("slot_capacity", f"{ids[v]}#{slot}.memory", value - FULL, value, FULL)
     for v, value in enumerate(bundles.by_node(cpu).tolist()):
         room = FULL * float(cores[v])
-        if value > room + slack(room, room):
+        if value > room + slack(room):
             yield Violation("capacity", f"{ids[v]}.cpu", value - room, value, room)
 
 

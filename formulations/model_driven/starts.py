@@ -15,8 +15,8 @@ from formulations.model_driven.traffic import rates_of_pairs, traffic_between
 from formulations.patterns import warm
 from optim.errors import InvalidInput
 from optim.methods.registry import Request, get_method
-from optim.rules.base import slack
 from optim.util.compiled import warming
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ def stands_beside(
     bundles = checked_bundles(instance, plan)
     if not pooled and rate is not None:
         cpu, _ = bundles.use(bundles.filled(rate))
-        if max(bundles.by_slot(cpu).values()) > FULL + slack(FULL, FULL):
+        if max(bundles.by_slot(cpu).values()) > FULL + slack(FULL):
             return False
     mine = evaluate_model_driven(instance, packed.to_plan(instance)).capacity_rate
     if rate is None or mine is None or found.capacity_rate is None:

@@ -65,7 +65,6 @@ def make_problem(
     uses = np.zeros((t, 0)) if usage is None else np.asarray(usage, np.float64).reshape(t, -1)
     e = uses.shape[1]
     most, least = _filled(headroom, math.inf, (n, e)), _filled(floor, 0.0, (n, e))
-    total = uses.sum(axis=0)
     restricted, indptr, nodes = _compressed(allowed, t)
     problem = BalanceProblem(
         load=loads,
@@ -78,8 +77,8 @@ def make_problem(
         max_cost=max_cost,
         max_distance=max_distance,
         usage=uses,
-        headroom=most + placing_slack(most, total),
-        floor=np.maximum(0.0, least - placing_slack(least, total)),
+        headroom=most + placing_slack(most),
+        floor=np.maximum(0.0, least - placing_slack(least)),
         restricted=restricted,
         allowed_indptr=indptr,
         allowed_nodes=nodes,

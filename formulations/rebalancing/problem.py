@@ -15,7 +15,7 @@ import numpy as np
 
 from optim.figures.load import LOAD_DISTANCE
 from optim.moves.place_rules import no_rules
-from optim.moves.room import LARGE_SUMS, placing_slack
+from optim.moves.room import distance_room, placing_slack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -152,7 +152,7 @@ class BalanceProblem:
         """Cost of migrations allowed, with the tolerance that may be used; ``inf`` for any."""
         if self.max_cost is None:
             return math.inf
-        return self.max_cost + float(placing_slack(self.max_cost, self.cost.sum()))
+        return self.max_cost + float(placing_slack(self.max_cost))
 
     @cached_property
     def most_distance(self) -> float:
@@ -161,8 +161,7 @@ class BalanceProblem:
 
     def within(self, distance: float) -> float:
         """Return a bound on the load distance with the tolerance that may be used."""
-        total = self.load.sum() + self.background.sum()
-        return distance + LARGE_SUMS * float(placing_slack(distance, total))
+        return distance_room(distance, self.weight * self.mean)
 
     @cached_property
     def has_copy(self) -> Bools:

@@ -16,8 +16,8 @@ import numpy as np
 
 from optim.format.tables import TOGETHER
 from optim.rules import broken, without_limits
-from optim.rules.base import TOLERANCE
 from optim.rules.placement import Placement
+from optim.util.tolerance import TOLERANCE
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance

@@ -13,7 +13,7 @@ import numpy as np
 
 from optim.figures.measures import link_loads
 from optim.rules import LINKS
-from optim.rules.base import slack
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,7 @@ class LinkSums:
         self._load = link_loads(instance, between.start)
         available = links.capacity * instance.limits.max_link_utilisation
         ends = np.maximum(self._load, link_loads(instance, between.goal)) * (1 + _DRIFT)
-        self._most = np.maximum(available + slack(available, instance.total_crossing), ends)
+        self._most = np.maximum(available + slack(available), ends)
         self._high = self._load.copy()
         self._direction = links.direction.tolist()
         self._behind: list[tuple[int, ...]] = [() for _ in range(instance.num_nodes + 1)]

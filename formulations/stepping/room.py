@@ -17,8 +17,8 @@ from formulations.stepping.link_sums import LinkSums
 from formulations.stepping.move import Blocked, Step
 from optim.figures.measures import node_loads
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, SLOTS
-from optim.rules.base import slack
 from optim.rules.placement import Placement
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -297,9 +297,9 @@ class _Bounds:
         most, least = ends.max(axis=0), ends.min(axis=0)
         capacity = nodes.capacity * limits.max_utilisation
         tasks = np.where(nodes.max_tasks >= 0, nodes.max_tasks, np.inf)
-        upper = np.column_stack([capacity + slack(capacity, instance.totals), tasks])
+        upper = np.column_stack([capacity + slack(capacity), tasks])
         floor = np.where(instance.open_nodes[:, None], nodes.min_load, 0.0)
-        lower = np.where(floor > 0, floor - slack(floor, instance.totals), -np.inf)
+        lower = np.where(floor > 0, floor - slack(floor), -np.inf)
         lower = np.column_stack([lower, np.full(instance.num_nodes, -np.inf)])
         self.upper = np.maximum(upper, most * (1 + _DRIFT))
         self.lower = np.minimum(lower, least * (1 - _DRIFT))
@@ -318,13 +318,13 @@ class _Bounds:
         instance, limit = self.instance, self.instance.limits.max_load_distance
         if limit is None or instance.mean_load is None:
             return
-        limit += float(slack(limit, instance.totals[0]))
         for node in (self._between.start, self._between.goal):
             limit = max(limit, Placement(instance, node).distance or 0.0)
         limit *= 1 + _DRIFT
-        mean = instance.nodes.weight * instance.mean_load
-        self.upper[:, 0] = np.minimum(self.upper[:, 0], mean + limit)
-        low = np.where(instance.open_nodes, mean - limit, -np.inf)
+        due = instance.due
+        self.upper[:, 0] = np.minimum(self.upper[:, 0], due + limit + slack(due + limit))
+        low = due - limit - slack(np.maximum(due, limit))
+        low = np.where(instance.open_nodes, low, -np.inf)
         self.lower[:, 0] = np.maximum(self.lower[:, 0], low)
 
     def needs_referee(self, *, summed: bool) -> tuple[bool, bool]:

@@ -19,9 +19,9 @@ import numpy as np
 
 from optim.figures.measures import node_loads
 from optim.rules import broken
-from optim.rules.base import over, slack
 from optim.rules.placement import Placement
 from optim.solvers.interface import LinearTermination
+from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,10 +80,10 @@ def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozens
     if not any(found.rule in kept for found in broken(Placement(instance, node))):
         return False
     loads, bound = node_loads(instance, node), instance.nodes.capacity * _share(instance)
-    crowded = np.argwhere(over(loads, bound, instance.totals)).tolist()
+    crowded = np.argwhere(over(loads, bound)).tolist()
     for n, r in crowded:
         cover = _cover(instance, np.flatnonzero(node == n).astype(np.int32), n, r)
-        room = instance.headroom[:, r] + slack(bound[:, r], instance.totals[r])
+        room = instance.headroom[:, r] + slack(bound[:, r])
         for m in np.flatnonzero(room <= room[n]):
             together = np.isin(made.task, cover) & (made.node == m)
             _add_row(made, together, -np.inf, len(cover) - 1)
@@ -101,7 +101,7 @@ def _cover(instance: Instance, tasks: Ints, n: int, r: int) -> Ints:
         if keep[k]:
             keep[k] = False
             needed = float(load[keep].sum() + instance.nodes.background[n, r])
-            if not over(needed, bound, instance.totals[r]):
+            if not over(needed, bound):
                 keep[k] = True
     return tasks[keep]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.figures.placement import Placement
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 OUT, INTO, BOTH = 0, 1, 2
 NEVER = 1e30
 """Utilisation of what carries nothing: a need without room."""
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,8 @@ def places_of(instance: Instance) -> Places:
     driven = list(instance.rate_driven)
     room = np.full((instance.num_nodes, instance.num_resources), np.inf)
     room[:, driven] = np.maximum(instance.headroom[:, driven], 0.0)
-    excess = instance.headroom[:, driven] < -_ROUNDING * instance.totals[driven]
+    most = (instance.nodes.capacity * instance.limits.max_utilisation)[:, driven]
+    excess = over(instance.nodes.background[:, driven], most)
     links, count = instance.links, instance.num_nodes
     left = np.maximum(links.capacity * instance.limits.max_link_utilisation - links.background, 0.0)
     found: dict[bytes, Floats] = {

@@ -12,7 +12,7 @@ import numpy as np
 
 from optim.format.demand import topological_order
 from optim.moves.room import placing_masks, placing_room
-from optim.rules.base import slack
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,4 +103,4 @@ def links_of_nodes(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.in
 def link_room(instance: Instance) -> Floats:
     """(L,) traffic a link may carry, background included, half the referee's tolerance added."""
     bound = instance.links.capacity * instance.limits.max_link_utilisation
-    return np.asarray(bound + 0.5 * slack(bound, instance.total_crossing), dtype=np.float64)
+    return np.asarray(bound + 0.5 * slack(bound), dtype=np.float64)

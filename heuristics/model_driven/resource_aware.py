@@ -15,7 +15,7 @@ import numpy as np
 
 from formulations.model_driven.performance_model import FULL
 from heuristics.model_driven.mapping import Mapped
-from optim.rules.base import slack
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from heuristics.model_driven.mapping import Job
@@ -28,7 +28,7 @@ SLOT_RULES = ("first", "most_free", "least_free")
 THREAD_USES = ("auto", "single", "average")
 """What a thread is booked with: one measured alone, or its share of what the task is booked."""
 
-_FITS = float(slack(FULL, FULL)) / FULL
+_FITS = float(slack(FULL)) / FULL
 
 
 def use_of_threads(job: Job) -> tuple[Floats, Floats]:

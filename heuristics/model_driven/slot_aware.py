@@ -15,7 +15,7 @@ import numpy as np
 from formulations.model_driven.performance_model import FULL
 from heuristics.model_driven.mapping import Mapped
 from optim.format.threads import slot_order
-from optim.rules.base import slack
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from formulations.model_driven.performance_model import Counts
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optim.format.plan import AcquiredNode
     from optim.format.tables import Floats
 
-_FITS = float(slack(FULL, FULL))
+_FITS = float(slack(FULL))
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from heuristics.rebalancing.list_schedule import ListScheduler
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import imc_gain_of, load_distance_of
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.room import LARGE_SUMS, placing_slack
+from optim.moves.room import distance_room
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _rank(schedule: Schedule) -> tuple[int, float]:
 
 def _reach(instance: Instance, target: float) -> float:
     """Return a load distance with what may be used of the referee's tolerance."""
-    return target + LARGE_SUMS * float(placing_slack(target, instance.totals[0]))
+    return distance_room(target, instance.due)
 
 
 def _highest_share(instance: Instance) -> float:

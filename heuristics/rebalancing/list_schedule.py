@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.base import slack
+from optim.moves.room import placing_room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class ListScheduler:
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._weight = instance.nodes.weight
-        self._room = instance.headroom + slack(instance.headroom, instance.totals)
+        self._room = placing_room(instance)
         self._restricted = np.zeros(instance.num_tasks, dtype=np.bool_)
         self._restricted[instance.tasks.restricted] = True
 

@@ -27,8 +27,9 @@ from heuristics.storm.slots import nodes_to_use, slot_limits, slots_within_reach
 from heuristics.storm.traffic import Neighbours, Pairs, directed_pairs, neighbours
 from heuristics.task_allocation.groups import stable_descending
 from optim.methods.registry import Method, Option, Outcome
+from optim.moves.room import placing_room
 from optim.referee.result import Termination
-from optim.rules.base import slack
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,7 +106,7 @@ def executors_into_slots(
     ones = np.ones(num_slots, dtype=np.int64)
     soft = capacity.copy()
     bound = gamma * float(load[:, 0].sum()) / num_slots
-    soft[0] = min(soft[0], bound + float(slack(bound, load[:, 0].sum())))
+    soft[0] = min(soft[0], bound + float(slack(bound)))
     levels = np.stack([soft, capacity, np.full_like(capacity, np.inf)])
     room = np.repeat(levels[:, None, :], num_slots, axis=1)
     one = np.array([most]), np.array([1])  # empty slots are filled afterwards
@@ -196,7 +197,7 @@ def _phase_2(
     load = np.zeros((count, instance.num_resources))
     np.add.at(load, worker[placed], instance.tasks.load[placed])
     between = _between(pairs, worker, count)
-    room = instance.headroom + slack(instance.headroom, instance.totals)
+    room = placing_room(instance)
     family_most, family_places = _node_limits(jobs, reach, options["delta"], options["node_spread"])
     state = new_state(
         load,

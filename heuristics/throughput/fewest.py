@@ -22,6 +22,7 @@ from optim.moves.room import placing_room
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules.max_migrations import forced_moves
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,15 +182,18 @@ def least_moves(instance: Instance) -> int:
     Of a node that is too full by the loads alone, so many of its heaviest tasks go at least as
     leave the rest room; those with a copy elsewhere may go for nothing, and count for none.
     """
-    home, room = instance.tasks.node, placing_room(instance)
+    home = instance.tasks.node
+    # the tolerance twice: once the referee's own, once for sums over many tasks
+    most = instance.nodes.capacity * instance.limits.max_utilisation
+    room = instance.headroom + 2 * slack(most)
     free = np.isin(np.arange(instance.num_tasks), instance.tasks.copied)
     forced = np.bincount(home[forced_moves(instance)], minlength=instance.num_nodes)
     total = 0
     for n in np.flatnonzero(np.bincount(home[home >= 0], minlength=instance.num_nodes)).tolist():
         load = instance.tasks.load[(home == n) & ~free]
-        most = np.cumsum(-np.sort(-load, axis=0), axis=0)
-        gone = np.vstack([np.zeros(load.shape[1]), most])  # by the heaviest 0, 1, …
-        fits = load.sum(axis=0) - gone <= room[n] + _ROUNDING * instance.totals
+        lightest = np.cumsum(np.sort(load, axis=0), axis=0)
+        left = np.vstack([np.zeros(load.shape[1]), lightest])[::-1]  # without the heaviest 0, 1, …
+        fits = left <= room[n]
         here = np.where(fits.any(axis=0), np.argmax(fits, axis=0), len(load))
         total += max(int(here.max()), int(forced[n]))
     return total

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.figures.figure import Figure
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from optim.figures.placement import Placement
 
 _NAMED = 20
-_ROUNDING = 1e-9
 
 
 def _staying_tasks(placement: Placement) -> Any:
@@ -63,12 +63,12 @@ def _why(placement: Placement, task: int) -> str:
     cost = instance.tasks.migration_cost
     if limits.max_migration_cost is not None:
         spent, budget = cost[placement.migrated].sum() + cost[task], limits.max_migration_cost
-        if spent > budget * (1 + _ROUNDING):
+        if over(spent, budget):
             return f"max_migration_cost {budget:g} used up"
     open_nodes = instance.open_nodes & instance.allowed_mask(task)
     most = instance.nodes.capacity[open_nodes] * limits.max_utilisation
     needed = placement.loads[open_nodes] + instance.tasks.load[task]
-    if not (needed <= most + _ROUNDING * instance.totals).all(axis=1).any():
+    if over(needed, most).any(axis=1).all():
         return "no staying node has the capacity left"
     return "not proven necessary"
 

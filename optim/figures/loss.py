@@ -16,12 +16,11 @@ import numpy as np
 from optim.figures.figure import Figure
 from optim.figures.placement import Placement
 from optim.figures.rate import without_measured
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-
-_ROUNDING = 1e-9
 
 
 def heaviest_first(instance: Instance) -> Ints:
@@ -34,7 +33,7 @@ def heaviest_first(instance: Instance) -> Ints:
 
 def spare_room(instance: Instance) -> Floats:
     """(N, R) headroom; with the tolerance where the rate does not drive a resource."""
-    room = instance.headroom + _ROUNDING * instance.totals
+    room = instance.headroom + slack(instance.nodes.capacity * instance.limits.max_utilisation)
     driven = list(instance.rate_driven)
     room[:, driven] = np.maximum(instance.headroom[:, driven], 0.0)
     return np.asarray(room)

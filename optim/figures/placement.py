@@ -18,14 +18,11 @@ from optim.figures.measures import (
     placed_loads,
     slot_places,
 )
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
-
-
-_ROUNDING = 1e-9
-"""Of all there is of a resource: background that exceeds a capacity by less does not."""
 
 
 def _multiples(room: Floats, need: Floats) -> Floats:
@@ -90,7 +87,8 @@ class Placement:
         instance, driven = self.instance, list(self.instance.rate_driven)
         room = instance.headroom[:, driven]
         rates = _multiples(room, self.brought[:, driven])
-        rates[room < -_ROUNDING * instance.totals[driven]] = 0.0
+        most = (instance.nodes.capacity * instance.limits.max_utilisation)[:, driven]
+        rates[over(instance.nodes.background[:, driven], most)] = 0.0
         rates[~self.used] = np.inf
         return rates
 

@@ -318,19 +318,19 @@ class Instance:
 
     @cached_property
     def totals(self) -> Floats:
-        """(R,) load of all tasks and all background: what tolerances are relative to."""
+        """(R,) load of all tasks and all background."""
         return _frozen(self.total_load + self.nodes.background.sum(axis=0))
-
-    @cached_property
-    def total_crossing(self) -> float:
-        """All traffic and all background of links: what tolerances of links are relative to."""
-        return self.total_traffic + float(self.links.background.sum())
 
     @cached_property
     def mean_load(self) -> float | None:
         """First resource's load a unit of weight of the staying nodes; ``None`` without any."""
         weight = float(self.nodes.weight[self.open_nodes].sum())
         return float(self.totals[0]) / weight if weight > 0 else None
+
+    @cached_property
+    def due(self) -> Floats:
+        """(N,) share of the mean load that each node is due by its weight; 0 without a mean."""
+        return _frozen(self.nodes.weight * (self.mean_load or 0.0))
 
     @cached_property
     def copy_nodes(self) -> dict[int, frozenset[int]]:

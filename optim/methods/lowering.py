@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.format.tables import APART, TOGETHER
-from optim.moves.room import LARGE_SUMS
 from optim.rules import MAX_LOAD, MAX_LOAD_DISTANCE, MAX_TASKS, MAX_TASKS_PER_SLOT, SETS, SLOTS
-from optim.rules.base import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,15 +87,10 @@ def _tasks_column(instance: Instance) -> tuple[str, Floats, Floats]:
 
 def _with_distance(changed: Instance, instance: Instance) -> Instance:
     """Bound each node's load from both sides, leaving nodes from above only."""
-    nodes, limit, total = instance.nodes, instance.limits.max_load_distance, instance.totals[0]
+    nodes, limit, due = instance.nodes, instance.limits.max_load_distance, instance.due
     assert limit is not None
-    assert instance.mean_load is not None
-    mean, slack_of_limit = nodes.weight * instance.mean_load, LARGE_SUMS * slack(limit, total)
-    # the tolerance of a bound is that of the distance, not of the larger sum beside it
-    most = mean + limit + slack_of_limit
-    most -= slack(most, total)
-    least = mean - limit - slack_of_limit
-    least = np.where(instance.open_nodes, np.maximum(least + slack(least, total), 0.0), 0.0)
+    most = due + limit
+    least = np.where(instance.open_nodes, np.maximum(due - limit, 0.0), 0.0)
     load = instance.tasks.load[:, :1]
     made = with_columns(changed, ("load distance",), load, most[:, None])
     background = np.array(made.nodes.background)

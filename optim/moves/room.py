@@ -12,7 +12,7 @@ from optim.figures.measures import (
     migrated_tasks,
     node_loads,
 )
-from optim.rules.base import slack
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _USED = 0.999
 """Part of the referee's tolerance that a placement may use.
 
-The rest, 1e-12 of the total, is for adding up loads in another order than the referee: sums of
+The rest, 1e-12 of the bound, is for adding up loads in another order than the referee: sums of
 several thousand loads at worst, and of many millions as rounding usually falls.
 """
 
@@ -33,15 +33,28 @@ LARGE_SUMS = 0.5
 """Part of that for bounds on differences of sums that are much larger: links, load distance."""
 
 
-def placing_slack(bound: Any, total: Any) -> Any:
-    """By how much a placement may exceed bounds on sums of parts of a total."""
-    return _USED * slack(bound, total)
+def placing_slack(bound: Any) -> Any:
+    """By how much a placement may exceed bounds on sums, background included."""
+    return _USED * slack(bound)
+
+
+def distance_room(limit: float, due: Floats) -> float:
+    """Return a bound on the load distance with the tolerance that may be used.
+
+    Parameters
+    ----------
+    due
+        (N,) of each node, its share of the mean load. The rows of a node are load ≤ due + limit and
+        due ≤ load + limit: what stands in them is at least as large as the larger of the two.
+    """
+    least = max(limit, float(due.min(initial=np.inf))) if len(due) else limit
+    return limit + LARGE_SUMS * float(placing_slack(least))
 
 
 def placing_room(instance: Instance) -> Floats:
     """(N, R) headroom with the tolerance that a placement may use."""
     bound = instance.nodes.capacity * instance.limits.max_utilisation
-    return np.asarray(instance.headroom + placing_slack(bound, instance.totals))
+    return np.asarray(instance.headroom + placing_slack(bound))
 
 
 def counted_loads(instance: Instance) -> tuple[Floats, Floats]:
@@ -67,30 +80,28 @@ def counted_floor(instance: Instance, width: int) -> Floats:
 def slot_room(instance: Instance) -> Floats:
     """(N, R) load that one slot takes, tolerance included; ``inf`` for any."""
     bound = instance.nodes.slot_capacity
-    return np.asarray(bound + placing_slack(bound, instance.totals))
+    return np.asarray(bound + placing_slack(bound))
 
 
 def placing_floor(instance: Instance) -> Floats:
     """(N, R) load to place for `min_load`, the tolerance off; ``-inf`` for none."""
     least = instance.nodes.min_load
-    bound = least - instance.nodes.background - placing_slack(least, instance.totals)
+    bound = least - instance.nodes.background - placing_slack(least)
     return np.where((least > 0) & instance.open_nodes[:, None], bound, -np.inf)
 
 
 def link_room(instance: Instance) -> Floats:
     """(L,) traffic with background that each link takes, tolerance included; ``inf`` for any."""
     bound = instance.links.capacity * instance.limits.max_link_utilisation
-    total = np.asarray(instance.total_crossing)
-    return np.asarray(bound + LARGE_SUMS * placing_slack(bound, total))
+    return np.asarray(bound + LARGE_SUMS * placing_slack(bound))
 
 
 def move_budget(instance: Instance) -> Floats:
     """(2,) most migrations and most cost of them, tolerance included; ``inf`` for none."""
     moves, cost = instance.limits.max_migrations, instance.limits.max_migration_cost
-    total = instance.tasks.migration_cost.sum()
     return np.array([
         np.inf if moves is None else moves + 1e-6,
-        np.inf if cost is None else cost + placing_slack(cost, total),
+        np.inf if cost is None else cost + placing_slack(cost),
     ])  # fmt: skip
 
 
@@ -102,17 +113,13 @@ def at_the_edge(instance: Instance, node: Ints) -> bool:
         return True
     limits = instance.limits
     cost = float(instance.tasks.migration_cost[migrated_tasks(instance, node)].sum())
-    room = instance.links.capacity * limits.max_link_utilisation
-    figures = [
-        (link_loads(instance, node), room, instance.total_crossing),
-        (distance_of_loads(instance, loads[:, 0]), limits.max_load_distance, instance.totals[0]),
-        (cost, limits.max_migration_cost, instance.tasks.migration_cost.sum()),
-    ]
-    return any(
-        bool(np.any(value > np.asarray(most) + LARGE_SUMS * placing_slack(most, total)))
-        for value, most, total in figures
-        if value is not None and most is not None
-    )
+    budget = limits.max_migration_cost
+    if budget is not None and cost > budget + LARGE_SUMS * placing_slack(budget):
+        return True
+    far, distance = limits.max_load_distance, distance_of_loads(instance, loads[:, 0])
+    if far is not None and distance is not None and distance > distance_room(far, instance.due):
+        return True
+    return bool((link_loads(instance, node) > link_room(instance)).any())
 
 
 def restriction_kinds(instance: Instance) -> tuple[Ints, list[NDArray[np.int32]]]:

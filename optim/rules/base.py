@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.rules.violation import Violation
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
     from optim.rules.placement import Placement
-
-TOLERANCE = 1e-9
-"""Of the larger of what is available and the total of that resource, link or budget."""
 
 
 class Form(Enum):
@@ -112,25 +110,6 @@ def labelled(values: Iterable[Hashable]) -> NDArray[np.int64]:
     return np.array([known.setdefault(value, len(known)) for value in values], dtype=np.int64)
 
 
-def slack(available: Any, total: Any) -> Any:
-    """By how much a sum may exceed what is available and still count as rounding.
-
-    Parameters
-    ----------
-    available
-        The bound; infinite ones are taken for 0.
-    total
-        All that could be added up: of the resource, the link or the budget.
-    """
-    finite = np.where(np.isfinite(available), np.abs(available), 0.0)
-    return TOLERANCE * np.maximum(finite, total)
-
-
-def over(needed: Any, available: Any, total: Any) -> Any:
-    """Whether what is needed exceeds what is available by more than rounding."""
-    return needed > available + slack(available, total)
-
-
 def violation(rule: str, where: str, needed: Any, available: Any) -> Violation:
     """Write a violation with its figures; the amount is their difference."""
     needed, available = float(needed), float(available)
@@ -141,7 +120,7 @@ def node_violations(
     instance: Instance, rule: str, needed: Floats, available: Floats
 ) -> Iterator[Violation]:
     """Violations of (N, R) needs above (N, R) amounts."""
-    for n, r in np.argwhere(over(needed, available, instance.totals)):
+    for n, r in np.argwhere(over(needed, available)):
         where = f"{instance.nodes.ids[n]}.{instance.resources[r]}"
         yield violation(rule, where, needed[n, r], available[n, r])
 

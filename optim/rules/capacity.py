@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.rules.base import Form, Rule, node_violations, slack, violation
+from optim.rules.base import Form, Rule, node_violations, violation
 from optim.rules.violation import Violation
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,15 +39,15 @@ def _violations(placement: Placement) -> Iterator[Violation]:
     return node_violations(instance, "capacity", placement.loads, available)
 
 
-def proof_slack(bound: Floats, total: Floats) -> Floats:
+def proof_slack(bound: Any) -> Any:
     """What the referee lets a load exceed a bound by, and a little more for its rounding."""
-    return np.asarray((1 + ROUNDING) * slack(bound, total))
+    return (1 + ROUNDING) * slack(bound)
 
 
 def _most(instance: Instance) -> Floats:
     """(N, R) load that may be placed; the tolerance is that of the bound, not of what is left."""
     bound = np.asarray(instance.nodes.capacity * instance.limits.max_utilisation)
-    return instance.headroom + proof_slack(bound, instance.totals)
+    return instance.headroom + proof_slack(bound)
 
 
 def _proofs(instance: Instance) -> Iterator[Violation]:
@@ -119,7 +120,7 @@ def _total_demand(instance: Instance) -> Iterator[Violation]:
     """More load of a resource than all nodes together may take."""
     # the tolerance twice: once each node's own, once for sums over many tasks
     bound = np.asarray(instance.nodes.capacity * instance.limits.max_utilisation)
-    twice = _most(instance) + proof_slack(bound, instance.totals)
+    twice = _most(instance) + proof_slack(bound)
     most = np.maximum(twice, 0.0).sum(axis=0)
     room = np.maximum(instance.headroom, 0.0).sum(axis=0)
     for r in np.flatnonzero(instance.total_load > most):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.base import Form, Rule, labelled, over, violation
+from optim.rules.base import Form, Rule, labelled, violation
 from optim.rules.capacity import proof_slack
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,14 +40,14 @@ def _violations(placement: Placement) -> Iterator[Violation]:
     if not instance.links.ids:
         return
     loads, available = placement.crossing, _available(instance)
-    for i in np.flatnonzero(over(loads, available, instance.total_crossing)):
+    for i in np.flatnonzero(over(loads, available)):
         yield violation("links", instance.links.ids[i], loads[i], available[i])
 
 
 def _proofs(instance: Instance) -> Iterator[Violation]:
     """A link whose background alone exceeds what may be used."""
     room, background = _available(instance), instance.links.background
-    least = background - proof_slack(room, np.asarray(instance.total_crossing))
+    least = background - proof_slack(room)
     for i in np.flatnonzero(least > room):
         yield violation("links", f"{instance.links.ids[i]} (background)", background[i], room[i])
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.base import Form, Rule, over, violation
+from optim.rules.base import Form, Rule, violation
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +61,7 @@ def _found(instance: Instance) -> Iterator[Violation]:
     tasks = instance.tasks
     if not tasks.limited:
         return
-    wrong = np.argwhere(over(tasks.load, tasks.max_load, tasks.load))
+    wrong = np.argwhere(over(tasks.load, tasks.max_load))
     worst: dict[tuple[int, int], int] = {}
     for t, r in wrong.tolist():
         o = int(tasks.operator[t])

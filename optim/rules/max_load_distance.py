@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.base import Form, Rule, limit_words, over, violation, without_limit
+from optim.rules.base import Form, Rule, limit_words, violation, without_limit
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
 
 
 def _violations(placement: Placement) -> Iterator[Violation]:
-    limit, distance = placement.instance.limits.max_load_distance, placement.distance
+    """Load ≤ due + limit on every node, due ≤ load + limit on those that stay."""
+    instance, distance = placement.instance, placement.distance
+    limit = instance.limits.max_load_distance
     if limit is None or distance is None:
         return
-    if over(distance, limit, placement.instance.totals[0]):
+    load, stay = placement.loads[:, 0], instance.open_nodes
+    due = instance.nodes.weight * (load.sum() / instance.nodes.weight[stay].sum())
+    if over(load, due + limit).any() or over(due, load + limit)[stay].any():
         yield violation("max_load_distance", "limits", distance, limit)
 
 

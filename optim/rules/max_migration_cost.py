@@ -12,12 +12,11 @@ from optim.rules.base import (
     by_home,
     known_as_home,
     limit_words,
-    over,
-    slack,
     violation,
     without_limit,
 )
 from optim.rules.max_migrations import forced_moves
+from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +33,7 @@ def _violations(placement: Placement) -> Iterator[Violation]:
     if limit is None:
         return
     cost = instance.tasks.migration_cost[placement.migrated].sum()
-    if over(cost, limit, instance.tasks.migration_cost.sum()):
+    if over(cost, limit):
         yield violation("max_migration_cost", "limits", cost, limit)
 
 
@@ -48,7 +47,7 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
     if limit is None:
         return
     cost = price[forced_moves(instance)].sum()
-    if over(cost, limit + slack(limit, price.sum()), price.sum()):
+    if over(cost, limit + slack(limit)):
         yield violation("max_migration_cost", "tasks that may not stay", cost, limit)
 
 

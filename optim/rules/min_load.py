@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.base import Form, Rule, over, violation
+from optim.rules.base import Form, Rule, violation
 from optim.rules.capacity import proof_slack
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ def _least(instance: Instance) -> Floats:
 
 def _violations(placement: Placement) -> Iterator[Violation]:
     instance, least = placement.instance, _least(placement.instance)
-    for n, r in np.argwhere(over(least, placement.loads, instance.totals)):
+    for n, r in np.argwhere(over(least, placement.loads)):
         where = f"{instance.nodes.ids[n]}.{instance.resources[r]}"
         yield violation("min_load", where, least[n, r], placement.loads[n, r])
 
@@ -47,7 +48,7 @@ def _proofs(instance: Instance) -> Iterator[Violation]:
     # what crosses nodes loads them, too: at most all traffic
     most = instance.total_load + instance.total_traffic * instance.crossing_cost.sum(axis=0)
     missing = np.maximum(least - instance.nodes.background, 0.0).sum(axis=0)
-    short = least - 2 * proof_slack(least, instance.totals) - instance.nodes.background
+    short = least - 2 * proof_slack(least) - instance.nodes.background
     proven = np.maximum(short, 0.0).sum(axis=0)
     for r in np.flatnonzero(proven > most):
         where = f"all nodes.{instance.resources[r]}"

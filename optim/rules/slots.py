@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.figures.measures import slot_places
-from optim.rules.base import Form, Rule, over, violation
+from optim.rules.base import Form, Rule, violation
 from optim.rules.violation import Violation
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,7 @@ def _in_slots(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violation]
     for r, resource in enumerate(instance.resources):
         load = np.bincount(index, instance.tasks.load[placed, r], minlength=len(used))
         capacity = nodes.slot_capacity[at, r]
-        for k in np.flatnonzero(over(load, capacity, instance.totals[r])):
+        for k in np.flatnonzero(over(load, capacity)):
             yield violation("slot_capacity", f"{labels[k]}.{resource}", load[k], capacity[k])
     limit = instance.limits.max_tasks_per_slot
     if limit is not None:

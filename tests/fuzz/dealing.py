@@ -26,7 +26,7 @@ class Dealer:
         #: slots that each counted topology must fill
         self.wanted = tuple(min(w, e) for w, e in zip(workers, sizes, strict=True))
         finite = np.where(np.isfinite(reading.slot_room), reading.slot_room, 0.0)
-        self.room = reading.slot_room + slack * np.maximum(finite, reading.totals)
+        self.room = reading.slot_room + slack * finite
         self.bits = 2 ** np.arange(self.count, dtype=np.int64)
         self._ways: dict[tuple[float, ...], dict[int, frozenset[Numbers]]] = {}
         self._sums: dict[tuple[frozenset[Numbers], ...], bool] = {}
@@ -107,7 +107,7 @@ def broken_by_slots(reading: Reading, node: list[int], slot: list[int], slack: f
     for (n, _), tasks in held.items():
         room = reading.slot_room[n]
         bound = np.isfinite(room)
-        allowed = room + slack * np.maximum(np.where(bound, room, 0.0), reading.totals)
+        allowed = room + slack * np.where(bound, room, 0.0)
         if (reading.load[tasks].sum(axis=0) > allowed)[bound].any():
             broken.add("slot_capacity")
         if reading.most_a_slot is not None and len(tasks) > reading.most_a_slot:

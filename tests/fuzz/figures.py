@@ -138,10 +138,12 @@ def _rate(
     least = np.full(len(loads), INF)
     for r in np.flatnonzero(reading.rate_driven):
         for n in range(len(reading.node_ids)):
-            left = reading.room[n, r] - reading.background[n, r]
+            room, base = reading.room[n, r], reading.background[n, r]
+            left = room - base
             own = loads[:, n, r] - reading.background[n, r]
             used = counts[:, n] > 0
-            least[used & (left < -1e-9 * reading.totals[r])] = 0.0
+            if base > room * (1 + 1e-9):
+                least[used] = 0.0
             busy = (own > 0) & used
             least[busy] = np.minimum(least[busy], max(0.0, left) / own[busy])
     for link, load in zip(reading.links, links, strict=True):

@@ -252,9 +252,8 @@ class Reading:
         self.rate_driven = np.array([r in driven for r in self.resources])
         least = self.load.sum(axis=0) + self.background.sum(axis=0)
         most = least + self.total_traffic * (self.crossing["out"] + self.crossing["in"])
-        #: (R,) the most a resource's loads can add up to: what tolerances are relative to
+        #: (R,) the most a resource's loads can add up to
         self.totals = most
-        self.link_total = self.total_traffic + sum(link.background for link in self.links)
         share = float(self.weight[~self.leaving].sum())
         #: least and greatest mean load of load distance's own definition
         self.means = (least[0] / share, most[0] / share) if share > 0 else (0.0, 0.0)

@@ -1,8 +1,8 @@
 """The rules of a plan, one function for many placements and for one.
 
-Each limit is kept within a `slack` relative to the larger of what is available and the total of
-that resource, link or budget. `TIGHT` leaves room for rounding only, `LOOSE` is the format's
-tolerance. A placement between the two is at the edge: it speaks neither for nor against anybody.
+Each limit is kept within a `slack` relative to what is available in its row. `TIGHT` leaves room
+for rounding only, `LOOSE` is the format's tolerance. A placement between the two is at the edge: it
+speaks neither for nor against anybody.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ NAMED = SLOT_RULES | {
     "placed", "allowed", "leaving", "capacity", "min_load", "links",
     "max_migrations", "max_migration_cost", "max_load_distance",
 }  # fmt: skip
-BUDGETS = ("migrations", "migration_cost", "load_distance")
 
 _dealers: WeakKeyDictionary[Reading, dict[float, Dealer]] = WeakKeyDictionary()
 
@@ -44,20 +43,22 @@ def kept(reading: Reading, at: np.ndarray, figures: Figures, slack: float) -> di
         "placed": ~nowhere.any(axis=1),
         "allowed": (reading.allowed[tasks, at] | nowhere).all(axis=1),
         "leaving": (reading.open[tasks, at] | ~reading.allowed[tasks, at] | nowhere).all(axis=1),
-        "capacity": _within(figures.loads, reading.room, reading.totals, slack).all(axis=(1, 2)),
+        "capacity": _within(figures.loads, reading.room, slack).all(axis=(1, 2)),
     }
     threads = (reading.load <= reading.max_load * (1 + slack)).all()
     good["max_load"] = np.full(len(at), bool(threads))  # a task's own, wherever it is
     least = np.where(reading.leaving[:, None], 0.0, reading.min_load)
-    lack = slack * np.maximum(least, reading.totals)
-    good["min_load"] = (figures.loads + lack >= least).all(axis=(1, 2))
+    good["min_load"] = (figures.loads + slack * least >= least).all(axis=(1, 2))
     links = zip(reading.links, figures.links, strict=True)
-    crossing = [_within(load, link.room, reading.link_total, slack) for link, load in links]
+    crossing = [_within(load, link.room, slack) for link, load in links]
     good["links"] = np.logical_and.reduce([np.ones(len(at), dtype=bool), *crossing])
-    for name, total in zip(BUDGETS, (0.0, reading.cost.sum(), reading.totals[0]), strict=True):
+    for name in ("migrations", "migration_cost"):
         most = reading.limits.get(f"max_{name}")
-        if most is not None and name in figures.by_name:
-            good[f"max_{name}"] = _within(figures.by_name[name], most, total, slack)
+        if most is not None:
+            good[f"max_{name}"] = _within(figures.by_name[name], most, slack)
+    far = reading.limits.get("max_load_distance")
+    if far is not None and "load_distance" in figures.by_name:
+        good["max_load_distance"] = _near(reading, figures.loads[:, :, 0], far, slack)
     good["max_tasks"] = (figures.counts <= reading.max_tasks).all(axis=1)
     good["max_inflow"] = (figures.inflow <= reading.max_inflow).all(axis=1)
     sets = [keeps_set(one, at) for one in reading.sets]
@@ -70,12 +71,19 @@ def kept(reading: Reading, at: np.ndarray, figures: Figures, slack: float) -> di
     return good
 
 
-def _within(
-    load: np.ndarray, room: np.ndarray | float, total: np.ndarray | float, slack: float
-) -> np.ndarray:
-    finite = np.where(np.isfinite(room), room, 0.0)
-    within: np.ndarray = load <= room + slack * np.maximum(finite, total)
+def _within(load: np.ndarray, room: np.ndarray | float, slack: float) -> np.ndarray:
+    within: np.ndarray = load <= room + slack * np.where(np.isfinite(room), room, 0.0)
     return within
+
+
+def _near(reading: Reading, load: np.ndarray, far: float, slack: float) -> np.ndarray:
+    """(M,) whether (M, N) loads keep within a distance of what the weights make of the mean."""
+    stay = ~reading.leaving
+    mean = load.sum(axis=1, keepdims=True) / reading.weight[stay].sum()
+    due = reading.weight * mean
+    least = _within(due, load + far, slack)[:, stay].all(axis=1)
+    near: np.ndarray = _within(load, due + far, slack).all(axis=1) & least
+    return near
 
 
 def keeps_set(one: Together, at: np.ndarray) -> np.ndarray:

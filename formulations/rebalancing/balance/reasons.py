@@ -8,8 +8,8 @@ import numpy as np
 
 from optim.figures.measures import node_loads
 from optim.referee.evaluate import evaluate_indices
-from optim.rules.base import slack
 from optim.rules.violation import Violation
+from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Floats
@@ -93,7 +93,7 @@ def _least_moving(instance: Instance, problem: BalanceProblem) -> tuple[float, f
     np.add.at(costs, home[forced], problem.least_cost[forced])
     bound = instance.nodes.capacity * instance.limits.max_utilisation
     # the tolerance twice: once the referee's own, once for sums over many key groups
-    over = node_loads(instance, instance.tasks.node) - bound - 2 * slack(bound, instance.totals)
+    over = node_loads(instance, instance.tasks.node) - bound - 2 * slack(bound)
     by_node = np.argsort(home, kind="stable")
     starts = np.searchsorted(home[by_node], np.arange(instance.num_nodes + 1))
     full = []

@@ -63,7 +63,7 @@ class JointProblem:
     @cached_property
     def most_left(self) -> float:
         """Load that may be left on leaving nodes, differences of rounding included."""
-        return self.max_left + float(placing_slack(self.max_left, self.balance.load.sum()))
+        return self.max_left + float(placing_slack(self.balance.load.sum()))
 
     @cached_property
     def apart(self) -> Bools:

@@ -27,7 +27,7 @@ from heuristics.rebalancing.albic.split import PartLimits, split_sets
 from heuristics.rebalancing.albic.units import Units
 from optim.figures.measures import imc_gain_of
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.room import LARGE_SUMS, placing_slack
+from optim.moves.room import distance_room
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def max_distance_of(instance: Instance, options: Mapping[str, Any]) -> float:
     limit = POINTS if asked is None else float(asked)
     own = instance.limits.max_load_distance
     limit = limit if own is None else min(limit, own)
-    return limit + LARGE_SUMS * float(placing_slack(limit, instance.totals[0]))
+    return distance_room(limit, instance.due)
 
 
 def _round(

@@ -10,6 +10,7 @@ import numpy as np
 from optim.rules.dealing.groups import Groups, at_once, spread
 from optim.rules.dealing.least import Least
 from optim.rules.dealing.mixed import part_mixed
+from optim.util.tolerance import slack as slack_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from optim.rules.dealing.groups import Numbers, Spread
     from optim.rules.violation import Violation
 
-_TOLERANCE = 1e-9
 _WHY = "not known within the work limit whether its tasks can be dealt to its slots"
 
 
@@ -45,9 +45,7 @@ class Dealing:
 
 def slot_slack(instance: Instance) -> Floats:
     """(N, R) how far above a slot's capacity still counts as rounding."""
-    capacity = instance.nodes.slot_capacity
-    total = instance.total_load + instance.nodes.background.sum(axis=0)
-    return np.asarray(_TOLERANCE * np.maximum(np.where(np.isfinite(capacity), capacity, 0), total))
+    return np.asarray(slack_of(instance.nodes.slot_capacity))
 
 
 def deal(
