@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from experiments.cli.inputs import load_instance
     from experiments.interchange.declaring import EXPORTERS
     from experiments.interchange.exporting import export_plan
-    from experiments.interchange.import_command import tell
+    from experiments.interchange.import_command import tell, telling
     from optim.errors import InvalidInput, Problem
     from optim.format.plan import Plan
 
@@ -73,7 +73,8 @@ def run(args: argparse.Namespace) -> int:
     instance = load_instance(args.instance)
     plan = None if args.plan is None else Plan.load(args.plan)
     short = [] if args.batches is None else [("batches", args.batches)]
-    done = export_plan(args.format, instance, plan, [*args.option, *short])
+    with telling(args.quiet) as ledger:
+        done = export_plan(args.format, instance, plan, [*args.option, *short], ledger=ledger)
     if not args.output:
         sys.stdout.write(done.texts[""])
         written = []

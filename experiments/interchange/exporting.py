@@ -50,6 +50,8 @@ def export_plan(
     instance: Instance,
     plan: Plan | None,
     options: Sequence[tuple[str, str]] = (),
+    *,
+    ledger: Ledger | None = None,
 ) -> Exported:
     """Make a foreign system's files of a plan.
 
@@ -61,6 +63,8 @@ def export_plan(
         For this instance; ``None`` only where the format needs none.
     options
         Those of the format, as texts.
+    ledger
+        Takes what is noticed, so that it is known where the export fails, too.
 
     Raises
     ------
@@ -72,7 +76,7 @@ def export_plan(
     if exporter.needs_plan and plan is None:
         raise InvalidInput(Problem("PLAN", None, "is missing", f"{exporter.name} writes a plan"))
     places = Places(instance.tasks.node) if plan is None else places_of_plan(instance, plan)
-    ledger = Ledger()
+    ledger = Ledger() if ledger is None else ledger
     texts = exporter.write(instance, places, typed, ledger)
     ledger.check()
     return Exported(texts, ledger)

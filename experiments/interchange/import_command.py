@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from experiments.cli.arguments import add_json, add_option, assignment, one_document, seconds
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from experiments.interchange.importing import Imported
     from experiments.interchange.ledger import Ledger
@@ -99,15 +101,17 @@ def run(args: argparse.Namespace) -> int:
     one_document(args.json, args.output)
     flags = {"link_rate": args.link_rate, "crossing_cost": args.crossing_cost}
     short = [(name, value) for name, value in flags.items() if value is not None]
-    done = import_instance(
-        args.format,
-        args.sources,
-        [*args.option, *short],
-        placement=args.placement,
-        name=args.name,
-        limits=args.limit,
-        timeout=args.timeout,
-    )
+    with telling(args.quiet) as ledger:
+        done = import_instance(
+            args.format,
+            args.sources,
+            [*args.option, *short],
+            placement=args.placement,
+            name=args.name,
+            limits=args.limit,
+            timeout=args.timeout,
+            ledger=ledger,
+        )
     if args.output:
         done.instance.save(args.output)
     else:
@@ -135,6 +139,22 @@ def list_formats(as_json: bool) -> None:
         for i in importers
     ]
     sys.stdout.write("\n\n".join(blocks) + "\n")
+
+
+@contextmanager
+def telling(quiet: bool) -> Iterator[Ledger]:
+    """Give a ledger, and tell its warnings where what is done with it fails."""
+    from experiments.cli.problems import printable
+    from experiments.interchange.ledger import Ledger
+    from optim.errors import StreamplaceError
+
+    ledger = Ledger()
+    try:
+        yield ledger
+    except StreamplaceError:
+        for text in [] if quiet else ledger.warnings:
+            sys.stderr.write(f"warning: {printable(text)}\n")
+        raise
 
 
 def tell(ledger: Ledger) -> None:

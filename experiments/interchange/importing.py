@@ -44,6 +44,7 @@ def import_instance(
     name: str | None = None,
     limits: Sequence[tuple[str, str]] = (),
     timeout: float = DEFAULT_TIMEOUT,
+    ledger: Ledger | None = None,
 ) -> Imported:
     """Make an instance.
 
@@ -63,6 +64,8 @@ def import_instance(
         What a plan must keep, as texts, such as ``max_migrations`` and ``10``.
     timeout
         Seconds that an answer over the net may take.
+    ledger
+        Takes what is noticed, so that it is known where the import fails, too.
 
     Raises
     ------
@@ -72,7 +75,7 @@ def import_instance(
     importer = IMPORTERS.get(format_name)
     typed = read_options(importer.name, importer.options, options)
     bounds = read_limits(limits)
-    ledger = Ledger()
+    ledger = Ledger() if ledger is None else ledger
     with collection_paused():
         document = importer.read(Request(tuple(sources), typed, timeout), ledger)
     ledger.check()

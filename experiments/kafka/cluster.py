@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 REPLICAS, LEADERS = "replicas", "leaders"
 """Resources that every cluster has: 1 a replica, 1 a leader."""
@@ -42,6 +43,12 @@ class Partition:
         What its leader, and each follower, loads its broker with, by resource.
     size
         Bytes (or what the source counts in) that a new replica copies; ``None`` where not told.
+    lost
+        Living brokers whose replica of it is on a failed disk.
+    adding, removing
+        Brokers of a reassignment that is under way; `replicas` is its target.
+    min_isr
+        ``min.insync.replicas`` of its topic; ``None`` where not told.
     """
 
     topic: str
@@ -52,6 +59,15 @@ class Partition:
     leading: dict[str, float] = field(default_factory=dict)
     following: dict[str, float] = field(default_factory=dict)
     size: float | None = None
+    lost: frozenset[int] = frozenset()
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    min_isr: int | None = None
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether Kafka is reassigning it."""
+        return bool(self.adding or self.removing)
 
     @property
     def name(self) -> str:
@@ -83,17 +99,71 @@ class Cluster:
     resources: tuple[str, ...]
     units: Mapping[str, str]
     emptied: frozenset[int] = frozenset()
+    _most: dict[int, int] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def alive(self) -> dict[int, None]:
         """Brokers that take replicas, in order."""
         return {number: None for number, broker in sorted(self.brokers.items()) if broker.alive}
 
+    def living(self, partition: Partition) -> list[int]:
+        """Return the brokers that have a replica of a partition, in its order."""
+        return [b for b in partition.replicas if b in self.alive and b not in partition.lost]
+
+    def takers(self, partition: Partition) -> tuple[int, ...]:
+        """Return the brokers that may have a replica of a partition."""
+        lost = partition.lost
+        return tuple(b for b in self.staying if b not in lost) if lost else self.staying
+
     @cached_property
-    def racks(self) -> set[str] | None:
-        """Racks of the living brokers that stay; ``None`` where one has none."""
-        found = [self.brokers[number].rack for number in self.alive if number not in self.emptied]
-        return None if None in found else {rack for rack in found if rack is not None}
+    def staying(self) -> tuple[int, ...]:
+        """Living brokers that are not to be emptied, in order."""
+        return tuple(number for number in self.alive if number not in self.emptied)
+
+    @cached_property
+    def has_racks(self) -> bool:
+        """Whether the rack of any broker is known."""
+        return any(broker.rack for broker in self.brokers.values())
+
+    @cached_property
+    def rack_of(self) -> dict[int, str]:
+        """The rack of each broker; one that is not told is a rack of its own."""
+        return {number: b.rack or f"of {number}" for number, b in self.brokers.items()}
+
+    def racks_of(self, brokers: Iterable[int]) -> Counter[str]:
+        """Count brokers by rack."""
+        return Counter(self.rack_of[broker] for broker in brokers)
+
+    @cached_property
+    def racks(self) -> Counter[str]:
+        """Living brokers that stay, by rack."""
+        return self.racks_of(self.staying)
+
+    def most_in_a_rack(self, replicas: int) -> int:
+        """Return how many replicas of a partition a rack may hold: as even as racks allow.
+
+        That is replicas / racks, rounded up, or more where some racks have too few brokers.
+        """
+        if replicas not in self._most:
+            racks = {rack: (0, count) for rack, count in self.racks.items()}
+            self._most[replicas] = least_limit(replicas, racks)
+        return self._most[replicas]
+
+
+def least_limit(more: int, racks: Mapping[str, tuple[int, int]], at_least: int = 1) -> int:
+    """Return the lowest limit of replicas in a rack under which so many more find a place.
+
+    Parameters
+    ----------
+    racks
+        Replicas that each has, which stay even above the limit, and its brokers without one.
+    """
+    limit = max(1, at_least)
+    while True:
+        room = sum(max(0, min(limit - held, free)) for held, free in racks.values())
+        if room >= more or all(limit >= held + free for held, free in racks.values()):
+            return limit
+        limit += 1
 
 
 def follower_cpu(cpu: float, bytes_in: float, bytes_out: float) -> float:

@@ -10,7 +10,7 @@ from experiments.interchange.weighing import weigh
 from experiments.kafka.cluster import LEADERS, Cluster
 from experiments.kafka.cluster import REPLICAS as COUNT
 from experiments.kafka.folder import some
-from experiments.kafka.modes import LEADERSHIP, Asked, Operation, Replica, racks_suffice
+from experiments.kafka.modes import LEADERSHIP, Asked, Operation, Replica
 from optim.errors import InvalidInput, Problem
 from optim.format.document import INSTANCE_FORMAT
 
@@ -48,12 +48,6 @@ def document_of(
         for a in operation.asked(cluster, ledger)
     ]
     resources = _resources(cluster, operation, balance)
-    if not asked:
-        raise InvalidInput(
-            Problem(
-                "--option mode", operation.mode, "changes no partition", "nothing is to be done"
-            )
-        )
     nodes = _nodes(cluster, asked, operation, resources, ledger)
     weigh(nodes, resources[0], ledger)
     if sum(len(r.allowed or ()) for a in asked for r in a.replicas) > MOST_ALLOWED:
@@ -98,12 +92,11 @@ def _nodes(
     rest = _background(cluster, asked, operation, resources)
     now = _loads(cluster, resources)
     repairs = operation.mode in ("rebalance", "leaders")  # others need not mend what they found
-    racked = cluster.racks is not None
     nodes: list[dict[str, Any]] = []
     for number, broker in cluster.brokers.items():
         entry: dict[str, Any] = {"id": str(number)}
-        if broker.rack or racked:
-            entry["rack"] = broker.rack or f"of {number}"
+        if cluster.has_racks:
+            entry["rack"] = cluster.rack_of[number]
         if broker.alive:
             most = {r: broker.capacity[r] for r in resources if r in broker.capacity}
             over = [] if repairs else [r for r in most if now[number][r] > most[r]]
@@ -120,7 +113,7 @@ def _nodes(
         entry["labels"] = {key: value for key, value in labels.items() if value}
         nodes.append(entry)
     if any(r.broker is None for a in asked for r in a.replicas):
-        nodes.append({"id": NEW, "leaving": True, **({"rack": NEW} if racked else {})})
+        nodes.append({"id": NEW, "leaving": True, **({"rack": NEW} if cluster.has_racks else {})})
         ledger.reading(f"replicas to be made stand on a node {NEW!r} that is no broker")
     if cluster.resources:
         unbounded = [
@@ -222,25 +215,33 @@ def _tasks(
 
 
 def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
-    """A set a partition: its replicas on distinct racks where these suffice, else brokers."""
-    found = []
+    """Sets of a partition's replicas: on distinct brokers, and over racks as `Asked` has it."""
+    found: list[dict[str, Any]] = []
     for a in asked:
-        if len(a.replicas) < 2 or _is_fixed(a.replicas):
+        count = len(a.replicas)
+        if count < 2 or _is_fixed(a.replicas):
             continue
-        name = a.partition.name
-        entry = {
-            "id": name,
-            "tasks": [f"{name}#{i + 1}" for i in range(len(a.replicas))],
-            "rule": "apart",
-            "over": "node",
-            "at_most": 1,
-        }
-        if racks_suffice(cluster, len(a.replicas)):
-            if a.at_most > 1:  # distinct racks would not be enough to keep brokers distinct
-                found.append({**entry, "id": f"{name} racks", "over": "rack", "at_most": a.at_most})
-            else:
-                entry["over"] = "rack"
-        found.append(entry)
+        name, ids = a.partition.name, [f"{a.partition.name}#{i + 1}" for i in range(count)]
+        apart = {"id": name, "tasks": ids, "rule": "apart", "over": "node", "at_most": 1}
+        found.append(apart)
+        if not cluster.has_racks:
+            continue
+        if a.racks.at_most == 1:  # brokers of distinct racks are distinct brokers
+            apart["over"] = "rack"
+        elif a.racks.at_most < count:
+            found.append(
+                {**apart, "id": f"{name} racks", "over": "rack", "at_most": a.racks.at_most}
+            )
+        if a.racks.moved_at_most is not None:
+            moved = [
+                i for i, r in zip(ids, a.replicas, strict=True) if r.broker not in (r.allowed or ())
+            ]
+            if len(moved) > a.racks.moved_at_most:
+                entry = {**apart, "id": f"{name} racks of what moves", "tasks": moved}
+                found.append({**entry, "over": "rack", "at_most": a.racks.moved_at_most})
+        if a.racks.at_least > -(-count // a.racks.at_most):
+            entry = {"id": f"{name} spread", "tasks": ids, "rule": "spread", "over": "rack"}
+            found.append({**entry, "at_least": a.racks.at_least})
     return found
 
 
@@ -253,17 +254,23 @@ def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger
         ledger.reading("leadership alone moves: nothing is copied, and no plan costs anything")
         return
     ledger.reading("a replica is a task; a move to a broker that holds the partition is free")
-    if cluster.racks is None:
-        ledger.reading(
-            "racks are not told of all living brokers: replicas are kept apart by broker"
-        )
+    if not cluster.has_racks:
+        ledger.reading("racks are not told: replicas are kept apart by broker")
         return
-    short = [a.partition.name for a in asked if not racks_suffice(cluster, len(a.replicas))]
-    if short:
-        ledger.warn(f"more replicas than racks, kept apart by broker alone: {some(short)}")
-    if len(short) < len(asked):
+    unknown = [n for n in cluster.staying if not cluster.brokers[n].rack]
+    if unknown:
+        ledger.warn(f"the rack of broker {some(unknown)} is not told: counted as one of its own")
+    shared: dict[int, list[str]] = {}
+    for a in asked:
+        shared.setdefault(cluster.most_in_a_rack(len(a.replicas)), []).append(a.partition.name)
+    if 1 in shared:
         ledger.reading("replicas of a partition are kept on distinct racks")
-    doubled = [a.partition.name for a in asked if a.at_most > 1]
+    for most, names in sorted(shared.items()):
+        if most > 1:
+            ledger.warn(f"more replicas than racks, at most {most} in a rack: {some(names)}")
+    doubled = [
+        a.partition.name for a in asked if a.racks.at_most > cluster.most_in_a_rack(len(a.replicas))
+    ]
     if doubled and operation.mode != "trim":
         ledger.warn(
             f"share a rack already and may go on so: {some(doubled)}; "

@@ -7,15 +7,16 @@ themselves (which copies nothing, and is how leadership moves), those that move 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from experiments.kafka.cluster import least_limit
 from experiments.kafka.folder import some
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections import Counter
+    from collections.abc import Callable, Collection
 
     from experiments.interchange.ledger import Ledger
     from experiments.kafka.cluster import Cluster, Partition
@@ -54,12 +55,30 @@ class Replica(NamedTuple):
     allowed: tuple[int, ...] | None = None
 
 
+class Racks(NamedTuple):
+    """How the replicas of a partition spread over racks.
+
+    Attributes
+    ----------
+    at_most
+        Most of them in one rack.
+    moved_at_most
+        Most in one rack of those that stay on no broker of now; ``None`` where `at_most` says it.
+    at_least
+        Racks that they are in.
+    """
+
+    at_most: int = 1
+    moved_at_most: int | None = None
+    at_least: int = 1
+
+
 class Asked(NamedTuple):
-    """A partition, its replicas to be decided on, and the most of them in one rack."""
+    """A partition as it is to be, its replicas to be decided on, and their racks."""
 
     partition: Partition
     replicas: list[Replica]
-    at_most: int = 1
+    racks: Racks = Racks()
 
 
 @dataclass(frozen=True)
@@ -112,23 +131,85 @@ class Operation:
             raise InvalidInput(problems)
 
     def asked(self, cluster: Cluster, ledger: Ledger) -> list[Asked]:
-        """Return the partitions that are touched."""
+        """Return the partitions that are touched.
+
+        Raises
+        ------
+        InvalidInput
+            The operation does not fit the cluster, or changes nothing, with the reason.
+        """
         self.check(cluster)
-        online = [p for p in cluster.partitions if not self.topics or p.topic in self.topics]
-        offline = [p.name for p in online if not _is_online(cluster, p)]
+        chosen = [p for p in cluster.partitions if not self.topics or p.topic in self.topics]
+        why = self._left_alone(cluster, chosen, ledger)
+        online = [p for p in chosen if _is_online(cluster, p) and not p.is_moving]
+        rule = _RULES[self.mode]
+        found = [(p, rule(self, cluster, p)) for p in online]
+        why += self._skipped(cluster, [p for p, asked in found if asked is None], ledger)
+        fit = self._that_fit(cluster, [a for _, a in found if a is not None], why, ledger)
+        if not fit:
+            reasons = dict.fromkeys(reason for reason, _ in why)
+            remedies = dict.fromkeys(remedy for _, remedy in why if remedy)
+            told = "; ".join(["changes no partition", *reasons])
+            remedy = "; ".join(remedies) if why else "nothing is to be done"
+            raise InvalidInput(Problem("--option mode", self.mode, told, remedy))
+        return fit
+
+    def _skipped(
+        self, cluster: Cluster, skipped: list[Partition], ledger: Ledger
+    ) -> list[tuple[str, str]]:
+        """Warn of what the operation is about and cannot do; return reasons and remedies."""
+        if self.mode == "demote":
+            kept = [p.name for p in skipped if p.leader in self.brokers]
+            reason, remedy = f"no other living replica can be elected: {some(kept)}", ""
+        elif self.mode == "trim":
+            kept = [p.name for p in skipped if len(p.replicas) > (self.factor or 0)]
+            reason = f"Kafka takes no list with a dead replica: {some(kept)}"
+            remedy = f"--option mode=replication-factor --option factor={self.factor} rebuilds it"
+        else:
+            return []
+        if not kept:
+            return []
+        ledger.warn(f"not {'demoted' if self.mode == 'demote' else 'trimmed'}, {reason}")
+        return [(reason, remedy)]
+
+    def _left_alone(
+        self, cluster: Cluster, chosen: list[Partition], ledger: Ledger
+    ) -> list[tuple[str, str]]:
+        """Warn of partitions that cannot be planned; return reasons and remedies."""
+        why = []
+        offline = [p for p in chosen if not _is_online(cluster, p)]
         if offline:
-            ledger.warn(f"offline, no living replica leads; not planned: {some(offline)}")
-        behind = [p.name for p in online if len(p.isr) < len(p.replicas)]
+            names = some([p.name for p in offline])
+            ledger.warn(f"offline, no living replica leads; not planned: {names}")
+            holders = sorted({b for p in offline for b in p.replicas if b not in cluster.alive})
+            start = f"start broker {some(holders)} again" if holders else "see the brokers' logs"
+            why.append((f"no living replica leads {names}", start))
+        behind = [p.name for p in chosen if len(p.isr) < len(p.replicas) and not p.is_moving]
         if behind:
             ledger.warn(f"under-replicated (not all replicas are in sync): {some(behind)}")
-        rule = _RULES[self.mode]
-        found = [(p, rule(self, cluster, p)) for p in online if _is_online(cluster, p)]
-        kept = [p.name for p, a in found if a is None and p.leader in self.brokers]
-        if kept and self.mode == "demote":
-            ledger.warn(f"not demoted, no other living replica can be elected: {some(kept)}")
-        return self._that_fit(cluster, [asked for _, asked in found if asked is not None], ledger)
+        moving = [p for p in chosen if p.is_moving]
+        if moving:
+            names = some([p.name for p in moving])
+            reason = f"being reassigned, not planned: {names}"
+            waits = sorted({b for p in moving for b in p.adding if b not in cluster.alive})
+            remedy = "let that end, and import again"
+            if waits:
+                reason += f"; it does not end while broker {some(waits)} is dead"
+                remedy = (
+                    "start it again, or take them back with kafka-reassign-partitions.sh --cancel "
+                    "--preserve-throttles, and import again"
+                )
+            ledger.warn(f"{reason}: {remedy}; until then Kafka refuses --execute")
+            why.append((reason, remedy))
+        onto = [p.name for p in moving if self.brokers & set(p.replicas)]
+        if onto and self.mode == "remove-broker":
+            told = some(sorted(self.brokers))
+            ledger.warn(f"broker {told} is not emptied of what is being reassigned: {some(onto)}")
+        return why
 
-    def _that_fit(self, cluster: Cluster, asked: list[Asked], ledger: Ledger) -> list[Asked]:
+    def _that_fit(
+        self, cluster: Cluster, asked: list[Asked], why: list[tuple[str, str]], ledger: Ledger
+    ) -> list[Asked]:
         """Leave out partitions with more replicas than brokers to be on.
 
         Raises
@@ -136,15 +217,20 @@ class Operation:
         InvalidInput
             A broker that is to be emptied could not be.
         """
-        every = set(cluster.alive) - cluster.emptied
         fit: list[Asked] = []
         rest: list[Asked] = []
+        fewest = len(cluster.alive)
         for a in asked:
+            every = set(cluster.takers(a.partition))
             places = every
             if any(r.allowed is not None for r in a.replicas):
                 allowed = (every if r.allowed is None else r.allowed for r in a.replicas)
                 places = {b for each in allowed for b in each}
-            (fit if len(places) >= len(a.replicas) else rest).append(a)
+            if len(places) >= len(a.replicas):
+                fit.append(a)
+            else:
+                rest.append(a)
+                fewest = min(fewest, len(places))
         names = [a.partition.name for a in rest]
         if names and self.mode == "remove-broker":
             reason = f"cannot be emptied: more replicas than other living brokers: {some(names)}"
@@ -152,160 +238,191 @@ class Operation:
             raise InvalidInput(Problem("--option brokers", sorted(self.brokers), reason, remedy))
         if names:
             ledger.warn(f"more replicas than living brokers; not planned: {some(names)}")
+            reason = f"no broker is left that could hold one more replica of {some(names)}"
+            lower = f"--option mode=replication-factor --option factor={max(1, fewest)}"
+            why.append((reason, f"add a broker, or take fewer replicas: {lower}"))
         return fit
-
-
-def racks_suffice(cluster: Cluster, replicas: int) -> bool:
-    """Whether so many replicas can each have a rack of its own."""
-    return cluster.racks is not None and replicas <= len(cluster.racks)
 
 
 def _is_online(cluster: Cluster, partition: Partition) -> bool:
     return partition.leader is not None and partition.leader in cluster.alive
 
 
-def _living(cluster: Cluster, partition: Partition) -> list[int]:
-    return [broker for broker in partition.replicas if broker in cluster.alive]
+def _spread(
+    cluster: Cluster,
+    partition: Partition,
+    stays: Collection[int],
+    targets: Collection[int],
+    more: int,
+    *,
+    preferred: Collection[int] = (),
+    moved_apart: bool = True,
+) -> tuple[tuple[int, ...], Racks]:
+    """Return where replicas may go, and rules, so that racks hold as few of a partition as can be.
 
+    No rack comes to hold more than replicas / racks, rounded up (`Cluster.most_in_a_rack`); one
+    that holds more already gets none. Nor are replicas in fewer racks than now.
 
-def _most_in_a_rack(cluster: Cluster, brokers: Iterable[int]) -> int:
-    return max(Counter(cluster.brokers[broker].rack for broker in brokers).values(), default=1)
-
-
-def _apart(
-    cluster: Cluster, partition: Partition, targets: Iterable[int], replicas: int
-) -> list[int]:
-    """Return the targets; where living replicas share a rack, one in each rack without any.
-
-    So that what shares a rack already does not do so more.
+    Parameters
+    ----------
+    stays, targets
+        Brokers that go on holding a replica, and those that may take one.
+    more
+        How many are to be placed on targets.
+    preferred
+        Targets that are chosen first where only some of a rack's can be.
+    moved_apart
+        Whether the replicas that are placed are known, so that they can have a rule of their own.
     """
-    stays = [b for b in _living(cluster, partition) if b not in cluster.emptied]
-    found = sorted(set(targets))
-    if not racks_suffice(cluster, replicas) or _most_in_a_rack(cluster, stays) < 2:
-        return found
-    held = {cluster.brokers[broker].rack for broker in stays}
-    by_rack: dict[str | None, list[int]] = {}
-    for broker in found:
-        by_rack.setdefault(cluster.brokers[broker].rack, []).append(broker)
-    free = (brokers for rack, brokers in by_rack.items() if rack not in held)
-    return [brokers[partition.number % len(brokers)] for brokers in free]
+    held = cluster.racks_of(stays)
+    free = cluster.racks_of(targets)
+    racks = {rack: (held[rack], free[rack]) for rack in {**held, **free}}
+    count = len(stays) + more
+    limit = least_limit(more, racks, cluster.most_in_a_rack(count))
+    most, moved_at_most = max(held.values(), default=0), None
+    chosen = sorted(targets)
+    if most > limit:  # a rule for all replicas would let other racks become as full
+        room = {rack: max(0, limit - held[rack]) for rack in racks}
+        moved_at_most = max(room.values())
+        if moved_apart:
+            moved_at_most = least_limit(
+                more, {rack: (0, min(room[rack], free[rack])) for rack in racks}
+            )
+        by_rack: dict[str, list[int]] = {}
+        for broker in chosen:
+            by_rack.setdefault(cluster.rack_of[broker], []).append(broker)
+        chosen = []
+        for rack, brokers in by_rack.items():
+            at = partition.number % len(brokers)
+            turned = sorted(brokers[at:] + brokers[:at], key=lambda b: b not in preferred)
+            enough = moved_apart and room[rack] >= moved_at_most
+            chosen += turned if enough else turned[: room[rack]]
+        limit = most
+        moved_at_most = moved_at_most if moved_apart else None
+    reached = cluster.racks_of([*stays, *chosen])
+    at_least = min(len(cluster.racks_of(partition.replicas)), len(reached), count)
+    return tuple(sorted(chosen)), Racks(limit, moved_at_most, at_least)
 
 
 def _rebalance(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
-    """Every replica, anywhere; those on dead brokers must go."""
-    alive = tuple(cluster.alive)
-    return Asked(
-        partition,
-        [
-            Replica(b, b == partition.leader, None if b in cluster.alive else alive)
-            for b in partition.replicas
-        ],
-    )
-
-
-def _add(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
-    """Every replica, onto a new broker or not at all."""
-    stays, count = _living(cluster, partition), len(partition.replicas)
-    new = _apart(cluster, partition, operation.brokers, count)
-    alive = tuple(_apart(cluster, partition, cluster.alive, count))
+    """Every replica, anywhere; those on dead brokers and on failed disks must go."""
+    takers, count = cluster.takers(partition), len(partition.replicas)
+    racks = cluster.racks_of(takers) if partition.lost else cluster.racks
+    at_most = cluster.most_in_a_rack(count)
+    if partition.lost:
+        at_most = least_limit(count, {rack: (0, n) for rack, n in racks.items()}, at_most)
+    at_least = min(len(cluster.racks_of(partition.replicas)), len(racks), count)
     replicas = [
         Replica(
             b,
             b == partition.leader,
-            alive if b not in cluster.alive else tuple(sorted({*stays, *new})),
+            None if b in cluster.alive and not partition.lost else takers,
         )
         for b in partition.replicas
     ]
-    return Asked(partition, replicas, _most_in_a_rack(cluster, stays))
+    return Asked(partition, replicas, Racks(at_most, None, at_least))
+
+
+def _add(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
+    """Every replica, onto a new broker or not at all."""
+    stays = cluster.living(partition)
+    gone = len(partition.replicas) - len(stays)
+    some_may = cluster.takers(partition) if gone else sorted(operation.brokers - partition.lost)
+    targets = [b for b in some_may if b not in stays]
+    takers, rules = _spread(
+        cluster, partition, stays, targets, gone, preferred=operation.brokers, moved_apart=False
+    )
+    new = tuple(sorted({*stays, *(b for b in takers if b in operation.brokers)}))
+    every = tuple(sorted({*stays, *takers}))
+    replicas = [
+        Replica(b, b == partition.leader, new if b in stays else every) for b in partition.replicas
+    ]
+    return Asked(partition, replicas, rules)
 
 
 def _moved(
-    cluster: Cluster, partition: Partition, gone: Collection[int], targets: Iterable[int]
+    cluster: Cluster,
+    partition: Partition,
+    gone: Collection[int],
+    new: int = 0,
+    given_up: Collection[int] = (),
 ) -> Asked | None:
-    """Replicas on `gone` brokers go to `targets`, the others stay among themselves."""
-    if not gone:
+    """Replicas on `gone` brokers, and new ones, go to others; the rest stay among themselves."""
+    if not gone and not new:
         return None
-    stays = tuple(b for b in partition.replicas if b not in gone)
-    most = _most_in_a_rack(cluster, stays) if stays else 1
-    if most > 1:
-        targets = _apart(cluster, partition, targets, len(partition.replicas))
-    free = tuple(sorted(set(targets) - set(stays)))
+    stays = tuple(b for b in partition.replicas if b not in gone and b not in given_up)
+    targets = [b for b in cluster.takers(partition) if b not in stays]
+    free, rules = _spread(cluster, partition, stays, targets, len(gone) + new)
     replicas = [
-        Replica(b, b == partition.leader, free if b in gone else stays) for b in partition.replicas
+        Replica(b, b == partition.leader, free if b in gone else stays)
+        for b in partition.replicas
+        if b not in given_up
     ]
-    return Asked(partition, replicas, most)
+    return Asked(partition, replicas + [Replica(None, False, free)] * new, rules)
 
 
 def _remove(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
-    """What is on the named brokers, and on dead ones, goes elsewhere."""
-    staying = [b for b in cluster.alive if b not in operation.brokers]
-    gone = [b for b in partition.replicas if b not in staying]
+    """What is on the named brokers, on dead ones and on failed disks goes elsewhere."""
+    living = cluster.living(partition)
+    gone = [b for b in partition.replicas if b not in living or b in operation.brokers]
     touched = operation.brokers & set(partition.replicas)
-    return _moved(cluster, partition, gone, staying) if touched else None
+    return _moved(cluster, partition, gone) if touched else None
 
 
 def _rebuild(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
-    """What is on dead brokers is made anew elsewhere."""
-    gone = [b for b in partition.replicas if b not in cluster.alive]
-    return _moved(cluster, partition, gone, cluster.alive)
+    """What is on dead brokers and on failed disks is made anew elsewhere."""
+    living = cluster.living(partition)
+    return _moved(cluster, partition, [b for b in partition.replicas if b not in living])
 
 
 def _repair(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
-    """Where racks suffice, of several replicas in a rack all but one go to other racks."""
-    if not racks_suffice(cluster, len(partition.replicas)):
-        return None
-    living = _living(cluster, partition)
-    kept: dict[str | None, int] = {}
+    """Of the replicas in a rack those above the most that a rack should hold go to other racks."""
+    living = cluster.living(partition)
+    most, kept = cluster.most_in_a_rack(len(partition.replicas)), list[int]()
     for broker in sorted(living, key=lambda b: b != partition.leader):
-        kept.setdefault(cluster.brokers[broker].rack, broker)
+        if cluster.racks_of(kept)[cluster.rack_of[broker]] < most:
+            kept.append(broker)
     if len(kept) == len(living):
         return None
-    gone = [b for b in partition.replicas if b not in kept.values()]
-    return _moved(cluster, partition, gone, cluster.alive)
+    return _moved(cluster, partition, [b for b in partition.replicas if b not in kept])
 
 
 def _change(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
     """More replicas are made, or the least useful ones are given up."""
-    wanted = operation.factor or 0
-    more = wanted - len(partition.replicas)
+    more = (operation.factor or 0) - len(partition.replicas)
     if more <= 0:
         return _trim(operation, cluster, partition)
-    grown = _with_followers(partition, more)
-    gone = [b for b in partition.replicas if b not in cluster.alive]
-    stays = tuple(_living(cluster, partition))
-    alive = tuple(b for b in _apart(cluster, partition, cluster.alive, wanted) if b not in stays)
-    replicas = [
-        Replica(b, b == partition.leader, alive if b in gone else stays) for b in partition.replicas
-    ]
-    new = [Replica(None, False, alive) for _ in range(more)]
-    return Asked(grown, replicas + new, _most_in_a_rack(cluster, stays))
+    living = cluster.living(partition)
+    gone = [b for b in partition.replicas if b not in living]
+    return _moved(cluster, _with_followers(partition, more), gone, more)
 
 
 def _trim(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
     """Replicas above the factor are given up: dead ones, doubles of a rack, lagging, the last.
 
-    The leader's is never given up, and nothing moves but what is on dead brokers.
+    The leader's is never given up, and nothing moves but what is dead.
     """
     wanted = operation.factor or 0
     less = len(partition.replicas) - wanted
     if less <= 0:
         return None
-    kept = list(partition.replicas)
+    living, kept = cluster.living(partition), list(partition.replicas)
     for _ in range(less):
-        racks = Counter(cluster.brokers[broker].rack for broker in kept)
+        racks = cluster.racks_of(kept)
 
-        def worth(broker: int, racks: Counter[str | None] = racks) -> tuple[bool, ...]:
-            doubled = cluster.racks is not None and racks[cluster.brokers[broker].rack] > 1
-            return broker in cluster.alive, not doubled, broker in partition.isr
+        def worth(broker: int, racks: Counter[str] = racks) -> tuple[int, ...]:
+            doubles = racks[cluster.rack_of[broker]] - 1
+            return broker in living, -doubles, broker in partition.isr
 
         kept.remove(min((b for b in reversed(kept) if b != partition.leader), key=worth))
-    if not set(kept) <= cluster.alive.keys() and operation.mode == "trim":
+    gone = [b for b in kept if b not in living]
+    if gone and operation.mode == "trim":
         return None  # Kafka takes no list with a dead broker, and nothing is to move
-    alive = tuple(cluster.alive)
-    replicas = [
-        Replica(b, b == partition.leader, (b,) if b in cluster.alive else alive) for b in kept
-    ]
-    return Asked(_with_followers(partition, -less), replicas, len(kept))
+    fewer, given_up = _with_followers(partition, -less), set(partition.replicas) - set(kept)
+    if gone:
+        return _moved(cluster, fewer, gone, given_up=given_up)
+    replicas = [Replica(b, b == partition.leader, (b,)) for b in kept]
+    return Asked(fewer, replicas, Racks(len(kept)))
 
 
 def _with_followers(partition: Partition, more: int) -> Partition:
@@ -324,13 +441,15 @@ def _lead(operation: Operation, cluster: Cluster, partition: Partition) -> Asked
     only the first can be elected.
     """
     listed = partition.replicas
-    heirs = [b for b in partition.isr if b in cluster.alive and b in listed]
-    if not set(listed) <= cluster.alive.keys():
-        heirs = [b for b in heirs if b == listed[0]]
+    living = cluster.living(partition)
+    whole = len(living) == len(listed)
+    heirs = [b for b in partition.isr if b in living and (whole or b == listed[0])]
     leader = partition.leader
     assert leader is not None  # the others are offline
     places = tuple(sorted({*heirs, leader}))
-    return Asked(partition, [Replica(leader, True, places)]) if len(places) > 1 else None
+    if len(places) == 1 and (leader == listed[0] or not whole):
+        return None
+    return Asked(partition, [Replica(leader, True, places)])
 
 
 def _demote(operation: Operation, cluster: Cluster, partition: Partition) -> Asked | None:
@@ -344,7 +463,8 @@ def _demote(operation: Operation, cluster: Cluster, partition: Partition) -> Ask
     heirs = tuple(b for b in replica.allowed or () if b not in operation.brokers)
     # a named broker that is first but does not lead would do so after the next election
     first = partition.leader if partition.leader in operation.brokers else partition.replicas[0]
-    barred = first != partition.leader and not set(partition.replicas) <= cluster.alive.keys()
+    whole = len(cluster.living(partition)) == len(partition.replicas)
+    barred = first != partition.leader and not whole
     if barred or not heirs:
         return None
     return asked._replace(replicas=[Replica(first, True, heirs)])

@@ -12,6 +12,7 @@ import json
 import random
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -85,15 +86,15 @@ class Cluster:
             told.append(("factor", str(self.factor)))
         return told
 
-    def rack_suffice(self, count: int) -> bool:
-        """Whether so many replicas fit the living brokers' racks, all of which are told."""
-        removed = self.brokers if self.mode == "remove-broker" else []
-        racks = {self.racks[b] for b in self.alive - set(removed)}
-        return None not in racks and count <= len(racks)
+    def counted(self, brokers: Iterable[int]) -> Counter[str]:
+        """Brokers by rack; one that is not told is one of its own."""
+        return Counter(self.racks[b] or f"own {b}" for b in brokers)
 
-    def doubles(self, brokers: list[int]) -> int:
-        """Replicas beyond the first in a rack."""
-        return sum(n - 1 for n in Counter(self.racks[b] for b in brokers).values())
+    def most_in_a_rack(self, count: int) -> int:
+        """The most of so many replicas in a rack that living brokers make necessary."""
+        removed = self.brokers if self.mode == "remove-broker" else []
+        racks = self.counted(self.alive - set(removed)).values()
+        return next(k for k in range(1, count + 1) if sum(min(k, n) for n in racks) >= count)
 
 
 def make(seed: int) -> Cluster:
@@ -183,11 +184,15 @@ def _rules(cluster: Cluster, key: tuple[str, int], new: list[int]) -> list[str]:
     heirs = set(old) & cluster.alive - set(cluster.brokers)
     if mode == "demote" and heirs and whole and new[0] in cluster.brokers:
         wrong.append("not demoted")
-    if cluster.rack_suffice(len(new)) and mode not in ("trim", "leaders", "demote"):
-        most = 0 if mode in ("rebalance", "rack-repair") else cluster.doubles(old)
-        judged = [b for b in new if b in cluster.alive] if mode == "rack-repair" else new
-        if cluster.doubles(judged) > most:
-            wrong.append("racks")
+    if new != old and mode not in ("trim", "leaders", "demote"):
+        most = cluster.most_in_a_rack(len(new))
+        stays = set(old) & cluster.alive - set(cluster.brokers if mode == "remove-broker" else ())
+        kept = cluster.counted(() if mode in ("rebalance", "rack-repair") else stays)
+        racks = cluster.counted(new)
+        if any(n > max(most, kept[rack]) for rack, n in racks.items()):
+            wrong.append("too many in a rack")
+        if len(racks) < min(len(cluster.counted(stays)), len(new)):
+            wrong.append("fewer racks")
     return wrong
 
 
