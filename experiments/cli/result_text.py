@@ -66,6 +66,8 @@ def print_result(
     why
         The conflicts of an infeasible problem, where they were found.
     """
+    if result.departs:
+        console.print(departs_line(result), soft_wrap=True)
     print_undrained(console, result.evaluation)
     console.print(_status(instance, result), soft_wrap=True)
     told = result.objective.name if result.objective else None
@@ -96,6 +98,12 @@ def _print_why(
     elif result.reasons:
         print_reasons(console, result.reasons)
     console.print(_MORE, style="dim", soft_wrap=True)
+
+
+def departs_line(result: Result, case: str = "") -> Text:
+    """Say first that a changed instance was not solved as the case as it is, and why."""
+    told = printable(f"{case}: {result.departs}" if case else result.departs)
+    return Text.assemble(("not as before the change", "bold yellow"), f"  {told}")
 
 
 def _status(instance: Instance, result: Result) -> Text:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from copy import copy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +20,10 @@ from experiments.cli.arguments import (
     whole,
 )
 from experiments.cli.fewest import (
-    SOLVES,
+    FURTHER,
+    Asking,
     add_fewest,
+    check_moves,
     curve_of,
     draw_curve,
     fewest_within,
@@ -33,6 +33,7 @@ from experiments.cli.progress_line import ProgressLine
 from experiments.cli.stopping import stopped_by_signals
 from experiments.cli.what_if import add_what_if, cases_of, the_case
 from optim.exit_codes import ExitCode
+from optim.methods.pinned import Course
 from optim.rules import without_limits
 from optim.util.processor import processor_seconds
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from experiments.cli.fewest import Curve
     from experiments.explain.why import Explanation
     from optim.format.instance import Instance
+    from optim.methods.pinned import Aim
     from optim.referee.result import Result
 
 LONG_HINT = (
@@ -174,18 +176,22 @@ def _run(args: argparse.Namespace) -> int:
     if len(cases_of(args)) > 1:
         _refuse_of_one_plan(args)
         return _solve_cases(args, instance, options)
+    aim = _aim_of(args, instance) if cases_of(args) else None
     instance = the_case(args, instance)
     read = time.perf_counter() - began
     before = processor_seconds()
-    result = _solve(args, instance, options)
-    result = replace(result, times={"read": read, **result.times})
-    again = partial(_solve, _in_parts(args), options=options)
     if args.fewest_moves_within is not None:
-        within, rate = args.fewest_moves_within, args.target_rate
-        result = fewest_within(instance, result, within, again, rate)
+        check_moves(instance, "--fewest-moves-within", f"{100 * args.fewest_moves_within:g}%")
+    result = _solve(args, instance, options, aim)
+    result = replace(result, times={"read": read, **result.times})
+    more: dict[str, Any] = {}
+    if args.fewest_moves_within is not None:
+        result, fewest = fewest_within(_asking(args, instance, result), args.fewest_moves_within)
+        more = {} if fewest is None else {"fewest": fewest.to_dict()}
     curve = None
     if args.curve and result.plan:
-        curve = curve_of(instance, result, args.curve, args.target_rate, again)
+        curve = curve_of(_asking(args, instance, result), args.curve)
+        more["curve"] = curve.to_dict()
     if curve is not None and args.plot is not None:
         _draw(instance, result, curve, args.plot)
     if args.output is not None and result.plan is not None:
@@ -195,11 +201,12 @@ def _run(args: argparse.Namespace) -> int:
         result = cross_checked(args, instance, result, options)
     result = certified(args, instance, result, busy)
     why = _why(args, instance, result)
-    if args.json and (curve is not None or why is not None):
+    if why is not None:
+        more.update(why.clashes())
+    if args.json and more:
         from experiments.cli.json_text import print_json
 
-        more = {} if curve is None else {"curve": curve.to_dict()}
-        print_json({**result.to_dict(), **more, **({} if why is None else why.clashes())})
+        print_json({**result.to_dict(), **more})
     elif args.json:
         write_stdout(result.to_json())
     else:
@@ -242,14 +249,20 @@ def _refuse_of_one_plan(args: argparse.Namespace) -> None:
         raise InvalidInput([Problem(name, None, reason, remedy) for name in told])
 
 
-def _in_parts(args: argparse.Namespace) -> argparse.Namespace:
-    """Return the arguments of each further solving: all of them have the time of the first."""
-    from optim.methods.portfolio import SECONDS
+def _asking(args: argparse.Namespace, instance: Instance, result: Result) -> Asking:
+    """Return how further plans are asked for: all together have the time of the first."""
+    limit = FURTHER if args.time_limit is None else args.time_limit
+    return Asking(instance, result, args.target_rate, limit, args.seed, args.threads)
 
-    limit = SECONDS if args.method is None and args.time_limit is None else args.time_limit
-    parts = copy(args)
-    parts.time_limit = limit and limit / SOLVES
-    return parts
+
+def _aim_of(args: argparse.Namespace, instance: Instance) -> Aim | None:
+    """Return what the case as it is would be solved for: every change of it is, too."""
+    from optim.methods.pinned import aim_of
+
+    return aim_of(
+        instance, args.method, args.objective, time_limit=args.time_limit, ignore=args.ignore,
+        target_rate=args.target_rate,
+    )  # fmt: skip
 
 
 def _draw(instance: Instance, result: Result, curve: Curve, file: str) -> None:
@@ -266,15 +279,21 @@ def _solve_cases(args: argparse.Namespace, instance: Instance, options: dict[str
     from experiments.cli.what_if import print_cases
     from optim.format.altered import altered
 
-    found = []
+    found, aim = [], _aim_of(args, instance)
     for case in ([], *cases_of(args)):
         changed = altered(instance, case)
-        found.append((case, changed, _solve(args, changed, options)))
+        found.append((case, changed, _solve(args, changed, options, aim if case else None)))
     print_cases(found, as_json=args.json)
     return int(max(result.exit_code for _, _, result in found))
 
 
-def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> Result:
+def _solve(
+    args: argparse.Namespace,
+    instance: Instance,
+    options: dict[str, str],
+    pinned: Aim | None = None,
+) -> Result:
+    """Solve an instance; a changed one for the pinned aim of the case as it is."""
     from experiments.cli.console import talk_console
     from experiments.cli.tables import size_line, unit_of
     from optim import solve
@@ -282,6 +301,7 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
     from optim.figures.rate import carrying
     from optim.methods.choose import choose_method
     from optim.methods.objective import aim
+    from optim.methods.pinned import course_of
     from optim.methods.portfolio import PORTFOLIO
     from optim.methods.registry import get_method
     from optim.methods.solve import goal_of, told_why
@@ -289,13 +309,20 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
 
     talk = talk_console(args.quiet)
     talk.print(size_line(instance))
-    name, why = args.method, "as asked"
     goal = goal_of(instance, args.objective, args.target_rate)
-    if name is None:
+    course = Course(PORTFOLIO if args.method is None else args.method, goal)
+    if pinned is not None:
+        course = course_of(
+            instance, pinned, args.method, time_limit=args.time_limit, ignore=args.ignore,
+            target_rate=args.target_rate, repair=args.repair,
+            bound=bool(options) or args.solver is not None,
+        )  # fmt: skip
+    name, why, goal = course.method, "as asked", course.objective
+    if name is None or name == PORTFOLIO:
         relaxed = without_limits(instance, args.ignore)
         if args.target_rate is not None:
             relaxed = carrying(relaxed, args.target_rate)
-        choice = choose_method(relaxed, args.time_limit, goal)
+        choice = choose_method(relaxed, args.time_limit, goal, course.prefer)
         name, why = choice.name, told_why(choice, args.target_rate)
     method, _ = aim(get_method(name), goal, {})
     solver = args.solver or method.default_solver
@@ -317,10 +344,10 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
 
     try:
         with listening(compiling):
-            return solve(
+            result = solve(
                 instance,
-                PORTFOLIO if args.method is None else args.method,
-                objective=args.objective,
+                course.method,
+                objective=goal,
                 solver=args.solver,
                 time_limit=args.time_limit,
                 gap=args.gap,
@@ -330,9 +357,11 @@ def _solve(args: argparse.Namespace, instance: Instance, options: dict[str, str]
                 repair=args.repair,
                 ignore=args.ignore,
                 target_rate=args.target_rate,
+                prefer=course.prefer,
                 progress=line,
                 **options,
             )
+            return replace(result, departs=course.departs)
     finally:
         if line is not None:
             line.close()

@@ -118,12 +118,16 @@ def print_cases(
         print_json([{"case": words(case), **result.to_dict()} for case, _, result in found])
         return
     from experiments.cli.console import answer_console, plain_table
+    from experiments.cli.result_text import departs_line
     from experiments.cli.tables import figure
     from experiments.numbers import number
     from optim.figures.catalogue import BY_NAME
 
     heads = ["case", "method", "ended", "objective", "bound", "moves", "highest utilisation"]
     table = plain_table(heads, right=heads[3:])
+    for case, _, result in found:
+        if result.departs:
+            answer_console().print(departs_line(result, words(case)), soft_wrap=True)
     for case, instance, result in found:
         told, seen = result.objective, result.evaluation
         value = "–" if told is None else figure(instance, BY_NAME[told.name].unit, told.value)

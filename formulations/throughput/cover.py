@@ -22,13 +22,18 @@ _EACH = 30
 """Patterns of a node class that one pricing brings in."""
 
 
-def budgets_of(grouped: Grouped, listed: Listed) -> TableRows:
-    """Write the budgets of moves as rows."""
+def rows_of(grouped: Grouped, listed: Listed, least_gain: float | None = None) -> TableRows:
+    """Write the budgets of moves as rows, and the least traffic inside nodes where one is asked."""
     paying = grouped.paying(listed.counts, listed.node_class)
     rows = np.stack([paying.sum(axis=1), paying @ grouped.cost]).astype(np.float64)
     bound = np.isfinite(grouped.budget)
-    most = grouped.budget[bound]
-    return TableRows(np.full(len(most), -np.inf), most, table=rows[bound])
+    rows, upper = rows[bound], grouped.budget[bound]
+    lower = np.full(len(upper), -np.inf)
+    if least_gain is not None:
+        rows = np.vstack([rows, grouped.problem.gain(listed.counts)])
+        lower = np.append(lower, least_gain / grouped.problem.scale)
+        upper = np.append(upper, np.inf)
+    return TableRows(lower, upper, table=rows)
 
 
 class Cover:
@@ -40,11 +45,20 @@ class Cover:
         The problem, and its patterns by utilisation.
     clock, backend
         When to stop; who solves integer programs.
+    least_gain
+        Least traffic inside nodes, where one is asked for.
     """
 
-    def __init__(self, grouped: Grouped, listed: Listed, clock: Clock, backend: Backend) -> None:
+    def __init__(
+        self,
+        grouped: Grouped,
+        listed: Listed,
+        clock: Clock,
+        backend: Backend,
+        least_gain: float | None = None,
+    ) -> None:
         self.grouped, self.listed, self.clock, self.backend = grouped, listed, clock, backend
-        self.rows = budgets_of(grouped, listed)
+        self.rows = rows_of(grouped, listed, least_gain)
         self.used: Counts = np.zeros(0, dtype=np.int64)
 
     def pool(self, at: Counts, gain: Floats | None = None) -> Pool:

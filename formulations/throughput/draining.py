@@ -52,7 +52,7 @@ def emptied_first(run: Run) -> Run:
             whole.node is None and whole.termination is not Termination.INFEASIBLE
         ):
             outcome.assumes += assumed
-            outcome.rank = rank_of(instance)
+            outcome.rank = outcome.rank or rank_of(instance)
             outcome.termination = outcome.termination if whole is None else whole.termination
             return outcome
         if outcome.node is not None and whole.node is not None:

@@ -271,6 +271,15 @@ METHOD = Method(
     honours=HONOURS,
     options=(
         Option("most_patterns", "int", 1_000_000, "refuse beyond so many of a class", minimum=1),
+        Option(
+            "min_imc_gain",
+            "float",
+            None,
+            "with --objective migrations or nodes_used: the least "
+            "traffic inside nodes that plans keep",
+            minimum=0,
+            unit="rate",
+        ),
     ),
     solvers=("highs", "scip", "cbc", "cp-sat"),
     default_solver="highs",

@@ -13,17 +13,23 @@ from formulations.throughput.common import MOVES, NODES, counted, good_starts
 from formulations.throughput.cover import Cover
 from formulations.throughput.groups import grouped
 from optim.errors import Problem, UnsuitableMethod
+from optim.figures.measures import imc_gain_of
 from optim.methods.registry import Outcome
 from optim.moves.deal import deal
 from optim.referee.result import Termination
 from optim.rules.violation import Violation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from formulations.patterns.clock import Clock
     from formulations.patterns.integer import Backend
     from optim.format.instance import Instance
+    from optim.format.tables import Ints
     from optim.methods.registry import Request
+    from optim.referee.evaluation import Evaluation
 
+_SAME = 1e-9
 FULL = 1.0 + 0.5e-9
 """Utilisation up to which a node is not too full: a part of the referee's tolerance."""
 
@@ -40,6 +46,20 @@ def check_moves(instance: Instance, objective: str, method: str) -> None:
         reason = "needs tasks[].node (the current placement) to count moves"
         remedy = "give each task its node, or ask for the fewest nodes: --objective nodes_used"
         raise UnsuitableMethod(Problem(method, None, reason, remedy))
+
+
+def _keeping(
+    least: float, objective: str
+) -> Callable[[Ints, Evaluation], tuple[float, ...] | None]:
+    """Rank plans by moves, or nodes; none that keeps less traffic inside nodes."""
+
+    def rank(_node: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
+        gain, value = evaluation.imc_gain, evaluation.objective(objective)
+        if gain is None or value is None or gain < least * (1 - _SAME):
+            return None
+        return (value,)
+
+    return rank
 
 
 def nothing_carries() -> tuple[Violation, ...]:
@@ -64,9 +84,10 @@ def fewest(
     if listed is None:
         reason = f"would list more than {most:,} patterns of nodes"
         raise UnsuitableMethod(Problem(method, None, reason, "use throughput-search"))
-    usable = problem.classes.node_class >= 0
+    usable, least = problem.classes.node_class >= 0, request.options["min_imc_gain"]
     for node in good_starts(instance, request, searched=False):
-        request.offer(node)
+        if least is None or imc_gain_of(instance, node) >= least * (1 - _SAME):
+            request.offer(node)
     if objective == NODES:
         gain, most_gain = (listed.counts.sum(axis=1) == 0).astype(np.float64), int(usable.sum())
     else:
@@ -75,7 +96,7 @@ def fewest(
     at = np.arange(len(listed), dtype=np.int64)
     outcome = Outcome(Termination.OPTIMAL, objective=objective, times={"build": request.elapsed()})
     try:
-        answer = Cover(problem, listed, clock, backend).whole(at, gain)
+        answer = Cover(problem, listed, clock, backend, least).whole(at, gain)
     except KeyboardInterrupt:
         outcome.termination = Termination.INTERRUPTED
         return outcome
@@ -84,7 +105,7 @@ def fewest(
         outcome.termination = Termination.TIME_LIMIT if over else Termination.ITERATION_LIMIT
     elif answer.bound == -np.inf:
         outcome.termination = Termination.INFEASIBLE
-        outcome.reasons = nothing_carries()
+        outcome.reasons = nothing_carries() if least is None else ()
         return outcome
     if np.isfinite(answer.bound):
         outcome.bound = float(max(0.0, np.ceil(most_gain - answer.bound - 1e-6)))
@@ -92,4 +113,7 @@ def fewest(
         outcome.node = deal(problem.groups, problem.classes, answer.counts, instance.tasks.node)
         outcome.claimed = counted(instance, outcome.node, objective)
     outcome.notes.append(f"{len(listed):,} patterns of {problem.groups.num_groups} groups of tasks")
+    if least is not None:
+        outcome.assumes = ("that keep as much traffic inside nodes as option min_imc_gain says",)
+        outcome.rank = _keeping(least * request.scale.rate, objective)
     return outcome

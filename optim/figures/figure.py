@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from optim.figures.gap import relative_gap
+from optim.figures.value import ObjectiveValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +67,9 @@ class Figure:
         The instance without the limits that the figure measures: to methods which optimise it, they
         are none, and their best plan is kept though it breaks them. ``None`` where it measures no
         limit.
+    holding
+        The instance, given a value, in which those plans are feasible that are at least as good;
+        ``None`` where no limit says that.
     costly
         Whether it takes long, and is only reckoned of plans where it is asked for.
     former
@@ -86,6 +90,7 @@ class Figure:
     same_as: str | None = None
     weighs_leaving: bool = False
     hard: Callable[[Instance], Instance] | None = None
+    holding: Callable[[Instance, float], Instance] | None = None
     costly: bool = False
     former: str | None = None
 
@@ -97,6 +102,15 @@ class Figure:
     def binding(self, instance: Instance) -> Instance:
         """Return the instance with only the limits that bind methods which optimise the figure."""
         return instance if self.hard is None else self.hard(instance)
+
+    def of(self, value: float | None) -> ObjectiveValue:
+        """Return a value with the figure's name, to be compared with others of it."""
+        return ObjectiveValue(self.name, value, self.sense)
+
+    def measured(self, placement: Placement) -> ObjectiveValue:
+        """Return its value of a placement."""
+        value = None if self.value is None else self.value(placement)
+        return self.of(None if value is None else float(value))
 
     @property
     def optimal_gap(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -113,6 +114,13 @@ def _used_capacity(placement: Placement) -> float | None:
     return float(capacity[placement.used].sum() / capacity.sum())
 
 
+def _within_distance(instance: Instance, value: float) -> Instance:
+    """Return the instance with a bound on load distance, if it has none that is smaller."""
+    known = instance.limits.max_load_distance
+    least = value if known is None else min(value, known)
+    return replace(instance, limits=replace(instance.limits, max_load_distance=least))
+
+
 LOAD_DISTANCE = Figure(
     "load_distance",
     "load distance",
@@ -123,6 +131,7 @@ LOAD_DISTANCE = Figure(
     reference="mean_load",
     percent=True,
     weighs_leaving=True,
+    holding=_within_distance,
     question="How evenly the load is spread",
 )
 MEAN_LOAD = Figure(

@@ -114,6 +114,7 @@ SUSTAINABLE_RATE = Figure(
     _sustained,
     sense="max",
     hard=without_measured,
+    holding=carrying,
 )
 SATURATION = Figure(
     "saturation",

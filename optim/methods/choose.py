@@ -45,14 +45,20 @@ class Choice(NamedTuple):
 
 
 def choose_method(
-    instance: Instance, time_limit: float | None = None, objective: str | None = None
+    instance: Instance,
+    time_limit: float | None = None,
+    objective: str | None = None,
+    prefer: str | None = None,
 ) -> Choice:
     """Choose a method for an instance: the first of `choices`."""
-    return next(choices(instance, time_limit, objective))
+    return next(choices(instance, time_limit, objective, prefer))
 
 
 def choices(
-    instance: Instance, time_limit: float | None = None, objective: str | None = None
+    instance: Instance,
+    time_limit: float | None = None,
+    objective: str | None = None,
+    prefer: str | None = None,
 ) -> Iterator[Choice]:
     """Yield the methods for an instance, each once, the one to take first.
 
@@ -64,6 +70,8 @@ def choices(
         Seconds; with one, exact methods are taken for larger instances too.
     objective
         Only methods that can optimise it.
+    prefer
+        A method that comes before the others, if it suits.
 
     Raises
     ------
@@ -79,6 +87,9 @@ def choices(
         for name, why in _candidates(instance, time_limit, objective)
         if name in known
     ]
+    if prefer is not None:
+        same = [one for one in candidates if one[0].name == prefer]
+        candidates[:0] = same[:1] or [(get_method(prefer), "as before the change")]
     refused: list[Problem] = []
     for repair in (False, True):
         for method, why in candidates:
@@ -123,6 +134,8 @@ def _candidates(
     leaving = bool(instance.nodes.leaving.any())
     if instance.has_current and (budget or leaving or not instance.has_traffic):
         yield from _rebalancing(instance, time_limit)
+    if budget and instance.has_traffic and objective == "imc_gain":
+        yield from _joint(instance, "traffic within a budget of moves")
     if instance.has_traffic:
         if _links_bind(instance):
             small = instance.num_tasks <= _EXACT_LINKS
@@ -141,7 +154,7 @@ def _candidates(
     yield "storm-even", "no traffic: spread evenly"
     for name in ("imc-milp", "eoa-milp", "storm-milp", "storm-online", "imc-search"):
         yield name, "it keeps every limit that is set"
-    if instance.has_current:
+    if instance.has_current or objective is not None:
         yield from _rebalancing(instance, time_limit)
     if instance.num_tasks <= _EXACT_UNLIKE:  # it counts them, and refuses where there are too many
         yield "imc-brute", "few assignments"
@@ -172,14 +185,18 @@ def _rebalancing(instance: Instance, time_limit: float | None) -> Iterator[tuple
     moves = instance.num_tasks * instance.num_nodes
     large = moves > _EXACT_MOVES
     if instance.has_traffic and instance.limits.max_load_distance is not None:
-        why = "a current placement, traffic and a bound on load distance"
-        yield "joint-search" if large else "joint-milp", why
-        yield "joint-search", why
+        yield from _joint(instance, "a current placement, traffic and a bound on load distance")
     why = "a current placement to rebalance"
     if large and (time_limit is None or moves > _MODELLED * time_limit):
         yield "balance-search", f"{why}, large"
     yield "balance-milp", why
     yield "balance-search", why
+
+
+def _joint(instance: Instance, why: str) -> Iterator[tuple[str, str]]:
+    large = instance.num_tasks * instance.num_nodes > _EXACT_MOVES
+    yield "joint-search" if large else "joint-milp", why
+    yield "joint-search", why
 
 
 def _allocation(instance: Instance) -> Iterator[tuple[str, str]]:

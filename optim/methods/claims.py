@@ -9,7 +9,7 @@ import numpy as np
 
 from optim.errors import RefereeRefused, SolverError
 from optim.methods.draining import emptied
-from optim.referee.result import ObjectiveValue, Result, Termination
+from optim.referee.result import Result, Termination
 from optim.rules import broken
 from optim.rules.placement import Placement
 
@@ -214,7 +214,7 @@ def write_result(
         seed=request.seed,
         termination=termination_of(outcome, objective, gap, request.gap),
         plan=plan,
-        objective=ObjectiveValue(objective.name, value, objective.sense),
+        objective=objective.of(value),
         bound=outcome.bound,
         bound_of=_bound_of(outcome),
         bound_by=None if outcome.bound is None else "one solver",

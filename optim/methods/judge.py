@@ -200,11 +200,11 @@ def _most_of_gain(
     """Return how many of the moves bring most of the gain, and of how many."""
     if node is None or objective.value is None:
         return None
-    count = len(moved_tasks(instance, node))
+    count = len(migrated_tasks(instance, node))
     fast = objective.name in ("load_distance", "imc_gain")
     if not 0 < count <= (_FEW_MOVES if fast else _FEWER_MOVES):
         return None
-    enough = enough_for(fewer_moves(instance, node, objective), objective, MOST)
+    enough = enough_for(fewer_moves(instance, node, objective), MOST)
     return None if enough is None else (enough, count)
 
 

@@ -48,6 +48,7 @@ def run_portfolio(
     solve_one: Callable[..., Result],
     *,
     objective: str | None,
+    prefer: str | None = None,
     seconds: float | None,
     progress: Callable[[Progress], None] | None,
 ) -> Result | None:
@@ -61,6 +62,8 @@ def run_portfolio(
         Solves by one method: takes a `Choice`, `time_limit`, `warm_start` and `progress`.
     objective
         Only methods that can optimise it; by default that of the first choice.
+    prefer
+        A method that is the first choice, if it suits.
     seconds
         For all methods together; `SECONDS` if ``None``.
 
@@ -76,7 +79,7 @@ def run_portfolio(
     """
     limit = SECONDS if seconds is None else seconds
     objective = None if objective is None else find_objective(objective).name
-    suited = _suited(relaxed, limit, objective)
+    suited = _suited(relaxed, limit, objective, prefer)
     if len(suited) < 2:
         return None
     began = time.perf_counter()
@@ -113,9 +116,11 @@ def run_portfolio(
     return _told(figure, relaxed, runs, time.perf_counter() - began, stopped=stopped)
 
 
-def _suited(relaxed: Instance, limit: float, objective: str | None) -> list[Choice]:
+def _suited(
+    relaxed: Instance, limit: float, objective: str | None, prefer: str | None
+) -> list[Choice]:
     """Methods that need no repair and have the objective of the first."""
-    found = [choice for choice in choices(relaxed, limit, objective) if not choice.repair]
+    found = [choice for choice in choices(relaxed, limit, objective, prefer) if not choice.repair]
     if not found or get_method(found[0].name).decides == "threads":
         return []
     aim = get_method(found[0].name).aimed_at(objective or "").objective

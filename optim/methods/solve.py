@@ -55,6 +55,7 @@ def solve(
     repair: bool = False,
     ignore: Iterable[str] = (),
     target_rate: float | None = None,
+    prefer: str | None = None,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Result:
@@ -87,6 +88,8 @@ def solve(
     target_rate
         Multiple of the present input that the plan has to carry. Without `objective` it is the one
         of fewest moves, or of fewest nodes where tasks have no current node.
+    prefer
+        Where no method is named: one that is tried first, if it suits.
     progress
         Called now and then with incumbent and bound.
     **options
@@ -125,7 +128,7 @@ def solve(
     objective = goal_of(instance, objective, target_rate)
     asked = _Asked(
         instance, objective, solver, time_limit, gap, seed, threads, warm_start, dropped,
-        target_rate, progress,
+        target_rate, prefer, progress,
     )  # fmt: skip
     if method == PORTFOLIO:
         plain = solver is None and warm_start is None and not options and not repair
@@ -167,6 +170,7 @@ class _Asked(NamedTuple):
     warm_start: str | Path | Plan | None
     dropped: tuple[str, ...]
     target_rate: float | None
+    prefer: str | None
     progress: Callable[[Progress], None] | None
 
     def relaxed(self, dropped: Iterable[str]) -> Instance:
@@ -193,6 +197,7 @@ def _solve_by_portfolio(asked: _Asked) -> Result | None:
         asked.relaxed(asked.dropped),
         solve_one,
         objective=asked.objective,
+        prefer=asked.prefer,
         seconds=asked.time_limit,
         progress=asked.progress,
     )
@@ -214,7 +219,7 @@ def _solve_by_choice(asked: _Asked, options: Mapping[str, Any], *, repair: bool)
     refusal: UnsuitableMethod | None = None
     without: list[str] = []
     left = asked.time_limit
-    for choice in choices(relaxed, asked.time_limit, asked.objective):
+    for choice in choices(relaxed, asked.time_limit, asked.objective, asked.prefer):
         if first is not None and takes_long(choice.name, relaxed, asked.time_limit):
             continue
         notes = [f"method {choice.name}: {told_why(choice, asked.target_rate)}"]

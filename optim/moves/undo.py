@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.figures.figure import Figure
+    from optim.figures.value import ObjectiveValue
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
 
@@ -35,8 +36,9 @@ class Point(NamedTuple):
 
     Attributes
     ----------
-    moves, cost, value
-        Their number and cost, and the objective.
+    moves, switches, cost, value
+        Tasks that migrate, and those that switch to a copy of their state; what that costs, and the
+        objective.
     node
         (T,) nodes.
     keeps
@@ -44,8 +46,9 @@ class Point(NamedTuple):
     """
 
     moves: int
+    switches: int
     cost: float
-    value: float
+    value: ObjectiveValue
     node: Ints
     keeps: bool
 
@@ -239,18 +242,17 @@ def fewer_moves(instance: Instance, node: Ints, objective: Figure) -> list[Point
 def point_of(instance: Instance, node: Ints, objective: Figure) -> Point:
     """Judge a plan: its moves, what they cost, the objective, and whether it keeps every rule."""
     placement = Placement(instance, node)
-    assert objective.value is not None
-    value = objective.value(placement)
+    moves = len(placement.migrated)
     cost = float(instance.tasks.migration_cost[placement.migrated].sum())
-    told = np.nan if value is None else float(value)
-    return Point(len(placement.moved), cost, told, node, not broken(placement))
+    value, switches = objective.measured(placement), len(placement.moved) - moves
+    return Point(moves, switches, cost, value, node, not broken(placement))
 
 
-def enough_for(points: Sequence[Point], objective: Figure, share: float) -> int | None:
+def enough_for(points: Sequence[Point], share: float) -> int | None:
     """Return the fewest moves of the plans that keep all rules and bring a share of all gain."""
-    sign = -1.0 if objective.sense == "max" else 1.0
-    gain = sign * (points[-1].value - points[0].value)
-    if not gain > 0:
+    best, none = points[0].value, points[-1].value
+    gain = best.gain_over(none)
+    if gain is None or not gain > 0:
         return None
-    enough = [p for p in points if sign * (points[-1].value - p.value) >= share * gain]
+    enough = [p for p in points if (p.value.gain_over(none) or 0.0) >= share * gain]
     return min((p.moves for p in enough if p.keeps), default=None)

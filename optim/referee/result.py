@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from optim.figures.value import ObjectiveValue
     from optim.format.plan import Plan
     from optim.referee.evaluation import Evaluation
     from optim.rules.violation import Violation
@@ -81,15 +82,6 @@ class Move:
 
 
 @dataclass(frozen=True)
-class ObjectiveValue:
-    """The objective a method worked on, recomputed by the referee."""
-
-    name: str
-    value: float | None
-    sense: str | None
-
-
-@dataclass(frozen=True)
 class WarmStart:
     """Where a solve started: the method or file, its objective, and whether the solver took it."""
 
@@ -139,6 +131,9 @@ class Result:
         Tasks that a heuristic could not place.
     reasons
         Why the instance is infeasible, where it is proven so.
+    departs
+        Of a changed instance: in what its solve differs from that of the case as it is (another
+        method, or another objective), and why; empty where it does not.
     notes
         Readings used, best-effort parts, anything a reader should know.
     times
@@ -174,6 +169,7 @@ class Result:
     ignored: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
     reasons: tuple[Violation, ...] = ()
+    departs: str = ""
     notes: tuple[str, ...] = ()
     times: Mapping[str, float] = field(default_factory=dict)
     trace: tuple[tuple[float, float | None, float | None], ...] = ()
@@ -229,6 +225,7 @@ class Result:
             "ignored": list(self.ignored),
             "unplaced": list(self.unplaced),
             "reasons": [reason.to_dict() for reason in self.reasons],
+            "departs": self.departs or None,
             "notes": list(self.notes),
             "times": dict(self.times),
             "trace": [list(point) for point in self.trace],

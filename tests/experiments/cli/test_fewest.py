@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from experiments.cli import fewest
+from experiments.cli.fewest import Asking
 from experiments.cli.main import main
-from optim import Instance, Plan
+from optim import Instance, solve
 from optim.figures.catalogue import OBJECTIVES
 from optim.moves.undo import Point
 
@@ -28,36 +28,83 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def planned(instance: Instance, node: list[int]) -> Any:
-    plan = Plan.from_indices(instance, np.array(node, np.int32), None, "m", {})
-    moves = [t for t, n in enumerate(node) if n != instance.tasks.node[t]]
-    loads = np.bincount(node, minlength=2) * 2
-    return SimpleNamespace(
-        plan=plan, ignored=(), moves=[SimpleNamespace(cost=1.0)] * len(moves), feasible=True,
-        objective=SimpleNamespace(name="load_distance", value=float(np.ptp(loads)) / 2),
-        bound=None, bound_of=None, termination="feasible",
-    )  # fmt: skip
-
-
 def test_fewer_moves_carry_the_rate_too() -> None:
     instance = Instance.from_dict(DOCUMENT)
-    result = planned(instance, [0, 0, 1, 1])
-    objective = OBJECTIVES["load_distance"]
-    assert [p.moves for p in fewest.checked_points(instance, result, objective)] == [2, 1, 0]
-    assert [p.moves for p in fewest.checked_points(instance, result, objective, 2.0)] == [2]
+    result = solve(instance, "balance-milp")
+    assert [p.moves for p in Asking(instance, result).points()] == [2, 1, 0]
+    assert [p.moves for p in Asking(instance, result, 2.0).points()] == [2]
 
 
-def test_a_plan_with_more_moves_than_asked_for_is_not_taken(
-    monkeypatch: pytest.MonkeyPatch,
+def told(args: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
+    assert main(["solve", *args, "-q", "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("query", "moves"), [("q1", 6), ("q5", 11), ("q6", 3)])
+def test_the_fewest_moves_of_the_objective_of_the_case_as_it_is(
+    query: str, moves: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    instance = Instance.from_dict(DOCUMENT)
-    told: list[Any] = []
-    monkeypatch.setattr(fewest, "with_plan", lambda *given: told.append(given))
-    best, other = planned(instance, [0, 0, 1, 1]), planned(instance, [1, 1, 1, 0])
-    other.objective.value = best.objective.value
-    fewest.fewest_within(instance, best, 0.0, lambda limited: other)
-    assert told[0][2].tolist() == [0, 0, 1, 1]
-    assert "proved" not in told[0][3]
+    """Counted apart: the fewest moves that keep 95 % of the traffic that fits inside nodes."""
+    found = told([f"examples/capsys-{query}.json", "--fewest-moves-within", "5%"], capsys)
+    assert found["objective"]["name"] == found["fewest"]["of"]["name"] == "imc_gain"
+    assert len(found["moves"]) == found["fewest"]["moves"] == found["fewest"]["at_least"] == moves
+    assert found["objective"]["value"] >= 0.95 * found["fewest"]["of"]["value"]
+    assert found["termination"] == "gap_reached"  # not the best any more
+
+
+def test_the_fewest_moves_where_patterns_are_too_many(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = told(["examples/capsys-q3.json", "--fewest-moves-within", "5%"], capsys)
+    assert found["fewest"]["moves"] == 7
+    assert found["fewest"]["at_least"] in range(8)  # as far as the time reaches
+
+
+def test_the_fewest_moves_of_a_rate(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The heavy tasks are spread; a search that undoes moves one by one stops at another."""
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "24 and 18",
+        "nodes": [{"id": f"n{i}", "capacity": {"cpu": 20}} for i in range(3)],
+        "links": [{"id": f"u{i}", "nodes": [f"n{i}"], "capacity": 1000} for i in range(3)],
+        "operators": [
+            {"id": "A", "group": {"tasks": 24, "load": {"cpu": 0.5}}},
+            {"id": "C", "group": {"tasks": 18, "load": {"cpu": 0.8}}},
+        ],
+        "tasks": [
+            *({"id": f"A/{i}", "node": f"n{i % 3}"} for i in range(24)),
+            *({"id": f"C/{i}", "node": "n0"} for i in range(18)),
+        ],
+        "streams": [{"from": "A", "to": "C", "rate": 100}],
+    }
+    file = tmp_path / "rate.json"
+    file.write_text(json.dumps(document))
+    found = told([str(file), "--fewest-moves-within", "1%"], capsys)
+    assert found["objective"]["name"] == "sustainable_rate"
+    assert (len(found["moves"]), found["fewest"]["proved"]) == (12, True)
+
+
+def test_switches_are_no_moves(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Four tasks of 2 on one node, two of them with a copy on the other: balance is free."""
+    document = json.loads(json.dumps(DOCUMENT))
+    for task in document["tasks"][:2]:
+        task["copies"] = ["n1"]
+    file = tmp_path / "copies.json"
+    file.write_text(json.dumps(document))
+    asked = [str(file), "--objective", "load_distance"]
+    found = told([*asked, "--fewest-moves-within", "0%"], capsys)
+    assert (found["fewest"]["moves"], found["fewest"]["proved"]) == (0, True)
+    assert found["evaluation"]["switches"] == 2
+    curve = told([*asked, "--budget", "0", "--curve", "moves"], capsys)["curve"]
+    assert [(p["moves"], p["switches"]) for p in curve["points"]] == [(0, 2)]
+
+
+def test_no_fewer_moves_without_a_current_placement(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["solve", "examples/capsys-rate-q1.json", "--fewest-moves-within", "5%", "-q"]
+    assert main(asked) == 2
+    assert "no task is anywhere now" in capsys.readouterr().err
 
 
 def test_what_is_of_one_plan_is_refused_for_several_cases(
@@ -100,7 +147,8 @@ def test_no_curve_of_moves_without_a_current_placement(
 def test_a_knee_gains_more_than_its_share_of_the_moves() -> None:
     def points(*values: float) -> list[Point]:
         nowhere = np.zeros(0, np.int32)
-        return [Point(k, float(k), value, nowhere, True) for k, value in enumerate(values)]
+        value_of = OBJECTIVES["load_distance"].of
+        return [Point(k, 0, float(k), value_of(v), nowhere, True) for k, v in enumerate(values)]
 
     assert fewest.knee_of(points(9.0, 2.0, 1.0, 0.0), "moves") == 1
     assert fewest.knee_of(points(9.0, 6.0, 3.0, 0.0), "moves") is None

@@ -64,11 +64,14 @@ def test_ever_fewer_moves_end_in_none_and_most_of_the_gain_needs_no_more(
     points = fewer_moves(cluster, node, objective)
     assert [p.moves for p in points] == list(range(points[0].moves, -1, -1))
     assert np.array_equal(points[-1].node, cluster.tasks.node)
-    enough = enough_for(points, objective, 0.95)
-    gain = points[0].value - points[-1].value
+    enough = enough_for(points, 0.95)
+    gain = points[0].value.gain_over(points[-1].value)
+    assert gain is not None
     if gain > 0:
         assert enough is not None
-        assert points[points[0].moves - enough].value >= points[-1].value + 0.95 * gain
+        kept = points[points[0].moves - enough].value.gain_over(points[-1].value)
+        assert kept is not None
+        assert kept >= 0.95 * gain
     else:
         assert enough is None
 
