@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HONOURS = frozenset({
     "capacity", "min_load", "allowed", "leaving", "links", "crossing_cost", "max_migrations",
-    "max_migration_cost", "max_inflow", "copies", "max_load",
+    "max_migration_cost", "max_inflow", "copies",
 })  # fmt: skip
 """Limits that all of them keep; those that the rate measures are no limits to them."""
 

@@ -585,9 +585,8 @@ def check(file: Doc | Instance, sha256: str, certificate: Doc, plan: Doc | None 
     exact = F(str(bound))
     need(objective != "feasible" or not exact, "feasible is 0: nothing else is proved")
     kind: Any = proof.get("kind") if isinstance(proof, dict) else None
-    kinds = ("dual", "patterns")
-    if objective in THRESHOLDS:
-        kinds = ("dual", "threshold", "counting", "threads")
+    kinds = {"dual", "threshold", "counting", "threads"}
+    kinds = kinds if objective in THRESHOLDS else {"dual", "patterns"}
     need(kind in kinds, f"{str(kind)[:30]!r} is no kind of proof of {objective}")
     read = file if isinstance(file, Instance) else Instance(file, dropped)
     need(read.dropped == dropped, "other limits were dropped when the file was read")

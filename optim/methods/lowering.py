@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.format.tables import APART, TOGETHER
-from optim.rules import MAX_LOAD, MAX_LOAD_DISTANCE, MAX_TASKS, MAX_TASKS_PER_SLOT, SETS, SLOTS
+from optim.rules import MAX_LOAD_DISTANCE, MAX_TASKS, MAX_TASKS_PER_SLOT, SETS, SLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,8 +39,6 @@ def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
         The rules that the method knows: they stay as they are.
     """
     columns, changed = [], instance
-    if "max_load" not in honours and instance.tasks.limited:
-        changed = MAX_LOAD.dropped(changed)  # every placement keeps it, or none (`hopeless`)
     if "max_tasks" not in honours and MAX_TASKS.present(instance) is not None:
         columns.append(_tasks_column(instance))
         changed = MAX_TASKS.dropped(changed)
@@ -68,10 +66,9 @@ def kept_lowered(honours: frozenset[str]) -> dict[str, str]:
     honours
         The rules that the method knows.
     """
-    found = {} if "max_load" in honours else {"max_load": ""}
     if "capacity" not in honours:
-        return found
-    found |= {"max_tasks": "", "sets": "that are apart on nodes"}
+        return {}
+    found = {"max_tasks": "", "sets": "that are apart on nodes"}
     found |= dict.fromkeys(("slots", "max_tasks_per_slot"), "that only count tasks")
     if "min_load" in honours:
         found["max_load_distance"] = "without crossing costs"

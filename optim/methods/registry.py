@@ -250,7 +250,8 @@ class Method:
     objectives: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Put what it optimises by default first."""
+        """Put what it optimises by default first; no method can break what no placement changes."""
+        object.__setattr__(self, "honours", frozenset({"max_load"}.union(self.honours)))
         others = tuple(name for name in self.objectives if name != self.objective)
         object.__setattr__(self, "objectives", (self.objective, *others))
 

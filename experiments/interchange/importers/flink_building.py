@@ -124,7 +124,8 @@ def _operator(unit: Unit, jobs: list[Job]) -> dict[str, Any]:
     role = {} if reads else {"role": "source"}
     labels = {f"vertex {vertex.id}": vertex.name for vertex in unit.vertices}
     labels |= labels_of(unit.vertices)
-    return {"id": unit.name, "topology": topology_of(unit.job, jobs), "labels": labels, **role}
+    told = {"id": unit.name, "topology": topology_of(unit.job, jobs), "labels": labels, **role}
+    return {**told, "max_load": {"cpu": 1.0}}  # a subtask is one thread
 
 
 def _tasks(
@@ -137,7 +138,7 @@ def _tasks(
 ) -> list[dict[str, Any]]:
     """Return the tasks of a unit, with load, share of a slot, and where its widest vertex runs."""
     where = placed[unit.job.id, unit.widest.id]
-    cpu = contents.cpu(unit).tolist()
+    cpu, fullest = contents.cpu(unit).tolist(), contents.fullest(unit).tolist()
     slots = contents.slots(unit, shares, place == "slots").tolist() if shares else []
     if place == "slots" and len(set(cpu)) > 1:
         ledger.reading(
@@ -150,9 +151,20 @@ def _tasks(
             "operator": unit.name,
             "load": {"cpu": cpu[i], **({"slot": slots[i]} if shares else {})},
         }
+        | _limit(cpu[i], fullest[i])
         | ({} if node is None else {"node": node})
         for i, (_, node) in enumerate(where)
     ]
+
+
+def _limit(load: float, fullest: float) -> dict[str, Any]:
+    """Return what the threads of a task can use, where that is not the one core of a single one.
+
+    Its subtasks are a thread each, so that it carries 1 / `fullest` of the present input, the share
+    of time that the busiest of them works; what runs now can.
+    """
+    most = round(load / min(1.0, fullest), 9) if fullest > 0 else 1.0
+    return {} if most == 1.0 else {"max_load": {"cpu": max(most, load)}}
 
 
 def _room(

@@ -43,6 +43,7 @@ class Contents:
         self._task: dict[tuple[str, str], list[int]] = {}
         self._running: dict[tuple[str, str], list[bool]] = {}
         self._cpu: dict[tuple[str, str], list[float]] = {}
+        self._full: dict[tuple[str, str], list[float]] = {}
         self._width: dict[tuple[str, str], int] = {}
         for unit in units:
             where = [node for _, node in placed[unit.job.id, unit.widest.id]]
@@ -58,6 +59,10 @@ class Contents:
                 self._task[key], astray = _deal(nodes, where)
                 self._running[key] = [not gone for gone in ended]
                 self._cpu[key] = self._loads(vertex, self._running[key], measured)
+                # the busiest is full first wherever it runs, whichever index it has then
+                busy = [one or 0.0 for one in vertex.rates("busy")]
+                most = max([*self._cpu[key], *busy], default=0.0)
+                self._full[key] = self._cpu[key] if measured else [most] * len(ended)
                 apart += astray
             if apart and unit.job.running:
                 ledger.warn(
@@ -96,6 +101,15 @@ class Contents:
         for vertex in unit.vertices:
             key = unit.job.id, vertex.id
             np.add.at(found, self._task[key], self._cpu[key])
+        return found
+
+    def fullest(self, unit: Unit) -> Floats:
+        """(width,) share of its time for which the busiest thread of each task works."""
+        found = np.zeros(unit.width)
+        for vertex in unit.vertices:
+            key = unit.job.id, vertex.id
+            full = np.where(self._running[key], self._full[key], 0.0)
+            np.maximum.at(found, self._task[key], full)
         return found
 
     def slots(self, unit: Unit, share: Mapping[tuple[str, str], float], whole: bool) -> Floats:

@@ -108,18 +108,26 @@ def _task(
     prefix: str, part: Component, executor: Executor, cpu: str, ports: dict[str, list[int]]
 ) -> dict[str, Any]:
     load = {"cpu": _cpu_of(part, executor, cpu)}
+    # an executor is one thread: at capacity 1 it carries no more
+    limit = {"max_load": {"cpu": _most(load["cpu"], executor.busy)}} if executor.busy else {}
     if part.memory:
         load["memory"] = part.memory
     entry: dict[str, Any] = {
         "id": task_id(prefix, part.name, executor.name),
         "operator": prefix + part.name,
         "load": load,
+        **limit,
     }
     if executor.host is not None:
         entry["node"] = executor.host
         if executor.port is not None:
             entry["slot"] = ports[executor.host].index(executor.port)
     return entry
+
+
+def _most(load: float, busy: float) -> float:
+    """Return what an executor can use that uses `load` in that share of its time; what runs can."""
+    return max(load, round(load / min(1.0, busy), 9))
 
 
 def _cpu_of(part: Component, executor: Executor, cpu: str) -> float:

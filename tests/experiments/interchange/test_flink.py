@@ -48,6 +48,48 @@ def test_subtasks_that_flink_takes_for_alike_are_alike(saved: Callable[..., str]
     assert any("busy 0.25 to 0.90" in text for text in made.ledger.warnings)
 
 
+def limits_of(made: Any) -> dict[str, float]:
+    instance = made.instance
+    return dict(zip(instance.tasks.ids, instance.tasks.max_load[:, 0].tolist(), strict=True))
+
+
+def test_a_subtask_is_one_thread(saved: Callable[..., str]) -> None:
+    documents = hashed()
+    made = import_instance("flink", [saved(documents)], [("loads", "measured")])
+    assert set(limits_of(made).values()) == {1.0}
+    for loads in ("measured", "mean"):  # map 0 is busy 0.9, whatever the others are
+        made = import_instance("flink", [saved(documents)], [("loads", loads)])
+        result = solve(made.instance, objective="sustainable_rate")
+        assert result.objective is not None
+        assert result.objective.value == pytest.approx(1 / 0.9)
+    slots = import_instance("flink", [saved(documents)], [("place", "slots")])
+    assert slots.instance.thread_rates.min() == pytest.approx(1 / 0.9)
+    chained = import_instance("flink", [saved(systems.flink())])  # two threads in one task
+    assert chained.instance.thread_rates.min() == pytest.approx(1 / 0.9)
+
+
+def test_a_job_at_its_limit_carries_no_more_anywhere(saved: Callable[..., str]) -> None:
+    """Its aggregation is busy all the time, and its source waits: moving it brings nothing."""
+    documents = hashed()
+    for entry in documents[f"jobs/{JOB}/vertices/{MAP}"]["subtasks"]:
+        entry["metrics"]["accumulated-busy-time"] = entry["duration"]
+    for path in [p for p in documents if MAP in p and "metrics" in p]:
+        for entry in documents[path]:
+            if entry["id"].endswith("busyTimeMsPerSecond"):
+                entry["value"] = "1000"
+    made = import_instance("flink", [saved(documents)]).instance
+    now = evaluate(made, Plan.from_indices(made, made.tasks.node, None, "now", {}))
+    assert now.sustainable_rate is not None
+    assert now.sustainable_rate <= 1.0
+    result = solve(made, objective="sustainable_rate")
+    assert result.objective is not None
+    assert result.objective.value == result.bound == 1.0
+    assert str(result.termination) == "optimal"
+    twice = solve(made, target_rate=2)
+    assert twice.exit_code == 3
+    assert "Map has 4 tasks; needs at least 8" in str(twice.reasons[0])
+
+
 def test_a_forward_chain_is_one_unit(saved: Callable[..., str]) -> None:
     made = import_instance("flink", [saved(systems.flink())])
     instance = made.instance

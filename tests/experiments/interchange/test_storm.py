@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from experiments.interchange.importing import import_instance
+from optim import solve
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from tests.experiments.interchange import systems
@@ -39,6 +40,29 @@ def test_placement_load_and_slots(saved: Callable[..., str]) -> None:
     assert instance.tasks.load[instance.tasks.index["sentences[7-7]"], 0] == 20.0
     assert not made.ledger.ignored
     assert instance.operators.role[0] == "source"
+
+
+def test_an_executor_is_one_thread(saved: Callable[..., str]) -> None:
+    documents = systems.storm()
+    made = import_instance("storm", [saved(documents)]).instance
+    limits = dict(zip(made.tasks.ids, made.tasks.max_load[:, 0].tolist(), strict=True))
+    assert limits["split[5-5]"] == limits["count[1-1]"] == 100.0  # percent of a core: capacity 1
+    assert limits["sentences[7-7]"] == float("inf")  # a spout tells no capacity
+    # count[1-1] has capacity 0.8: 1.25 times the present tuples, on any supervisor
+    result = solve(made, objective="sustainable_rate")
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(1.25)
+    assert result.evaluation is not None
+    assert result.evaluation.saturation is not None
+    assert result.evaluation.saturation[0]["operator"] == "count"
+    # what is requested is in a unit of its own: the share of its time stays what it is
+    asked = import_instance("storm", [saved(documents)], [("cpu", "requested")]).instance
+    assert asked.thread_rates.min() == pytest.approx(1.25)
+    # beyond capacity 1, which Storm tells of executors that lag: they carry what they carry
+    stats = documents[f"{BASE}/component/count"]["executorStats"]
+    stats[0]["capacity"] = "1.300"
+    late = import_instance("storm", [saved(documents, "late")]).instance
+    assert late.thread_rates.min() == 1.0
 
 
 def test_traffic_follows_the_groupings(saved: Callable[..., str]) -> None:
