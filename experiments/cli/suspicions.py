@@ -147,7 +147,9 @@ def _broken_now(instance: Instance) -> Iterator[Problem]:
     """What the current placement breaks: a plan has to mend it."""
     from optim.referee.evaluate import evaluate_indices
 
-    broken = evaluate_indices(instance, instance.tasks.node).violations
+    slot = instance.tasks.slot
+    placed = slot if (slot >= 0).all() else None
+    broken = evaluate_indices(instance, instance.tasks.node, placed).violations
     for k, violation in enumerate(broken):
         if k == _NAMED:
             yield Problem(

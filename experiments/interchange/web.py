@@ -45,6 +45,19 @@ def is_url(text: str) -> bool:
     return text.lower().startswith(("http://", "https://"))
 
 
+def site_of(address: str) -> str:
+    """Return where a system's interface begins, of any address that a browser shows of it.
+
+    What is left out: ``#/…``, a page such as ``index.html`` with its query, slashes at the end.
+    """
+    parts = urllib.parse.urlsplit(address.strip())
+    path, query = parts.path.rstrip("/"), parts.query
+    head, _, last = path.rpartition("/")
+    if last.lower().endswith((".html", ".htm")):
+        path, query = head.rstrip("/"), ""
+    return urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, query, ""))
+
+
 class _SameHost(urllib.request.HTTPRedirectHandler):
     """Follows redirects only within the host that the user named."""
 
@@ -104,8 +117,8 @@ class WebClient:
     Parameters
     ----------
     base
-        ``http://host:port/prefix``, with a query where each request needs it; user names and
-        passwords are refused.
+        ``http://host:port/prefix``, with a query where each request needs it, or the address of a
+        page there (`site_of`); user names and passwords are refused.
     timeout
         Seconds a response may take from the first byte asked for to the last one read.
 
@@ -117,7 +130,7 @@ class WebClient:
 
     def __init__(self, base: str, timeout: float = DEFAULT_TIMEOUT) -> None:
         try:
-            parts = urllib.parse.urlsplit(base)
+            parts = urllib.parse.urlsplit(site_of(base))
             usable = bool(parts.hostname) and parts.scheme in ("http", "https")
             _ = parts.port
         except ValueError as error:
@@ -129,9 +142,7 @@ class WebClient:
             raise InvalidInput(
                 Problem("SOURCE", None, "holds a password, which is not sent", remedy)
             )
-        self.base = urllib.parse.urlunsplit((parts.scheme, parts.netloc, "", "", "")) + (
-            parts.path.rstrip("/")
-        )
+        self.base = urllib.parse.urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
         self._query = urllib.parse.parse_qsl(parts.query, keep_blank_values=True)
         self._timeout = timeout
         self._sockets: list[socket.socket] = []

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from experiments.interchange.declaring import Exporter
 from experiments.interchange.foreign import is_whole
@@ -21,6 +22,9 @@ from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places
 from optim.errors import InvalidInput, Problem
 from optim.format.read import parse_json
+from optim.rules.dealing import deal
+from optim.rules.placement import Placement
+from optim.rules.slots import SLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Ints
 
+_SLOTS = "plan with a method that decides slots, or check the plan: the referee says the same"
 _PART = re.compile(r"(.+)#(\d{1,5}),(\d{1,9})")
 
 
@@ -62,12 +67,12 @@ def write(
 
 
 def _components(instance: Instance, ledger: Ledger) -> Iterator[tuple[int, str, str]]:
-    """Yield each operator with its topology's and its component's name."""
+    """Yield each operator that has tasks, with its topology's and its component's name."""
     without = np.flatnonzero(instance.tasks.operator < 0)
     if len(without):
         name = instance.tasks.ids[without[0]]
         ledger.problem("tasks[].operator", name, "has no component", "give every task an operator")
-    for operator in range(instance.num_operators):
+    for operator in np.flatnonzero(instance.operators.num_tasks).tolist():
         topology = topology_name(instance, operator)
         yield operator, topology, component_name(instance, operator)
 
@@ -210,17 +215,36 @@ class Ports:
 
 
 def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
-    """(T,) slots of a plan; where it decides none, executors that stay keep theirs.
+    """(T,) slots of a plan; where it decides none, those that the referee finds for it.
 
-    The others join the fullest worker of their topology on their node, or take the first slot that
-    nobody uses: one worker of a topology on a node is what Storm's own schedulers aim at.
+    Of the dealings that the referee accepts one is taken in which executors that stay keep their
+    slot and the others join the fullest worker of their topology on their node: a worker restarts
+    whole when its executors change. If that one breaks a rule, it is the referee's own.
     """
-    if places.slot is not None and (places.slot >= 0).all():
+    if places.slot is not None:
+        for t in np.flatnonzero(places.slot < 0)[:1]:
+            name = instance.tasks.ids[t]
+            ledger.problem(f"slots.{name}", None, "is missing: the plan decides the others", _SLOTS)
         return places.slot
+    dealing = deal(instance, places.node)
+    if dealing.slot is None:
+        for violation in dealing.shortage:
+            reason = f"needs {violation.needed:g}, has {violation.available:g}: {violation.rule}"
+            ledger.problem(f"slots: {violation.where}", None, reason, _SLOTS)
+        return places.node
+    kept = _keeping(instance, places)
+    if any(SLOTS.violations(Placement(instance, places.node, kept))):
+        ledger.reading("the plan decides no slots: they are those that the referee dealt")
+        return _renumbered(instance, places, dealing.slot)
     ledger.reading(
         "the plan decides no slots: executors that stay keep theirs, the others join their "
         "topology's worker on the node, or the first idle slot"
     )
+    return kept
+
+
+def _keeping(instance: Instance, places: Places) -> Ints:
+    """(T,) slots with which few workers change."""
     table = instance.tasks
     slot = np.full(instance.num_tasks, -1, dtype=np.int32)
     job = np.full(instance.num_tasks, -1, dtype=np.int64)
@@ -240,14 +264,29 @@ def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
         else:
             taken = used.get(node, set())
             chosen = next(s for s in range(len(taken) + 1) if s not in taken)
-            room = int(instance.nodes.slots[node])
-            if 0 <= room <= chosen:
-                name = instance.nodes.ids[node]
-                reason = f"has {room} slots, all in use by other topologies"
-                ledger.problem(f"nodes[{node}]", name, reason, "plan with a method of slots")
         slot[t] = chosen
         _note(used, workers, node, topology, chosen)
     return slot
+
+
+def _renumbered(instance: Instance, places: Places, slot: Ints) -> Ints:
+    """(T,) the same dealing with the numbers under which most executors stay where they are.
+
+    Slots of a node are alike but for their port.
+    """
+    found = slot.copy()
+    for n in np.unique(places.node).tolist():
+        here = np.flatnonzero(places.node == n)
+        stays = here[(instance.tasks.node[here] == n) & (instance.tasks.slot[here] >= 0)]
+        now = instance.tasks.slot[stays]
+        width = 1 + max(int(slot[here].max()), int(now.max(initial=0)))
+        if instance.nodes.slots[n] >= 0:
+            width = min(width, int(instance.nodes.slots[n]))
+        common = np.zeros((width, width), dtype=np.int64)
+        np.add.at(common, (slot[stays][now < width], now[now < width]), 1)
+        _, number = linear_sum_assignment(common, maximize=True)
+        found[here] = number[slot[here]]
+    return found
 
 
 def _note(

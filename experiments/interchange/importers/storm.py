@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.declaring import Importer, Request
+from experiments.interchange.foreign import as_whole
 from experiments.interchange.importers.storm_building import build_document
 from experiments.interchange.importers.storm_reading import (
     ACTIVE,
+    SYSTEM,
+    YOUNG,
+    Component,
     Executor,
     Supervisor,
     Topology,
@@ -18,8 +22,9 @@ from experiments.interchange.importers.storm_reading import (
     read_topology,
     read_visualization,
 )
+from experiments.interchange.importers.storm_system import add_system_executors
 from experiments.interchange.sources import Document, documents_of
-from experiments.interchange.web import WebClient, quoted
+from experiments.interchange.web import WebClient, quoted, site_of
 from experiments.network import COSTS
 from optim.options import Option
 
@@ -72,6 +77,10 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     for topology in topologies:
         _complete(topology, request.options["seconds"], ledger)
     ledger.check()
+    for topology in topologies:
+        add_system_executors(topology, ledger)
+        if topology.status != ACTIVE:
+            ledger.warn(f"{topology.name} is {topology.status}: its figures may be of the past")
     return build_document(supervisors, topologies, request.options["cpu"], ledger)
 
 
@@ -162,31 +171,52 @@ def _one_each(topologies: list[Topology], ledger: Ledger) -> None:
 
 def _complete(topology: Topology, seconds: float | None, ledger: Ledger) -> None:
     """Stand in for executors that no component page tells; settle what counts stand for."""
-    topology.seconds = seconds or topology.seconds
-    if not topology.seconds:
+    if seconds:
+        topology.window = seconds
+    for part in topology.components.values():
+        part.window = None if seconds else part.window
+        _stand_in(topology, part, ledger)
+        for executor in part.executors:
+            executor.seconds = topology.seconds(part, executor)
+    executors = [e for part in topology.components.values() for e in part.executors]
+    if any(e.seconds is None for e in executors):
         ledger.problem(
             f"{topology.path}.window",
             None,
-            "tells no number of seconds, and uptimeSeconds is missing",
+            "tells no number of seconds, and neither uptimeSeconds nor uptime is told",
             "say it: --option seconds=600",
         )
-    for part in topology.components.values():
-        if part.executors:
-            if part.count != len(part.executors):
-                ledger.warn(
-                    f"{part.name} has {part.count} executors by the topology page and "
-                    f"{len(part.executors)} by its own, which counts"
-                )
-            continue
-        if part.count > _MAX_EXECUTORS:
-            path = f"{topology.path}: {part.name}.executors"
-            ledger.problem(path, part.count, f"is more than {_MAX_EXECUTORS}")
-            continue
-        if part.count:
-            ledger.warn(f"{part.name} has no component page: where its executors run is unknown")
-        part.executors = [
-            Executor.model_construct(name=f"#{i}", busy=part.busy) for i in range(part.count)
-        ]
+    young = [e.age for e in executors if e.age is not None and e.age < YOUNG]
+    if young:
+        ledger.warn(
+            f"{topology.name} has {len(young)} executors that run for {min(young):.0f} s to "
+            f"{max(young):.0f} s: those that have not reported yet count as their equals"
+        )
+
+
+def _stand_in(topology: Topology, part: Component, ledger: Ledger) -> None:
+    """Make executors of a component without a page; those of the system are settled later."""
+    if part.executors:
+        if part.count != len(part.executors):
+            ledger.warn(
+                f"{part.name} has {part.count} executors by the topology page and "
+                f"{len(part.executors)} by its own, which counts"
+            )
+        return
+    if part.count > _MAX_EXECUTORS:
+        path = f"{topology.path}: {part.name}.executors"
+        ledger.problem(path, part.count, f"is more than {_MAX_EXECUTORS}")
+        return
+    if part.is_system:
+        return
+    if part.count:
+        ledger.warn(
+            f"{part.name} has no component page: where its executors run is unknown, and each "
+            "counts as busy as the busiest"
+        )
+    part.executors = [
+        Executor.model_construct(name=f"#{i}", capacity=part.busy) for i in range(part.count)
+    ]
 
 
 def _download(request: Request, ledger: Ledger) -> list[Document]:
@@ -197,8 +227,8 @@ def _download(request: Request, ledger: Ledger) -> list[Document]:
         raise InvalidInput(
             Problem("SOURCE", list(request.sources), "one address, or files", "one cluster a run")
         )
-    base = request.sources[0].rstrip("/")
-    client = WebClient(base if base.endswith(_PREFIX) else f"{base}/{_PREFIX}", request.timeout)
+    base = site_of(request.sources[0]).partition(f"/{_PREFIX}")[0]
+    client = WebClient(f"{base}/{_PREFIX}", request.timeout)
     window = request.options["window"]
     documents = []
 
@@ -210,13 +240,48 @@ def _download(request: Request, ledger: Ledger) -> list[Document]:
     for identity in _listed(client.get("topology/summary"), request.options["topology"], ledger):
         path = f"topology/{quoted(identity)}"
         page = add(path, client.get(path, window=window))
+        _add_system(page, client, path, window, ledger)
         for name in _component_names(page):
             part = f"{path}/component/{quoted(name)}"
-            add(part, client.get(part, window=window, sys="0"))
-        picture = client.maybe(f"{path}/visualization", window=window)
+            system = "1" if name.startswith("__") else "0"
+            add(part, client.get(part, window=window, sys=system))
+        picture = _optional(client, f"{path}/visualization", window, ledger)
         if picture is not None:
             add(f"{path}/visualization", picture)
     return documents
+
+
+def _optional(client: WebClient, path: str, window: str, ledger: Ledger, **more: str) -> Any:
+    """Return a page that an import can do without; ``None``, with a warning, where it fails."""
+    from optim.errors import InvalidInput
+
+    try:
+        return client.maybe(path, window=window, **more)
+    except InvalidInput as error:
+        problem = error.problems[0]
+        ledger.warn(f"{path} {problem.reason}: taken from the other pages as far as they say it")
+        return None
+
+
+def _add_system(page: Any, client: WebClient, path: str, window: str, ledger: Ledger) -> None:
+    """Add system components to a topology's page, where it counts executors that it does not list.
+
+    The page that lists them counts their streams too, and so is read for nothing else.
+    """
+    bolts = page.get("bolts") if isinstance(page, dict) else None
+    total = as_whole(page.get("executorsTotal")) if isinstance(page, dict) else None
+    if not isinstance(bolts, list) or total is None:
+        return
+    rows = [*bolts, *(page.get("spouts") or ())]
+    if total <= sum(as_whole(row.get("executors")) or 0 for row in rows if isinstance(row, dict)):
+        return
+    whole = _optional(client, path, window, ledger, sys="1")
+    listed = whole.get("bolts") if isinstance(whole, dict) else None
+    known = {row.get("boltId") for row in bolts if isinstance(row, dict)}
+    for row in listed if isinstance(listed, list) else ():
+        name = row.get("boltId") if isinstance(row, dict) else None
+        if isinstance(name, str) and name.startswith("__") and name not in {SYSTEM, *known}:
+            bolts.append(row)
 
 
 def _listed(summary: Any, wanted: str, ledger: Ledger) -> list[str]:

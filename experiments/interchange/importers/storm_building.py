@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.interchange.importers.storm_reading import ports_of
+from experiments.interchange.importers.readings import Reading, completed
+from experiments.interchange.importers.storm_reading import SYSTEM, ports_of
 from experiments.interchange.weighing import weigh
 from optim.format.document import INSTANCE_FORMAT
 
@@ -54,6 +55,9 @@ def build_document(
         Slots or ports contradict each other.
     """
     used, complete = _used_ports(supervisors, topologies)
+    _tell_shared_slots(topologies, ledger)
+    for topology in topologies:
+        _settle_workers(topology, ledger)
     ports = _ports(supervisors, used, ledger)
     if complete:
         _take_off(supervisors, used, ports, ledger)
@@ -69,9 +73,12 @@ def build_document(
         prefix = f"{topology.name}:" if several else ""
         for part in topology.components.values():
             operators.append(_operator(prefix, topology, part))
-            tasks += [_task(prefix, part, e, cpu, ports) for e in part.executors]
+            tasks += [
+                _task(prefix, part, executor, cpu_and_busy, ports)
+                for executor, cpu_and_busy in zip(part.executors, _cpu_of(part, cpu), strict=True)
+            ]
         room = MOST_PAIRS - len(traffic)
-        for edge in edges_of(topology, topology.seconds or 1.0, ledger, max(0, room)):
+        for edge in edges_of(topology, ledger, max(0, room)):
             _add_edge(prefix, topology, edge, streams, traffic)
     _tell_loads(topologies, cpu, ledger)
     resources = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
@@ -105,11 +112,16 @@ def task_id(prefix: str, component: str, executor: str) -> str:
 
 
 def _task(
-    prefix: str, part: Component, executor: Executor, cpu: str, ports: dict[str, list[int]]
+    prefix: str,
+    part: Component,
+    executor: Executor,
+    cpu_and_busy: tuple[float, float | None],
+    ports: dict[str, list[int]],
 ) -> dict[str, Any]:
-    load = {"cpu": _cpu_of(part, executor, cpu)}
+    cpu, busy = cpu_and_busy
+    load = {"cpu": cpu}
     # an executor is one thread: at capacity 1 it carries no more
-    limit = {"max_load": {"cpu": _most(load["cpu"], executor.busy)}} if executor.busy else {}
+    limit = {"max_load": {"cpu": _most(cpu, busy)}} if busy else {}
     if part.memory:
         load["memory"] = part.memory
     entry: dict[str, Any] = {
@@ -130,12 +142,15 @@ def _most(load: float, busy: float) -> float:
     return max(load, round(load / min(1.0, busy), 9))
 
 
-def _cpu_of(part: Component, executor: Executor, cpu: str) -> float:
-    measured = None if executor.busy is None else 100.0 * executor.busy
-    first, second = (
-        (measured, part.cpu_request) if cpu == "measured" else (part.cpu_request, measured)
-    )
-    return first if first is not None else second if second is not None else 0.0
+def _cpu_of(part: Component, cpu: str) -> list[tuple[float, float | None]]:
+    """Return CPU, and share of time it is busy, of each executor; unknown ones as their equals."""
+    shares = completed([executor.busy for executor in part.executors])
+    request = part.cpu_request
+    if shares is None:
+        return [(request or 0.0, None)] * len(part.executors)
+    if cpu == "requested" and request is not None:
+        return [(request, share) for share in shares]
+    return [(100.0 * share, share) for share in shares]
 
 
 def _tell_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
@@ -143,8 +158,8 @@ def _tell_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
         part.name
         for topology in topologies
         for part in topology.components.values()
-        for executor in part.executors
-        if executor.busy is None and part.cpu_request is None
+        for _ in part.executors
+        if part.cpu_request is None and all(e.busy is None for e in part.executors)
     ]
     if cpu == "measured":
         ledger.reading("spouts tell no capacity: their CPU is what they request")
@@ -188,6 +203,39 @@ def _used_ports(
         for host, ports in found.items():
             used.setdefault(host, set()).update(ports)
     return used, complete
+
+
+def _tell_shared_slots(topologies: list[Topology], ledger: Ledger) -> None:
+    """Warn of slots in which several topologies are now: a worker serves one."""
+    owners: dict[tuple[str, int], list[str]] = {}
+    for topology in topologies:
+        for host, ports in ports_of(topology)[0].items():
+            for port in ports:
+                owners.setdefault((host, port), []).append(topology.name)
+    for (host, port), names in sorted(owners.items()):
+        if len(names) > 1:
+            ledger.warn(
+                f"{host}:{port} holds executors of {', '.join(sorted(names))}: a slot serves one "
+                "topology, so that the current placement breaks a rule, or the pages are of "
+                "different times"
+            )
+
+
+def _settle_workers(topology: Topology, ledger: Ledger) -> None:
+    """Take the number of workers that are seen, where another one is told."""
+    found, complete = ports_of(topology)
+    seen = sum(map(len, found.values()))
+    executors = sum(len(part.executors) for part in topology.components.values())
+    told = topology.workers
+    if told is None or not seen:
+        return
+    wanted = min(told, max(executors, topology.executors or 0))
+    if seen > wanted or (complete and seen != wanted):
+        ledger.warn(
+            f"{topology.name}: workersTotal is {told}, its executors are in {seen} slots, which "
+            "counts: the page is stale, or workers are down"
+        )
+        topology.workers = seen if complete else None
 
 
 def _ports(
@@ -237,7 +285,9 @@ def _nodes(
     ledger: Ledger,
 ) -> list[dict[str, Any]]:
     entries = []
-    cpu_told = all(t.assigned_cpu for t in topologies)
+    taken = {
+        what: [topology.assigned(what) for topology in topologies] for what in ("cpu", "memory")
+    }
     for host, supervisor in supervisors.items():
         offered = {"cpu": supervisor.cpu, "memory": supervisor.memory}
         entry: dict[str, Any] = {
@@ -248,10 +298,19 @@ def _nodes(
         }
         if not supervisor.cpu:
             ledger.warn(f"{host} tells no totalCpu: its CPU is unbounded")
-        others = supervisor.used_cpu - sum(t.assigned_cpu.get(host, 0.0) for t in topologies)
-        if cpu_told and others > 0.5:
-            entry["background"] = {"cpu": others}
-            ledger.reading("CPU assigned to topologies that are not imported is background")
+        used = {"cpu": supervisor.used_cpu, "memory": supervisor.used_memory}
+        background = {}
+        for r, (what, noun) in enumerate((("cpu", "CPU"), ("memory", "memory"))):
+            others = used[what] - sum(found.get(host, 0.0) for found in taken[what])
+            if not all(taken[what]) or others <= 0.5:
+                others = 0.0
+            else:
+                ledger.reading(f"{noun} assigned to topologies that are not imported is background")
+            reserved = sum(t.reserved.get(host, (0.0, 0.0))[r] for t in topologies)
+            if what in resources and others + reserved:
+                background[what] = others + reserved
+        if background:
+            entry["background"] = background
         entries.append(entry)
     for host, known_ports in ports.items():
         if host not in supervisors:
@@ -289,19 +348,17 @@ class Edge:
         self.even = self.even and _is_even(senders) and _is_even(receivers)
 
 
-def edges_of(topology: Topology, seconds: float, ledger: Ledger, most_pairs: int) -> list[Edge]:
+def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
     """Split all subscriptions of a topology; rates are tuples/s.
 
     Parameters
     ----------
-    seconds
-        What the counts stand for.
     most_pairs
         Edges that would give more pairs than this in all are spread evenly, which needs no list.
     """
     left = most_pairs
     found: dict[tuple[str, str], Edge] = {}
-    for target, sender, stream, count in _subscriptions(topology, ledger):
+    for target, sender, stream, rate in _subscriptions(topology, ledger):
         source = topology.components.get(sender)
         if source is None or sender == target.name:
             ledger.warn(f"{target.name} reads {sender}, which is left out: no pair of components")
@@ -313,19 +370,20 @@ def edges_of(topology: Topology, seconds: float, ledger: Ledger, most_pairs: int
         senders, receivers = sender_shares(source), receiver_shares(target, grouping)
         if len(senders) * len(receivers) > left:
             ledger.reading("edges with very many pairs of executors are spread evenly")
-            edge.rate += count / seconds
+            edge.rate += rate
         elif len(senders) and len(receivers):
             left -= len(senders) * len(receivers) if edge.pairs is None else 0
-            edge.add(count / seconds, senders, receivers)
+            edge.add(rate, senders, receivers)
     return list(found.values())
 
 
 def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, str, str, float]]:
-    """Return (receiver, sender, stream, tuples): what bolts executed, else what spouts sent."""
+    """Return (receiver, sender, stream, tuples/s): what bolts executed, else what spouts sent."""
     measured = [
-        (part, sender, stream, executed)
+        (part, sender, stream, input_rate(topology, part, executed))
         for part in topology.components.values()
         for (sender, stream), executed in part.inputs.items()
+        if sender != SYSTEM
     ]
     known = {(sender, part.name) for part, sender, _, _ in measured}
     readers: dict[str, list[tuple[str, str]]] = {}
@@ -333,28 +391,58 @@ def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, 
         readers.setdefault(sender, []).append((stream, receiver))
     for sender, subscriptions in readers.items():
         source = topology.components.get(sender)
+        sent = None if source is None else output_rate(topology, source)
         for stream, receiver in subscriptions:
             target = topology.components.get(receiver)
-            if target is None or source is None or (sender, receiver) in known:
-                continue
-            if source.sent is None:
+            if target is None or sent is None or (sender, receiver) in known:
                 continue
             ledger.reading(
                 "where a bolt tells no inputs, what its sender transferred is shared evenly "
                 "by those who read it"
             )
-            measured.append((target, sender, stream, source.sent / len(subscriptions)))
+            measured.append((target, sender, stream, sent / len(subscriptions)))
+    fed = {part.name for part, _, _, _ in measured}
+    silent = [
+        part.name
+        for part in topology.components.values()
+        if part.kind == "bolt" and part.executors and not part.is_system and part.name not in fed
+    ]
+    if silent:
+        ledger.warn(f"no page says what {', '.join(silent[:5])} reads: those streams are missing")
     return measured
+
+
+def input_rate(topology: Topology, part: Component, count: float) -> float:
+    """Return tuples/s of an input that a component counted so many tuples of.
+
+    Its executors count since they started, each for itself: what they execute a second over what
+    they executed turns the count into a rate.
+    """
+    counted = [e for e in part.executors if e.executed is not None]
+    known = [(e.executed or 0.0, e.done) for e in counted if e.done is not None]
+    total = sum(executed for executed, _ in known)
+    if total > 0:
+        return count * sum(done for _, done in known) / total * len(counted) / len(known)
+    seconds = max((e.seconds or 0.0 for e in part.executors), default=topology.seconds(part))
+    return count / seconds if seconds else 0.0
+
+
+def output_rate(topology: Topology, part: Component) -> float | None:
+    """Return tuples/s that a component sends; ``None`` where not told."""
+    rates = completed([e.sent for e in part.executors])
+    if rates is not None:
+        return sum(rates)
+    return Reading(part.transferred, topology.seconds(part)).rate
 
 
 def sender_shares(part: Component) -> Floats:
     """(a,) share of each executor in what its component sends."""
-    return _shares([e.sent for e in part.executors], _count(part))
+    return _shares([e.sent for e in part.executors])
 
 
 def receiver_shares(part: Component, grouping: str | None) -> Floats:
     """(b,) share of each executor in what its component receives under a grouping."""
-    count = _count(part)
+    count = len(part.executors)
     plain = (grouping or "").lower().replace("_", "").replace(" ", "").replace("-", "")
     plain = plain.removesuffix("grouping")
     if plain in _GLOBAL:
@@ -363,18 +451,14 @@ def receiver_shares(part: Component, grouping: str | None) -> Floats:
         return only
     if plain in _EVEN:
         return np.full(count, 1.0 / max(1, count))
-    return _shares([e.done for e in part.executors], count)
+    return _shares([e.done for e in part.executors])
 
 
-def _count(part: Component) -> int:
-    return len(part.executors)
-
-
-def _shares(values: Sequence[float | None], count: int) -> Floats:
-    known = np.array([0.0 if v is None else v for v in values], dtype=np.float64)
+def _shares(rates: Sequence[float | None]) -> Floats:
+    known = np.array(completed(rates) or (), dtype=np.float64)
     total = known.sum()
-    if len(known) != count or total <= 0 or any(v is None for v in values):
-        return np.full(count, 1.0 / max(1, count))
+    if total <= 0:
+        return np.full(len(rates), 1.0 / max(1, len(rates)))
     return np.asarray(known / total, dtype=np.float64)
 
 

@@ -6,6 +6,7 @@ Facts: latencies and ``capacity`` are texts, counts are numbers; ``usedCpu`` is 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,12 @@ from experiments.interchange.foreign import (
     Page,
     Text,
     Whole,
+    as_number,
+    as_whole,
     read_page,
     words,
 )
+from experiments.interchange.importers.readings import Reading, seconds_of
 
 if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
@@ -56,6 +60,10 @@ UNUSED = words(
 )
 
 ACTIVE = "ACTIVE"
+SYSTEM = "__system"
+"""A component that is in every worker, and is no executor that a scheduler places."""
+YOUNG = 60.0
+"""Seconds after which an executor has reported its counts for the first time."""
 
 
 @dataclass
@@ -67,6 +75,7 @@ class Supervisor:
     cpu: float | None = None
     memory: float | None = None
     used_cpu: float = 0.0
+    used_memory: float = 0.0
 
 
 class _Page(Page):
@@ -74,55 +83,141 @@ class _Page(Page):
 
 
 class Executor(_Page):
-    """An executor: where it runs and what it did within the window."""
+    """An executor: where it runs, and what it did in the `seconds` that its counts stand for."""
 
     name: Text = Field(alias="id")
     host: MaybeText = None
     port: MaybeWhole = None
-    done: MaybeNumber = Field(None, alias="executed")
-    sent: MaybeNumber = Field(None, alias="transferred")
+    executed: MaybeNumber = None
+    transferred: MaybeNumber = None
     latency: MaybeNumber = Field(None, alias="executeLatency")
-    busy: MaybeNumber = Field(None, alias="capacity")
+    capacity: MaybeNumber = None
+    uptimeSeconds: MaybeNumber = None
+    uptime: Any = None
+    seconds: float | None = None
 
-    def measured(self, seconds: float | None) -> Executor:
-        """Return it with the share of the window it was busy, where its figures tell that."""
-        if self.busy is None and seconds and self.done is not None and self.latency is not None:
-            self.busy = self.done * self.latency / 1000.0 / seconds
-        return self
+    @property
+    def age(self) -> float | None:
+        """Seconds since it started; ``None`` where not told."""
+        return _first(self.uptimeSeconds, seconds_of(self.uptime))
+
+    @property
+    def reported(self) -> bool:
+        """Whether it has reported; in its first minute it may show zeros that are no readings."""
+        young = self.age is not None and self.age < YOUNG
+        return not young or bool(self.executed or self.transferred)
+
+    def _rate(self, count: float | None) -> float | None:
+        return Reading(count, self.seconds).rate if self.reported else None
+
+    @property
+    def done(self) -> float | None:
+        """Tuples it executes a second."""
+        return self._rate(self.executed)
+
+    @property
+    def sent(self) -> float | None:
+        """Tuples it sends a second."""
+        return self._rate(self.transferred)
+
+    @property
+    def busy(self) -> float | None:
+        """The share of time it is busy: its `capacity`, or what its figures tell."""
+        if not self.reported:
+            return None
+        if self.capacity is not None or self.done is None or self.latency is None:
+            return self.capacity
+        return self.done * self.latency / 1000.0
 
 
 @dataclass
 class Component:
-    """A spout or bolt; `inputs` is (sender, stream) to tuples executed within the window."""
+    """A spout or bolt; `inputs` is (sender, stream) to tuples executed within the window.
+
+    `window` is in seconds, that of its own page; ``None`` for the topology's.
+    """
 
     name: str
     kind: str
     count: int = 0
-    sent: float | None = None
+    transferred: float | None = None
     busy: float | None = None
     cpu_request: float | None = None
     memory: float = 0.0
+    window: float | None = None
     executors: list[Executor] = field(default_factory=list)
     inputs: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    @property
+    def is_system(self) -> bool:
+        """Whether Storm added it: ackers and the like."""
+        return self.name.startswith("__")
+
+
+@dataclass
+class Worker:
+    """A worker process: its executors, what is assigned to it, and how many of each component."""
+
+    host: str | None
+    port: int | None
+    executors: int | None = None
+    cpu: float | None = None
+    memory: float | None = None
+    components: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
 class Topology:
     """A topology and, where the visualization is there, the grouping of each subscription.
 
-    `status` is ``ACTIVE`` where it is not told; `ports` are those that its workers name.
+    Attributes
+    ----------
+    workers
+        Number of worker processes that it should have.
+    window, uptime
+        In seconds; a window of infinity is all the time, ``None`` is not told.
+    status
+        ``ACTIVE`` where it is not told.
+    executors
+        Number of all of them, those of the system included.
+    processes
+        Its workers as its page lists them.
+    reserved
+        Host to CPU and memory of system executors that no page names.
     """
 
     id: str
     name: str
     workers: int | None
-    seconds: float | None
+    window: float | None
+    uptime: float | None
     path: str
     status: str = ACTIVE
+    executors: int | None = None
     components: dict[str, Component] = field(default_factory=dict)
     groupings: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    assigned_cpu: dict[str, float] = field(default_factory=dict)
-    ports: dict[str, set[int]] = field(default_factory=dict)
+    processes: list[Worker] = field(default_factory=list)
+    reserved: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def seconds(self, part: Component, executor: Executor | None = None) -> float | None:
+        """Return what counts of a component, or of an executor, stand for.
+
+        Counts begin with the executor, and go back no further than the window.
+        """
+        age = None if executor is None else executor.age
+        window = self.window if part.window is None else part.window
+        spans = (window, self.uptime if age is None else age)
+        found = min((span for span in spans if span is not None), default=math.inf)
+        return found if math.isfinite(found) else None
+
+    def assigned(self, what: str) -> dict[str, float]:
+        """Return ``cpu`` or ``memory`` that its workers are assigned, by host; empty if untold."""
+        found: dict[str, float] = {}
+        for worker in self.processes:
+            amount = getattr(worker, what)
+            if worker.host is not None and amount is not None:
+                found[worker.host] = found.get(worker.host, 0.0) + amount
+        return found
 
 
 # -- the pages -------------------------------------------------------------------------------------
@@ -138,6 +233,8 @@ class _Supervisor(_Page):
     totalCPU: MaybeNumber = None
     totalMem: MaybeNumber = None
     totalMemory: MaybeNumber = None
+    usedMem: MaybeNumber = None
+    usedMemory: MaybeNumber = None
 
 
 class _Supervisors(_Page):
@@ -182,7 +279,20 @@ class _Bolt(_Part):
 class _Worker(_Page):
     host: MaybeText = None
     port: MaybeWhole = None
+    executorsTotal: MaybeWhole = None
     assignedCpu: MaybeNumber = None
+    assignedMemOnHeap: MaybeNumber = None
+    assignedMemOffHeap: MaybeNumber = None
+    componentNumTasks: Any = None
+
+    def read(self) -> Worker:
+        """Return it as a worker."""
+        memory = (self.assignedMemOnHeap or 0.0) + (self.assignedMemOffHeap or 0.0)
+        told = self.componentNumTasks if isinstance(self.componentNumTasks, dict) else {}
+        counts = {str(name): n for name, value in told.items() if (n := as_whole(value))}
+        return Worker(
+            self.host, self.port, self.executorsTotal, self.assignedCpu, memory or None, counts
+        )
 
 
 class _Topology(_Page):
@@ -190,8 +300,10 @@ class _Topology(_Page):
     name: MaybeText = None
     status: MaybeText = None
     workersTotal: MaybeWhole = None
+    executorsTotal: MaybeWhole = None
     window: Any = None
     uptimeSeconds: MaybeNumber = None
+    uptime: Any = None
     spouts: list[_Spout]
     bolts: list[_Bolt]
     workers: Listed[_Worker] = ()
@@ -246,6 +358,7 @@ def read_supervisors(value: Any, path: str, ledger: Ledger) -> dict[str, Supervi
         memory = _first(entry.totalMem, entry.totalMemory)
         at.cpu = None if cpu is None else cpu + (at.cpu or 0.0)
         at.memory = None if memory is None else memory + (at.memory or 0.0)
+        at.used_memory += _first(entry.usedMem, entry.usedMemory) or 0.0
     return found
 
 
@@ -258,22 +371,20 @@ def read_topology(value: Any, path: str, ledger: Ledger) -> Topology | None:
         id=page.id,
         name=page.name or page.id,
         workers=page.workersTotal,
-        seconds=window_seconds(page.window, page.uptimeSeconds),
+        window=window_seconds(page.window),
+        uptime=_first(page.uptimeSeconds, seconds_of(page.uptime)) or None,
         path=path,
         status=page.status or ACTIVE,
+        executors=page.executorsTotal,
+        processes=[worker.read() for worker in page.workers],
     )
     parts: dict[str, list[_Spout] | list[_Bolt]] = {"spout": page.spouts, "bolt": page.bolts}
     for kind, entries in parts.items():
         for i, entry in enumerate(entries):
             if entry.id in topology.components:
                 ledger.problem(f"{path}.{kind}s[{i}].{kind}Id", entry.id, "stands twice")
-            topology.components[entry.id] = _component(entry, kind)
-    for worker in page.workers:
-        host, cpu = worker.host, worker.assignedCpu
-        if host is not None and worker.port is not None:
-            topology.ports.setdefault(host, set()).add(worker.port)
-        if host is not None and cpu is not None:
-            topology.assigned_cpu[host] = topology.assigned_cpu.get(host, 0.0) + cpu
+            if entry.id != SYSTEM:
+                topology.components[entry.id] = _component(entry, kind)
     return topology
 
 
@@ -282,14 +393,18 @@ def ports_of(topology: Topology) -> tuple[dict[str, set[int]], bool]:
 
     Workers name them, and so do executors; a host of executors without a port has an empty set.
     """
-    found = {host: set(ports) for host, ports in topology.ports.items()}
+    found: dict[str, set[int]] = {}
+    for worker in topology.processes:
+        if worker.host is not None and worker.port is not None:
+            found.setdefault(worker.host, set()).add(worker.port)
+    listed = bool(found)
     executors = [e for part in topology.components.values() for e in part.executors]
     for executor in executors:
         if executor.host is not None:
             ports = found.setdefault(executor.host, set())
             ports.update(() if executor.port is None else (executor.port,))
     told = all(e.host is not None and e.port is not None for e in executors)
-    return found, bool(topology.ports) or (bool(executors) and told)
+    return found, listed or (bool(executors) and told)
 
 
 def _component(entry: _Part, kind: str) -> Component:
@@ -297,7 +412,7 @@ def _component(entry: _Part, kind: str) -> Component:
         name=entry.id,
         kind=kind,
         count=entry.executors,
-        sent=entry.transferred,
+        transferred=entry.transferred,
         busy=entry.capacity,
         cpu_request=entry.requestedCpu,
         memory=entry.memory,
@@ -309,11 +424,13 @@ def read_component(value: Any, path: str, ledger: Ledger, topology: Topology) ->
     page: _Component | None = read_page(_Component, value, path, ledger)
     if page is None:
         return
+    if page.id == SYSTEM:
+        return
     part = topology.components.get(page.id)
     if part is None:
         ledger.problem(f"{path}.id", page.id, f"is no component of {topology.name}")
         return
-    seconds = window_seconds(page.window, None) or topology.seconds
+    part.window = window_seconds(page.window)
     part.cpu_request = page.requestedCpu or part.cpu_request
     part.memory = page.memory or part.memory
     seen: set[str] = set()
@@ -321,8 +438,7 @@ def read_component(value: Any, path: str, ledger: Ledger, topology: Topology) ->
         if executor.name in seen:
             ledger.problem(f"{path}.executorStats[{i}].id", executor.name, "stands twice")
         seen.add(executor.name)
-    measured = [executor.measured(seconds) for executor in page.executorStats]
-    part.executors = sorted(measured, key=lambda executor: _first_task(executor.name))
+    part.executors = sorted(page.executorStats, key=lambda one: _first_task(one.name))
     for source in page.inputStats:
         key = (source.component, source.stream or "default")
         part.inputs[key] = part.inputs.get(key, 0.0) + (source.executed or 0.0)
@@ -352,12 +468,9 @@ def read_visualization(value: Any, path: str, ledger: Ledger, topology: Topology
                 topology.groupings[key] = source.grouping
 
 
-def window_seconds(window: Any, uptime: float | None) -> float | None:
-    """Return the seconds that counts stand for: the window, or the uptime where it is shorter."""
-    try:
-        seconds = float(window)
-    except (TypeError, ValueError):
-        return uptime or None
-    if not 0 < seconds < 1e12:
-        return uptime or None
-    return min(seconds, uptime) if uptime else seconds
+def window_seconds(window: Any) -> float | None:
+    """Return the seconds of a window: infinity for all the time, ``None`` where none is told."""
+    if window is None:
+        return None
+    seconds = as_number(window)
+    return seconds if seconds and seconds < 1e12 else math.inf

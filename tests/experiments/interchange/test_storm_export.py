@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.interchange.exporters.storm import read_back
+from experiments.interchange.exporters.storm import decided_slots, read_back
 from experiments.interchange.exporting import export_plan
 from experiments.interchange.importing import import_instance
-from optim import Instance, solve
+from experiments.interchange.ledger import Ledger
+from experiments.interchange.placing import Places
+from optim import Instance, evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
 from tests.experiments.interchange import systems
@@ -128,8 +130,99 @@ def test_too_few_slots_are_refused() -> None:
     document["operators"][1]["topology"] = "u"
     document["nodes"] = [{"id": "h0", "slots": 1}]
     instance = Instance.from_dict(document)
-    with pytest.raises(InvalidInput, match=r"nodes\[0\]: 'h0' has 1 slots, all in use"):
+    with pytest.raises(InvalidInput, match=r"slots: h0.*needs 2, has 1"):
         export_plan("storm", instance, Plan.from_indices(instance, [0, 0]))
+
+
+def draining() -> Instance:
+    """Four tasks on b, which leaves, in one slot; a has four; two workers, two tasks a slot."""
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "drain",
+            "nodes": [{"id": "a", "slots": 4}, {"id": "b", "slots": 4, "leaving": True}],
+            "topologies": [{"id": "t", "workers": 2}],
+            "operators": [{"id": "c", "topology": "t"}],
+            "tasks": [{"id": f"c/{i}", "operator": "c", "node": "b", "slot": 0} for i in range(4)],
+            "limits": {"max_tasks_per_slot": 2},
+        }
+    )
+
+
+def test_the_referees_dealing_is_written() -> None:
+    instance = draining()
+    plan = Plan.from_indices(instance, [0] * 4)
+    assert evaluate(instance, plan).feasible
+    done = export_plan("storm", instance, plan)
+    assert json.loads(done.texts[""])["t"]["c"]["conf"] == "a#6700,2/a#6701,2"
+    assert any("that the referee dealt" in reading for reading in done.ledger.readings)
+
+
+def test_a_plan_that_decides_half_of_its_slots_is_refused() -> None:
+    instance = draining()
+    plan = Plan("drain", dict.fromkeys(instance.tasks.ids, "a"), slots={"c/0": 0})
+    with pytest.raises(InvalidInput, match=r"slots\.c/1: None is missing|slots\.c/1 is missing"):
+        export_plan("storm", instance, plan)
+
+
+@st.composite
+def placed(draw: st.DrawFn) -> tuple[Instance, list[int]]:
+    """Topologies with workers, loads, slots of a size, and a placement without slots."""
+    nodes = draw(st.integers(1, 3))
+    topologies = draw(st.integers(1, 2))
+    tasks: list[dict[str, Any]] = []
+    for i in range(draw(st.integers(1, 7))):
+        owner = draw(st.integers(0, topologies - 1))
+        entry = {"id": f"x{i}", "operator": f"c{owner}", "load": {"cpu": draw(st.integers(1, 4))}}
+        if draw(st.booleans()):
+            entry |= {
+                "node": f"h{draw(st.integers(0, nodes - 1))}",
+                "slot": draw(st.integers(0, 2)),
+            }
+        tasks.append(entry)
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "job",
+            "resources": ["cpu"],
+            "nodes": [
+                {"id": f"h{n}", "slots": 3, "slot_capacity": {"cpu": draw(st.integers(4, 9))}}
+                for n in range(nodes)
+            ],
+            "topologies": [
+                {"id": f"t{i}", "workers": draw(st.integers(1, 4))} for i in range(topologies)
+            ],
+            "operators": [{"id": f"c{i}", "topology": f"t{i}"} for i in range(topologies)],
+            "tasks": tasks,
+            "limits": {"max_tasks_per_slot": draw(st.integers(1, 4))},
+        }
+    )
+    return instance, [draw(st.integers(0, nodes - 1)) for _ in tasks]
+
+
+@given(placed())
+@settings(max_examples=300, deadline=None)
+def test_what_is_written_is_what_the_referee_accepts(case: tuple[Instance, list[int]]) -> None:
+    """A plan that it accepts is written in slots that it accepts; any other is refused."""
+    instance, nodes = case
+    plan = Plan.from_indices(instance, nodes)
+    if any(v.rule in _OF_SLOTS for v in evaluate(instance, plan).violations):
+        with pytest.raises(InvalidInput, match="slots"):
+            export_plan("storm", instance, plan)
+        return
+    back = read_back(export_plan("storm", instance, plan).texts[""], instance)
+    assert back.slot is not None
+    # the file counts threads of a component: which of them is where is the scheduler's choice
+    slots = decided_slots(instance, Places(np.array(nodes)), Ledger())
+    assert evaluate(instance, Plan.from_indices(instance, nodes, slots)).violations == ()
+    for o in range(instance.num_operators):
+        tasks = instance.tasks_of(o)
+        assert sorted(zip(back.node[tasks], back.slot[tasks], strict=True)) == sorted(
+            zip(np.array(nodes)[tasks], slots[tasks], strict=True)
+        )
+
+
+_OF_SLOTS = {"slots", "slot_capacity", "one_topology_a_slot", "workers", "max_tasks_per_slot"}
 
 
 def test_names_the_format_cannot_hold() -> None:
