@@ -290,7 +290,12 @@ def carries_line(evaluation: Evaluation | None) -> Text | None:
 
 
 def _full(entry: Mapping[str, Any]) -> str:
-    return f"link {entry['link']}" if "link" in entry else f"{entry['resource']} of {entry['node']}"
+    if "link" in entry:
+        return f"link {entry['link']}"
+    if "node" in entry:
+        return f"{entry['resource']} of {entry['node']}"
+    owner = f"threads of {entry['operator']}" if "operator" in entry else f"thread {entry['task']}"
+    return f"{entry['resource']} of {owner}"
 
 
 def drain_line(evaluation: Evaluation | None) -> Text | None:

@@ -126,7 +126,7 @@ def foresee(instance: Instance, assignment: dict[str, str]) -> tuple[float, str,
     the share of traffic that crosses between machines."""
     found = evaluate(instance, Plan(instance.name, assignment))
     full = (found.saturation or [{}])[0]
-    what = full.get("link") or f"{full.get('node')} {full.get('resource')}"
+    what = full.get("link") or f"{full.get('node') or full.get('task')} {full.get('resource')}"
     apart = (found.internode_traffic or 0.0) / (found.total_traffic or 1.0)
     return found.sustainable_rate or 0.0, str(what), apart
 

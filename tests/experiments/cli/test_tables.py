@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from experiments.cli.tables import SHOWN_NODES, figure, node_table, size_line, unit_of
+from experiments.cli.tables import SHOWN_NODES, carries_line, figure, node_table, size_line, unit_of
 from optim import Instance
 from optim.referee.evaluate import evaluate_indices
 
@@ -158,3 +158,23 @@ def test_the_fullest_resource_of_a_node_is_the_fullest() -> None:
         "one",
         "1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("operator", "told"), [("agg", "cpu of threads of agg at 2 ×"), (None, "cpu of thread a/0 at")]
+)
+def test_threads_that_are_full_first_are_named(operator: str | None, told: str) -> None:
+    task = {"id": "a/0", "load": {"cpu": 0.5}, "max_load": {"cpu": 1}, "node": "n"}
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "one thread",
+            "resources": ["cpu"],
+            "nodes": [{"id": "n", "capacity": {"cpu": 8}}],
+            "operators": [{"id": "agg"}],
+            "tasks": [task if operator is None else {**task, "operator": operator}],
+        }
+    )
+    line = carries_line(evaluate_indices(instance, np.zeros(1, dtype=np.int32)))
+    assert line is not None
+    assert told in line.plain
