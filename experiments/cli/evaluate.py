@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.cli.arguments import add_ignore, add_instance, add_json
-from experiments.cli.what_if import add_what_if, cases_of, words
+from experiments.cli.what_if import (
+    Carried,
+    add_what_if,
+    carry,
+    cases_of,
+    print_carried,
+    words,
+)
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -20,7 +27,7 @@ examples:
   streamplace evaluate cluster.json plan.json
   streamplace evaluate cluster.json plan.json --json | python -m json.tool
 
-exit codes: 0 the plan is feasible; 2 invalid input; 4 it breaks a rule"""
+exit codes: 0 the plan is feasible, in every case; 2 invalid input; 4 it breaks a rule"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_instance(parser)
     parser.add_argument("plan", metavar="PLAN", help="a plan file")
     add_ignore(parser)
-    add_what_if(parser)
+    add_what_if(parser, replace=True)
     add_json(parser)
 
 
@@ -41,9 +48,11 @@ def run(args: argparse.Namespace) -> int:
     instance = load_instance(args.instance)
     plan = Plan.load(args.plan)
     evaluation = evaluate(instance, plan, args.ignore)
-    columns = [("plan", evaluation), *_cases(args, instance, plan)]
-    if args.json and len(columns) > 1:
-        print_json([{"case": name, **found.to_dict()} for name, found in columns])
+    cases = _cases(args, instance, plan)
+    columns = [("plan", evaluation), *((case.name, case.evaluation) for case in cases)]
+    if args.json and cases:
+        told = [{"case": "plan", **evaluation.to_dict()}, *(case.to_dict() for case in cases)]
+        print_json(told)
     elif args.json:
         print_json(evaluation.to_dict())
     else:
@@ -68,24 +77,43 @@ def run(args: argparse.Namespace) -> int:
         console.print()
         console.print(verdict(evaluation))
         print_violations(console, evaluation.violations)
-        for name, found in columns[1:]:
-            console.print(f"\nwhat if {name}")
-            console.print(verdict(found))
-            print_violations(console, found.violations)
-    return int(ExitCode.OK if evaluation.feasible else ExitCode.NO_PLAN)
+        for case in cases:
+            console.print(f"\nwhat if {case.name}")
+            print_carried(console, case.instance, case.carried)
+            console.print(verdict(case.evaluation))
+            print_violations(console, case.evaluation.violations)
+    good = all(found.feasible for _, found in columns)
+    return int(ExitCode.OK if good else ExitCode.NO_PLAN)
 
 
-def _cases(
-    args: argparse.Namespace, instance: Instance, plan: Plan
-) -> list[tuple[str, Evaluation]]:
-    """Judge the plan in each case that was asked for; what it puts on a failed node is nowhere."""
-    from optim.format.altered import altered, carried
+class _Case(NamedTuple):
+    """A plan in a changed instance, and what the referee finds of it."""
+
+    name: str
+    instance: Instance
+    carried: Carried
+    evaluation: Evaluation
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "case": self.name,
+            **self.evaluation.to_dict(),
+            "placed_anew": self.carried.placed_anew(self.instance),
+            "unplaced": self.carried.unplaced(self.instance),
+        }
+
+
+def _cases(args: argparse.Namespace, instance: Instance, plan: Plan) -> list[_Case]:
+    """Judge the plan in each case that was asked for."""
+    from optim.format.altered import altered
     from optim.referee.evaluate import evaluate_indices
     from optim.rules import without_limits
 
     found = []
     for case in cases_of(args):
         changed = without_limits(altered(instance, case), args.ignore)
-        node = carried(instance, changed, plan.node_indices(instance))
-        found.append((words(case), evaluate_indices(changed, node, plan.slot_indices(instance))))
+        carried = carry(instance, changed, plan, replace=args.replace)
+        judged = evaluate_indices(changed, carried.node, carried.slot)
+        found.append(_Case(words(case), changed, carried, judged))
     return found

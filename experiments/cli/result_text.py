@@ -67,7 +67,7 @@ def print_result(
         The conflicts of an infeasible problem, where they were found.
     """
     if result.departs:
-        console.print(departs_line(result), soft_wrap=True)
+        console.print(departs_line(result.departs), soft_wrap=True)
     print_undrained(console, result.evaluation)
     console.print(_status(instance, result), soft_wrap=True)
     told = result.objective.name if result.objective else None
@@ -100,9 +100,9 @@ def _print_why(
     console.print(_MORE, style="dim", soft_wrap=True)
 
 
-def departs_line(result: Result, case: str = "") -> Text:
+def departs_line(departs: str, case: str = "") -> Text:
     """Say first that a changed instance was not solved as the case as it is, and why."""
-    told = printable(f"{case}: {result.departs}" if case else result.departs)
+    told = printable(f"{case}: {departs}" if case else departs)
     return Text.assemble(("not as before the change", "bold yellow"), f"  {told}")
 
 

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from experiments.cli.arguments import assignment, count
+from optim.errors import StreamplaceError
+from optim.methods.portfolio import PORTFOLIO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+
     from optim.format.altered import Change
     from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.format.tables import Ints
+    from optim.methods.pinned import Aim
     from optim.referee.result import Result
 
+_SECONDS = 2.0
+"""For placing the tasks of a failed node anew."""
+_SHOWN = 5
 _HELP = {
     "add-node": ("like=NODE [count=N]", "nodes like one that there is"),
     "drop-node": ("NODE", "a node that has to be emptied"),
@@ -24,8 +37,14 @@ _HELP = {
 }
 
 
-def add_what_if(parser: argparse.ArgumentParser) -> None:
-    """Add the options; ``--or`` begins another case."""
+def add_what_if(parser: argparse.ArgumentParser, *, replace: bool = False) -> None:
+    """Add the options; ``--or`` begins another case.
+
+    Parameters
+    ----------
+    replace
+        Whether plans are judged in the changed instance, so that tasks may be without a node.
+    """
     group = parser.add_argument_group("what if (several of a case together; --or begins another)")
     for name, (metavar, words) in _HELP.items():
         more: dict[str, Any] = {"nargs": "+"} if name == "add-node" else {}
@@ -33,6 +52,12 @@ def add_what_if(parser: argparse.ArgumentParser) -> None:
         group.add_argument(
             f"--{name}", metavar=shown, action=_Collect, dest="what_if", default=[[]], help=words,
             **more,
+        )  # fmt: skip
+    if replace:
+        group.add_argument(
+            "--replace", action=argparse.BooleanOptionalAction, default=True,
+            help="place the tasks of a failed node anew, the others stay (default); with "
+            "--no-replace they are nowhere, and figures of the whole job unknown",
         )  # fmt: skip
     group.add_argument("--or", action=_Or, nargs=0, dest="what_if", help="begin another case")
 
@@ -103,6 +128,83 @@ def the_case(args: argparse.Namespace, instance: Instance) -> Instance:
     return altered(instance, cases[0]) if cases else instance
 
 
+class Carried(NamedTuple):
+    """A plan in a changed instance.
+
+    Attributes
+    ----------
+    node, slot
+        (T,) indices; `slot` is ``None`` where the plan decides none, or tasks are placed anew.
+    anew
+        Tasks whose node is gone, and which have another.
+    """
+
+    node: Ints
+    slot: Ints | None
+    anew: tuple[int, ...] = ()
+
+    def placed_anew(self, instance: Instance) -> dict[str, str]:
+        """Name the tasks that are placed anew, and where."""
+        tasks, nodes = instance.tasks.ids, instance.nodes.ids
+        return {tasks[t]: nodes[self.node[t]] for t in self.anew}
+
+    def unplaced(self, instance: Instance) -> list[str]:
+        """Name the tasks that have no node."""
+        return [instance.tasks.ids[t] for t in np.flatnonzero(self.node < 0)]
+
+
+def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> Carried:
+    """Take a plan over into a changed instance; place what was on a failed node anew.
+
+    The other tasks stay. Those of the failed node are placed for the objective of the plan's method
+    where that breaks no rule; otherwise as the rate after a loss has it, whatever that breaks; and
+    where one finds no place, none of them is placed.
+    """
+    from optim.figures.loss import restarted
+    from optim.format.altered import carried, held
+    from optim.methods.pinned import solve_pinned
+
+    before, slot = plan.node_indices(given), plan.slot_indices(given)
+    node = carried(given, changed, before)
+    lost = np.flatnonzero(node < 0)
+    if not len(lost) or not replace or before.min(initial=0) < 0:
+        return Carried(node, slot)
+    aim = _aim_of_plan(given, plan)
+    with suppress(StreamplaceError):
+        rest = held(changed, node)
+        found = solve_pinned(rest, aim, PORTFOLIO, time_limit=_SECONDS, repair=aim is None)
+        if found.plan is not None and found.feasible:
+            return Carried(found.plan.node_indices(rest), None, tuple(lost.tolist()))
+    again = restarted(changed, node)
+    return Carried(node, slot) if again is None else Carried(again, None, tuple(lost.tolist()))
+
+
+def _aim_of_plan(given: Instance, plan: Plan) -> Aim | None:
+    from optim.methods.pinned import aim_of
+    from optim.methods.registry import method_names
+
+    named = plan.method in method_names()
+    return aim_of(given, plan.method) if named else aim_of(given)
+
+
+def print_carried(console: Console, instance: Instance, carried: Carried) -> None:
+    """Say which tasks are placed anew, and which are nowhere."""
+    from experiments.cli.problems import printable
+    from experiments.numbers import plural
+
+    anew, lost = carried.placed_anew(instance), carried.unplaced(instance)
+    if anew:
+        shown = ", ".join(f"{task} on {node}" for task, node in list(anew.items())[:_SHOWN])
+        more = f" and {len(anew) - _SHOWN:,} more" if len(anew) > _SHOWN else ""
+        told = f"{plural(len(anew), 'task')} placed anew: {shown}{more}"
+        console.print(printable(told), soft_wrap=True)
+    if lost:
+        shown = ", ".join(lost[:_SHOWN])
+        more = f" and {len(lost) - _SHOWN:,} more" if len(lost) > _SHOWN else ""
+        told = f"{plural(len(lost), 'task')} without a node: {shown}{more}; figures of the whole "
+        console.print(printable(f"{told}job are unknown"), soft_wrap=True)
+
+
 def words(case: Sequence[Change]) -> str:
     """Name a case."""
     return ", ".join(map(str, case)) or "as it is"
@@ -127,7 +229,7 @@ def print_cases(
     table = plain_table(heads, right=heads[3:])
     for case, _, result in found:
         if result.departs:
-            answer_console().print(departs_line(result, words(case)), soft_wrap=True)
+            answer_console().print(departs_line(result.departs, words(case)), soft_wrap=True)
     for case, instance, result in found:
         told, seen = result.objective, result.evaluation
         value = "–" if told is None else figure(instance, BY_NAME[told.name].unit, told.value)

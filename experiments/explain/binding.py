@@ -116,6 +116,7 @@ def _sets(placement: Placement) -> Iterator[Bound]:
     instance, table = placement.instance, placement.instance.sets
     for i, name in enumerate(table.ids):
         node = placement.node[table.tasks_of(i)]
+        node = node[node >= 0]
         counts = np.bincount(np.unique(places_of(instance, i)[node], return_inverse=True)[1])
         most, limit = int(counts.max(initial=0)), float(table.limit[i])
         if table.rule[i] == APART and most >= limit and len(node) > 1:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.cli.arguments import add_ignore, add_instance, add_json, seconds
-from experiments.cli.what_if import add_what_if, cases_of, words
+from experiments.cli.what_if import add_what_if, carry, cases_of, print_carried, words
 from optim.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--full", action="store_true", help="every move and every rule that binds")
     add_ignore(parser)
-    add_what_if(parser)
+    add_what_if(parser, replace=True)
     add_json(parser)
 
 
@@ -67,11 +67,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _print(instance: Instance, found: Explanation, case: str, *, full: bool) -> None:
     from experiments.cli.console import answer_console
+    from experiments.cli.result_text import departs_line
     from experiments.explain.text import print_explanation
 
     console = answer_console()
     if case:
         console.print(f"\nwhat if {case}", style="bold")
+    if found.departs:
+        console.print(departs_line(found.departs), soft_wrap=True)
+    if found.carried is not None:
+        print_carried(console, instance, found.carried)
     print_explanation(console, instance, found, full=full)
 
 
@@ -97,18 +102,20 @@ def _of_plan(
     """Explain the plan that is given, or the one that is solved for in the time that is left."""
     from experiments.explain.buying import priced
     from experiments.explain.why import Explanation, why_plan
-    from optim import Plan, solve
-    from optim.format.altered import carried
+    from optim import Plan
+    from optim.methods.pinned import aim_of, solve_pinned
     from optim.referee.evaluate import check_belongs
 
     if args.plan is not None:
         plan = Plan.load(args.plan)
         check_belongs(given, plan)
-        node = carried(given, instance, plan.node_indices(given))
-        return why_plan(instance, plan.method, node, args.objective)
+        kept = carry(given, instance, plan, replace=args.replace)
+        found = why_plan(instance, plan.method, kept.node, args.objective)
+        return replace(found, carried=kept)
     left = max(ends - time.perf_counter(), 0.05 * args.time_limit)
     began = time.perf_counter()
-    result = solve(instance, args.method, objective=args.objective, time_limit=_SOLVING * left)
+    aim = aim_of(given, args.method, args.objective) if instance is not given else None
+    result = solve_pinned(instance, aim, args.method, args.objective, time_limit=_SOLVING * left)
     name = args.objective or (result.objective.name if result.objective else None)
     if result.plan is None:
         if before is None or before.witness is None:
@@ -121,8 +128,9 @@ def _of_plan(
     spent = time.perf_counter() - began
     binding = priced(instance, found, result, min(2 * spent, ends - time.perf_counter()))
     return replace(
-        found, binding=binding, bound=result.bound, bound_of=result.bound_of, gap=result.gap
-    )
+        found, binding=binding, bound=result.bound, bound_of=result.bound_of, gap=result.gap,
+        departs=result.departs,
+    )  # fmt: skip
 
 
 def _exit_code(found: Explanation) -> ExitCode:

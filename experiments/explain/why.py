@@ -21,6 +21,7 @@ from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
+    from experiments.cli.what_if import Carried
     from experiments.explain.worth import Worth
     from formulations.conflicts.remedies import Remedy
     from formulations.conflicts.telling import Clash
@@ -58,6 +59,9 @@ class Explanation:
         Rules that leave no room for more.
     bound, bound_of, gap
         What was proved of the objective, where the plan was solved for here.
+    carried, departs
+        Of a changed instance: the plan in it, and in what its solve differs from that of the case
+        as it is.
     witness
         (T,) a placement that keeps all rules, where the search for conflicts met one.
     """
@@ -74,6 +78,8 @@ class Explanation:
     bound_of: str | None = None
     gap: float | None = None
     witness: Ints | None = None
+    carried: Carried | None = None
+    departs: str = ""
     seconds: float = 0.0
     notes: tuple[str, ...] = field(default=())
 
@@ -114,6 +120,9 @@ class Explanation:
             ],
             "binding": [b.to_dict() for b in self.binding],
             "saturation": None if found is None else found.saturation,
+            "departs": self.departs or None,
+            "placed_anew": {} if self.carried is None else self.carried.placed_anew(instance),
+            "unplaced": [] if self.carried is None else self.carried.unplaced(instance),
             "notes": list(self.notes),
             "seconds": self.seconds,
         }

@@ -87,9 +87,14 @@ def find_objective(name: str) -> Figure:
 
 
 def figures_of(placement: Placement, asked: str = "") -> dict[str, Any]:
-    """Compute every figure that a placement has, by name; a costly one only where it is asked."""
+    """Compute every figure that a placement has, by name; a costly one only where it is asked.
+
+    Of a placement that lacks tasks only what does not need the whole job.
+    """
     return {
         figure.name: figure.value(placement)
         for figure in FIGURES
-        if figure.value is not None and (not figure.costly or figure.name == asked)
+        if figure.value is not None
+        and (not figure.costly or figure.name == asked)
+        and (placement.complete or not figure.whole)
     }

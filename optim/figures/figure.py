@@ -70,6 +70,9 @@ class Figure:
     holding
         The instance, given a value, in which those plans are feasible that are at least as good;
         ``None`` where no limit says that.
+    whole
+        Whether it is of a placement of all tasks alone, and unknown while one has no node; others
+        tell what is on each place.
     costly
         Whether it takes long, and is only reckoned of plans where it is asked for.
     former
@@ -91,6 +94,7 @@ class Figure:
     weighs_leaving: bool = False
     hard: Callable[[Instance], Instance] | None = None
     holding: Callable[[Instance, float], Instance] | None = None
+    whole: bool = True
     costly: bool = False
     former: str | None = None
 

@@ -80,6 +80,7 @@ DRAINED = Figure(
     "flag",
     _drained,
     quiet=True,
+    whole=False,
 )
 UNDRAINED = Figure(
     "undrained",
@@ -88,4 +89,5 @@ UNDRAINED = Figure(
     f"first {_NAMED} `tasks`, each with `node` and `why`",
     "table",
     _undrained,
+    whole=False,
 )

@@ -149,6 +149,7 @@ UTILISATION = Figure(
     "node to resource to (background + load) / capacity, where there is a capacity",
     "table",
     lambda placement: _by_node(placement.instance, placement.shares),
+    whole=False,
 )
 SLOT_UTILISATION = Figure(
     "slot_utilisation",
@@ -156,6 +157,7 @@ SLOT_UTILISATION = Figure(
     "the same of slots (`node#slot`)",
     "table",
     _slot_shares,
+    whole=False,
 )
 LINK_UTILISATION = Figure(
     "link_utilisation",
@@ -163,6 +165,7 @@ LINK_UTILISATION = Figure(
     "link to (background + crossing traffic) / capacity",
     "table",
     _link_shares,
+    whole=False,
 )
 MAX_UTILISATION = Figure(
     "max_utilisation",
@@ -242,4 +245,5 @@ NODE_LOADS = Figure(
     "node to resource to background + load",
     "table",
     lambda placement: _by_node(placement.instance, placement.loads),
+    whole=False,
 )

@@ -41,18 +41,28 @@ def spare_room(instance: Instance) -> Floats:
 
 def after_loss(instance: Instance, node: Ints, lost: int) -> Ints | None:
     """Return the placement after the loss of a node; ``None`` where a task finds no place."""
+    return restarted(instance, np.where(node == lost, -1, node), lost)
+
+
+def restarted(instance: Instance, node: Ints, lost: int = -1) -> Ints | None:
+    """Return the placement whose tasks without a node have started again; ``None`` as above.
+
+    Parameters
+    ----------
+    lost
+        A node that holds none of them.
+    """
     at, driven = np.array(node, dtype=np.int32), list(instance.rate_driven)
-    count, room = instance.num_nodes, spare_room(instance)
+    count, room, placed = instance.num_nodes, spare_room(instance), node >= 0
     others = np.setdiff1d(np.arange(instance.num_resources), driven)
     used = np.stack(
-        [np.bincount(at, instance.tasks.load[:, r], count) for r in range(len(instance.resources))],
-        axis=1,
+        [np.bincount(at[placed], load, count) for load in instance.tasks.load[placed].T], axis=1
     )
-    held = np.bincount(at, minlength=count)
+    held = np.bincount(at[placed], minlength=count)
     most = np.where(instance.nodes.max_tasks >= 0, instance.nodes.max_tasks, np.inf)
     staying = instance.open_nodes & (np.arange(count) != lost)
     order = heaviest_first(instance)
-    for t in order[at[order] == lost].tolist():
+    for t in order[~placed[order]].tolist():
         with_it = used + instance.tasks.load[t]
         fits = staying & instance.allowed_mask(t) & (held < most)
         fits &= (with_it[:, others] <= room[:, others]).all(axis=1)

@@ -48,6 +48,11 @@ class Placement:
     node: Ints
     slot: Ints | None = None
 
+    @property
+    def complete(self) -> bool:
+        """Whether every task has a node."""
+        return bool(self.node.min(initial=0) >= 0)
+
     @cached_property
     def loads(self) -> Floats:
         """(N, R) background + load."""

@@ -38,6 +38,7 @@ NODE_TASKS = Figure(
     lambda placement: dict(
         zip(placement.instance.nodes.ids, placement.counts.tolist(), strict=True)
     ),
+    whole=False,
 )
 NODES_USED = Figure(
     "nodes_used",

@@ -49,6 +49,7 @@ TOTAL_TRAFFIC = Figure(
     "rate",
     lambda placement: placement.instance.total_traffic,
     quiet=True,
+    whole=False,
 )
 INTERNODE_TRAFFIC = Figure(
     "internode_traffic",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -251,3 +251,23 @@ def carried(before: Instance, after: Instance, node: Any) -> Any:
     """Return (T,) nodes of a placement in an altered instance; -1 where its node is gone."""
     places = np.array([after.nodes.index.get(name, -1) for name in before.nodes.ids], np.int32)
     return np.where(node >= 0, places[node], -1).astype(np.int32)
+
+
+def held(instance: Instance, node: Any) -> Instance:
+    """Return the instance whose tasks stand where a placement has them, and may be nowhere else.
+
+    Tasks that it places nowhere are as before.
+    """
+    tasks, placed = instance.tasks, np.asarray(node) >= 0
+    rows = [
+        np.array([node[t]]) if placed[t] else np.flatnonzero(instance.allowed_mask(t))
+        for t in range(instance.num_tasks)
+    ]
+    tasks = replace(
+        tasks,
+        node=np.where(placed, node, tasks.node).astype(np.int32),
+        restricted=np.arange(instance.num_tasks, dtype=np.int32),
+        allowed_indptr=np.cumsum([0, *map(len, rows)]).astype(np.int32),
+        allowed_indices=np.concatenate([*rows, []]).astype(np.int32),
+    )
+    return replace(instance, tasks=tasks)

@@ -141,19 +141,18 @@ class Traffic:
         """Traffic that leaves the tasks at each place for others, and that enters from others.
 
         Only what crosses is added up: no difference of two large sums is taken, which would lose a
-        little traffic beside much.
+        little traffic beside much. A task that is nowhere (-1) neither sends nor receives.
         """
-        nowhere = np.where(place < 0, num_places, place)  # a last bin that is dropped below
-        at_source, at_target = nowhere[self.source], nowhere[self.target]
-        apart = at_source != at_target
+        at_source, at_target = place[self.source], place[self.target]
+        apart = (at_source != at_target) & (at_source >= 0) & (at_target >= 0)
         rate = self.rate[apart]
-        out = np.bincount(at_source[apart], rate, num_places + 1)[:-1].astype(np.float64)
-        into = np.bincount(at_target[apart], rate, num_places + 1)[:-1].astype(np.float64)
+        out = np.bincount(at_source[apart], rate, num_places).astype(np.float64)
+        into = np.bincount(at_target[apart], rate, num_places).astype(np.float64)
         for block in self.blocks:
             senders = _counts(place[block.sources], num_places)
             receivers = _counts(place[block.targets], num_places)
-            out += block.pair_rate * senders * (len(block.targets) - receivers)
-            into += block.pair_rate * receivers * (len(block.sources) - senders)
+            out += block.pair_rate * senders * (receivers.sum() - receivers)
+            into += block.pair_rate * receivers * (senders.sum() - senders)
         return out, into
 
     def directed(self) -> tuple[Ints, Ints, Floats]:

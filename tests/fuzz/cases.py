@@ -19,6 +19,10 @@ _IGNORED = (
 )  # fmt: skip
 
 
+_PARTIAL = 5
+"""Of so many calls one is asked about a part of its plan."""
+
+
 @dataclass(frozen=True)
 class Question:
     """A probe by name, the method, the keywords of `solve`, and the probe's own parameters."""
@@ -169,6 +173,8 @@ def _further(
         yield Question("ignoring", name, keywords, {"limit": limit})
     if asked["repair"] and not limited:
         yield Question("repair", name, keywords)
+    if seed % _PARTIAL == 0 and not limited:
+        yield Question("partial", name, keywords, {"seed": seed})
 
 
 def _present(setting: Setting) -> list[str]:

@@ -7,6 +7,7 @@ can be run again and made smaller.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -250,6 +251,40 @@ def default(setting: Setting, _method: str | None, keywords: Keywords) -> Findin
             yield "auto-no-plan", f"{told}; methods with a plan: {held}"
 
 
+_OF_PLACES = ("drained", "undrained", "total_traffic")
+"""Figures that no task is needed for, or that are of where some are; the rest are of a whole job,
+or tables of what is on each place."""
+
+
+def partial(setting: Setting, method: str, keywords: Keywords, seed: int) -> Findings:
+    """A plan that lacks tasks tells what is on each node, and no figure of the whole job."""
+    found, reading = setting.answer(method, **keywords).result, setting.reading
+    if found is None or found.plan is None or not found.plan.assignment:
+        return
+    assignment = dict(found.plan.assignment)
+    for number, task in enumerate(sorted(assignment)):
+        if (seed >> number % 16) & 1 or number == seed % len(found.plan.assignment):
+            del assignment[task]
+    lacking = dataclasses.replace(found.plan, assignment=assignment, slots=None)
+    told = evaluate(setting.instance, lacking).to_dict()
+    at = [reading.node_ids.index(assignment[t]) if t in assignment else -1
+          for t in reading.task_ids]  # fmt: skip
+    measured = measure(reading, np.array([at]))
+    if told["feasible"]:
+        yield "partial-feasible", f"{len(assignment)} of {len(at)} tasks are placed"
+    counts = dict(zip(reading.node_ids, measured.counts[0].tolist(), strict=True))
+    if told["node_tasks"] != counts:
+        yield "partial-figure", f"node_tasks: ours {counts}, theirs {told['node_tasks']}"
+    for node, loads in zip(reading.node_ids, measured.loads[0], strict=True):
+        theirs = np.array(list(told["node_loads"][node].values()))
+        if not np.allclose(loads, theirs, rtol=1e-9, atol=1e-9 * abs(loads).max(initial=0.0)):
+            yield "partial-figure", f"loads of {node}: ours {loads}, theirs {theirs}"
+    known = {"feasible", "violations", "node_tasks", *_OF_PLACES}
+    for name, value in told.items():
+        if name not in known and value is not None and not isinstance(value, dict):
+            yield "partial-figure", f"{name} of a part of the job: {value}"
+
+
 def modelled(setting: Setting, method: str, keywords: Keywords) -> Findings:
     """Threads, slots and price of a model-driven plan add up; `slots-milp` proves no more."""
     answer = setting.answer(method, **keywords)
@@ -272,5 +307,6 @@ PROBES: dict[str, Callable[..., Findings]] = {
     probe.__name__: probe
     for probe in (
         reads_alike, result, twice, units, ids, start, family, repair, ignoring, default, modelled,
+        partial,
     )
 }  # fmt: skip

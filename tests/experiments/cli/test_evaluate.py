@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
 from tests.experiments.cli.conftest import write_plan
@@ -55,3 +55,50 @@ def test_an_infeasible_plan_is_exit_4_and_still_told(streamplace: Run, instance_
     assert done.returncode == ExitCode.NO_PLAN
     assert "160 %" in done.stdout
     assert "n1.cpu" in done.stdout
+
+
+WHOLE = (
+    "load_distance", "sustainable_rate", "saturation", "imc_gain", "internode_traffic",
+    "collocation_factor", "max_utilisation", "nodes_used", "migrations", "migration_cost",
+)  # fmt: skip
+"""Figures that a job has which runs as a whole."""
+
+
+def test_tasks_of_a_failed_node_are_placed_anew(
+    streamplace: Run, repository: Path, tmp_path: Path
+) -> None:
+    """As `solve` places a job with 140 % of a core on each of four nodes, one of which is lost.
+
+    The three tasks that it held go to the other three: one of 50 makes one of these 190 of 180.
+    """
+    file = repository / "examples" / "flink-drain.json"
+    assert streamplace("solve", file, "-q", "-o", "plan.json").returncode == 0
+    done = streamplace("evaluate", file, "plan.json", "--fail-node", "tm1", "--json")
+    assert done.returncode == ExitCode.NO_PLAN
+    plan, case = json.loads(done.stdout)
+    assert plan["feasible"]
+    assert (len(case["placed_anew"]), case["unplaced"]) == (3, [])
+    assert sum(case["node_tasks"].values()) == 12
+    assert round(case["sustainable_rate"], 3) == 0.947
+    done = streamplace(
+        "evaluate", file, "plan.json", "--fail-node", "tm1", "--no-replace", "--json"
+    )
+    assert done.returncode == ExitCode.NO_PLAN
+    case = json.loads(done.stdout)[1]
+    assert len(case["unplaced"]) == 3
+    assert [case[name] for name in WHOLE] == [None] * len(WHOLE)
+
+
+def test_where_there_is_room_a_failure_breaks_nothing(
+    streamplace: Run, instance_file: Path, document: dict[str, Any]
+) -> None:
+    document["nodes"].append({"id": "n3", "capacity": {"cpu": 100}})
+    instance_file.write_text(json.dumps(document))
+    nodes = {"a/0": "n1", "b/0": "n1", "c/0": "n2", "d/0": "n2"}
+    write_plan(instance_file.with_name("p.json"), nodes)
+    done = streamplace("evaluate", "pairs.json", "p.json", "--fail-node", "n1")
+    assert done.returncode == ExitCode.OK
+    assert "2 tasks placed anew: a/0 on n3, b/0 on n3" in done.stdout
+    done = streamplace("explain", "pairs.json", "p.json", "--fail-node", "n1")
+    assert done.returncode == ExitCode.OK
+    assert "2 tasks placed anew: a/0 on n3, b/0 on n3" in done.stdout

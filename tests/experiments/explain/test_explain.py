@@ -6,10 +6,12 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from experiments.benchmarks.conflicts import PLANTS, named, planted
 from experiments.cli.main import main
+from experiments.explain.binding import binding_rules
 from optim import Instance, Plan, evaluate
 from optim.figures.catalogue import OBJECTIVES
 
@@ -119,10 +121,10 @@ def test_what_a_move_more_buys_is_what_solving_with_it_gives(
 def test_a_plan_that_only_the_rules_gave_is_explained(
     job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import optim
+    from optim.methods import pinned
 
-    solve = optim.solve
-    monkeypatch.setattr(optim, "solve", lambda *a, **k: replace(solve(*a, **k), plan=None))
+    solve = pinned.solve
+    monkeypatch.setattr(pinned, "solve", lambda *a, **k: replace(solve(*a, **k), plan=None))
     code, found = told(capsys, "explain", job)
     assert (code, found["feasible"], found["decided"]) == (0, True, True)
     assert found["plan_feasible"]
@@ -139,7 +141,8 @@ def test_cases_are_judged_side_by_side(
     assert [case["case"] for case in found] == [
         "plan", "fail-node tm3", "scale-rate 2, add-node like=tm1 count=2"
     ]  # fmt: skip
-    assert {v["rule"] for v in found[1]["violations"]} >= {"placed"}
+    assert {v["rule"] for v in found[1]["violations"]} == {"capacity"}  # placed anew
+    assert len(found[1]["placed_anew"]) == 3
     assert found[2]["total_traffic"] == 2 * found[0]["total_traffic"]
     assert len(found[2]["utilisation"]) == len(found[0]["utilisation"]) + 2
 
@@ -178,3 +181,18 @@ def test_fewest_moves_stay_within_the_share_and_the_curve_is_checked(
     assert values == sorted(values)
     assert whole["most_of_gain"]["of"] == len(whole["moves"])
     assert (tmp_path / "curve.svg").read_text().startswith("<?xml")
+
+
+def test_a_task_without_a_node_is_on_no_node_of_a_set() -> None:
+    """Index -1 is not the last node: of three tasks apart, one is on a, one on b, one nowhere."""
+    instance = Instance.from_dict({
+        "format": "streamplace.instance/1",
+        "name": "apart",
+        "nodes": [{"id": "a"}, {"id": "b"}],
+        "tasks": [{"id": f"t{i}", "load": {"cpu": 1}} for i in range(3)],
+        "sets": [{"id": "s", "rule": "spread", "at_least": 2, "tasks": ["t0", "t1", "t2"]}],
+    })  # fmt: skip
+    node = np.array([0, 0, -1], np.int32)
+    assert [(b.rule, b.used) for b in binding_rules(instance, node)] == [("sets", 1.0)]
+    nowhere = np.array([-1, -1, -1], np.int32)
+    assert [(b.rule, b.used) for b in binding_rules(instance, nowhere)] == [("sets", 0.0)]

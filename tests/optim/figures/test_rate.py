@@ -94,7 +94,7 @@ def test_a_task_is_one_thread_wherever_it_runs() -> None:
         thread = {"operator": "b", "task": "b/0", "resource": "cpu", "rate": 4.4 / 4}
         assert found.saturation is not None
         assert found.saturation[0] == thread
-    assert judged([0, 0, -1, -1], nodes=wide, operators=limited).sustainable_rate == 5 / 2
+    assert judged([0, 0, -1, -1], nodes=wide, operators=limited).sustainable_rate is None
     alone = [{"id": "t", "load": {"cpu": 3}, "max_load": {"cpu": 6}}]
     made = judged([0], operators=[], streams=[], tasks=alone, nodes=nodes(1))
     assert made.saturation == [{"task": "t", "resource": "cpu", "rate": 2.0}]
