@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.cli.problems import printable
 from experiments.flink.watching import propose
 from experiments.interchange.importing import import_instance
 from optim.errors import InvalidInput, Problem
@@ -33,11 +34,12 @@ def watch(args: argparse.Namespace) -> int:
     if command == []:
         raise InvalidInput(Problem("--apply", args.apply, "is no command"))
     applied: float | None = None
+    told: set[str] = set()
     done = 0
     while args.rounds is None or done < args.rounds:
         if done:
             time.sleep(args.every)
-        proposal = _look(args, first=done == 0)
+        proposal = _look(args, told, first=done == 0)
         done += 1
         if proposal is None:
             continue
@@ -51,9 +53,14 @@ def watch(args: argparse.Namespace) -> int:
     return 0
 
 
-def _look(args: argparse.Namespace, first: bool) -> Proposal | None:
+def _look(args: argparse.Namespace, told: set[str], first: bool) -> Proposal | None:
+    """Import and plan; each warning of the import is printed once."""
     try:
         made = import_instance("flink", [args.url], args.option, timeout=args.timeout)
+        for text in made.ledger.warnings:
+            if text not in told:
+                sys.stderr.write(f"warning: {printable(text)}\n")
+            told.add(text)
         found = propose(made.instance, args.method, args.objective, args.time_limit)
     except InvalidInput as error:
         if first:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from experiments.flink.sheet import Sheet, sheet_of
 from experiments.interchange.declaring import Exporter
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from experiments.interchange.placing import Places
     from optim.format.instance import Instance
 
+_NAMED = 5
 _HOW_TO = """\
 # Plan {key}: {slots} slots on {managers} task managers
 
@@ -62,11 +65,28 @@ def write(
     """
     sheet = sheet_of(instance, places)
     ledger.reading("counts of subtasks by task manager are kept; which index goes where is Flink's")
+    _warn_of_unequal(instance, ledger)
     return {
         "": json.dumps(sheet.to_dict(), ensure_ascii=False, indent=1) + "\n",
         ".taskmanagers.yaml": "---\n".join(_block(sheet, name) for name in sheet.task_managers),
         ".md": _how_to(sheet),
     }
+
+
+def _warn_of_unequal(instance: Instance, ledger: Ledger) -> None:
+    """Warn of operators whose tasks differ: a plan says which goes where, the sheet how many."""
+    names = [
+        name
+        for o, name in enumerate(instance.operators.ids)
+        if len(load := instance.tasks.load[instance.tasks_of(o)])
+        and not np.allclose(load, load[0], rtol=1e-9, atol=0.0)
+    ]
+    if names:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        ledger.warn(
+            f"tasks of {', '.join(names[:_NAMED])}{more} have unequal loads: the plan's figures "
+            "hold if each runs where it is planned, and Flink is told only how many run where"
+        )
 
 
 def _block(sheet: Sheet, manager: str) -> str:

@@ -76,9 +76,10 @@ OPTIONS = (
     Option(
         "cores",
         "str",
-        "configured",
-        "configured: what a task manager is told to have; hardware: what its machine has",
-        choices=("configured", "hardware"),
+        "auto",
+        "configured: what a task manager is told to have; hardware: its part of what its machine "
+        "has; auto: configured, but no more on a host than its machine has",
+        choices=("auto", "configured", "hardware"),
     ),
     Option("link_rate", "str", "", "of every host, each way, such as 1Gbit or 40MB/s"),
     Option("hosts", "str", "", "a JSON file: host or task manager to link, cores, rack"),
@@ -152,6 +153,7 @@ def _take_past(job: Job, ledger: Ledger) -> None:
         ledger.problem(f"{job.path}.state", job.state, "is neither running nor ended", remedy)
     ledger.warn(f"{job.name} is {job.state}: its loads and rates are means over the time it ran")
     for vertex in job.vertices.values():
+        vertex.state = None
         for subtask in vertex.subtasks.values():
             subtask.past = True
 

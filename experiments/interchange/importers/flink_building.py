@@ -9,7 +9,7 @@ from experiments.interchange.importers.flink_contents import Contents
 from experiments.interchange.importers.flink_edges import edges_of, traffic_of
 from experiments.interchange.importers.flink_hosts import Hosts
 from experiments.interchange.importers.flink_notes import labels_of, tell_of_jobs
-from experiments.interchange.importers.flink_reading import ENDED, RUNNING, Subtask
+from experiments.interchange.importers.flink_reading import ENDED, MOST_SUBTASKS, RUNNING
 from experiments.interchange.importers.flink_slots import (
     is_sharing,
     slot_shares,
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from experiments.interchange.importers.flink_edges import Edge
-    from experiments.interchange.importers.flink_reading import Job, TaskManager, Vertex
+    from experiments.interchange.importers.flink_reading import (
+        Job,
+        Subtask,
+        TaskManager,
+        Vertex,
+    )
     from experiments.interchange.importers.flink_slots import Placed
     from experiments.interchange.importers.flink_units import Unit
 
@@ -34,7 +39,6 @@ NO_PRICE = (
     "as few as their CPU allows; --link-rate RATE or `solve --objective sustainable_rate` spreads "
     "it, --limit max_utilisation.cpu=0.8 leaves room"
 )
-_MOST_SUBTASKS = 1_000_000
 _YOUNG = 60.0
 """Flink's own rates are means over so many seconds."""
 
@@ -244,8 +248,8 @@ def _placed(
     job: Job, vertex: Vertex, whereabouts: _Whereabouts, ledger: Ledger
 ) -> list[tuple[Subtask, str | None]]:
     path = f"{job.path}: vertex {vertex.id}"
-    if vertex.parallelism > _MOST_SUBTASKS:
-        ledger.problem(f"{path}.parallelism", vertex.parallelism, f"is more than {_MOST_SUBTASKS}")
+    if vertex.parallelism > MOST_SUBTASKS:
+        ledger.problem(f"{path}.parallelism", vertex.parallelism, f"is more than {MOST_SUBTASKS}")
         return []
     beyond = [i for i in vertex.subtasks if i >= vertex.parallelism]
     if beyond:
@@ -254,7 +258,7 @@ def _placed(
     found = []
     unknown = 0
     for index in range(vertex.parallelism):
-        subtask = vertex.subtasks.get(index) or Subtask(index, (None, None))
+        subtask = vertex.subtask(index)
         node = whereabouts.find(subtask)
         if subtask.ended and node is None:
             node = whereabouts.first  # it uses nothing there

@@ -59,7 +59,7 @@ class Hosts:
         for name in sorted(self._said.keys() - known):
             there = ", ".join(sorted(self._on)[:5])
             ledger.problem(f"{options['hosts']}: {name}", None, "is no host", f"there is {there}")
-        self._warn_of_cores()
+        self._over = self._overcommitted()
 
     def _of(self, manager: TaskManager) -> _Host:
         """Return what is said of a task manager: by its id, its host, or for all."""
@@ -73,15 +73,17 @@ class Hosts:
     def cores(self, manager: TaskManager) -> float | None:
         """Return the CPU a task manager has, in cores."""
         own = self._of(manager).cores
-        if own is None and self._cores == "configured" and manager.configured:
+        over = self._cores == "auto" and manager.host in self._over
+        if own is None and self._cores != "hardware" and not over and manager.configured:
             return manager.configured
         said = self._said.get(manager.id)
         if said is not None and said.cores and manager.id not in self._on:
             return own
-        whole = manager.machine or manager.configured if own is None else own
-        if whole is None:
-            return None
         there = self._on[manager.host]
+        machine = max((m.machine for m in there if m.machine), default=None)
+        whole = machine if own is None else own
+        if whole is None:
+            return manager.configured
         slots = sum(m.slots for m in there)
         if len(there) > 1:
             self._ledger.reading("cores of a host are dealt to its task managers by their slots")
@@ -117,15 +119,23 @@ class Hosts:
             self._ledger.warn("all task managers are on one host: nothing crosses its link")
         return found
 
-    def _warn_of_cores(self) -> None:
+    def _overcommitted(self) -> set[str]:
+        """Return the hosts whose task managers are configured for more than their machine has."""
+        found = set()
         for host, managers in self._on.items():
-            real = [m.machine for m in managers if m.machine]
+            real = max((m.machine for m in managers if m.machine), default=None)
             told = sum(m.configured or 0.0 for m in managers)
-            if self._cores == "configured" and real and told > _MORE * max(real):
-                self._ledger.warn(
-                    f"task managers on {host} are configured for {told:g} cores, the machine has "
-                    f"{max(real):g}: --option cores=hardware counts those"
-                )
+            if real is None or told <= _MORE * real or self._cores == "hardware":
+                continue
+            found.add(host)
+            done = "--option cores=hardware counts those"
+            if self._cores == "auto":
+                done = "those count, dealt by slots (--option cores=configured)"
+            self._ledger.warn(
+                f"task managers on {host} are configured for {told:g} cores, the machine has "
+                f"{real:g}: {done}"
+            )
+        return found
 
 
 def megabytes(text: str, path: str = "--option link_rate") -> float:

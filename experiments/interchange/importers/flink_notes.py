@@ -47,7 +47,7 @@ def tell_of_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
 
 def _tell_ended(job: Job, ledger: Ledger) -> None:
     for vertex in job.vertices.values():
-        states = Counter(s.state or "" for s in vertex.subtasks.values() if s.ended)
+        states = Counter(s.state or "" for s in vertex.everyone() if s.ended)
         if not states:
             continue
         told = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))

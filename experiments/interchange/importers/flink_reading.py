@@ -48,6 +48,7 @@ UNUSED = words(
 RUNNING = "RUNNING"
 ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
 """States of subtasks, and of jobs, that use nothing any more; what they counted is the past."""
+MOST_SUBTASKS = 1_000_000
 _UNASSIGNED = "(unassigned)"
 _MEAN = 60.0
 """Flink's own rates are means over so many seconds."""
@@ -104,25 +105,36 @@ class Subtask:
 
 @dataclass
 class Vertex:
-    """A job vertex; `inputs` are (vertex id, ship strategy), `most` its maximum parallelism."""
+    """A job vertex; `inputs` are (vertex id, ship strategy), `most` its maximum parallelism.
+
+    Its `state` is that of subtasks that tell none.
+    """
 
     id: str
     name: str
     parallelism: int
     sharing: str | None = None
     most: int | None = None
+    state: str | None = None
     inputs: list[tuple[str, str]] = field(default_factory=list)
     subtasks: dict[int, Subtask] = field(default_factory=dict)
+
+    def subtask(self, index: int) -> Subtask:
+        """Return a subtask, told or not."""
+        return self.subtasks.get(index) or Subtask(index, (None, None), state=self.state)
+
+    def everyone(self) -> list[Subtask]:
+        """Return all its subtasks."""
+        return [self.subtask(index) for index in range(min(self.parallelism, MOST_SUBTASKS))]
 
     @property
     def running(self) -> int:
         """Number of its subtasks that have not ended."""
-        return self.parallelism - sum(1 for s in self.subtasks.values() if s.ended)
+        return sum(1 for subtask in self.everyone() if not subtask.ended)
 
     def rates(self, name: str) -> list[float | None]:
         """Return a figure a second of each subtask that has not ended, ``None`` where unknown."""
-        everyone = (self.subtasks.get(i) for i in range(self.parallelism))
-        return [None if s is None else s.rate(name) for s in everyone if s is None or not s.ended]
+        return [subtask.rate(name) for subtask in self.everyone() if not subtask.ended]
 
     def total(self, name: str) -> float | None:
         """Return a figure a second of all subtasks; unknown ones count as the mean of the others.
@@ -241,6 +253,7 @@ class _JobVertex(_Page):
     name: MaybeText = None
     parallelism: Whole
     maxParallelism: MaybeWhole = None
+    status: MaybeText = None
     slotSharingGroupId: MaybeText = None
 
 
@@ -327,6 +340,7 @@ def read_job(value: Any, path: str, ledger: Ledger) -> Job | None:
             entry.parallelism,
             entry.slotSharingGroupId,
             entry.maxParallelism,
+            entry.status if entry.status in ENDED else None,
         )
     if page.plan is not None:
         _read_nodes(page.plan, f"{path}.plan", job, ledger)
@@ -382,13 +396,13 @@ def read_vertex(value: Any, path: str, ledger: Ledger, jobs: list[Job]) -> None:
     for i, entry in enumerate(page.subtasks):
         if entry.subtask in vertex.subtasks:
             ledger.problem(f"{path}.subtasks[{i}].subtask", entry.subtask, "stands twice")
-        vertex.subtasks[entry.subtask] = _subtask(entry)
+        vertex.subtasks[entry.subtask] = _subtask(entry, vertex.state)
 
 
-def _subtask(entry: _Subtask) -> Subtask:
+def _subtask(entry: _Subtask, state: str | None) -> Subtask:
     host = entry.endpoint if entry.host is None else entry.host
     place = tuple(None if word == _UNASSIGNED else word for word in (entry.manager, host))
-    subtask = Subtask(entry.subtask, (place[0], place[1]), state=entry.status)
+    subtask = Subtask(entry.subtask, (place[0], place[1]), state=entry.status or state)
     counters = entry.metrics
     subtask.seconds = life = None if entry.duration is None else entry.duration / 1000.0
     if counters is not None:

@@ -44,7 +44,9 @@ def test_without_apply_it_only_tells(
 ) -> None:
     url = serve(systems.flink())
     assert main(["flink", "watch", url, *NOW, "--rounds", "2", "--method", "imc-exact"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr()
+    assert printed.err.count("warning: no --link-rate") == 1  # once, not at every look
+    lines = printed.out.splitlines()
     assert len(lines) == 2
     assert "imc_gain 2 now, 4 planned (+100.0%)" in lines[0]
     assert lines[0].endswith("worth it; not applied (no --apply)")

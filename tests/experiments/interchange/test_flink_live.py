@@ -318,16 +318,19 @@ def test_cores_and_links_out_of_a_file(saved: Callable[..., str], tmp_path: Path
     documents = systems.flink()
     for manager in documents["taskmanagers"]["taskmanagers"]:
         manager["hardware"]["cpuCores"] = 2
-    made = import_instance("flink", [saved(documents)])
+    made = import_instance("flink", [saved(documents)], [("cores", "configured")])
     assert made.instance.nodes.capacity[:, 0].tolist() == [4.0, 4.0]
     assert made.instance.nodes.labels[0]["cores of the machine"] == "2"
     assert any("configured for 4 cores, the machine has 2" in w for w in made.ledger.warnings)
+    auto = import_instance("flink", [saved(documents)])
+    assert auto.instance.nodes.capacity[:, 0].tolist() == [2.0, 2.0]  # no more than there is
+    assert any("the machine has 2: those count" in w for w in auto.ledger.warnings)
     real = import_instance("flink", [saved(documents)], [("cores", "hardware")])
     assert real.instance.nodes.capacity[:, 0].tolist() == [2.0, 2.0]
     hosts = tmp_path / "hosts.json"
     hosts.write_text(json.dumps({"*": {"link": "1Gbit"}, "tm-2": {"cores": 16, "rack": "r"}}))
     said = import_instance("flink", [saved(documents)], [("hosts", str(hosts))]).instance
-    assert said.nodes.capacity[:, 0].tolist() == [4.0, 16.0]
+    assert said.nodes.capacity[:, 0].tolist() == [2.0, 16.0]
     assert said.to_dict()["nodes"][1]["rack"] == "r"
     assert len(said.links.ids) == 4
     for wrong, told in (

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from experiments.interchange.exporting import export_plan
 from experiments.interchange.importers.flink_building import NO_PRICE
@@ -138,6 +145,22 @@ def test_a_task_manager_of_ended_subtasks_may_be_gone(saved: Callable[..., str])
         entry["taskmanager-id"] = "t9"
     made = import_instance("flink", [saved(documents)])
     assert made.instance.has_current
+    assert loads(made.instance)["jdbc/0"] == 0.0
+
+
+def test_a_vertex_that_has_ended_by_the_jobs_page(saved: Callable[..., str]) -> None:
+    documents = with_an_ended_source("FINISHED")
+    documents[f"jobs/{JOB}"]["vertices"][1]["status"] = "FINISHED"
+    page = documents.pop(f"jobs/{JOB}/vertices/jdbc")
+    made = import_instance("flink", [saved(documents)])
+    assert loads(made.instance, "slot")["jdbc/0"] == 0.0
+    assert loads(made.instance, "slot")["join/0"] == pytest.approx(0.5)
+    assert rates(made.instance)["kafka", "join"] == pytest.approx(4.0)
+    assert not warned(made, "no busy time")
+    for entry in page["subtasks"]:
+        del entry["status"]
+    documents[f"jobs/{JOB}/vertices/jdbc"] = page
+    made = import_instance("flink", [saved(documents)])
     assert loads(made.instance)["jdbc/0"] == 0.0
 
 
@@ -321,6 +344,24 @@ def test_more_of_a_vertex_than_slots_there_count_where_they_are(saved: Callable[
     assert warned(made, "slots: 1 subtasks run on a task manager where none of its tasks is")
 
 
+def test_an_export_of_unequal_tasks_says_so(saved: Callable[..., str]) -> None:
+    documents = pages(
+        [manager("t1"), manager("t2")],
+        {
+            "A": [subtask("t1", 0.9, 0, 1.0), subtask("t2", 0.1, 0, 1.0)],
+            "B": [subtask("t1", 0.5, 2.0)],
+        },
+        [("A", "B", "HASH")],
+    )
+    for place in ("slots", "subtasks"):
+        instance = import_instance("flink", [saved(documents)], [("place", place)]).instance
+        now = Plan.from_indices(instance, instance.tasks.node)
+        told = export_plan("flink", instance, now).ledger.warnings
+        assert any("tasks of slots have unequal loads" in text for text in told) == (
+            place == "slots"
+        )
+
+
 # -- task managers, hosts, cores -------------------------------------------------------------------
 
 
@@ -381,6 +422,17 @@ def test_cores_of_a_machine_are_dealt_to_its_task_managers(saved: Callable[..., 
         entry["hardware"] = {"cpuCores": entry.pop("cpuCores")}
     made = import_instance("flink", [saved(small(old), "newer")])
     assert made.instance.nodes.capacity[:, 0].tolist() == [6.0, 2.0]
+
+
+@pytest.mark.parametrize(("configured", "capacity"), [(8.0, [6.0, 2.0]), (3.0, [3.0, 3.0])])
+def test_configured_cores_are_no_more_than_the_machine_has(
+    saved: Callable[..., str], configured: float, capacity: list[float]
+) -> None:
+    host = {"path": "pekko.tcp://flink@box:6122/user/rpc", "hardware": {"cpuCores": 8}}
+    managers = [manager("t1", 3, configured, **host), manager("t2", 1, configured, **host)]
+    made = import_instance("flink", [saved(small(managers))])
+    assert made.instance.nodes.capacity[:, 0].tolist() == capacity
+    assert warned(made, "configured for 16 cores, the machine has 8") == (configured == 8)
 
 
 def test_cores_said_of_a_host_that_is_also_an_id(saved: Callable[..., str], tmp_path: Any) -> None:
@@ -477,3 +529,71 @@ def test_what_is_named_against_packing_spreads(saved: Callable[..., str]) -> Non
     assert packed.evaluation.max_utilisation is not None
     assert packed.evaluation.max_utilisation > 0.85
     assert spread.evaluation.max_utilisation == pytest.approx(0.45)
+
+
+# -- random jobs, against sums by hand -------------------------------------------------------------
+
+STATES = ("RUNNING", "RUNNING", "RUNNING", "FINISHED", "CANCELED")
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> dict[str, list[tuple[str, float, str]]]:
+    """Vertex to subtasks: task manager, share of time busy, state; one runs of each."""
+    share = st.integers(0, 100).map(lambda percent: percent / 100)
+    one = st.tuples(st.sampled_from(["t1", "t2", "t3"]), share, st.sampled_from(STATES))
+    found = {}
+    for v in range(draw(st.integers(2, 4))):
+        at, busy, _ = draw(one)
+        found[f"vertex{v}"] = [(at, busy, "RUNNING"), *draw(st.lists(one, max_size=4))]
+    return found
+
+
+@pytest.mark.parametrize("place", ["subtasks", "slots"])
+@pytest.mark.parametrize("how", ["HASH", "FORWARD"])
+@given(jobs())
+@settings(max_examples=60, deadline=None)
+def test_now_is_the_sum_of_what_runs(
+    place: str, how: str, job: dict[str, list[tuple[str, float, str]]]
+) -> None:
+    """6 MB/s flow through a chain: loads of task managers and traffic, by the running subtasks."""
+    names = list(job)
+    vertices = {}
+    for name, subtasks in job.items():
+        running = sum(state == "RUNNING" for _, _, state in subtasks)
+        flow = {"read": 6.0 / running, "written": 6.0 / running}
+        # what has ended was fast and busy, once
+        past = {"read": 70.0, "written": 90.0}
+        vertices[name] = [
+            subtask(at, busy, **(flow if state == "RUNNING" else past), state=state)
+            for at, busy, state in subtasks
+        ]
+    edges = [(a, b, how) for a, b in itertools.pairwise(names)]
+    documents = pages([manager(name, 20) for name in ("t1", "t2", "t3")], vertices, edges)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, value in documents.items():
+            path = Path(folder) / f"{name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(value))
+        options = [("place", place), ("loads", "measured")]
+        made = import_instance("flink", [folder], options)
+    instance = made.instance
+    want = dict.fromkeys(("t1", "t2", "t3"), 0.0)
+    for at, busy, state in itertools.chain(*job.values()):
+        want[at] += busy if state == "RUNNING" else 0.0
+    assert instance.tasks.load[:, 0].sum() == pytest.approx(sum(want.values()))
+    if not warned(made, "where none of its tasks is"):
+        loads = np.bincount(instance.tasks.node, instance.tasks.load[:, 0], minlength=3)
+        assert loads.tolist() == pytest.approx(list(want.values()))
+    inside = instance.total_traffic
+    assert inside <= 6.0 * len(edges) + 1e-9
+    if place == "subtasks" and how == "HASH":
+        assert inside == pytest.approx(6.0 * len(edges))
+        dead = [
+            instance.tasks.index[f"{name}/{i}"]
+            for name, subtasks in job.items()
+            for i, (_, _, state) in enumerate(subtasks)
+            if state != "RUNNING"
+        ]
+        assert not instance.tasks.load[dead].any()
+        u, v, rate = instance.pairs
+        assert not set(dead) & {*u[rate > 0].tolist(), *v[rate > 0].tolist()}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from experiments.cli.suspicions import suspicions
 from experiments.interchange.importers.readings import seconds_of
@@ -373,3 +377,40 @@ def test_a_topology_that_is_not_active_is_told(saved: Callable[..., str]) -> Non
     documents[BASE]["status"] = "REBALANCING"
     made = import_instance("storm", [saved(documents)], [("topology", "t")])
     assert warned(made, "t is REBALANCING: its figures may be of the past")
+
+
+# -- random executors, against the rates that they were made with ----------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 500), st.integers(1, 50_000)), min_size=1, max_size=5),
+    st.sampled_from(["600", 600, "10800", ":all-time"]),
+    st.booleans(),
+    st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_rates_are_those_of_the_executors(
+    bolts: list[tuple[int, int]], window: Any, text: bool, partly: bool
+) -> None:
+    """Each executor executes so many tuples/s since so many seconds ago."""
+    spans = [age if window == ":all-time" else min(age, int(window)) for _, age in bolts]
+    entries = []
+    for k, ((rate, age), span) in enumerate(zip(bolts, spans, strict=True)):
+        told = {"uptime": f"{age // 60}m {age % 60}s"} if text else {"uptimeSeconds": str(age)}
+        entries.append(executor(k + 2, executed=rate * span, executeLatency="1", **told))
+    count = sum(rate * span for (rate, _), span in zip(bolts, spans, strict=True))
+    documents = pages([executor(1, uptimeSeconds=50_000)], entries, count, window=window)
+    if partly:  # two streams of one sender
+        entry = documents[f"{BASE}/component/out"]["inputStats"][0]
+        documents[f"{BASE}/component/out"]["inputStats"].append({**entry, "stream": "s"})
+    with tempfile.TemporaryDirectory() as folder:
+        for name, value in documents.items():
+            path = Path(folder) / f"{name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(value))
+        instance = import_instance("storm", [folder]).instance
+    times = 2 if partly else 1
+    assert traffic(instance) == pytest.approx(
+        {("in[1-1]", f"out[{k + 2}-{k + 2}]"): times * rate for k, (rate, _) in enumerate(bolts)}
+    )
+    assert instance.tasks.load[1:, 0].tolist() == pytest.approx([rate / 10 for rate, _ in bolts])
