@@ -73,8 +73,9 @@ def run(args: argparse.Namespace) -> int:
     from experiments.cli.console import answer_console
     from experiments.cli.inputs import load_instance
     from experiments.cli.json_text import print_json
+    from experiments.interchange.import_command import tell, telling
     from experiments.stepping.document import load_steps, steps_text
-    from experiments.stepping.files import write_batches
+    from experiments.stepping.files import with_lists, write_batches
     from formulations.stepping.steps import steps
     from optim import Plan
     from optim.util.files import write_atomic
@@ -88,13 +89,19 @@ def run(args: argparse.Namespace) -> int:
         per_node=args.per_node,
         parking=not args.no_parking,
     )
+    if found.found:
+        found = with_lists(instance, found)
     if args.rollback is not None and found.found:
         found = found.rollback(args.rollback)
     if args.output is not None and found.found:
         write_atomic(Path(args.output), steps_text(found))
         if args.files is not None:
             folder = Path(f"{args.output}.run")
-            write_batches(folder, args.files, instance, load_steps(args.output, instance))
+            with telling(args.quiet) as ledger:
+                order = load_steps(args.output, instance)
+                write_batches(folder, args.files, instance, order, ledger)
+            if not args.quiet:
+                tell(ledger)
     if args.json:
         print_json(found.to_dict())
     else:

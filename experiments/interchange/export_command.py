@@ -93,8 +93,9 @@ def run(args: argparse.Namespace) -> int:
             sys.stderr.write("warning: further files are written only with -o\n")
         for path in written:
             sys.stderr.write(f"{path}\n")
-        if written and exporter.next_step and not done.ledger.warnings:  # these come first
-            sys.stderr.write(f"next: {exporter.next_step.format(*map(shlex.quote, written))}\n")
+        step = done.ledger.next_step or exporter.next_step
+        if written and step and not done.ledger.warnings:  # these come first
+            sys.stderr.write(f"next: {step.format(*map(shlex.quote, written))}\n")
     return 0
 
 

@@ -21,12 +21,15 @@ class Ledger:
         What the user should look at.
     ignored
         Unknown field name to the number of times it was met.
+    next_step
+        How what was exported is put to use, where that is not as the exporter declares it.
     """
 
     def __init__(self) -> None:
         self.readings: list[str] = []
         self.warnings: list[str] = []
         self.ignored: Counter[str] = Counter()
+        self.next_step = ""
         self._problems: list[Problem] = []
 
     def reading(self, text: str) -> None:

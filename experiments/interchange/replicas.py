@@ -85,22 +85,19 @@ class Listed:
     def under(self, home: Sequence[int], broker: Sequence[int]) -> Lists:
         """Return the lists when tasks that were on the brokers `home` are on `broker`.
 
-        Both are by index of a task. Present order is kept as far as it goes, present leaders are
-        preferred where they go on leading.
+        Both are by index of a task, -1 for a replica that is still to be made. The leader is the
+        first, because Kafka elects the first sooner or later; else present order is kept as far as
+        it goes.
         """
-        there = [broker[t] for t in self.tasks]
-        by_role = dict(zip(self.roles, there, strict=True))
+        there = [broker[t] for t in self.tasks if broker[t] >= 0]
+        by_role = {role: broker[t] for t, role in zip(self.tasks, self.roles, strict=True)}
         if LEADERSHIP in by_role:
             leader = by_role[LEADERSHIP]
-            if leader in (home[self.tasks[0]], self.now.replicas[0]):
-                return Lists(list(self.now.replicas), leader)
             return Lists([leader, *(b for b in self.now.replicas if b != leader)], leader)
         if "" in by_role:
-            to = {home[t]: b for t, b in zip(self.tasks, there, strict=True)}
+            to = {home[t]: broker[t] for t in self.tasks}
             return Lists([to.get(b, b) for b in self.now.replicas], None)
         leader_now = by_role.get(LEADS)
-        if leader_now == self.now.leader and sorted(there) == sorted(self.now.replicas):
-            return Lists(list(self.now.replicas), leader_now)
         return Lists(_ordered(self.now.replicas, there, leader_now), leader_now)
 
     def home_of(self, home: Sequence[int], after: Sequence[int]) -> dict[int, int] | None:

@@ -47,7 +47,7 @@ def document_of(
         a._replace(replicas=sorted(a.replicas, key=lambda replica: not replica.leads))
         for a in operation.asked(cluster, ledger)
     ]
-    resources = _resources(cluster, operation, balance)
+    resources = _resources(cluster, operation, balance, asked)
     nodes = _nodes(cluster, asked, operation, resources, ledger)
     weigh(nodes, resources[0], ledger)
     if sum(len(r.allowed or ()) for a in asked for r in a.replicas) > MOST_ALLOWED:
@@ -71,15 +71,30 @@ def document_of(
     }
 
 
-def _resources(cluster: Cluster, operation: Operation, balance: str | None) -> list[str]:
-    """Return the resources, the balanced one first."""
+def _resources(
+    cluster: Cluster, operation: Operation, balance: str | None, asked: Sequence[Asked]
+) -> list[str]:
+    """Return the resources, the balanced one first; of leadership those that leading changes.
+
+    Others a plan of leaders can neither mend nor break.
+    """
     wanted = ("nw_out", "network_out", LEADERS) if operation.mode in LEADERSHIP else ("disk", COUNT)
     known = [*cluster.resources, COUNT, LEADERS]
     first = balance or next(name for name in wanted if name in known)
     if first not in known:
         reason = "is not known of this cluster"
         raise InvalidInput(Problem("--option balance", first, reason, f"one of {', '.join(known)}"))
-    return [first, *(name for name in cluster.resources if name != first)]
+    rest = [name for name in cluster.resources if name != first]
+    if operation.mode not in LEADERSHIP:
+        return [first, *rest]
+    changed = {
+        r for r in known for a in asked if a.partition.load(r, True) != a.partition.load(r, False)
+    }
+    if first not in changed and balance is not None:
+        reason = f"does not change by who leads ({operation.mode})"
+        others = ", ".join(r for r in known if r in changed)
+        raise InvalidInput(Problem("--option balance", first, reason, f"one of {others}"))
+    return [first, *(r for r in rest if r in changed)]
 
 
 def _nodes(
@@ -165,6 +180,8 @@ def _add(
     following = partition.loads(resources, False).items()
     leading = partition.loads(resources, True).items() if leads else following
     for broker in partition.replicas:
+        if broker in partition.lost:
+            continue
         load = loads[broker]
         for r, x in leading if broker == partition.leader else following:
             load[r] += x
@@ -182,7 +199,7 @@ def _tasks(
 ) -> Iterator[dict[str, Any]]:
     """Yield a task a replica; what those of a partition have in common is made once."""
     partition = asked.partition
-    name, alive = partition.name, cluster.alive
+    name, living = partition.name, cluster.living(partition)
     loads = {leads: partition.loads(resources, leads) for leads in (True, False)}
     if leadership:
         loads[True] = {r: max(0.0, load - loads[False][r]) for r, load in loads[True].items()}
@@ -195,7 +212,7 @@ def _tasks(
     factor = str(len(partition.replicas if leadership else asked.replicas))
     for i, replica in enumerate(asked.replicas):
         role = "leader" if replica.leads else "follower"
-        copies = [b for b in partition.replicas if b in alive and b != replica.broker]
+        copies = [b for b in living if b != replica.broker]
         if leadership:
             role, copies = "leadership", [b for b in replica.allowed or () if b != replica.broker]
         entry: dict[str, Any] = {
@@ -250,6 +267,34 @@ def _is_fixed(replicas: Sequence[Replica]) -> bool:
 
 
 def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:
+    planned = {a.partition.name for a in asked}
+    left = planned if operation.mode in LEADERSHIP else set[str]()
+    lost = [p.name for p in cluster.partitions if p.lost and p.name not in planned - left]
+    if lost:
+        remedy = "--option mode=dead-broker makes it anew"
+        ledger.warn(f"a replica is lost with a failed disk, and stays so: {some(lost)}; {remedy}")
+    drifted = [
+        p.name
+        for p in cluster.partitions
+        if p.name not in planned and p.leader in cluster.alive and p.leader != p.replicas[0]
+    ]
+    if drifted:
+        ledger.reading(
+            f"not the first of its list leads, until the next preferred election: {some(drifted)}"
+        )
+    few: dict[str, int] = {
+        a.partition.topic: a.partition.min_isr
+        for a in asked
+        if a.partition.min_isr is not None
+        and operation.mode not in LEADERSHIP
+        and len(a.replicas) < a.partition.min_isr
+    }
+    if few:
+        told = some([f"{topic} ({most})" for topic, most in few.items()])
+        ledger.warn(
+            f"fewer replicas than min.insync.replicas of {told}: Kafka may refuse what producers "
+            "send with acks=all; lower min.insync.replicas first"
+        )
     if operation.mode in LEADERSHIP:
         ledger.reading("leadership alone moves: nothing is copied, and no plan costs anything")
         return

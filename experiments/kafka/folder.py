@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from experiments.interchange.sources import read_text
 from experiments.kafka.cluster import Broker, Cluster, Partition, follower_cpu
 from experiments.kafka.reading import (
+    Logs,
     read_brokers,
     read_current,
+    read_logs,
+    read_min_isr,
     read_rates,
-    read_sizes,
     read_topics,
 )
 from optim.errors import InvalidInput, Problem
@@ -55,12 +57,14 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
     brokers: dict[int, Broker] = {}
     if BROKERS in texts:
         brokers = read_brokers(texts[BROKERS], path[BROKERS], ledger)
-    sizes = read_sizes(texts[LOGS], path[LOGS], ledger) if LOGS in texts else {}
+    logs = read_logs(texts[LOGS], path[LOGS], ledger) if LOGS in texts else Logs({}, {}, {}, [])
+    sizes, min_isr = logs.sizes, read_min_isr(texts[TOPICS])
     columns, rates = read_rates(texts[RATES], path[RATES], ledger) if RATES in texts else ([], {})
     if CURRENT in texts:
         _compare(topics, read_current(texts[CURRENT], path[CURRENT], ledger), path[CURRENT], ledger)
     ledger.check()
-    _complete(brokers, topics, BROKERS in texts, ledger)
+    _complete(brokers, topics, logs.brokers, BROKERS in texts, ledger)
+    _tell_failed(brokers, logs, ledger)
     _tell_missing(texts, ledger)
     told = {"disk": bool(sizes), "nw_in": "bytes_in" in columns, "cpu": "cpu" in columns}
     told["nw_out"] = told["nw_in"] and "bytes_out" in columns
@@ -68,7 +72,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
         name=folder.resolve().name or "kafka",
         brokers=dict(sorted(brokers.items())),
         partitions=[
-            _partition(key, line, _size(sizes, key, line.leader), rates.get(key, {}))
+            _partition(key, line, logs, rates.get(key, {}), min_isr.get(key[0]))
             for key, line in topics.items()
         ],
         resources=tuple(name for name in UNITS if told[name]),
@@ -105,13 +109,23 @@ def _compare(
 
 
 def _complete(
-    brokers: dict[int, Broker], topics: dict[Key, Described], listed: bool, ledger: Ledger
+    brokers: dict[int, Broker],
+    topics: dict[Key, Described],
+    answered: Collection[int],
+    listed: bool,
+    ledger: Ledger,
 ) -> None:
-    """Add the brokers that only replicas name; judge who is dead where nothing tells it."""
+    """Add the brokers that only replicas or log dirs name; judge who is dead by what tells it.
+
+    Only living brokers tell their log dirs.
+    """
     named = {number for line in topics.values() for number in line.replicas}
     in_sync = {number for line in topics.values() for number in line.isr}
+    for number in [] if listed else sorted({*answered} - named):
+        brokers[number] = Broker(number)
+        ledger.warn(f"broker {number} holds no replica, and is known from {LOGS} alone")
     for number in sorted(named - brokers.keys()):
-        alive = not listed and number in in_sync
+        alive = not listed and (number in in_sync or number in answered)
         brokers[number] = Broker(number, alive=alive)
         if listed:
             ledger.warn(f"broker {number} holds replicas and {BROKERS} lacks it: taken for dead")
@@ -127,6 +141,24 @@ def _complete(
         ledger.check()
 
 
+def _tell_failed(brokers: dict[int, Broker], logs: Logs, ledger: Ledger) -> None:
+    """Leave out the room of failed disks; a broker all of whose disks failed is as good as dead."""
+    for number, names in logs.failed.items():
+        share, total = logs.left[number]
+        broker = brokers.setdefault(number, Broker(number, alive=False))
+        told = f"broker {number}: log dir {some(names)} failed"
+        if not share:
+            broker.alive = False
+            ledger.warn(f"{told}, and it has no other: taken for dead")
+        elif broker.alive:
+            has = broker.capacity.get("disk")
+            told += ": its replicas there are lost"
+            if has is not None:
+                broker.capacity["disk"] = has * share if total is None else min(has, total)
+                told += f", its disk counts {broker.capacity['disk']:,.0f} of {has:,.0f}"
+            ledger.warn(told)
+
+
 def _size(sizes: dict[Key, dict[int, float]], key: Key, leader: int | None) -> float | None:
     """Bytes of a partition: those of the leader's replica, else of the largest."""
     stored = sizes.get(key, {})
@@ -135,17 +167,28 @@ def _size(sizes: dict[Key, dict[int, float]], key: Key, leader: int | None) -> f
     return stored[leader] if leader in stored else max(stored.values(), default=0.0)
 
 
-def _partition(key: Key, line: Described, size: float | None, rates: dict[str, float]) -> Partition:
+def _partition(
+    key: Key, line: Described, logs: Logs, rates: dict[str, float], min_isr: int | None
+) -> Partition:
+    replicas, leader, size = line.target, line.leader, _size(logs.sizes, key, line.leader)
+    if leader is not None and leader not in replicas:
+        leader = replicas[0]  # as it is once the reassignment has ended
+    stored = logs.sizes.get(key, {})
+    lost = {b for b in logs.failed if b in replicas and b not in line.isr and b not in stored}
     into, cpu = rates.get("bytes_in", 0.0), rates.get("cpu", 0.0)
-    out = rates.get("bytes_out", 0.0) + into * (len(line.replicas) - 1)
+    out = rates.get("bytes_out", 0.0) + into * (len(replicas) - 1)
     follows = follower_cpu(cpu, into, out)
     disk = size or 0.0
     return Partition(
         *key,
-        replicas=line.replicas,
-        leader=line.leader,
+        replicas=replicas,
+        leader=leader,
         isr=line.isr,
         leading={"disk": disk, "nw_in": into, "nw_out": out, "cpu": cpu},
         following={"disk": disk, "nw_in": into, "nw_out": 0.0, "cpu": follows},
         size=size,
+        lost=frozenset(lost),
+        adding=line.adding,
+        removing=line.removing,
+        min_isr=min_isr,
     )

@@ -49,11 +49,43 @@ _SAVE = "save what kafka-topics.sh --describe prints, as it is"
 
 
 class Described(NamedTuple):
-    """A line of ``--describe``: who leads (``None`` for nobody), all replicas, those in sync."""
+    """A line of ``--describe``: who leads (``None`` for nobody), all replicas, those in sync.
+
+    Of a reassignment that is under way also the brokers that come and go; `replicas` has both.
+    """
 
     leader: int | None
     replicas: list[int]
     isr: list[int]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> list[int]:
+        """Replicas once a reassignment has ended."""
+        return [b for b in self.replicas if b not in self.removing]
+
+
+class Logs(NamedTuple):
+    """What ``kafka-log-dirs.sh`` tells.
+
+    Attributes
+    ----------
+    sizes
+        Bytes by partition and broker.
+    failed
+        Broker to the names of its failed log dirs.
+    left
+        Of brokers with failed dirs the share of dirs that work, and the bytes of their disks
+        (``None`` where not told).
+    brokers
+        Those that answered.
+    """
+
+    sizes: dict[Key, dict[int, float]]
+    failed: dict[int, list[str]]
+    left: dict[int, tuple[float, float | None]]
+    brokers: list[int]
 
 
 # -- kafka-topics.sh --describe --------------------------------------------------------------------
@@ -87,6 +119,17 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Described]:
     return found
 
 
+def read_min_isr(text: str) -> dict[str, int]:
+    """Return ``min.insync.replicas`` of the topics whose ``Configs`` tell it."""
+    found = {}
+    for line in text.splitlines():
+        fields = _fields(line)
+        told = re.search(r"\bmin\.insync\.replicas=(\d{1,9})\b", fields.get("Configs", ""))
+        if told and "Topic" in fields:
+            found[fields["Topic"]] = int(told.group(1))
+    return found
+
+
 def _fields(line: str) -> dict[str, str]:
     parts = _FIELD.split(line)
     return {key: value.strip() for key, value in zip(parts[1::2], parts[2::2], strict=False)}
@@ -115,12 +158,16 @@ def _take_partition(
         ledger.problem(where, leader[:60] or None, f"is no leader ({name})", "a number, or none")
     elif is_whole(leader) and int(leader) not in replicas:
         ledger.problem(where, int(leader), f"leads {name}, and is not among its replicas", _SAVE)
-    if fields.get("Adding Replicas") or fields.get("Removing Replicas"):
-        ledger.warn(f"{name} is being reassigned: let that end, and import again")
+    coming, going = (_brokers(fields.get(f"{k} Replicas", "")) for k in ("Adding", "Removing"))
+    if coming is None or going is None:
+        reason = f"is no list of brokers: Adding or Removing Replicas of {name}"
+        ledger.problem(where, None, reason, _SAVE)
+        coming, going = [], []
     key = fields["Topic"], int(fields["Partition"])
     if key in found:
         ledger.problem(where, name, "stands twice", "one --describe of the whole cluster")
-    found[key] = Described(int(leader) if is_whole(leader) else None, replicas, isr)
+    now = int(leader) if is_whole(leader) else None
+    found[key] = Described(now, replicas, isr, tuple(coming), tuple(going))
 
 
 def _brokers(text: str | None) -> list[int] | None:
@@ -151,6 +198,8 @@ class _Stored(Page):
 class _Directory(Page):
     logDir: Any = None
     error: Any = None
+    totalBytes: Any = None
+    usableBytes: Any = None
     partitions: list[_Stored]
 
 
@@ -164,20 +213,29 @@ class _Logs(Page):
     brokers: list[_Directories]
 
 
-def read_sizes(text: str, path: str, ledger: Ledger) -> dict[Key, dict[int, float]]:
-    """Read bytes by partition and broker out of ``kafka-log-dirs.sh --describe``."""
+def read_logs(text: str, path: str, ledger: Ledger) -> Logs:
+    """Read bytes by partition and broker, and failed disks, out of ``kafka-log-dirs.sh``."""
     page: _Logs | None = read_page(_Logs, _json_in(text, path, ledger), path, ledger)
     found: dict[Key, dict[int, float]] = {}
+    logs = Logs(found, {}, {}, [])
     for i, broker in enumerate(page.brokers if page else ()):
+        logs.brokers.append(broker.broker)
+        failed = [folder for folder in broker.logDirs if folder.error]
+        if failed:
+            logs.failed[broker.broker] = [str(folder.logDir)[:60] for folder in failed]
+            works = [as_number(folder.totalBytes) for folder in broker.logDirs if not folder.error]
+            told = [size for size in works if size]
+            total = sum(told) if told and len(told) == len(works) else None
+            logs.left[broker.broker] = len(works) / len(broker.logDirs), total
         for j, folder in enumerate(broker.logDirs):
             for k, stored in enumerate(folder.partitions):
                 topic, _, number = stored.partition.rpartition("-")
                 if not topic or not is_whole(number):
                     where = f"{path}.brokers[{i}].logDirs[{j}].partitions[{k}].partition"
                     ledger.problem(where, stored.partition, "is not of the form topic-number")
-                elif stored.isFuture is not True:
+                elif stored.isFuture is not True and not folder.error:
                     found.setdefault((topic, int(number)), {})[broker.broker] = stored.size
-    return found
+    return logs
 
 
 def _json_in(text: str, path: str, ledger: Ledger) -> Any:

@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the batches' files, and carry them out."""
     from experiments.cli.inputs import load_instance
+    from experiments.interchange.import_command import tell, telling
     from experiments.stepping.document import load_steps
     from experiments.stepping.files import write_batches
     from experiments.stepping.journal import Journal
@@ -72,7 +73,10 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.folder or f"{args.steps}.run")
     told = hashlib.sha256(Path(args.steps).read_bytes() + system.encode())
     journal = Journal(folder, told.hexdigest())
-    paths = write_batches(folder, system, instance, document)
+    with telling(args.quiet) as ledger:
+        paths = write_batches(folder, system, instance, document, ledger)
+    if not args.quiet:
+        tell(ledger)
     carry_out(executor, paths, journal, lambda text: None if args.quiet else _say(text))
     return int(ExitCode.OK)
 
@@ -82,7 +86,7 @@ def _say(text: str) -> None:
 
 
 def _executor(args: argparse.Namespace, instance: Instance) -> Executor:
-    from experiments.interchange.replicas import REPLICAS, labelled_brokers
+    from experiments.interchange.replicas import DEAD, FACTOR, REPLICAS, labelled_brokers
     from experiments.stepping.kafka import Kafka
     from experiments.stepping.running import Command
     from optim.errors import InvalidInput, Problem
@@ -99,11 +103,21 @@ def _executor(args: argparse.Namespace, instance: Instance) -> Executor:
         raise InvalidInput(Problem("--bootstrap-server", None, reason, "HOST:PORT"))
     if args.command_config:
         connect += ["--command-config", args.command_config]
-    factors = {
-        (labels["topic"], int(labels["partition"])): len(labelled_brokers(labels[REPLICAS]) or ())
-        for labels in instance.tasks.labels.values()
-        if {"topic", "partition", REPLICAS} <= labels.keys() and labels["partition"].isdecimal()
-    }
+    factors = {}
+    for labels in instance.tasks.labels.values():
+        if {"topic", "partition", REPLICAS} <= labels.keys() and labels["partition"].isdecimal():
+            fewest = now = len(labelled_brokers(labels[REPLICAS]) or ())
+            if labels.get(FACTOR, "").isdecimal():  # fewer are wanted
+                fewest = min(now, int(labels[FACTOR]))
+            factors[labels["topic"], int(labels["partition"])] = fewest
+    dead = [n for n, told in instance.nodes.labels.items() if told.get(DEAD)]
+    if args.throttle is not None and dead:
+        reason = f"cannot be: broker {instance.nodes.ids[dead[0]]} is dead"
+        remedy = (
+            "the tool would wait for it, move nothing and leave rates set; leave --throttle out, "
+            "and set rates on the living brokers with kafka-configs.sh"
+        )
+        raise InvalidInput(Problem("--throttle", args.throttle, reason, remedy))
     return Kafka(
         tuple(connect), factors, args.poll, args.patience, args.throttle,
         say=lambda text: None if args.quiet else _say(text),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.interchange.declaring import EXPORTERS
-from experiments.interchange.exporters.kafka import ELECTION, ROLLBACK
+from experiments.interchange.exporters import kafka
 from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places
+from experiments.interchange.replicas import FACTOR
 from experiments.stepping.document import placements
 from optim.errors import InvalidInput, Problem
 from optim.options import read_options
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from experiments.stepping.document import StepsDocument
+    from formulations.stepping.steps import Steps
     from optim.format.instance import Instance
     from optim.format.tables import Ints
 
@@ -30,7 +33,11 @@ SYSTEMS = ("flink", "kafka", "moves", "storm")
 
 
 def batch_files(
-    system: str, instance: Instance, document: StepsDocument, states: list[Ints]
+    system: str,
+    instance: Instance,
+    document: StepsDocument,
+    states: list[Ints],
+    ledger: Ledger,
 ) -> list[dict[str, str]]:
     """Return the files of each batch: ending to content, the empty ending for the file itself.
 
@@ -42,16 +49,18 @@ def batch_files(
     if system == "moves":
         return [{"": _moves(batch)} for batch in document.batches]
     if system in AT_ONCE:
-        return [_written(system, instance, states[-1])] if document.batches else []
+        return [_written(system, instance, states[-1], ledger)] if document.batches else []
     if system in WHOLE:
-        return [_written(system, instance, state) for state in states[1:]]
-    return [reassignment(instance, *pair) for pair in itertools.pairwise(states)]
+        return [_written(system, instance, state, ledger) for state in states[1:]]
+    return [reassignment(instance, *pair, ledger) for pair in itertools.pairwise(states)]
 
 
 def write_batches(
-    folder: Path, system: str, instance: Instance, document: StepsDocument
+    folder: Path, system: str, instance: Instance, document: StepsDocument, ledger: Ledger
 ) -> list[Path]:
     """Write the files of each batch into a folder; return the main one of each.
+
+    Warnings are for the ledger.
 
     Raises
     ------
@@ -62,7 +71,8 @@ def write_batches(
         raise InvalidInput(Problem("--files", system, "is unknown", f"one of {', '.join(SYSTEMS)}"))
     folder.mkdir(parents=True, exist_ok=True)
     states, paths = placements(instance, document), []
-    for number, texts in enumerate(batch_files(system, instance, document, states), 1):
+    files = batch_files(system, instance, document, states, ledger)
+    for number, texts in enumerate(files, 1):
         paths.append((folder / f"batch-{number:04}.json").resolve())
         for ending, text in texts.items():
             write_atomic(paths[-1] if not ending else paths[-1].with_suffix(ending), text)
@@ -74,42 +84,41 @@ def _moves(batch: list[Any]) -> str:
     return json.dumps({"moves": moves}, ensure_ascii=False, indent=1) + "\n"
 
 
-def _written(system: str, instance: Instance, node: Ints) -> dict[str, str]:
-    exporter, ledger = EXPORTERS.get(system), Ledger()
+def _written(system: str, instance: Instance, node: Ints, ledger: Ledger) -> dict[str, str]:
+    exporter = EXPORTERS.get(system)
     options = read_options(exporter.name, exporter.options, ())
     texts = exporter.write(instance, Places(node), options, ledger)
     ledger.check()
     return texts
 
 
-def reassignment(instance: Instance, before: Ints, after: Ints) -> dict[str, str]:
+def reassignment(instance: Instance, before: Ints, after: Ints, ledger: Ledger) -> dict[str, str]:
     """Return Kafka's reassignment from one placement to another, and what is to be elected.
 
-    Only lists that differ are in it. All that this package knows of the exporter is here: it writes
-    the lists and the leaders that are not those of the instance, and beside them what these were.
+    Only lists that differ are in it.
     """
-    then, now = (_written("kafka", instance, node) for node in (before, after))
-    old, new = _lists(then[""]), _lists(now[""])
-    home = {**_lists(then[ROLLBACK]), **_lists(now[ROLLBACK])}
-    changed, led = [], _elected(then) ^ _elected(now)
-    for key in sorted({*old, *new}):
-        was, replicas = (lists.get(key, home[key]) for lists in (old, new))
-        if replicas != was:
-            changed.append({"topic": key[0], "partition": key[1], "replicas": replicas})
-        if replicas[0] != was[0]:
-            led.add(key)
-    texts = {"": json.dumps({"version": 1, "partitions": changed}, ensure_ascii=False) + "\n"}
+    found = kafka.changes(instance, before, after, ledger, whole=False)
+    ledger.check()
+    listed = ((c.partition, c.after.replicas) for c in found if c.is_listed)
+    texts, led = {"": kafka.reassignment(listed)}, kafka.elected(found)
     if led:
-        names = [{"topic": topic, "partition": number} for topic, number in sorted(led)]
-        texts[ELECTION] = json.dumps({"partitions": names}, ensure_ascii=False) + "\n"
+        texts[kafka.ELECTION] = kafka.elections(led)
     return texts
 
 
-def _lists(text: str) -> dict[tuple[str, int], list[int]]:
-    partitions = json.loads(text)["partitions"]
-    return {(p["topic"], p["partition"]): p["replicas"] for p in partitions}
+def with_lists(instance: Instance, found: Steps) -> Steps:
+    """Return the steps with a note of Kafka's lists that change though no replica moves.
 
-
-def _elected(texts: dict[str, str]) -> set[tuple[str, int]]:
-    some = json.loads(texts[ELECTION])["partitions"] if ELECTION in texts else []
-    return {(p["topic"], p["partition"]) for p in some}
+    They are part of the first batch, which holds nothing else where nothing moves.
+    """
+    if not any(FACTOR in told for told in instance.tasks.labels.values()):
+        return found
+    home, ledger = instance.tasks.node, Ledger()
+    lists = [c for c in kafka.changes(instance, home, home, ledger, whole=False) if c.is_listed]
+    if not lists:
+        return found
+    count = f"{len(lists):,} partitions change" if len(lists) > 1 else "1 partition changes"
+    note = f"{count} the list of replicas without a move: in the first batch"
+    if not found.batches:
+        found = replace(found, batches=((),), seconds=(0.0,))
+    return replace(found, notes=(*found.notes, note))

@@ -17,7 +17,8 @@ class SetCounts:
     """Members of the sets by place, while a batch of moves is made.
 
     While a batch runs, a member counts on the places of both of its nodes for sets that are apart.
-    Of a set that is spread only one member moves at a time.
+    Of a set that is spread only one member moves at a time; of replicas (members that are apart and
+    hold copies of each other) only one step is made at a time, for one of them serves all copies.
     """
 
     def __init__(self, between: Between) -> None:
@@ -37,10 +38,14 @@ class SetCounts:
         self._limit: list[int] = []
         self._least: list[int] = []
         self._busy: set[int] = set()
+        self._replicas_of: dict[int, int] = {}
+        self._copied: set[int] = set()
         for i, place in enumerate(self._places):
             members = table.tasks_of(i).tolist()
             for t in members:
                 self.of[t].append(i)
+                if self._apart[i] and t in instance.copy_nodes:
+                    self._replicas_of.setdefault(t, i)
             limit = int(table.limit[i])
             now, goal = (
                 Counter(place[n] for t in members if (n := int(node[t])) >= 0)
@@ -53,6 +58,8 @@ class SetCounts:
 
     def blocks(self, step: Step) -> int | None:
         """Return the set that a step would break, if one."""
+        for i in self._copies(step) & self._copied:
+            return i
         for i, (more, less) in self._crossed(step).items():
             count = self._count[i]
             if self._apart[i]:
@@ -70,21 +77,28 @@ class SetCounts:
 
     def enter(self, step: Step) -> None:
         """Count tasks on the places they move to, too."""
+        self._copied |= self._copies(step)
         for i, (more, _) in self._crossed(step).items():
             self._count[i].update(more)
             self._busy.add(i)
 
     def cancel(self, step: Step) -> None:
         """Take back `enter`."""
+        self._copied -= self._copies(step)
         for i, (more, _) in self._crossed(step).items():
             self._busy.discard(i)
             self._take(i, more)
 
     def leave(self, step: Step) -> None:
         """Count tasks no longer on the places they came from; their step has ended."""
+        self._copied -= self._copies(step)
         for i, (_, less) in self._crossed(step).items():
             self._busy.discard(i)
             self._take(i, less)
+
+    def _copies(self, step: Step) -> set[int]:
+        """Return the sets of replicas that a step has part in."""
+        return {self._replicas_of[m.task] for m in step if m.task in self._replicas_of}
 
     def _take(self, i: int, members: Counter[int]) -> None:
         count = self._count[i]

@@ -19,11 +19,12 @@ from experiments.interchange.ledger import Ledger
 from experiments.interchange.placing import Places
 from experiments.interchange.replicas import DEAD, FACTOR, listed_partitions
 from experiments.kafka.reading import read_assignment
+from optim.figures.measures import migrated_tasks, node_loads
 from optim.format.read import parse_json
 from optim.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from experiments.interchange.replicas import Key, Listed, Lists
     from optim.format.instance import Instance
@@ -34,6 +35,13 @@ BACK = ".rollback.election.json"
 """Leaders to elect once the rollback is complete."""
 _AT_A_TIME = 5
 _NAMED = 3
+_STEPS = (
+    "kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file {{0}} "
+    "{execute}; --verify in place of --execute says when it is done; the same with {{1}} takes it "
+    "back"
+)
+_FULL = 0.9
+"""Share of a disk above which a plan that fills it is warned of."""
 
 
 class Change(NamedTuple):
@@ -49,13 +57,24 @@ class Change(NamedTuple):
         return self.before.replicas != self.after.replicas
 
     @property
+    def is_reordered(self) -> bool:
+        """Whether the same brokers go on, under the same leader."""
+        same = sorted(self.before.replicas) == sorted(self.after.replicas)
+        return same and self.before.leader == self.after.leader is not None
+
+    @property
     def copied_to(self) -> list[int]:
         """Brokers that copy it."""
         return [b for b in self.after.replicas if b not in self.before.replicas]
 
 
-def changes(instance: Instance, before: Ints, after: Ints, ledger: Ledger) -> list[Change]:
+def changes(
+    instance: Instance, before: Ints, after: Ints, ledger: Ledger, *, whole: bool = True
+) -> list[Change]:
     """Return the partitions that change between two placements.
+
+    From the present placement lists change from what they are now, and a way that ends there ends
+    with these lists; else a placement says them, the leader first.
 
     What Kafka would refuse is a problem: dead and unknown brokers, a broker twice, an empty list,
     another number of replicas than the partition is to have, tasks that name no partition.
@@ -64,6 +83,8 @@ def changes(instance: Instance, before: Ints, after: Ints, ledger: Ledger) -> li
     ----------
     before, after
         (T,) node of each task.
+    whole
+        Whether each partition is to have all of its replicas afterwards.
     """
     broker_of = _broker_numbers(instance, ledger)
     dead = {broker_of[n] for n, told in instance.nodes.labels.items() if told.get(DEAD)}
@@ -82,16 +103,17 @@ def changes(instance: Instance, before: Ints, after: Ints, ledger: Ledger) -> li
     labels = [instance.tasks.labels.get(t, {}) for t in range(instance.num_tasks)]
     found = []
     stays = 0
+    brokers, starts = set(broker_of), home == old
+    returns = not starts and home == new
     for partition in listed_partitions(labels, ids, ledger).values():
-        at_home = all(home[t] == old[t] for t in partition.tasks)
         change = Change(
             partition,
-            partition.now if at_home else partition.under(home, old),
-            partition.under(home, new),
+            partition.now if starts else _lists(partition, home, old, dead),
+            partition.now if returns else _lists(partition, home, new, dead),
         )
         if change.before != change.after:
             found.append(change)
-            _check(change, set(broker_of), dead, ledger)
+            _check(change, brokers, dead, whole, ledger)
         else:
             stays += not dead.isdisjoint(change.after.replicas)
     if stays:
@@ -99,7 +121,16 @@ def changes(instance: Instance, before: Ints, after: Ints, ledger: Ledger) -> li
     return found
 
 
-def _check(change: Change, brokers: set[int], dead: set[int], ledger: Ledger) -> None:
+def _lists(partition: Listed, home: list[int], broker: list[int], dead: set[int]) -> Lists:
+    """Return the lists under a placement; one that keeps a dead broker Kafka does not reorder."""
+    lists = partition.under(home, broker)
+    now = partition.now.replicas
+    if not dead.isdisjoint(now) and sorted(lists.replicas) == sorted(now):
+        return lists._replace(replicas=list(now))
+    return lists
+
+
+def _check(change: Change, brokers: set[int], dead: set[int], whole: bool, ledger: Ledger) -> None:
     name, replicas, wanted = change.partition.name, change.after.replicas, change.partition.factor
     if not change.is_listed:
         return
@@ -112,7 +143,10 @@ def _check(change: Change, brokers: set[int], dead: set[int], ledger: Ledger) ->
         ledger.problem(name, gone[0], "is dead: Kafka refuses it", "let the plan leave it")
     if any(b not in brokers for b in change.copied_to) or -1 in replicas:
         ledger.problem(name, replicas, "names no broker of the instance", "place every replica")
-    if not replicas or (wanted is not None and len(replicas) != wanted):
+    may = {len(replicas)} if wanted is None else {wanted}
+    if not whole:  # on the way from now to there
+        may.add(len(change.partition.now.replicas))
+    if not replicas or not min(may) <= len(replicas) <= max(may):
         reason = f"has {len(replicas)} replicas, not {wanted}"
         ledger.problem(name, replicas, reason, f"as the label {FACTOR} has it")
 
@@ -141,22 +175,29 @@ def write(
     moved = [change for change in found if change.is_listed]
     if not moved:
         ledger.warn("no partition moves: the file is empty of them")
-    _tell_throttle(instance, moved, options["throttle"], ledger)
     texts = {
         "": reassignment((c.partition, c.after.replicas) for c in moved),
         ROLLBACK: reassignment((c.partition, c.before.replicas) for c in moved),
     }
     dead = {n for n, told in instance.nodes.labels.items() if told.get(DEAD)}
     gone = {broker for n, broker in enumerate(_broker_numbers(instance, ledger)) if n in dead}
+    _tell_disks(instance, places.node, moved, ledger)
+    named = gone & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
+    _tell_throttle(instance, moved, options["throttle"], named, ledger)
     back = sum(not gone.isdisjoint(c.before.replicas) for c in moved)
     if back:
         ledger.reading(
             f"{ROLLBACK}: Kafka refuses {back:,} of its {len(moved):,} lists while broker "
             f"{', '.join(map(str, sorted(gone)))} is dead"
         )
-    led = [c.partition for c in found if c.after.leader != c.before.leader]
+    led = elected(found)
+    kept = sum(c.is_listed and not c.copied_to and c.is_reordered for c in found)
+    if kept:
+        ledger.reading(
+            f"{kept:,} of the lists only put the present leader first, so that it goes on leading"
+        )
     if led:
-        texts[ELECTION] = _elections(led)
+        texts[ELECTION] = elections(led)
         _add_way_back(texts, found, ledger)
         count = f"{len(led):,} partition{'s change' if len(led) > 1 else ' changes'} the leader"
         ledger.reading(
@@ -171,7 +212,18 @@ def write(
     return texts
 
 
-def _elections(partitions: Iterable[Listed]) -> str:
+def elected(found: Iterable[Change]) -> list[Listed]:
+    """Return the partitions whose leader changes, and is to be elected: it is the first."""
+    return [
+        c.partition
+        for c in found
+        if c.after.leader != c.before.leader
+        or (c.after.leader is None and c.after.replicas[0] != c.before.replicas[0])
+    ]
+
+
+def elections(partitions: Iterable[Listed]) -> str:
+    """Return the text of an election of preferred leaders."""
     entries = [{"topic": p.topic, "partition": p.number} for p in partitions]
     return json.dumps({"partitions": entries}, ensure_ascii=False) + "\n"
 
@@ -181,16 +233,20 @@ def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger
     led = [c for c in found if c.after.leader != c.before.leader]
     first = [c for c in led if c.before.leader == c.before.replicas[0]]
     if first:
-        texts[BACK] = _elections(c.partition for c in first)
+        texts[BACK] = elections(c.partition for c in first)
     if len(first) < len(led):
         count = f"{len(led) - len(first):,}"
         ledger.reading(f"{ROLLBACK}: {count} leaders were not the first replica: that will lead")
 
 
 def _tell_throttle(
-    instance: Instance, moved: Sequence[Change], rate: float, ledger: Ledger
+    instance: Instance, moved: Sequence[Change], rate: float, dead: Collection[int], ledger: Ledger
 ) -> None:
-    """Say what is copied, where most of it goes, and how long that takes under a throttle."""
+    """Say what is copied, where most of it goes, and how long that takes under a throttle.
+
+    With --throttle Kafka's tool asks every broker of old and new lists; one that is dead does not
+    answer, and nothing is moved.
+    """
     onto: dict[int, float] = {}
     for change in moved:
         size = float(instance.tasks.migration_cost[change.partition.tasks[0]])
@@ -201,16 +257,51 @@ def _tell_throttle(
         if moved:
             ledger.reading("nothing is copied: no throttle is needed")
         return
+    if dead:
+        ledger.next_step = _STEPS.format(execute="--execute")
+        ledger.reading(
+            f"no --throttle: the tool would wait for broker {', '.join(map(str, sorted(dead)))}, "
+            "move nothing and leave rates set; kafka-configs.sh --alter sets them on the others"
+        )
     if unit is None or not instance.tasks.state.any():
         count = sum(len(change.copied_to) for change in moved)
         ledger.reading(f"{count:,} replicas are copied, their sizes are unknown")
         return
     most = max(onto, key=lambda b: (onto[b], -b))
     scale = {"MB": 1e6, "KB": 1e3}.get(unit, 1.0)
+    with_ = f"at {rate:.0f} bytes/s" if dead else f"with --throttle {rate:.0f}"
     ledger.reading(
         f"{sum(onto.values()):,.0f} {unit} are copied, {onto[most]:,.0f} of them onto broker "
-        f"{most}: {onto[most] * scale / rate:,.0f} s at least with --throttle {rate:.0f}"
+        f"{most}: {onto[most] * scale / rate:,.0f} s at least {with_}"
     )
+
+
+def _tell_disks(instance: Instance, node: Ints, moved: Sequence[Change], ledger: Ledger) -> None:
+    """Warn of disks that the plan fills, or that are too small while old and new are on them."""
+    if "disk" not in instance.resources or not moved:
+        return
+    r = instance.resources.index("disk")
+    room = instance.nodes.capacity[:, r]
+    before, after = (node_loads(instance, where)[:, r] for where in (instance.tasks.node, node))
+    most = before.copy()
+    for t in migrated_tasks(instance, node).tolist():
+        most[node[t]] += instance.tasks.load[t, r]
+    names = instance.nodes.ids
+    with np.errstate(invalid="ignore", divide="ignore"):
+        full = np.flatnonzero((after > _FULL * room) & (after > before)).tolist()
+        over = np.flatnonzero((most > room) & (most > before) & (after <= room)).tolist()
+    if full:
+        told = ", ".join(f"{names[n]} to {100 * after[n] / room[n]:.0f} %" for n in full[:_NAMED])
+        ledger.warn(
+            f"the plan fills the disk of broker {told}: --limit max_utilisation.disk=0.8 at import "
+            "leaves room"
+        )
+    if over:
+        told = ", ".join(f"{names[n]} {100 * most[n] / room[n]:.0f} %" for n in over[:_NAMED])
+        ledger.warn(
+            "replicas that come are copied before those that go are deleted, which takes of the "
+            f"disk of broker {told}: --batches, or `streamplace steps`, one after the other"
+        )
 
 
 def batches(moved: Sequence[Change], parts: int) -> list[list[Change]]:
@@ -306,7 +397,5 @@ EXPORTER = Exporter(
     ),
     write=write,
     read_back=read_back,
-    next_step="kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file "
-    "{0} --execute --throttle BYTES; --verify in place of --execute says when it is done; "
-    "the same with {1} takes it back",
+    next_step=_STEPS.format(execute="--execute --throttle BYTES"),
 )  # fmt: skip

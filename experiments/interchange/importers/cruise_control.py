@@ -9,9 +9,11 @@ from experiments.interchange.importers.cruise_control_reading import (
     RESOURCES,
     Broker,
     Partition,
+    leave_out_failed,
     read_assignment,
     read_brokers,
     read_capacities,
+    read_offline,
     read_partitions,
 )
 from experiments.interchange.importers.kafka import OPERATION, operation_of
@@ -72,7 +74,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
             reason = "is no result yet: Cruise Control is still computing it"
             remedy = "ask again in a while, or wait longer: --option wait=600"
             ledger.problem(f"{document.name}.progress", None, reason, remedy)
-        elif "brokerCapacities" in value or "partitions" in value:
+        elif value.keys() & {"brokerCapacities", "partitions", "KafkaPartitionState"}:
             later.append(document)
         else:
             ledger.warn(f"{document.name} is no document that is known, and is left out")
@@ -81,6 +83,8 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     for document in later:
         if "brokerCapacities" in document.value:
             read_capacities(document.value, document.name, ledger, brokers)
+        elif "KafkaPartitionState" in document.value:
+            read_offline(document.value, document.name, ledger, partitions)
         else:
             read_assignment(document.value, document.name, ledger, partitions)
     if not brokers:
@@ -90,6 +94,7 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         ledger.problem("SOURCE", None, what, "save /partition_load")
     _check_references(brokers, partitions, ledger)
     ledger.check()
+    leave_out_failed(brokers, partitions, ledger)
     cluster = _cluster(brokers, partitions, ledger)
     return document_of(cluster, operation, request.options["balance"], ledger)
 
@@ -193,10 +198,11 @@ def _partition(partition: Partition, brokers: dict[int, Broker]) -> kafka.Partit
         partition.number,
         partition.replicas,
         partition.leader,
-        [b for b in partition.replicas if not brokers[b].dead],
+        [b for b in partition.replicas if not brokers[b].dead and b not in partition.offline],
         leading=load,
         following=follows,
         size=load["disk"],
+        lost=frozenset(b for b in partition.offline if b in brokers and not brokers[b].dead),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +39,7 @@ _MOST_REPLICAS = 1000
 
 @dataclass
 class Broker:
-    """A broker: load and capacity by resource."""
+    """A broker: load and capacity by resource; log dirs that failed, of so many."""
 
     id: int
     host: str
@@ -46,11 +47,17 @@ class Broker:
     dead: bool
     load: dict[str, float]
     capacity: dict[str, float | None]
+    failed: tuple[str, ...] = ()
+    num_dirs: int = 0
+    by_dir: bool = False
 
 
 @dataclass
 class Partition:
-    """A partition: leader (``None`` while it has none), all replicas, the leader's load."""
+    """A partition: leader (``None`` while it has none), all replicas, the leader's load.
+
+    `offline` are brokers whose replica of it does not work.
+    """
 
     topic: str
     number: int
@@ -58,6 +65,7 @@ class Partition:
     replicas: list[int]
     load: dict[str, float]
     path: str
+    offline: frozenset[int] = frozenset()
 
     @property
     def name(self) -> str:
@@ -90,13 +98,19 @@ def _signed(value: Any) -> int:
 
 
 def _amount(value: Any) -> float | None:
-    """Return a capacity: a number, or the sum of those of log directories."""
-    if isinstance(value, dict):
-        value = sum(as_number(part) or 0.0 for part in value.values())
+    """Return a capacity."""
     found = as_number(value)
     if found is None and value is not None:
         raise Fault("is no number of at least 0")
     return found
+
+
+def _disks(value: Any) -> dict[str, float] | None:
+    """Return the capacity of disks by log dir; under the empty name where it is that of all."""
+    if not isinstance(value, dict):
+        whole = _amount(value)
+        return None if whole is None else {"": whole}
+    return {str(name): _amount(part) or 0.0 for name, part in value.items()}
 
 
 def _cpu(value: Any) -> float | None:
@@ -125,6 +139,7 @@ class _BrokerLoad(_Page):
     NetworkInCapacity: MaybeNumber = None
     NetworkOutCapacity: MaybeNumber = None
     DiskCapacityMB: MaybeNumber = None
+    DiskState: Any = None
 
 
 class _Load(_Page):
@@ -150,7 +165,7 @@ class _Capacity(_Page):
     CPU: Annotated[float | None, PlainValidator(_cpu)] = None
     NW_IN: Amount = None
     NW_OUT: Amount = None
-    DISK: Amount = None
+    DISK: Annotated[dict[str, float] | None, PlainValidator(_disks)] = None
 
 
 class _BrokerCapacity(_Page):
@@ -160,6 +175,17 @@ class _BrokerCapacity(_Page):
 
 class _Capacities(_Page):
     brokerCapacities: list[_BrokerCapacity]
+
+
+class _Offline(_Page):
+    unused = UNUSED | words("leader replicas in-sync out-of-sync")
+    topic: Text
+    partition: Whole
+    offline: Brokers
+
+
+class _States(_Page):
+    KafkaPartitionState: dict[str, list[_Offline]]
 
 
 class _Assigned(_Page):
@@ -180,13 +206,17 @@ def read_brokers(value: Any, path: str, ledger: Ledger, brokers: dict[int, Broke
         state = (entry.BrokerState or "ALIVE").upper()
         if number in brokers:
             ledger.problem(f"{path}.brokers[{i}].Broker", number, "stands twice")
-        if state not in ("ALIVE", "NEW", "DEAD"):
+        failed, num_dirs = _failed_dirs(entry.DiskState)
+        if state not in ("ALIVE", "NEW", "DEAD", "BAD_DISKS"):
             ledger.warn(f"broker {number} is {state}: taken as any other")
+        if state == "BAD_DISKS" and not failed:
+            remedy = "save load?populate_disk_info=true, and kafka_cluster_state?verbose=true"
+            ledger.warn(f"broker {number} has failed disks, it is not told which: {remedy}")
         brokers[number] = Broker(
             id=number,
             host=entry.Host or "",
             rack=entry.Rack,
-            dead=state == "DEAD",
+            dead=state == "DEAD" or 0 < num_dirs == len(failed),
             load={
                 "cpu": entry.CpuPct,
                 "network_in": entry.LeaderNwInRate + (entry.FollowerNwInRate or 0.0),
@@ -199,7 +229,51 @@ def read_brokers(value: Any, path: str, ledger: Ledger, brokers: dict[int, Broke
                 "network_out": entry.NetworkOutCapacity,
                 "disk": entry.DiskCapacityMB,
             },
+            failed=failed,
+            num_dirs=num_dirs,
         )
+
+
+def _failed_dirs(told: Any) -> tuple[tuple[str, ...], int]:
+    """Return the log dirs that ``DiskState`` calls DEAD, and how many there are."""
+    dirs = {str(k)[:60]: v for k, v in told.items()} if isinstance(told, dict) else {}
+    failed = (
+        name for name, disk in dirs.items() if isinstance(disk, dict) and "DEAD" in disk.values()
+    )
+    return tuple(failed), len(dirs)
+
+
+def read_offline(
+    value: Any, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
+) -> None:
+    """Read which replicas are offline out of ``kafka_cluster_state?verbose=true``."""
+    page: _States | None = read_page(_States, value, path, ledger)
+    for entry in itertools.chain(*(page.KafkaPartitionState.values() if page else ())):
+        known = partitions.get((entry.topic, entry.partition))
+        if known is not None:
+            known.offline |= frozenset(entry.offline)
+
+
+def leave_out_failed(
+    brokers: dict[int, Broker], partitions: dict[tuple[str, int], Partition], ledger: Ledger
+) -> None:
+    """Leave the room of failed disks out of capacities, and say what is lost with them."""
+    for number, broker in brokers.items():
+        if not broker.failed:
+            continue
+        told = f"broker {number}: log dir {', '.join(broker.failed[:3])} failed"
+        if broker.dead:
+            ledger.warn(f"{told}, and it has no other: taken for dead")
+            continue
+        has = broker.capacity.get("disk")
+        if has is not None and not broker.by_dir:
+            broker.capacity["disk"] = has * (1 - len(broker.failed) / broker.num_dirs)
+        if has is not None:
+            told += f", its disk counts {broker.capacity['disk']:,.0f} MB"
+        lost = [p.name for p in partitions.values() if number in p.offline]
+        which = f"lost with it: {', '.join(lost[:3])}{', …' if len(lost) > 3 else ''}"
+        unknown = "which replicas are lost is not told: add kafka_cluster_state?verbose=true"
+        ledger.warn(f"{told}; {which if lost else unknown}")
 
 
 def read_partitions(
@@ -236,12 +310,19 @@ def read_capacities(value: Any, path: str, ledger: Ledger, brokers: dict[int, Br
     """Read a capacity file: numbers in strings; broker -1 stands for all that are not named."""
     page: _Capacities | None = read_page(_Capacities, value, path, ledger)
     named: dict[int, dict[str, float]] = {}
+    disks: dict[int, dict[str, float]] = {}
     for entry in page.brokerCapacities if page else ():
         told = entry.capacity
-        amounts = zip(RESOURCES, (told.CPU, told.NW_IN, told.NW_OUT, told.DISK), strict=True)
+        amounts = zip(RESOURCES, (told.CPU, told.NW_IN, told.NW_OUT), strict=False)
         named[entry.brokerId] = {name: amount for name, amount in amounts if amount is not None}
+        if told.DISK is not None:
+            disks[entry.brokerId] = told.DISK
     for number, broker in brokers.items():
         broker.capacity |= {**named.get(_DEFAULT, {}), **named.get(number, {})}
+        has = disks.get(number, disks.get(_DEFAULT))
+        if has is not None:
+            broker.capacity["disk"] = sum(x for d, x in has.items() if d not in broker.failed)
+            broker.by_dir = set(broker.failed) <= has.keys()
     unknown = sorted(number for number in named if number not in brokers and number != _DEFAULT)
     if unknown:
         ledger.warn(f"{path} names brokers that the load response lacks: {unknown[:5]}")

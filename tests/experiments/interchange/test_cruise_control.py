@@ -177,3 +177,35 @@ def test_unequal_brokers_are_filled_alike(saved: Callable[..., str]) -> None:
     assert any("in proportion to a node's capacity" in text for text in made.ledger.readings)
     even = import_instance("cruise-control", [saved(documents)])  # by CPU, of which none is told
     assert even.instance.nodes.weight.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("by_dir", [False, True])
+def test_failed_disks_do_not_count(saved: Callable[..., str], by_dir: bool) -> None:
+    documents = systems.cruise_control()
+    dirs = {"/a": {"DiskMB": 900.0, "DiskPct": 90.0}, "/b": {"DiskMB": "DEAD", "DiskPct": "DEAD"}}
+    documents["load"]["brokers"][2] |= {"BrokerState": "BAD_DISKS", "DiskState": dirs}
+    if not by_dir:
+        documents["capacity"]["brokerCapacities"].pop()
+    made = import_instance("cruise-control", [saved(documents)], [])
+    assert made.instance.nodes.capacity[2, 3] == (1000.0 if by_dir else 4500.0)
+    (told,) = (text for text in made.ledger.warnings if "failed" in text)
+    assert told.startswith("broker 3: log dir /b failed, its disk counts")
+    assert "add kafka_cluster_state?verbose=true" in told
+    record = {"topic": "orders", "partition": 2, "leader": 1, "replicas": [1, 3], "offline": [3]}
+    documents["state"] = {"KafkaPartitionState": {"with-offline-replicas": [record], "urp": []}}
+    made = import_instance("cruise-control", [saved(documents)], [("mode", "dead-broker")])
+    assert any("lost with it: orders-2" in text for text in made.ledger.warnings)
+    assert made.instance.tasks.ids == ("orders-2#1", "orders-2#2")
+    lost = made.instance.allowed_mask(1)
+    assert lost.tolist() == [False, True, False]
+
+
+def test_failed_disks_that_are_not_named_are_told(saved: Callable[..., str]) -> None:
+    documents = systems.cruise_control()
+    documents["load"]["brokers"][2]["BrokerState"] = "BAD_DISKS"
+    made = import_instance("cruise-control", [saved(documents)], [])
+    assert any("broker 3 has failed disks" in text for text in made.ledger.warnings)
+    disks = {"/a": {"DiskMB": "DEAD", "DiskPct": "DEAD"}}
+    documents["load"]["brokers"][2] |= {"DiskState": disks}
+    made = import_instance("cruise-control", [saved(documents)], [])
+    assert made.instance.nodes.leaving.tolist() == [False, False, True]
