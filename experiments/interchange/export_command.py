@@ -93,8 +93,9 @@ def run(args: argparse.Namespace) -> int:
             sys.stderr.write("warning: further files are written only with -o\n")
         for path in written:
             sys.stderr.write(f"{path}\n")
-        step = done.ledger.next_step or exporter.next_step
-        if written and step and not done.ledger.warnings:  # these come first
+        declared = "" if done.ledger.warnings else exporter.next_step  # warnings come first
+        step = done.ledger.next_step or declared
+        if written and step:
             sys.stderr.write(f"next: {step.format(*map(shlex.quote, written))}\n")
     return 0
 

@@ -22,7 +22,8 @@ class Ledger:
     ignored
         Unknown field name to the number of times it was met.
     next_step
-        How what was exported is put to use, where that is not as the exporter declares it.
+        How what was exported is put to use, where that is not as the exporter declares it, or is
+        told though there are warnings.
     """
 
     def __init__(self) -> None:

@@ -40,6 +40,7 @@ _STEPS = (
     "{execute}; --verify in place of --execute says when it is done; the same with {{1}} takes it "
     "back"
 )
+_THROTTLED = "--execute --throttle BYTES"
 _FULL = 0.9
 """Share of a disk above which a plan that fills it is warned of."""
 
@@ -183,6 +184,8 @@ def write(
     gone = {broker for n, broker in enumerate(_broker_numbers(instance, ledger)) if n in dead}
     _tell_disks(instance, places.node, moved, ledger)
     named = gone & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
+    if moved:
+        ledger.next_step = _STEPS.format(execute="--execute" if named else _THROTTLED)
     _tell_throttle(instance, moved, options["throttle"], named, ledger)
     back = sum(not gone.isdisjoint(c.before.replicas) for c in moved)
     if back:
@@ -258,7 +261,6 @@ def _tell_throttle(
             ledger.reading("nothing is copied: no throttle is needed")
         return
     if dead:
-        ledger.next_step = _STEPS.format(execute="--execute")
         ledger.reading(
             f"no --throttle: the tool would wait for broker {', '.join(map(str, sorted(dead)))}, "
             "move nothing and leave rates set; kafka-configs.sh --alter sets them on the others"
@@ -397,5 +399,5 @@ EXPORTER = Exporter(
     ),
     write=write,
     read_back=read_back,
-    next_step=_STEPS.format(execute="--execute --throttle BYTES"),
+    next_step=_STEPS.format(execute=_THROTTLED),
 )  # fmt: skip
