@@ -86,9 +86,7 @@ def build_document(
     contents = Contents(units, placed, measured, ledger)
     streams, traffic = traffic_of(edges, units, contents, ledger)
     operators = [_operator(unit, jobs) for unit in units]
-    tasks = [
-        entry for unit in units for entry in _tasks(unit, placed, contents, shares, place, ledger)
-    ]
+    tasks = [entry for unit in units for entry in _tasks(unit, contents, shares, place, ledger)]
     _tell(jobs, options["cpu"] == "busy", ledger)
     tell_of_jobs(jobs, ledger)
     hosts = Hosts(managers, options, ledger)
@@ -134,14 +132,12 @@ def _operator(unit: Unit, jobs: list[Job]) -> dict[str, Any]:
 
 def _tasks(
     unit: Unit,
-    placed: Placed,
     contents: Contents,
     shares: dict[tuple[str, str], float],
     place: str,
     ledger: Ledger,
 ) -> list[dict[str, Any]]:
-    """Return the tasks of a unit, with load, share of a slot, and where its widest vertex runs."""
-    where = placed[unit.job.id, unit.widest.id]
+    """Return the tasks of a unit, with load, share of a slot, and where they are now."""
     cpu, fullest = contents.cpu(unit).tolist(), contents.fullest(unit).tolist()
     slots = contents.slots(unit, shares, place == "slots").tolist() if shares else []
     if place == "slots" and len(set(cpu)) > 1:
@@ -157,7 +153,7 @@ def _tasks(
         }
         | _limit(cpu[i], fullest[i])
         | ({} if node is None else {"node": node})
-        for i, (_, node) in enumerate(where)
+        for i, node in enumerate(contents.where(unit))
     ]
 
 

@@ -24,9 +24,9 @@ _SKEWED = 2.0
 class Contents:
     """The subtasks in each task of each unit.
 
-    A task is where the subtask of its unit's widest vertex is. No page says which subtasks share a
-    slot: on each task manager those of the other vertices are dealt to the tasks there, index by
-    index where that can be.
+    A task is where the subtask of its unit's widest vertex is, or, once that has ended, where any
+    of its other subtasks runs. No page says which subtasks share a slot: on each task manager those
+    of the other vertices are dealt to the tasks there, index by index where that can be.
 
     Parameters
     ----------
@@ -45,25 +45,28 @@ class Contents:
         self._cpu: dict[tuple[str, str], list[float]] = {}
         self._full: dict[tuple[str, str], list[float]] = {}
         self._width: dict[tuple[str, str], int] = {}
+        self._where: dict[str, list[str | None]] = {}
         for unit in units:
-            where = [node for _, node in placed[unit.job.id, unit.widest.id]]
+            head = placed[unit.job.id, unit.widest.id]
+            where = [None if subtask.ended else node for subtask, node in head]
+            vacant = {i for i, (subtask, _) in enumerate(head) if subtask.ended}
             apart = 0
-            for vertex in unit.vertices:
+            for vertex in sorted(unit.vertices, key=lambda v: (v is not unit.widest, -v.running)):
                 key = unit.job.id, vertex.id
                 self._width[key] = unit.width
-                pairs = placed[key]
-                ended = [subtask.ended for subtask, _ in pairs]
-                nodes = [
-                    None if gone else node for gone, (_, node) in zip(ended, pairs, strict=True)
-                ]
-                self._task[key], astray = _deal(nodes, where)
+                ended = [subtask.ended for subtask, _ in placed[key]]
                 self._running[key] = [not gone for gone in ended]
+                nodes = [node for _, node in placed[key]]
+                self._task[key], astray = _deal(nodes, self._running[key], where, vacant)
                 self._cpu[key] = self._loads(vertex, self._running[key], measured)
                 # the busiest is full first wherever it runs, whichever index it has then
                 busy = [one or 0.0 for one in vertex.rates("busy")]
                 most = max([*self._cpu[key], *busy], default=0.0)
                 self._full[key] = self._cpu[key] if measured else [most] * len(ended)
                 apart += astray
+            for i in vacant:
+                where[i] = head[i][1]
+            self._where[unit.name] = where
             if apart and unit.job.running:
                 ledger.warn(
                     f"{unit.name}: {apart} subtasks run on a task manager where none of its tasks "
@@ -82,6 +85,10 @@ class Contents:
             told = [sum(told) / len(told)] * len(told)
         left = iter(told)
         return [next(left) if runs else 0.0 for runs in running]
+
+    def where(self, unit: Unit) -> list[str | None]:
+        """Return the task manager of each task of a unit; ``None`` where unknown."""
+        return self._where[unit.name]
 
     def is_whole(self, job: str, vertex: str) -> bool:
         """Whether each task of its unit holds one running subtask of a vertex."""
@@ -128,36 +135,52 @@ class Contents:
         return (found > 0).astype(np.float64) if whole else found
 
 
-def _deal(nodes: list[str | None], where: list[str | None]) -> tuple[list[int], int]:
+def _deal(
+    nodes: list[str | None], running: list[bool], where: list[str | None], vacant: set[int]
+) -> tuple[list[int], int]:
     """Give each subtask a task on its node: its own index first, then one that has none yet.
 
     Parameters
     ----------
-    nodes
-        Of the subtasks of one vertex; ``None`` for those that may be anywhere.
+    nodes, running
+        Of the subtasks of one vertex; those that have ended, or of unknown place, keep their index.
     where
         Nodes of the tasks.
+    vacant
+        Tasks that are nowhere yet: the first subtask that needs one takes it to its own node.
 
     Returns
     -------
     list of int, int
         Task of each subtask, and how many subtasks are on a node where no task is.
     """
-    found = [i if node in (None, where[i]) else -1 for i, node in enumerate(nodes)]
-    held = [0] * len(where)
-    for task in found:
-        if task >= 0:
-            held[task] += 1
+    found, held = list(range(len(nodes))), [0] * len(where)
+    left = []
+    for i, node in enumerate(nodes):
+        if running[i] and node is not None and where[i] != node:
+            if i not in vacant:
+                left.append(i)
+                continue
+            vacant.discard(i)
+            where[i] = node
+        held[i] += running[i]
     on: dict[str | None, list[int]] = {}
-    for task, node in enumerate(where):
-        on.setdefault(node, []).append(task)
+    for task, place in enumerate(where):
+        on.setdefault(place, []).append(task)
     apart = 0
-    for i, task in enumerate(found):
-        if task < 0:
-            here = on.get(nodes[i])
-            apart += here is None
-            found[i] = min(here or range(len(where)), key=lambda t: (held[t], t))
-            held[found[i]] += 1
+    for i in left:
+        here = on.setdefault(nodes[i], [])
+        best = min(here, key=lambda t: (held[t], t), default=None)
+        if vacant and (best is None or held[best]):
+            best = min(vacant)
+            vacant.discard(best)
+            where[best] = nodes[i]
+            here.append(best)
+        elif best is None:
+            apart += 1
+            best = min(range(len(where)), key=lambda t: (held[t], t))
+        found[i] = best
+        held[best] += 1
     return found, apart
 
 

@@ -139,4 +139,5 @@ def elapsed(before: dict[str, float], now: dict[str, float]) -> float:
     """Return the seconds between two readings of a subtask, by its own clock; 0 where unknown."""
     if not all(name in sample for name in CLOCK for sample in (before, now)):
         return 0.0
-    return max(0.0, sum(now[name] - before[name] for name in CLOCK)) / 1000.0
+    spent = [now[name] - before[name] for name in CLOCK]
+    return 0.0 if min(spent) < 0 else sum(spent) / 1000.0  # one that went back began anew

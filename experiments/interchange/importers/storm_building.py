@@ -229,8 +229,10 @@ def _settle_workers(topology: Topology, ledger: Ledger) -> None:
     told = topology.workers
     if told is None or not seen:
         return
-    wanted = min(told, max(executors, topology.executors or 0))
-    if seen > wanted or (complete and seen != wanted):
+    total = max(executors, topology.executors or 0)
+    wanted = min(told, total)
+    hidden = 0 if topology.processes else total - executors  # they may have workers of their own
+    if seen > wanted or (complete and seen + hidden < wanted):
         ledger.warn(
             f"{topology.name}: workersTotal is {told}, its executors are in {seen} slots, which "
             "counts: the page is stale, or workers are down"

@@ -184,6 +184,8 @@ def test_counters_that_go_back_leave_the_means() -> None:
     assert counted == 0
     assert {entry["value"] for entry in document} == {1.0}
     assert difference({}, now)[1] == 0
+    mixed = sample_of(counters(40.0, 1e6, 2e6, 0.1, 1))  # longer, but busy for less: another run
+    assert difference(before, mixed)[1] == 0
 
 
 @pytest.mark.parametrize(

@@ -344,6 +344,27 @@ def test_more_of_a_vertex_than_slots_there_count_where_they_are(saved: Callable[
     assert warned(made, "slots: 1 subtasks run on a task manager where none of its tasks is")
 
 
+def test_slots_whose_widest_subtask_has_ended_are_where_the_others_run(
+    saved: Callable[..., str],
+) -> None:
+    """The source, 4 × on task managers that are gone, held the slots; maps run on t1 and t2."""
+    documents = pages(
+        [manager("t1"), manager("t2")],
+        {
+            "src": [subtask("gone", 0.9, 0, 9.0, "FINISHED") for _ in range(4)],
+            "other": [subtask("t1", 0.3, 0, 3.0)],
+            "map": [subtask("t2" if i else "t1", 0.2, 1.0) for i in range(3)],
+        },
+        [("src", "map", "HASH"), ("other", "map", "HASH")],
+    )
+    made = import_instance("flink", [saved(documents)], [("place", "slots")])
+    instance = made.instance
+    on = np.bincount(instance.tasks.node, instance.tasks.load[:, 0], minlength=2)
+    assert on.tolist() == pytest.approx([0.5, 0.4])
+    assert sorted(loads(instance, "slot").values()) == [0.0, 1.0, 1.0, 1.0]
+    assert not warned(made, "where none of its tasks is")
+
+
 def test_an_export_of_unequal_tasks_says_so(saved: Callable[..., str]) -> None:
     documents = pages(
         [manager("t1"), manager("t2")],

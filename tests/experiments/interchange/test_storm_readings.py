@@ -341,6 +341,14 @@ def test_more_workers_than_executors_is_not_stale(saved: Callable[..., str]) -> 
     assert not warned(made, "workersTotal")
 
 
+def test_a_worker_of_executors_that_no_page_names_is_not_missing(saved: Callable[..., str]) -> None:
+    documents = restarted(9000, 30_000)
+    documents[BASE] |= {"workersTotal": 3, "executorsTotal": 4}  # an acker alone in the third
+    made = import_instance("storm", [saved(documents)])
+    assert made.instance.topologies.workers.tolist() == [3]
+    assert not warned(made, "workersTotal")
+
+
 # -- pages that fail, and addresses ----------------------------------------------------------------
 
 
