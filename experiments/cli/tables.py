@@ -285,17 +285,32 @@ def carries_line(evaluation: Evaluation | None) -> Text | None:
     told = [] if evaluation is None else evaluation.saturation or []
     if not told:
         return None
-    parts = [f"{_full(entry)} at {number(entry['rate'])} × the present input" for entry in told]
+    parts = [
+        f"{_full(entry)} at {number(entry['rate'])} × the present input{_way_out(entry)}"
+        for entry in told
+    ]
     return Text.assemble(("full first  ", "bold"), printable(", next ".join(parts)))
 
 
 def _full(entry: Mapping[str, Any]) -> str:
-    if "link" in entry:
-        return f"link {entry['link']}"
-    if "node" in entry:
-        return f"{entry['resource']} of {entry['node']}"
-    owner = f"threads of {entry['operator']}" if "operator" in entry else f"thread {entry['task']}"
-    return f"{entry['resource']} of {owner}"
+    if "task" in entry:
+        who = (
+            f"threads of {entry['operator']}" if "operator" in entry else f"thread {entry['task']}"
+        )
+        return f"{who} ({entry['resource']})"
+    return f"link {entry['link']}" if "link" in entry else f"{entry['resource']} of {entry['node']}"
+
+
+def _way_out(entry: Mapping[str, Any]) -> str:
+    """Say in how many tasks twice the present input would not be too much for one each."""
+    if "task" not in entry or entry["rate"] >= 2:
+        return ""
+    least = entry["tasks_at_twice"]
+    if least is None:
+        return " (they can use none)"
+    if least <= entry["tasks"]:
+        return " (2 × needs its load shared more evenly)"
+    return f" (2 × needs at least {least} tasks, it has {entry['tasks']})"
 
 
 def drain_line(evaluation: Evaluation | None) -> Text | None:

@@ -96,6 +96,10 @@ def remedy_line(remedy: Remedy) -> str:
     if remedy.to is None:
         words = _GIVEN_UP[remedy.rule].format(by=number(remedy.by))
         return printable(f"{remedy.rule} for {remedy.where}: {words}{part}")
+    if remedy.rule == "parallelism":
+        return printable(
+            f"raise the parallelism of {remedy.where} by {number(remedy.by)} to {number(remedy.to)}"
+        )
     verb = "raise" if remedy.by > 0 else "lower"
     share = "" if remedy.share is None else f" ({percent(remedy.share)})"
     return printable(

@@ -15,6 +15,7 @@ from formulations.conflicts.decide import Judge
 from formulations.conflicts.minimal import conflicts
 from formulations.conflicts.remedies import remedies
 from formulations.conflicts.telling import told
+from formulations.conflicts.threads import clashes_of_threads
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.moves.warm import warm_up
 from optim.referee.evaluate import evaluate_indices
@@ -138,6 +139,10 @@ def why_infeasible(instance: Instance, seconds: float) -> Explanation:
     """
     warm_up()
     began = time.perf_counter()
+    if threads := clashes_of_threads(instance):
+        rules, changes = zip(*threads, strict=True)
+        alone = tuple((rule,) for rule in rules)
+        return Explanation(False, alone, changes, seconds=time.perf_counter() - began)
     atoms = atoms_of(instance)
     judge = Judge(atoms, _CONFLICTS * seconds)
     feasible, cores = conflicts(judge)
@@ -190,6 +195,8 @@ def why_no_plan(
     if result.termination is not Termination.INFEASIBLE or result.plan is not None:
         return None
     solved = without_limits(instance, result.ignored)
+    if rate is not None and clashes_of_threads(carrying(solved, rate)):
+        return None  # the reasons tell it at the rate
     solved = solved if rate is None else carrying(solved, rate)
     if result.objective is not None:
         solved = OBJECTIVES[result.objective.name].binding(solved)

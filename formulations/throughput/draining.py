@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from formulations.throughput.common import LOSS, MOVES, NODES, rank_of
 from formulations.throughput.fewest import FULL
-from formulations.throughput.places import load_of
+from formulations.throughput.places import load_of, thread_load
 from optim.methods.draining import emptied, may_be_rewritten, without_leaving
 from optim.referee.result import Termination
 
@@ -52,7 +52,8 @@ def emptied_first(run: Run) -> Run:
             whole.node is None and whole.termination is not Termination.INFEASIBLE
         ):
             outcome.assumes += assumed
-            outcome.rank = outcome.rank or rank_of(instance)
+            if outcome.rank is None or request.objective not in (MOVES, NODES):
+                outcome.rank = rank_of(instance)  # that of the run knows of no leaving nodes
             outcome.termination = outcome.termination if whole is None else whole.termination
             return outcome
         if outcome.node is not None and whole.node is not None:
@@ -68,10 +69,14 @@ def emptied_first(run: Run) -> Run:
 
 
 def _done(instance: Instance, request: Request, outcome: Outcome) -> bool:
-    """Whether the plan carries the input, or is asked to carry less, or no time is left."""
+    """Whether the plan carries the input, or all that its tasks can, or is asked to carry less.
+
+    And where no time is left.
+    """
     left = request.remaining()
     if outcome.termination is Termination.INTERRUPTED or (left is not None and left <= 0):
         return True
     if outcome.node is None:
         return False
-    return request.objective in (LOSS, MOVES, NODES) or load_of(instance, outcome.node) <= FULL
+    most = max(FULL, thread_load(instance) * (1 + _SAME))
+    return request.objective in (LOSS, MOVES, NODES) or load_of(instance, outcome.node) <= most

@@ -94,6 +94,8 @@ class Search:
                 last = middle  # where it is not known, nothing is claimed of what is below
                 if covers is None:
                     break
+        if not len(steps) and self.high == np.inf:
+            self.low = np.inf  # no node may hold anything, nor be empty
         if first > 0:
             # every step below `first` is refuted: all placements have a pattern of the next
             bound = steps[first] if first < len(steps) else np.inf

@@ -94,6 +94,34 @@ def slot_places(node: Ints, slot: Ints) -> Any:
     return np.where((node >= 0) & (slot >= 0), node.astype(np.int64) * width + slot, -1)
 
 
+def least_tasks(
+    instance: Instance, task: int, resource: int, rate: float = 1.0
+) -> tuple[int, int | None]:
+    """Return of how many tasks an operator is, and of how many equal ones it would have to be.
+
+    Then each needs no more of the resource than it can use (``max_load``).
+
+    Parameters
+    ----------
+    task
+        One of its tasks; where it has no operator, it is all there is.
+    rate
+        Multiple of the present input, with which the load grows.
+
+    Returns
+    -------
+    int, int
+        The second is ``None`` where no number is enough.
+    """
+    operator = int(instance.tasks.operator[task])
+    tasks = np.array([task]) if operator < 0 else instance.tasks_of(operator)
+    most = float(instance.tasks.max_load[tasks, resource].min())
+    whole = rate * float(instance.tasks.load[tasks, resource].sum())
+    if not most > 0:
+        return len(tasks), None if whole > 0 else 1
+    return len(tasks), max(1, int(np.ceil(whole / most * (1 - 1e-9))))
+
+
 def link_loads(instance: Instance, node: Ints) -> Floats:
     """(L,) background + traffic that crosses each link (`crossing_rates`)."""
     return np.asarray(instance.links.background + crossing_rates(instance, node))

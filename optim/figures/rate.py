@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.figures.figure import Figure
+from optim.figures.measures import least_tasks
 
 if TYPE_CHECKING:
     from optim.figures.placement import Placement
@@ -32,7 +33,9 @@ def _saturation(placement: Placement) -> list[dict[str, Any]] | None:
         r, o = driven[int(instance.thread_rates[t].argmin())], int(instance.tasks.operator[t])
         where = {"task": instance.tasks.ids[t], "resource": instance.resources[r]}
         told = {"operator": instance.operators.ids[o], **where} if o >= 0 else where
-        found.append({**told, "rate": float(placement.thread_rates[t])})
+        count, twice = least_tasks(instance, t, r, 2.0)
+        rate = float(placement.thread_rates[t])
+        found.append({**told, "rate": rate, "tasks": count, "tasks_at_twice": twice})
     rates = np.concatenate([placement.node_rates.min(axis=1, initial=np.inf), placement.link_rates])
     for i in np.argsort(rates, kind="stable")[:_NAMED].tolist():
         if not np.isfinite(rates[i]):
@@ -120,8 +123,9 @@ SATURATION = Figure(
     "saturation",
     "full first",
     "what is full first as the input grows, and next: `node` and `resource`, `link`, or, where a "
-    "task uses all that it can, `operator`, `task` and `resource`; and the `rate` at which it is, "
-    "as a multiple of the present one",
+    "task uses all that it can, `operator`, `task`, `resource`, how many `tasks` there are and how "
+    "many twice the present input needs (`tasks_at_twice`); and the `rate` at which it is, as a "
+    "multiple of the present one",
     "table",
     _saturation,
 )

@@ -25,7 +25,7 @@ from optim.methods.start import resolve_start
 from optim.methods.suitable import check_suitable
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Result, Termination
-from optim.rules import without_limits
+from optim.rules import MAX_LOAD, without_limits
 from optim.util.compiled import by_size
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from optim.format.plan import Plan
     from optim.methods.choose import Choice
+    from optim.rules.violation import Violation
     from optim.util.progress import Progress
 
 
@@ -315,12 +316,21 @@ def _solve_by(
 def _at_target(result: Result, instance: Instance, rate: float) -> Result:
     """Tell the figures of the plan at the present input, and the rate that it had to carry."""
     note = f"plans that carry {rate:g} times the present input"
+    result = replace(result, reasons=tuple(_at_rate(reason, rate) for reason in result.reasons))
     if result.plan is None or result.plan.threads is not None:
         return replace(result, notes=(*result.notes, note))
     nodes, slots = result.plan.node_indices(instance), result.plan.slot_indices(instance)
     asked = "" if result.objective is None else result.objective.name
     found = evaluate_indices(instance, nodes, slots, asked)
     return replace(result, evaluation=found, notes=(*result.notes, note))
+
+
+def _at_rate(reason: Violation, rate: float) -> Violation:
+    """Tell what a task needs at the rate, where it was put as what it can use over the rate."""
+    if reason.rule != MAX_LOAD.name:
+        return reason
+    needed, available = reason.needed * rate, reason.available * rate
+    return replace(reason, amount=needed - available, needed=needed, available=available)
 
 
 def _dropped_by(method: Method, request: Request) -> list[str]:

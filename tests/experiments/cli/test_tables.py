@@ -161,7 +161,7 @@ def test_the_fullest_resource_of_a_node_is_the_fullest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "told"), [("agg", "cpu of threads of agg at 2 ×"), (None, "cpu of thread a/0 at")]
+    ("operator", "told"), [("agg", "threads of agg (cpu) at 2 ×"), (None, "thread a/0 (cpu) at")]
 )
 def test_threads_that_are_full_first_are_named(operator: str | None, told: str) -> None:
     task = {"id": "a/0", "load": {"cpu": 0.5}, "max_load": {"cpu": 1}, "node": "n"}

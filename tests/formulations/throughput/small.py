@@ -9,12 +9,14 @@ import numpy as np
 
 from optim import Instance
 from optim.figures.rate import without_measured
-from optim.rules import broken
+from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 
 SAME = 1e-7
 WIDE = 1000
 """From this seed on with a fourth node, leaving ones, slots, single pairs, prices and so on."""
+THREADS = 5000
+"""From this seed on tasks, groups and operators have a ``max_load`` as well."""
 
 
 def small(seed: int) -> Instance:
@@ -65,6 +67,8 @@ def small(seed: int) -> Instance:
     _add_rules(rng, document, names, count)
     if seed >= WIDE:
         _add_more(rng, document, names)
+    if seed >= THREADS:
+        _add_threads(rng, document)
     return Instance.from_dict(document)
 
 
@@ -159,26 +163,73 @@ def _add_more(rng: Any, document: dict[str, Any], names: list[str]) -> None:
         document["traffic"] = [[names[u], names[v], float(rng.integers(1, 6))]]
 
 
+def _add_threads(rng: Any, document: dict[str, Any]) -> None:
+    """What one task can use: mostly above what it needs, so that now it binds, now the nodes."""
+    resources = document["resources"]
+
+    def limits(load: dict[str, float], tasks: int) -> dict[str, float]:
+        some = [r for r in resources if rng.random() < 0.7]
+        above = {"slot": 1.0, "net": float(rng.choice([1.0, 1.5]))}
+        each = {r: load.get(r, 0.0) / tasks for r in some}
+        return {r: x * above.get(r, float(rng.uniform(0.4, 3.0))) for r, x in each.items()}
+
+    for operator in document["operators"]:
+        group = operator["group"]
+        for place in (operator, group):
+            if rng.random() < 0.4:
+                place["max_load"] = limits(group["load"], group["tasks"])
+    by_name = {operator["id"]: operator["group"] for operator in document["operators"]}
+    for task in document["tasks"]:
+        group = by_name[task["id"].split("/")[0]]
+        if rng.random() < 0.3:
+            load = {r: x / group["tasks"] for r, x in group["load"].items()}
+            task["max_load"] = limits({**load, **task.get("load", {})}, 1)
+
+
+def ceiling(instance: Instance, *, driven: bool) -> float:
+    """Greatest rate that the fullest task carries; of resources that the rate drives, or others."""
+    document, least = instance.to_dict(), np.inf
+    single = {task["id"]: task for task in document.get("tasks", [])}
+    names = document["resources"]
+    rated = document.get("rate_driven", names[:1])
+    for operator in document.get("operators", []):
+        group = operator["group"]
+        for i in range(group["tasks"]):
+            own = single.get(f"{operator['id']}/{i}", {})
+            for r in names:
+                load = own.get("load", {}).get(r, group["load"].get(r, 0.0) / group["tasks"])
+                for place in (own, group, operator):
+                    most = place.get("max_load", {}).get(r)
+                    if most is not None:
+                        break
+                if load > 0 and most is not None and (r in rated) == driven:
+                    least = min(least, most / load)
+    return least
+
+
 def best_of(instance: Instance) -> tuple[float, float] | None:
     """Greatest rate (``inf`` where nothing is ever full) and, at that, least traffic; by trying.
 
     Of plans that empty leaving nodes where one of them carries the input, else of all.
     """
-    best = _best_of(instance, emptied=True)
-    if instance.nodes.leaving.any() and (best is None or best[0] < 1 - SAME):
+    if ceiling(instance, driven=False) < 1 - 1e-9:
+        return None
+    best, most = _best_of(instance, emptied=True), min(1, ceiling(instance, driven=True))
+    if instance.nodes.leaving.any() and (best is None or best[0] < most - SAME):
         best = _best_of(instance, emptied=False)
     return best
 
 
 def _best_of(instance: Instance, *, emptied: bool) -> tuple[float, float] | None:
-    binding, best = without_measured(instance), None
+    binding, best = without_limits(without_measured(instance), "max_load"), None
+    most = ceiling(instance, driven=True)
     to_leave = emptied and instance.nodes.leaving.any()
     for nodes in itertools.product(range(instance.num_nodes), repeat=instance.num_tasks):
         at = np.array(nodes, dtype=np.int32)
         if to_leave and (instance.nodes.leaving[at] & instance.has_open_node).any():
             continue
         found = Placement(instance, at)
-        rate = float(min(found.node_rates.min(), found.link_rates.min(initial=np.inf)))
+        rate = float(min(most, found.node_rates.min(), found.link_rates.min(initial=np.inf)))
         if best is not None and rate < best[0] * (1 - SAME):
             continue
         traffic = instance.total_traffic - found.gain

@@ -92,12 +92,14 @@ def test_a_task_is_one_thread_wherever_it_runs() -> None:
         found = judged(at, nodes=wide, operators=limited)
         assert found.sustainable_rate == 4.4 / 4
         thread = {"operator": "b", "task": "b/0", "resource": "cpu", "rate": 4.4 / 4}
+        thread |= {"tasks": 2, "tasks_at_twice": 4}  # 16 of 4.4 each
         assert found.saturation is not None
         assert found.saturation[0] == thread
     assert judged([0, 0, -1, -1], nodes=wide, operators=limited).sustainable_rate is None
     alone = [{"id": "t", "load": {"cpu": 3}, "max_load": {"cpu": 6}}]
     made = judged([0], operators=[], streams=[], tasks=alone, nodes=nodes(1))
-    assert made.saturation == [{"task": "t", "resource": "cpu", "rate": 2.0}]
+    told = {"task": "t", "resource": "cpu", "rate": 2.0, "tasks": 1, "tasks_at_twice": 1}
+    assert made.saturation == [told]
 
 
 def test_what_no_input_drives_is_no_part_of_the_rate_but_a_rule() -> None:
