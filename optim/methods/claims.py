@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import RefereeRefused, SolverError
-from optim.methods.draining import emptied
+from optim.methods.draining import emptied, needed
 from optim.referee.result import Result, Termination
 from optim.rules import broken
 from optim.rules.placement import Placement
@@ -113,6 +113,7 @@ def settle_assumptions(method: Method, instance: Instance, outcome: Outcome) -> 
     """
     if method.empties_leaving:
         outcome.assumes += emptied(instance)
+    outcome.assumes = needed(instance, outcome.assumes)
     if not outcome.assumes:
         return
     among = " and ".join(outcome.assumes)

@@ -18,16 +18,39 @@ if TYPE_CHECKING:
 
     Run = Callable[[Instance, Request], Outcome]
 
+_ABOUT = "leaving nodes"
+"""In the words of everything that is assumed of them."""
 _MOST = 2_000_000
 """Tasks × nodes up to which lists of allowed nodes are written down."""
 
 
+def may_stay(instance: Instance) -> int:
+    """Return how many tasks some plan has on leaving nodes, and another elsewhere.
+
+    They are on such a node now, and may be there; where the rule is dropped, any that may.
+    """
+    home, leaving = instance.tasks.node, instance.nodes.leaving
+    if not leaving.any():
+        return 0
+    open_to = instance.has_open_node.copy()
+    if not instance.limits.into_leaving:
+        open_to &= (home >= 0) & leaving[home]
+    tasks = np.flatnonzero(open_to).tolist()
+    return sum(bool((instance.allowed_mask(task) & leaving).any()) for task in tasks)
+
+
 def emptied(instance: Instance) -> tuple[str, ...]:
     """Return what is assumed where leaving nodes are emptied of all that may go elsewhere."""
-    home, leaving = instance.tasks.node, instance.nodes.leaving
-    count = int(((home >= 0) & leaving[home] & instance.has_open_node).sum())
+    count = may_stay(instance)
     told = f"that take the {count} tasks on leaving nodes off them, though these may stay"
     return (told,) if count else ()
+
+
+def needed(instance: Instance, assumes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what is assumed, but for what every plan does: no task may be on leaving nodes."""
+    if not any(_ABOUT in words for words in assumes) or may_stay(instance):
+        return assumes
+    return tuple(words for words in assumes if _ABOUT not in words)
 
 
 def emptied_or_any(run: Run) -> Run:
