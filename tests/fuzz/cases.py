@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tests.fuzz.generate import Draw, generate
+from tests.fuzz.huge import with_huge
 from tests.fuzz.probes import PROBES
 from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields, registered
 from tests.fuzz.promises import MODEL_DRIVEN, STARTS, option_choices
@@ -80,7 +81,12 @@ class Shares:
 
 
 def examine(
-    seed: int, calls: Calls, methods: tuple[str, ...] | None = None, shares: Shares | None = None
+    seed: int,
+    calls: Calls,
+    methods: tuple[str, ...] | None = None,
+    shares: Shares | None = None,
+    *,
+    huge: bool = False,
 ) -> list[Finding]:
     """Make the instance of a seed and ask every method about it.
 
@@ -88,11 +94,17 @@ def examine(
     ----------
     methods
         Names; ``None`` for all, ``default`` stands for none named.
+    huge
+        Whether one number of the instance is made huge.
     """
-    document = generate(seed, known_fields())
+    document = generate(seed, known_fields(), **({"modelled": 0.0} if huge else {}))
+    if huge:
+        document = with_huge(document, seed) or document
     try:
         setting = Setting(document, calls)
     except InvalidInput as error:
+        if huge and ("beyond" in str(error) or "must be at most" in str(error)):
+            return []  # more than the format reads
         return [Finding("instance-refused", str(error), Question("reads_alike"), seed, document)]
     draw = Draw(seed ^ 0x5EED)
     wanted = methods or (*registered(), "default")
@@ -109,6 +121,8 @@ def questions(
 ) -> Iterator[Question]:
     """Yield what is asked about an instance."""
     yield Question("reads_alike")
+    if not setting.document.get("models"):
+        yield Question("evaluated")
     modelled = bool(setting.document.get("models"))
     for name, declared in registered().items():
         if name not in wanted or (declared["family"] == MODEL_DRIVEN) != modelled:

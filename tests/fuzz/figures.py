@@ -41,7 +41,7 @@ class Figures:
 def measure(reading: Reading, at: np.ndarray) -> Figures:
     """Return the figures of (M, T) placements."""
     here = at[:, :, None] == np.arange(len(reading.node_ids))
-    loads, gain = _loads(reading, at, here)
+    loads, gain, apart = _loads(reading, at, here)
     known = reading.home >= 0
     moved = known & (at != reading.home) & (at >= 0)
     rows = np.arange(at.shape[1])
@@ -53,7 +53,7 @@ def measure(reading: Reading, at: np.ndarray) -> Figures:
     found = Figures(loads, counts, inflow, links, switched.sum(axis=1))
     by = found.by_name
     by["imc_gain"] = gain
-    by["internode_traffic"] = np.maximum(0.0, reading.total_traffic - gain)
+    by["internode_traffic"] = apart
     by["nodes_used"] = (counts > 0).sum(axis=1).astype(float)
     by["migrations"] = moved.sum(axis=1).astype(float)
     by["migration_cost"] = moved @ reading.cost
@@ -64,20 +64,23 @@ def measure(reading: Reading, at: np.ndarray) -> Figures:
     return found
 
 
-def _loads(reading: Reading, at: np.ndarray, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(M, N, R) loads, and (M,) traffic that stays on a node."""
+def _loads(
+    reading: Reading, at: np.ndarray, here: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(M, N, R) loads, and (M,) traffic that stays on a node, and that does not."""
     loads = reading.background + np.einsum("mtn,tr->mnr", here.astype(float), reading.load)
-    gain = np.zeros(len(at))
+    gain, apart = np.zeros(len(at)), np.zeros(len(at))
     for (u, v), rate in reading.pairs.items():
         placed = (at[:, u] >= 0) & (at[:, v] >= 0)
         same = at[:, u] == at[:, v]
         gain += rate * (placed & same)
+        apart += rate * ~(placed & same)
         for task, side in ((u, "out"), (v, "in")):
             cost = reading.crossing[side]
             if cost.any():
                 across = (placed & ~same)[:, None] & here[:, task]
                 loads += rate * across[:, :, None] * cost
-    return loads, gain
+    return loads, gain, apart
 
 
 def _crossing(reading: Reading, at: np.ndarray, link: Link) -> np.ndarray:

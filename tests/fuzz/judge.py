@@ -25,7 +25,13 @@ def judge(claim: Claim) -> Findings:
     if set(result.ignored) != wanted:
         yield "ignored-mark", f"told {sorted(result.ignored)}, asked for {sorted(wanted)}"
     if claim.node is not None:
-        yield from _verdict(claim)
+        yield from verdict(
+            result.evaluation,
+            set(claim.surely_broken),
+            set(claim.maybe_broken),
+            claim.termination,
+            decided=claim.slot is not None,
+        )
         yield from _figures(claim)
         yield from _drained(claim)
         yield from _moves(claim)
@@ -48,15 +54,23 @@ def judge(claim: Claim) -> Findings:
         yield "exit-code", f"{int(result.exit_code)}, ours {code}"
 
 
-def _verdict(claim: Claim) -> Findings:
-    """Rules broken, as both see them; what only the tolerance decides is left open."""
-    evaluation = claim.result.evaluation
+def verdict(
+    evaluation: Any, sure: set[str], maybe: set[str], about_what: str, *, decided: bool
+) -> Findings:
+    """Rules broken, as both see them; what only the tolerance decides is left open.
+
+    Parameters
+    ----------
+    sure, maybe
+        What we find broken with the format's tolerance, and without any.
+    decided
+        Whether the plan decides slots.
+    """
     theirs = {v.rule for v in evaluation.violations}
-    sure, maybe = set(claim.surely_broken), set(claim.maybe_broken)
-    told = f"ours {sorted(sure)} theirs {sorted(theirs)}; {claim.termination}"
+    told = f"ours {sorted(sure)} theirs {sorted(theirs)}; {about_what}"
     if evaluation.feasible != (not theirs):
         yield "verdict", f"feasible {evaluation.feasible}, but {told}"
-    if claim.slot is None:
+    if not decided:
         about = {r for r in theirs if r in SLOT_RULES or (r not in NAMED and "slot" in r)}
         if "placed" not in sure:  # a plan that is not whole has no dealing to speak of
             if "slots" in sure and not about:

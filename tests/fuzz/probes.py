@@ -8,6 +8,7 @@ can be run again and made smaller.
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,13 +16,13 @@ import numpy as np
 
 from tests.fuzz.claim import Claim, indices
 from tests.fuzz.figures import measure
-from tests.fuzz.judge import judge
+from tests.fuzz.judge import judge, verdict
 from tests.fuzz.models import judge_exact_models, judge_models
-from tests.fuzz.product import Answer, InvalidInput, Setting, evaluate
+from tests.fuzz.product import Answer, InvalidInput, Plan, Setting, evaluate
 from tests.fuzz.promises import FAMILY, leaves_behind
 from tests.fuzz.proofs import prove
 from tests.fuzz.reading import Reading
-from tests.fuzz.rules import TIGHT, broken
+from tests.fuzz.rules import LOOSE, TIGHT, broken
 from tests.fuzz.variants import factor, in_units, permuted
 
 Findings = Iterator[tuple[str, str]]
@@ -40,6 +41,19 @@ def reads_alike(setting: Setting, _method: str | None, _keywords: Keywords) -> F
         yield "reading", f"tasks: ours {len(reading.task_ids)} theirs {instance.num_tasks}"
     elif abs(ours - theirs) > 1e-9 * max(ours, theirs):
         yield "reading", f"traffic: ours {ours} theirs {theirs}"
+
+
+def evaluated(
+    setting: Setting, _method: str | None, _keywords: Keywords, count: int = 12
+) -> Findings:
+    """Placements of all kinds break the rules that they break, and no others."""
+    space, draw = setting.space(), random.Random(str(setting.document))
+    reading, instance = space.reading, setting.instance
+    for _ in range(count if len(reading.node_ids) else 0):
+        node = [draw.choice(choices.tolist()) for choices in space.choices]
+        evaluation = evaluate(instance, Plan.from_indices(instance, node))
+        sure, maybe = (broken(reading, node, None, slack) for slack in (LOOSE, TIGHT))
+        yield from verdict(evaluation, sure, maybe, str(node), decided=False)
 
 
 def result(setting: Setting, method: str, keywords: Keywords) -> Findings:
@@ -84,7 +98,9 @@ def units(
     try:
         other = Setting(in_units(setting.document, loads, rates, costs), setting.calls)
     except InvalidInput as error:
-        if "must be at most" not in str(error):  # beyond the largest number that is read
+        if not any(
+            told in str(error) for told in ("must be at most", "beyond")
+        ):  # beyond the largest number that is read
             yield "scale-dependent", f"{words}: the instance is refused: {error}"
         return
     answer = other.answer(method, **keywords)
@@ -306,7 +322,7 @@ def modelled(setting: Setting, method: str, keywords: Keywords) -> Findings:
 PROBES: dict[str, Callable[..., Findings]] = {
     probe.__name__: probe
     for probe in (
-        reads_alike, result, twice, units, ids, start, family, repair, ignoring, default, modelled,
-        partial,
+        reads_alike, evaluated, result, twice, units, ids, start, family, repair, ignoring, default,
+        modelled, partial,
     )
 }  # fmt: skip

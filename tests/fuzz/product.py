@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
-from optim import Instance, InvalidInput, StreamplaceError, all_methods, evaluate, solve
+from optim import Instance, InvalidInput, Plan, StreamplaceError, all_methods, evaluate, solve
 from tests.fuzz.brute import Space
 from tests.fuzz.newer import PROBES
 from tests.fuzz.promises import MODEL_DRIVEN
 from tests.fuzz.reading import Document, Reading
 
-__all__ = ["Answer", "InvalidInput", "Setting", "evaluate", "known_fields", "registered"]
+__all__ = ["Answer", "InvalidInput", "Plan", "Setting", "evaluate", "known_fields", "registered"]
 
 
 @dataclass(frozen=True)
