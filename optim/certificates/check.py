@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 FORMAT, READS = "streamplace.certificate/1", "streamplace.instance/1"
-SLACK = F(2, 10**9)  # twice what the format grants every limit, of the larger side
+SLACK = F(1_000_001, 10**15)  # of what a row has available: the format's, and a hair for doubles
 MOST_BYTES, MOST_STEPS, MOST_COLUMNS, MOST_WORK = 1 << 30, 4_000_000, 400_000, 400_000_000
 OF_TRAFFIC, OF_NODES = ("imc_gain", "internode_traffic"), ("nodes_used", "used_capacity")
 THRESHOLDS = ("sustainable_rate", "load_distance", "feasible")
@@ -256,35 +256,34 @@ class Instance:
         crossing = [sum(map(number, cost.get(r, {}).values()), ZERO) for r in self.resources]
         self.crosses, driven = any(crossing), document.get("rate_driven") or self.resources[:1]
         self.thread_rates = [most / load for r, load, most in self.threads if r in driven]
-        each = self.load + self.base
-        totals = [sum((x[r] for x in each), self.total_traffic * c) for r, c in enumerate(crossing)]
+        total = sum((x[0] for x in self.load + self.base if x), ZERO)
         share = sum((w for w, gone in zip(self.weight, self.leaving) if not gone), ZERO)
-        self.mean: Any = totals[0] / share if share and not self.crosses else None
+        self.mean: Any = total / share if share and not self.crosses else None
         far = [number(m) for k, m in self.limits.items() if k == "max_load_distance"]
-        self.far = [(m + SLACK * max(m, totals[0]), 0) for m in far if self.mean is not None]
+        self.far = [(m, 0) for m in far if self.mean is not None]
         used = {k: number(v) for k, v in self.limits.get("max_utilisation", {}).items()}
         carry: list[tuple[Any, ...]] = [
-            (n, r, room * used.get(name, 1), self.base[n][r], totals[r], name in driven)
+            (n, r, room * used.get(name, 1), self.base[n][r], name in driven)
             for n, capacity in enumerate(self.capacity) if "capacity" not in self.dropped
             for r, (name, room) in enumerate(zip(self.resources, capacity)) if room is not None
         ]  # fmt: skip
         bases = [number(x.get("background", 0)) for x in links]
-        total, part = sum(bases, self.total_traffic), used.get("links", 1)
+        part = used.get("links", 1)
         for x, base in zip(links, bases):
             inside, room = {self.node[n] for n in x["nodes"]}, number(x["capacity"]) * part
             way = len(crossing) + ("out", "in", "both").index(x.get("direction", "both"))
-            carry += [(n, way, room, base, total, True) for n in inside if len(inside) == 1]
+            carry += [(n, way, room, base, True) for n in inside if len(inside) == 1]
         #: of each node (amount, most of it, what the background leaves, whether the rate drives it)
         self.rooms: list[list[tuple[int, F, F, bool]]] = [[] for _ in self.node]
-        for n, i, room, base, total, rated in carry:
-            most, left = room + SLACK * max(room, total) - base, max(ZERO, room - base)
+        for n, i, room, base, rated in carry:
+            most, left = room + SLACK * room - base, max(ZERO, room - base)
             self.rooms[n].append((i, most * self.unit[i], left * self.unit[i], rated))
         #: budgets of moves: the price of each task, and the most, in units that make them whole
         self.budgets: list[tuple[list[int], int]] = []
         prices = {"max_migrations": [F(1)] * len(self.cost), "max_migration_cost": self.cost}
         for costs, told in ((prices[k], self.limits[k]) for k in prices if k in self.limits):
             unit, most = lcm(*(c.denominator for c in costs)), number(told)
-            most += SLACK * max(most, sum(costs, ZERO))
+            most += SLACK * most
             self.budgets.append(([int(c * unit) for c in costs], floor(most * unit)))
 
     def _classes(self) -> None:
@@ -357,7 +356,9 @@ class Model:
                 yield i, 1, max(0, ceil(left / (self.bound or 1)) - 1)
         below = [(self.bound, 1)] if self.objective == "load_distance" else []
         for (far, strict), sign in product(below + x.far, (1,) if x.leaving[n] else (1, -1)):
-            edge = (sign * (x.weight[n] * x.mean - x.base[n][0]) + far) * x.unit[0]
+            due = x.weight[n] * x.mean  # load <= due + far, due <= load + far
+            grant = 0 if strict else SLACK * (due + far if sign > 0 else max(due, far))
+            edge = (sign * (due - x.base[n][0]) + far + grant) * x.unit[0]
             yield 0, sign, ceil(edge) - 1 if strict else floor(edge)
 
     # -- node patterns: what a node of a class may hold; (class, counts) is a column's key
@@ -535,7 +536,7 @@ class Model:
 
 def of_threads(x: Instance, objective: str, bound: F) -> None:
     """Prove by a single task: one that is full at the bound, or has more than it can use."""
-    tight = any(m + SLACK * max(m, a) < a for _, a, m in x.threads)
+    tight = any(m + SLACK * m < a for _, a, m in x.threads)
     rated = objective == "sustainable_rate" and any(rate <= bound for rate in x.thread_rates)
     need(rated or (objective == "feasible" and tight), "no task is full before")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from optim.figures.catalogue import OBJECTIVES
 from optim.methods.lowering import lowered
+from optim.methods.outliers import with_bounded_costs, without_misfits
 from optim.methods.scale import Scale, scale_of, scaled
 from optim.util.progress import Progress
 
@@ -79,9 +81,12 @@ def view_of(method: Method, instance: Instance) -> View:
     """Return what a method sees; model-driven plans are made from measured points as they stand."""
     if method.decides == "threads":
         return View(instance, Scale())
-    seen = lowered(instance, method.honours)
+    seen = with_bounded_costs(lowered(instance, method.honours))
     scale = scale_of(seen)
-    return View(scaled(seen, scale), scale)
+    seen = scaled(seen, scale)
+    if "allowed" in method.honours:
+        seen = without_misfits(seen, OBJECTIVES[method.objective].binding(seen))
+    return View(seen, scale)
 
 
 def _difference(gap: float | None, objective: Figure, instance: Instance) -> float | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.rules.base import Form, Rule, node_violations, violation
+from optim.rules.exact import node_loads
 from optim.rules.violation import Violation
 from optim.util.tolerance import slack
 
@@ -36,7 +37,8 @@ def _dropped(instance: Instance) -> Instance:
 def _violations(placement: Placement) -> Iterator[Violation]:
     instance = placement.instance
     available = instance.nodes.capacity * instance.limits.max_utilisation
-    return node_violations(instance, "capacity", placement.loads, available)
+    loads = node_loads(placement, placement.loads, available)
+    return node_violations(instance, "capacity", loads, available)
 
 
 def proof_slack(bound: Any) -> Any:

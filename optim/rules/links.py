@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from optim.rules.base import Form, Rule, labelled, violation
 from optim.rules.capacity import proof_slack
+from optim.rules.exact import terms_of, undecided
 from optim.util.tolerance import over
 
 if TYPE_CHECKING:
@@ -39,9 +41,25 @@ def _violations(placement: Placement) -> Iterator[Violation]:
     instance = placement.instance
     if not instance.links.ids:
         return
-    loads, available = placement.crossing, _available(instance)
+    loads, available = np.array(placement.crossing), _available(instance)
+    for i in np.flatnonzero(undecided(loads, available, terms_of(instance))):
+        loads[i] = _added_up(placement, int(i))
     for i in np.flatnonzero(over(loads, available)):
         yield violation("links", instance.links.ids[i], loads[i], available[i])
+
+
+def _added_up(placement: Placement, link: int) -> float:
+    """Return the load of a link, correctly rounded."""
+    links = placement.instance.links
+    source, target, rate = placement.instance.flows.directed()
+    listed = links.node_indices[links.node_indptr[link] : links.node_indptr[link + 1]]
+    inside = np.append(np.isin(np.arange(placement.instance.num_nodes), listed), False)
+    out, into = inside[placement.node[source]], inside[placement.node[target]]
+    both = (placement.node[source] >= 0) & (placement.node[target] >= 0)
+    counts = (out & ~into & (links.direction[link] != 2)) | (
+        into & ~out & (links.direction[link] != 1)
+    )
+    return math.fsum([*rate[counts & both], float(links.background[link])])
 
 
 def _proofs(instance: Instance) -> Iterator[Violation]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from optim.rules.base import Form, Rule, limit_words, violation, without_limit
+from optim.rules.exact import node_load, terms_of, undecided
 from optim.util.tolerance import over
 
 if TYPE_CHECKING:
@@ -24,10 +26,20 @@ def _violations(placement: Placement) -> Iterator[Violation]:
     limit = instance.limits.max_load_distance
     if limit is None or distance is None:
         return
-    load, stay = placement.loads[:, 0], instance.open_nodes
-    due = instance.nodes.weight * (load.sum() / instance.nodes.weight[stay].sum())
+    load, terms = placement.loads[:, 0], terms_of(instance) + 2 * instance.num_nodes
+    due, stay = _due(instance, load), instance.open_nodes
+    near = undecided(load, due + limit, terms) | undecided(due, load + limit, terms)
+    if near.any():
+        load = np.array([node_load(placement, n, 0) for n in range(instance.num_nodes)])
+        due = _due(instance, load)
     if over(load, due + limit).any() or over(due, load + limit)[stay].any():
         yield violation("max_load_distance", "limits", distance, limit)
+
+
+def _due(instance: Instance, load: Floats) -> Floats:
+    """(N,) share of all load that each node is due by its weight."""
+    weight = instance.nodes.weight
+    return np.asarray(weight * (math.fsum(load) / math.fsum(weight[instance.open_nodes])))
 
 
 def _node_key(instance: Instance) -> Floats:

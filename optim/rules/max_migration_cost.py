@@ -15,6 +15,7 @@ from optim.rules.base import (
     violation,
     without_limit,
 )
+from optim.rules.exact import total
 from optim.rules.max_migrations import forced_moves
 from optim.util.tolerance import over, slack
 
@@ -32,7 +33,7 @@ def _violations(placement: Placement) -> Iterator[Violation]:
     limit = instance.limits.max_migration_cost
     if limit is None:
         return
-    cost = instance.tasks.migration_cost[placement.migrated].sum()
+    cost = total(instance.tasks.migration_cost[placement.migrated], limit)
     if over(cost, limit):
         yield violation("max_migration_cost", "limits", cost, limit)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from optim.rules.base import Form, Rule, violation
 from optim.rules.capacity import proof_slack
+from optim.rules.exact import node_loads
 from optim.util.tolerance import over
 
 if TYPE_CHECKING:
@@ -37,9 +38,10 @@ def _least(instance: Instance) -> Floats:
 
 def _violations(placement: Placement) -> Iterator[Violation]:
     instance, least = placement.instance, _least(placement.instance)
-    for n, r in np.argwhere(over(least, placement.loads)):
+    loads = node_loads(placement, least, placement.loads)
+    for n, r in np.argwhere(over(least, loads)):
         where = f"{instance.nodes.ids[n]}.{instance.resources[r]}"
-        yield violation("min_load", where, least[n, r], placement.loads[n, r])
+        yield violation("min_load", where, least[n, r], loads[n, r])
 
 
 def _proofs(instance: Instance) -> Iterator[Violation]:

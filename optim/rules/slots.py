@@ -6,6 +6,7 @@ slots in some dealing (`optim.rules.dealing`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from optim.figures.measures import slot_places
 from optim.rules.base import Form, Rule, violation
+from optim.rules.exact import undecided
 from optim.rules.violation import Violation
 from optim.util.tolerance import over
 
@@ -77,6 +79,8 @@ def _in_slots(instance: Instance, node: Ints, slot: Ints) -> Iterator[Violation]
     for r, resource in enumerate(instance.resources):
         load = np.bincount(index, instance.tasks.load[placed, r], minlength=len(used))
         capacity = nodes.slot_capacity[at, r]
+        for k in np.flatnonzero(undecided(load, capacity, len(placed))):
+            load[k] = math.fsum(instance.tasks.load[placed[index == k], r])
         for k in np.flatnonzero(over(load, capacity)):
             yield violation("slot_capacity", f"{labels[k]}.{resource}", load[k], capacity[k])
     limit = instance.limits.max_tasks_per_slot

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from tests.fuzz.changed import CHANGES
 from tests.fuzz.generate import Draw, generate
-from tests.fuzz.huge import with_huge
 from tests.fuzz.probes import PROBES
 from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields, registered
 from tests.fuzz.promises import MODEL_DRIVEN, STARTS, option_choices
@@ -86,7 +86,7 @@ def examine(
     methods: tuple[str, ...] | None = None,
     shares: Shares | None = None,
     *,
-    huge: bool = False,
+    change: str = "",
 ) -> list[Finding]:
     """Make the instance of a seed and ask every method about it.
 
@@ -94,16 +94,16 @@ def examine(
     ----------
     methods
         Names; ``None`` for all, ``default`` stands for none named.
-    huge
-        Whether one number of the instance is made huge.
+    change
+        What is changed in the instance, of `tests.fuzz.changed`.
     """
-    document = generate(seed, known_fields(), **({"modelled": 0.0} if huge else {}))
-    if huge:
-        document = with_huge(document, seed) or document
+    document = generate(seed, known_fields(), **({"modelled": 0.0} if change else {}))
+    if change:
+        document = CHANGES[change](document, seed) or document
     try:
         setting = Setting(document, calls)
     except InvalidInput as error:
-        if huge and ("beyond" in str(error) or "must be at most" in str(error)):
+        if change and ("beyond" in str(error) or "must be at most" in str(error)):
             return []  # more than the format reads
         return [Finding("instance-refused", str(error), Question("reads_alike"), seed, document)]
     draw = Draw(seed ^ 0x5EED)

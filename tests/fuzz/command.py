@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.cases import Finding, examine
+from tests.fuzz.changed import CHANGES
 from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields
 from tests.fuzz.reading import Document
 from tests.fuzz.shrink import shrink
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         help="a case by its own seed, as a failed test names it",
     )
-    add("--huge", action="store_true", help="make one number of each instance huge")
+    add("--change", default="", choices=("", *CHANGES), help="change something in each instance")
     add("--cases", type=int, default=10**9, help="stop after that many instances")
     add("--seconds", type=float, default=600.0, help="stop after that long")
     add("--methods", default="", help="names with commas, `default` for none; all if left out")
@@ -92,7 +93,7 @@ def _run(options: argparse.Namespace) -> int:
     for seed in options.case or itertools.count(options.seed * SEEDS_A_RUN):
         if cases == options.cases or time.monotonic() - began > options.seconds:
             break
-        for finding in examine(seed, calls, methods, huge=options.huge):
+        for finding in examine(seed, calls, methods, change=options.change):
             counts[finding.kind, finding.method] += 1
             if counts[finding.kind, finding.method] <= options.each:
                 _write(options.out, finding)

@@ -52,7 +52,7 @@ def test_below_the_ceiling_nothing_is_proved(bound: str, holds: bool) -> None:
 
 def test_infeasible_is_proved_by_a_task_above_its_ceiling() -> None:
     assert certificate(job(0.5), "feasible", 0)
-    for limit in (0.9, 0.9 * (1 - 1.5e-9), 1):
+    for limit in (0.9, 0.9 * (1 - 0.5e-9), 1):
         with pytest.raises(check.Refused):
             certificate(job(limit), "feasible", 0)
     assert write.certify(job(0.5), "feasible", None).document["proof"] == {"kind": "threads"}
