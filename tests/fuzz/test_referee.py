@@ -256,5 +256,6 @@ def test_the_product_is_used_in_one_module_only() -> None:
         found = [names for module, names in named + plain if module.split(".")[0] in PRODUCT]
         if found:
             users[path.name] = set().union(*found)
-    known = {"Instance", "InvalidInput", "StreamplaceError", "all_methods", "evaluate", "solve"}
+    known = {"Instance", "InvalidInput", "Plan", "StreamplaceError", "all_methods"}
+    known |= {"evaluate", "solve"}
     assert users == {"product.py": known}
