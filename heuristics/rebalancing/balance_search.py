@@ -169,7 +169,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        A task has no current node.
+        A task that stands on a staying node may be on leaving ones only.
     """
     request, compiled = request.warmed(warm_up)
     problem = balance_problem(instance, "balance-search")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.rebalancing.list_schedule import ListScheduler
 from heuristics.rebalancing.albic.bisect import balanced_parts
-from heuristics.rebalancing.list_schedule import ListScheduler
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import imc_gain_of, load_distance_of
 from optim.methods.registry import Method, Option, Outcome

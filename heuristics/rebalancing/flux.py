@@ -54,12 +54,12 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        A task has no current node.
+        A task that stands on a staying node may be on leaving ones only.
     """
     begun = time.perf_counter()
     warm_up()
     compiled = time.perf_counter()
-    problem = balance_problem(instance, "flux")
+    problem = balance_problem(instance, "flux", free_moves=False)
     passes = request.options.get("passes") or 0
     placement, used = flux_placement(problem, passes if passes > 0 else 1_000_000)
     moves = problem.moves(placement)
@@ -88,7 +88,7 @@ METHOD = Method(
     run=run,
     summary="Flux: biggest key group from the most to the least loaded node, pair by pair",
     source="Shah et al. 2003, as in Madsen, Zhou, Cao 2016, sections 2.2 and 5.1",
-    needs=("tasks", "nodes", "current_placement"),
+    needs=("tasks", "nodes"),
     honours=frozenset(
         {"capacity", "min_load", "allowed", "leaving", "max_migrations", "max_migration_cost"}
     ),

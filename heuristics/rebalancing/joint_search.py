@@ -34,7 +34,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        A task has no current node.
+        A task that stands on a staying node may be on leaving ones only.
     """
     request, compiled = request.warmed(portfolio.warm_up, joint_search.warm_up)
     made = prepare(instance, request, "joint-search")

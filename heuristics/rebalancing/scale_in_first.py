@@ -74,12 +74,12 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        A task has no current node.
+        A task that stands on a staying node may be on leaving ones only.
     SolverError
         A solver's claim does not survive our own count.
     """
     request, compiled = request.warmed(warm_up)
-    problem = balance_problem(instance, "scale-in-first")
+    problem = balance_problem(instance, "scale-in-first", free_moves=False)
     reasons = impossible(instance, problem)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
@@ -167,7 +167,7 @@ METHOD = Method(
     run=run,
     summary="Scale-in on its own, key groups spread evenly; then balance-milp with the rest",
     source="Madsen, Zhou, Cao 2016, section 5.1, the non-integrated approach of Figure 5",
-    needs=("tasks", "nodes", "current_placement"),
+    needs=("tasks", "nodes"),
     honours=PUBLISHED,
     options=(
         Option(

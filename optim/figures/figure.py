@@ -77,6 +77,8 @@ class Figure:
         Whether it takes long, and is only reckoned of plans where it is asked for.
     former
         What options and files of earlier versions call it.
+    constant
+        Why all plans of an instance have the same value; ``None`` where plans may differ.
     """
 
     name: str
@@ -97,6 +99,23 @@ class Figure:
     whole: bool = True
     costly: bool = False
     former: str | None = None
+    constant: Callable[[Instance], str | None] | None = None
+
+    def fixed(
+        self, instance: Instance, value: float | None = None, bound: float | None = None
+    ) -> str | None:
+        """Say why every plan has the same value, so that none is better; ``None`` if unknown.
+
+        Parameters
+        ----------
+        instance
+            What the plans are of.
+        value, bound
+            Of a plan, and proven: a figure of which 0 is the most is 0 for every plan.
+        """
+        why = None if self.constant is None else self.constant(instance)
+        none = self.sense == "max" and value == 0 and bound == 0
+        return why or ("no plan has more" if none else None)
 
     @property
     def single(self) -> bool:

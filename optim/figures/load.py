@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from optim.format.tables import Floats
 
 
+def _weightless(instance: Instance) -> str | None:
+    if instance.total_load[0] > 0 or instance.crossing_cost[:, 0].any():
+        return None
+    return f"no task has a load of {instance.resources[0]}, the resource that is balanced"
+
+
 def _mean(placement: Placement) -> float | None:
     if not placement.instance.crossing_cost[:, 0].any():
         return placement.instance.mean_load
@@ -132,6 +138,7 @@ LOAD_DISTANCE = Figure(
     percent=True,
     weighs_leaving=True,
     holding=_within_distance,
+    constant=_weightless,
     question="How evenly the load is spread",
 )
 MEAN_LOAD = Figure(

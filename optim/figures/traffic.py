@@ -10,6 +10,11 @@ from optim.figures.figure import Figure
 
 if TYPE_CHECKING:
     from optim.figures.placement import Placement
+    from optim.format.instance import Instance
+
+
+def _silent(instance: Instance) -> str | None:
+    return None if instance.has_traffic else "no tasks communicate"
 
 
 def _collocated(placement: Placement) -> float | None:
@@ -41,6 +46,7 @@ IMC_GAIN = Figure(
     reference="total_traffic",
     question="How much traffic stays inside the nodes",
     shown_as="collocation_factor",
+    constant=_silent,
 )
 TOTAL_TRAFFIC = Figure(
     "total_traffic",
@@ -60,6 +66,7 @@ INTERNODE_TRAFFIC = Figure(
     sense="min",
     reference="total_traffic",
     same_as="imc_gain",
+    constant=_silent,
 )
 INTERSLOT_TRAFFIC = Figure(
     "interslot_traffic",
@@ -69,6 +76,7 @@ INTERSLOT_TRAFFIC = Figure(
     _between_slots,
     sense="min",
     reference="total_traffic",
+    constant=_silent,
 )
 COLLOCATION_FACTOR = Figure(
     "collocation_factor",

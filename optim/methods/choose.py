@@ -12,6 +12,7 @@ import numpy as np
 
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.figures.catalogue import find_objective
+from optim.figures.load import LOAD_DISTANCE
 from optim.methods.lowering import slots_count_tasks
 from optim.methods.registry import get_method, method_names
 from optim.methods.suitable import check_suitable
@@ -132,7 +133,9 @@ def _candidates(
     limits = instance.limits
     budget = limits.max_migrations is not None or limits.max_migration_cost is not None
     leaving = bool(instance.nodes.leaving.any())
-    if instance.has_current and (budget or leaving or not instance.has_traffic):
+    some, loaded = bool((instance.tasks.node >= 0).any()), not LOAD_DISTANCE.fixed(instance)
+    silent = not instance.has_traffic
+    if (some and (budget or leaving or silent)) or (silent and loaded):
         yield from _rebalancing(instance, time_limit)
     if budget and instance.has_traffic and objective == "imc_gain":
         yield from _joint(instance, "traffic within a budget of moves")
@@ -154,8 +157,7 @@ def _candidates(
     yield "storm-even", "no traffic: spread evenly"
     for name in ("imc-milp", "eoa-milp", "storm-milp", "storm-online", "imc-search"):
         yield name, "it keeps every limit that is set"
-    if instance.has_current or objective is not None:
-        yield from _rebalancing(instance, time_limit)
+    yield from _rebalancing(instance, time_limit)
     if instance.num_tasks <= _EXACT_UNLIKE:  # it counts them, and refuses where there are too many
         yield "imc-brute", "few assignments"
 
@@ -184,9 +186,11 @@ def _throughput(instance: Instance, objective: str | None) -> Iterator[tuple[str
 def _rebalancing(instance: Instance, time_limit: float | None) -> Iterator[tuple[str, str]]:
     moves = instance.num_tasks * instance.num_nodes
     large = moves > _EXACT_MOVES
+    some = bool((instance.tasks.node >= 0).any())
+    placed = "a current placement, " if some else ""
     if instance.has_traffic and instance.limits.max_load_distance is not None:
-        yield from _joint(instance, "a current placement, traffic and a bound on load distance")
-    why = "a current placement to rebalance"
+        yield from _joint(instance, f"{placed}traffic and a bound on load distance")
+    why = "a current placement to rebalance" if some else "loads to balance over the nodes"
     if large and (time_limit is None or moves > _MODELLED * time_limit):
         yield "balance-search", f"{why}, large"
     yield "balance-milp", why

@@ -204,6 +204,13 @@ def write_result(
     # the value of a plan that breaks a limit is no distance from what feasible plans can reach
     comparable = value if stands else None
     gap = objective.gap(comparable, outcome.bound, objective.reference_of(evaluation))
+    stopped = termination_of(outcome, objective, gap, request.gap)
+    whole = None if outcome.assumes else outcome.bound
+    fixed = objective.fixed(instance, comparable, whole)
+    if fixed is not None and comparable is not None:
+        outcome.notes.append(f"{objective.name} is {comparable:g} for every plan: {fixed}")
+        proofs = (Termination.OPTIMAL, Termination.GAP_REACHED)
+        stopped = Termination.HEURISTIC if stopped in proofs else stopped
     times = {"build": 0.0, "solve": 0.0, **outcome.times}
     times["check"] = time.perf_counter() - began
     fields = {"objective_levels": outcome.levels, **more}
@@ -213,7 +220,7 @@ def write_result(
         method=method.name,
         solver=outcome.solver or request.solver,
         seed=request.seed,
-        termination=termination_of(outcome, objective, gap, request.gap),
+        termination=stopped,
         plan=plan,
         objective=objective.of(value),
         bound=outcome.bound,

@@ -91,7 +91,8 @@ def run_portfolio(
         # judging a plan takes its time after the method has ended: as long as it took the others
         left = limit - spent - max((r.result.times.get("check", 0) for r in runs), default=0)
         stopped = stopped or any(r.result.termination is Termination.INTERRUPTED for r in runs)
-        if left <= 0 or stopped or any(r.result.termination in _DONE for r in runs):
+        done = any(r.result.termination in _DONE or _fixed(figure, relaxed, r) for r in runs)
+        if left <= 0 or stopped or done:
             break
         if again and _idle(runs, choice):
             continue
@@ -179,6 +180,12 @@ def _rank(figure: Figure, instance: Instance, run: _Run) -> tuple[float, ...]:
     return left, float(f"{signed:.9e}"), len(run.result.moves)
 
 
+def _fixed(figure: Figure, instance: Instance, run: _Run) -> bool:
+    """Whether a run has a plan and no other can be better."""
+    value = _value(run)
+    return value is not None and figure.fixed(instance, value, run.result.whole_bound) is not None
+
+
 def _value(run: _Run) -> float | None:
     told = run.result.objective
     return told.value if run.result.feasible and told is not None else None
@@ -203,7 +210,9 @@ def _told(
     if proof is not None:
         changes = {"bound": proof[0], "bound_of": "problem", "assumes": (), "gap": proof[2]}
     last = runs[-1].result.termination
-    if proof is not None and proof[2] is not None and proof[2] <= figure.optimal_gap:
+    if any(_fixed(figure, instance, run) for run in runs):
+        changes["termination"] = Termination.HEURISTIC
+    elif proof is not None and proof[2] is not None and proof[2] <= figure.optimal_gap:
         changes["termination"] = Termination.OPTIMAL
     elif stopped or last is Termination.INTERRUPTED:
         changes["termination"] = Termination.INTERRUPTED

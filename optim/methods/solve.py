@@ -131,16 +131,48 @@ def solve(
         instance, objective, solver, time_limit, gap, seed, threads, warm_start, dropped,
         target_rate, prefer, progress,
     )  # fmt: skip
-    if method == PORTFOLIO:
-        plain = solver is None and warm_start is None and not options and not repair
+    if method is not None and method != PORTFOLIO:
+        return _solve_by(get_method(method), asked, options, repair=repair)
+    several = method == PORTFOLIO
+    began = time.perf_counter()
+    found = _solve_by_several(asked, options, several=several, repair=repair)
+    other = _other_objective(asked, found)
+    if other is None:
+        return found
+    left = _what_is_left(asked._replace(objective=other), time.perf_counter() - began)
+    second = _solve_by_several(left, options, several=several, repair=repair)
+    if not second.feasible or found.objective is None:
+        return found
+    told = f"{found.objective.name} is {found.objective.value:g} for every plan: {other} instead"
+    return replace(second, notes=(told, *second.notes))
+
+
+def _solve_by_several(
+    asked: _Asked, options: Mapping[str, Any], *, several: bool, repair: bool
+) -> Result:
+    """Solve by the methods that suit: all of them where `several`, or until one has a plan."""
+    if several:
+        plain = asked.solver is None and asked.warm_start is None and not options and not repair
         began = time.perf_counter()
         found = _solve_by_portfolio(asked) if plain else None
         if found is not None:
             return found
         asked = _what_is_left(asked, time.perf_counter() - began)
-    elif method is not None:
-        return _solve_by(get_method(method), asked, options, repair=repair)
     return _solve_by_choice(asked, options, repair=repair)
+
+
+def _other_objective(asked: _Asked, result: Result) -> str | None:
+    """Return what to optimise where none was asked for and the one chosen is equal for all plans.
+
+    Then every plan is as good as another by it, and the balance of the nodes is not.
+    """
+    told, chosen = result.objective, OBJECTIVES["load_distance"]
+    if asked.objective is not None or told is None or not result.feasible:
+        return None
+    figure, instance = OBJECTIVES[told.name], asked.relaxed(asked.dropped)
+    if figure.fixed(instance, told.value, result.whole_bound) is None or chosen.fixed(instance):
+        return None
+    return None if figure is chosen else chosen.name
 
 
 def goal_of(instance: Instance, objective: str | None, target_rate: float | None) -> str | None:

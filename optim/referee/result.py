@@ -181,6 +181,11 @@ class Result:
         return self.evaluation is not None and self.evaluation.feasible
 
     @property
+    def whole_bound(self) -> float | None:
+        """The bound where it is one of all plans; ``None`` where of fewer, or there is none."""
+        return self.bound if self.bound_of == "problem" else None
+
+    @property
     def exit_code(self) -> ExitCode:
         """Exit status of the command line for this result."""
         if self.termination is Termination.INTERRUPTED:

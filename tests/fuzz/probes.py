@@ -20,7 +20,7 @@ from tests.fuzz.judge import judge, verdict
 from tests.fuzz.models import judge_exact_models, judge_models
 from tests.fuzz.product import Answer, InvalidInput, Plan, Setting, evaluate
 from tests.fuzz.promises import FAMILY, leaves_behind
-from tests.fuzz.proofs import prove
+from tests.fuzz.proofs import indifferent, prove
 from tests.fuzz.reading import Reading
 from tests.fuzz.rules import LOOSE, TIGHT, broken
 from tests.fuzz.variants import factor, in_units, permuted
@@ -259,6 +259,8 @@ def default(setting: Setting, _method: str | None, keywords: Keywords) -> Findin
     claim = Claim(setting, found.method, keywords, found)
     yield from judge(claim)
     yield from prove(claim)
+    if found.feasible and indifferent(claim) and setting.reading.load[:, 0].any():
+        yield "auto-for-nothing", f"{claim.name} of {found.method}: {claim.value!r} for every plan"
     if not found.feasible and claim.termination != "infeasible" and claim.space.complete:
         count = int(claim.space.tight.sum())
         if count:

@@ -22,6 +22,7 @@ def prove(claim: Claim) -> Findings:
         yield from _infeasible(claim)
         return
     yield from _existence(claim)
+    yield from _indifferent(claim)
     among = _looked_among(claim)
     if among is not None and claim.name in claim.space.figures.by_name:
         tight, loose = claim.space.tight & among, claim.space.loose & among
@@ -58,6 +59,26 @@ def _existence(claim: Claim) -> Findings:
     if good.any():
         notes = list(claim.result.notes)
         yield "no-plan", f"{claim.termination}; {int(good.sum())} placements keep all; {notes}"
+
+
+def indifferent(claim: Claim) -> bool:
+    """Whether no plan is better than another by the objective: there is nothing in it to optimise.
+
+    The most that can be is 0, no tasks communicate, or no task has a load to balance.
+    """
+    reading, name = claim.reading, str(claim.name)
+    if name in ("imc_gain", "internode_traffic", "interslot_traffic") and not reading.total_traffic:
+        return True
+    if name == "load_distance":
+        costs = reading.document.get("crossing_cost") or {}
+        return not reading.load[:, 0].any() and reading.resources[0] not in costs
+    return claim.sense == "max" and claim.bound == 0 and claim.bound_of == "problem"
+
+
+def _indifferent(claim: Claim) -> Findings:
+    """An objective by which no plan is better than another is never told as optimal."""
+    if indifferent(claim) and claim.value is not None and claim.termination == "optimal":
+        yield "optimal-for-nothing", f"{claim.name} {claim.value!r} is that of every plan"
 
 
 def _emptied(claim: Claim) -> np.ndarray:
@@ -129,6 +150,8 @@ def _unproven(claim: Claim) -> Findings:
     """An exact method without a limit ends with a proof."""
     asked = {"time_limit", "gap", "max_load_distance", "drain"} & set(claim.keywords)
     if claim.declared["kind"] != "exact" or asked or claim.termination == "optimal":
+        return
+    if indifferent(claim):
         return
     levels = claim.result.objective_levels
     if claim.keywords.get("weighted") and levels and _closed(levels[-1].value, levels[-1].bound):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.rebalancing.homes import with_homes
 from formulations.rebalancing.make_problem import check
 from formulations.rebalancing.problem import BalanceProblem
 from optim.errors import Problem, UnsuitableMethod
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
 
 
-def balance_problem(instance: Instance, method: str = "balance-milp") -> BalanceProblem:
+def balance_problem(
+    instance: Instance, method: str = "balance-milp", *, free_moves: bool = True
+) -> BalanceProblem:
     """Return the rebalancing problem of an instance.
 
     The first resource is balanced; every resource with a capacity or least load somewhere binds,
@@ -26,30 +29,22 @@ def balance_problem(instance: Instance, method: str = "balance-milp") -> Balance
     Parameters
     ----------
     instance
-        Every task needs its current node.
+        Tasks without a current node are given one first (`with_homes`).
     method
         Named in the error.
+    free_moves
+        Whether it knows moves that no budget counts.
 
     Raises
     ------
     UnsuitableMethod
-        A task has no current node.
+        A task that stands on a staying node may be on leaving ones only.
     InvalidInput
         All nodes are leaving.
     """
-    tasks, nodes, limits = instance.tasks, instance.nodes, instance.limits
-    homeless = np.flatnonzero(tasks.node < 0)
-    if len(homeless):
-        name = tasks.ids[int(homeless[0])]
-        raise UnsuitableMethod(
-            Problem(
-                method,
-                None,
-                f"needs tasks[].node (the current placement); {name} has none",
-                "give each task its node, or use a method that places from scratch",
-            )
-        )
     _check_leaving(instance, method)
+    instance = with_homes(instance, free_moves=free_moves)
+    tasks, nodes, limits = instance.tasks, instance.nodes, instance.limits
     headroom, floor = placing_room(instance), np.maximum(0.0, placing_floor(instance))
     binds = np.isfinite(headroom).any(axis=0) | (floor > 0).any(axis=0)
     rules = place_rules(instance)
@@ -83,7 +78,8 @@ def _check_leaving(instance: Instance, method: str) -> None:
     They would have to go where nothing else comes.
     """
     tasks, nodes = instance.tasks, instance.nodes
-    lost = np.flatnonzero(~instance.has_open_node & ~nodes.leaving[tasks.node])
+    stands = (tasks.node >= 0) & ~nodes.leaving[tasks.node]
+    lost = np.flatnonzero(~instance.has_open_node & stands)
     if len(lost) and not instance.limits.into_leaving:
         raise UnsuitableMethod(
             Problem(

@@ -70,7 +70,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        A task has no current node.
+        A task that stands on a staying node may be on leaving ones only.
     SolverError
         A solver's claim does not survive our own count.
     """
@@ -299,7 +299,7 @@ METHOD = Method(
     run=run,
     summary="ALBIC's MILP: least load distance within a budget of migrations, proven",
     source="Madsen, Zhou, Cao 2016, section 4.3.1",
-    needs=("tasks", "nodes", "current_placement"),
+    needs=("tasks", "nodes"),
     honours=PUBLISHED | {"sets", "max_inflow", "copies"},
     options=(
         Option(

@@ -39,6 +39,8 @@ def impossible(instance: Instance, problem: BalanceProblem) -> list[Violation]:
 
 def why_none(instance: Instance, problem: BalanceProblem) -> tuple[Violation, ...]:
     """Return what the current placement breaks, where it is proven that none mends it all."""
+    if not instance.has_current:
+        return ()
     broken = evaluate_indices(instance, instance.tasks.node).violations[:_SHOWN]
     return tuple(
         Violation(v.rule, f"{v.where} (as it is now)", v.amount, v.needed, v.available)

@@ -113,7 +113,7 @@ def joint_problem(instance: Instance, method: str = "joint-milp") -> JointProble
     Raises
     ------
     UnsuitableMethod
-        A task has no current node.
+        A task that stands on a staying node may be on leaving ones only.
     """
     pairs = instance.pairs
     some = pairs.rate > 0

@@ -42,7 +42,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        A task has no current node.
+        A task that stands on a staying node may be on leaving ones only.
     InvalidInput
         The model would be too large.
     SolverError
@@ -227,7 +227,7 @@ METHOD = Method(
     run=run,
     summary="Most collocated traffic within a load distance and a budget of migrations, proven",
     source="the model that Madsen, Zhou, Cao 2016, section 4.3.2, call too expensive",
-    needs=("tasks", "nodes", "traffic", "current_placement"),
+    needs=("tasks", "nodes", "traffic"),
     honours=BALANCE_MILP.honours,
     options=(
         Option(

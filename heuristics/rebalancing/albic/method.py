@@ -18,6 +18,7 @@ from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.milp import PUBLISHED
 from formulations.rebalancing.balance.reasons import impossible, none_within, why_none
+from formulations.rebalancing.homes import counted_as_moves
 from formulations.rebalancing.search.portfolio import warm_up
 from heuristics.rebalancing.albic.pin import Pins, choose_pins
 from heuristics.rebalancing.albic.scores import beneficial_pairs
@@ -82,13 +83,13 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        A task has no current node.
+        A task that stands on a staying node may be on leaving ones only.
     SolverError
         A solver's claim does not survive our own count.
     """
     request, compiled = request.warmed(warm_up)
     solver = UnitSolver(request)
-    problem = balance_problem(instance, "albic")
+    problem = balance_problem(instance, "albic", free_moves=False)
     reasons = impossible(instance, problem)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
@@ -107,7 +108,10 @@ def run(instance: Instance, request: Request) -> Outcome:
         why = Termination.INTERRUPTED if solver.interrupted else why
         notes = [none_within(problem)] if proven else []
         broken = why_none(instance, problem) if proven else ()
-        return Outcome(why, notes=[*notes, *solver.notes], times=times, reasons=broken)
+        return Outcome(
+            why, notes=[*notes, *solver.notes], times=times, reasons=broken,
+            assumes=counted_as_moves(instance),
+        )  # fmt: skip
     node = best.placement.astype(np.int32)
     return Outcome(
         Termination.INTERRUPTED if solver.interrupted else Termination.HEURISTIC,
@@ -239,7 +243,7 @@ METHOD = Method(
     run=run,
     summary="ALBIC: collocated key groups move together, one more pair a round, MILP for balance",
     source="Madsen, Zhou, Cao 2016, section 4.3.2, steps 1 to 4",
-    needs=("tasks", "nodes", "traffic", "current_placement"),
+    needs=("tasks", "nodes", "traffic"),
     honours=PUBLISHED,
     options=(
         Option(

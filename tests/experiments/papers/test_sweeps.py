@@ -82,7 +82,7 @@ def test_a_new_label_holds_for_old_rows(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_failed_runs_make_no_figure(path: Path, tmp_path: Path) -> None:
-    # balance-milp needs a current placement, which these have not
-    path.write_text(SWEEP.replace('"top-down"', '"balance-milp"'))
-    with pytest.raises(StreamplaceError, match="2 of 6 runs failed; first: balance-milp"):
+    # mba+sam needs performance models, which these have not
+    path.write_text(SWEEP.replace('"top-down"', '"mba+sam"'))
+    with pytest.raises(StreamplaceError, match=r"2 of 6 runs failed; first: mba\+sam"):
         sweep_rows(path, reduced={})(tmp_path / "rows", False)

@@ -170,7 +170,7 @@ def test_rows_can_go_through_the_driver(make_spec: Make, base: Path) -> None:
 @pytest.mark.usefixtures("spark")
 def test_the_default_runner_solves(make_spec: Make, base: Path) -> None:
     spec = make_spec(
-        {"method": ["top-down", "storm-even", "balance-milp"], "load_share": [0.5, 0.9]},
+        {"method": ["top-down", "storm-even", "mba+sam"], "load_share": [0.5, 0.9]},
         time_limit=20,
     )
     summary = run_sweep(spec, base / "out", "local[2]", progress=False)
@@ -187,8 +187,8 @@ def test_the_default_runner_solves(make_spec: Make, base: Path) -> None:
     result = json.loads(good["result"].iloc[0])
     assert result["format"] == "streamplace.result/1"
     assert result["instance_sha256"] == good["instance_sha256"].iloc[0]
-    # no current placement, which this method needs: an error of the run, told as such
-    refused = rows.loc[["balance-milp"]]
+    # no performance models, which this method needs: an error of the run, told as such
+    refused = rows.loc[["mba+sam"]]
     assert set(refused["outcome"]) == {"error"}
     assert refused["error"].str.startswith("UnsuitableMethod: ").all()
 

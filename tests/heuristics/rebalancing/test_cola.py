@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formulations.rebalancing.list_schedule import ListScheduler
 from heuristics.rebalancing.cola import METHOD, run
-from heuristics.rebalancing.list_schedule import ListScheduler
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from optim.methods.registry import Request

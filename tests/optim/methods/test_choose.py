@@ -29,7 +29,7 @@ def candidates(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def small() -> Any:
-    return instance(streams=[])
+    return instance()
 
 
 def test_the_next_method_is_asked_where_the_first_has_no_plan(fake: Maker, candidates: Any) -> None:
@@ -95,7 +95,7 @@ def test_options_of_the_first_do_not_fail_the_next(fake: Maker, candidates: Any)
 def test_nothing_suits(candidates: Any) -> None:
     candidates("imc-search")
     with pytest.raises(UnsuitableMethod, match="communicate"):
-        solve(small())
+        solve(instance(streams=[]))
     candidates()
     with pytest.raises(InvalidInput, match="suits no method"):
         solve(small())

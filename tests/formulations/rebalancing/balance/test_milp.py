@@ -68,10 +68,12 @@ def test_levels_are_told_with_their_bounds() -> None:
     assert result.bound == pytest.approx(10 / 3, abs=1e-3)
 
 
-def test_needs_every_current_node() -> None:
-    instance = instance_of([{}, {}], [*loads_at((1, "n0")), {"load": {"cpu": 1}}])
-    with pytest.raises(UnsuitableMethod, match=r"needs tasks\[\]\.node .* k1 has none"):
-        solve(instance, "balance-milp")
+def test_a_task_without_a_current_node_is_placed_at_no_cost() -> None:
+    tasks = [*loads_at((1, "n0")), {"load": {"cpu": 1}}]
+    result = solve(instance_of([{}, {}], tasks, limits={"max_migrations": 0}), "balance-milp")
+    assert result.plan is not None
+    assert dict(result.plan.assignment) == {"k0": "n0", "k1": "n1"}
+    assert str(result.termination) == "optimal"
 
 
 def test_budget_and_capacity_of_the_balanced_resource() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.figures.measures import node_loads
 from optim.moves.room import placing_room
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.format.tables import Bools, Floats
+    from optim.format.tables import Bools, Floats, Ints
 
     Indices = NDArray[np.int64]
 
@@ -25,11 +26,16 @@ class ListScheduler:
     Parameters
     ----------
     instance
-        Whose staying nodes are used; what runs now does not matter.
+        Whose staying nodes are used.
+    present
+        (T,) node indices, -1 for none: what is there already. By default nothing but background.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, present: Ints | None = None) -> None:
         self._instance = instance
+        self._present = np.zeros((instance.num_nodes, instance.num_resources))
+        if present is not None:
+            self._present = node_loads(instance, present) - instance.nodes.background
         self._weight = instance.nodes.weight
         self._room = placing_room(instance)
         self._restricted = np.zeros(instance.num_tasks, dtype=np.bool_)
@@ -45,8 +51,8 @@ class ListScheduler:
         loads
             (len(parts), R) loads.
         """
-        total = self._instance.nodes.background[:, 0].copy()
-        used = np.zeros_like(self._room)
+        used = self._present.copy()
+        total = self._instance.nodes.background[:, 0] + used[:, 0]
         node = np.full(len(parts), -1, dtype=np.int64)
         for part in np.argsort(-loads[:, 0], kind="stable").tolist():
             fits = (used + loads[part] <= self._room).all(axis=1) & self.may_hold(parts[part])
