@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 
 WORKERS = 4
 SLOTS = 8
+THREAD = 1000
+"""Busy ms/s of which a subtask has no more, wherever it runs: it is one thread."""
 LOAD_SHARE = 0.75
 """Total compute over total capacity in the files; a sweep varies it."""
 
@@ -101,7 +103,8 @@ ORIGIN = (
     "({title}). From the repository: operators, parallelism, compute (busy ms/s over the operator; "
     "1000 is one core), state (bytes-like, unit not told) and network (MB/s leaving the operator), "
     "and the cluster of {workers} task managers with {slots} slots. Read here: every figure is "
-    "shared evenly by the subtasks. Chosen here: the CPU capacity, equal on all nodes, so that the "
+    "shared evenly by the subtasks, each one thread, at most 1000 busy ms/s. Chosen here: the CPU "
+    "capacity, equal on all nodes, so that the "
     "query's compute is {share:.0%} of it; one slot a task (no slot sharing); HASH and REBALANCE "
     "as full, FORWARD as one_to_one, between unequal sizes as rescale; and the current placement, "
     "Flink's spread over the task managers: subtasks in the order of the operators are dealt round "
@@ -203,7 +206,7 @@ def _operator(operator: Operator, operators: list[Operator]) -> dict[str, Any]:
     role = "sink" if not operator.target else "operator" if operator.name in targets else "source"
     load = {"cpu": operator.compute, "slot": operator.parallelism}
     group = {"tasks": operator.parallelism, "load": load, "state": operator.state}
-    return {"id": operator.name, "role": role, "group": group}
+    return {"id": operator.name, "role": role, "group": group, "max_load": {"cpu": THREAD}}
 
 
 def _tasks(operators: list[Operator]) -> list[str]:
