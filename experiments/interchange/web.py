@@ -45,16 +45,24 @@ def is_url(text: str) -> bool:
     return text.lower().startswith(("http://", "https://"))
 
 
-def site_of(address: str) -> str:
+def site_of(address: str, prefix: str = "") -> str:
     """Return where a system's interface begins, of any address that a browser shows of it.
 
     What is left out: ``#/…``, a page such as ``index.html`` with its query, slashes at the end.
+
+    Parameters
+    ----------
+    prefix
+        With which the paths of its documents begin, such as ``/api/v1``: it ends the address, and
+        what stands behind it there is left out.
     """
     parts = urllib.parse.urlsplit(address.strip())
     path, query = parts.path.rstrip("/"), parts.query
     head, _, last = path.rpartition("/")
     if last.lower().endswith((".html", ".htm")):
         path, query = head.rstrip("/"), ""
+    if prefix:
+        path = path.partition(prefix)[0] + prefix
     return urllib.parse.urlunsplit((parts.scheme, parts.netloc, path, query, ""))
 
 

@@ -309,6 +309,16 @@ def _tell(jobs: list[Job], busy: bool, ledger: Ledger) -> None:
             f"no busy time for {silent} of {total} subtasks: their CPU counts as the mean of their "
             f"vertex, and as 0 for the {alone} of vertices of which it is known for none"
         )
+    spans = [
+        reading.seconds
+        for job in jobs
+        for vertex in job.vertices.values()
+        for subtask in vertex.everyone()
+        for reading in subtask.readings.values()
+        if reading.rate is not None and reading.seconds is not None and not subtask.ended
+    ]
+    if spans:
+        ledger.reading(f"figures are means over {min(spans):.0f} s to {max(spans):.0f} s")
     if busy:
         ledger.reading("a subtask's CPU is the share of time it is busy, in cores")
     ledger.reading("HASH, REBALANCE and the like are an even spread over all pairs of subtasks")

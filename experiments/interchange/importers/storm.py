@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from experiments.interchange.ledger import Ledger
 
 _MAX_EXECUTORS = 1_000_000
-_PREFIX = "api/v1"
+_PREFIX = "/api/v1"
 
 #: Names told of many.
 _NAMED = 5
@@ -186,6 +186,12 @@ def _complete(topology: Topology, seconds: float | None, ledger: Ledger) -> None
             "tells no number of seconds, and neither uptimeSeconds nor uptime is told",
             "say it: --option seconds=600",
         )
+    spans = [e.seconds for e in executors if e.seconds is not None]
+    if spans and min(spans) < max(spans):
+        ledger.reading(
+            f"counts of {topology.name} are those of {min(spans):.0f} s to {max(spans):.0f} s, by "
+            "executor: since it started, or the window"
+        )
     young = [e.age for e in executors if e.age is not None and e.age < YOUNG]
     if young:
         ledger.warn(
@@ -227,8 +233,7 @@ def _download(request: Request, ledger: Ledger) -> list[Document]:
         raise InvalidInput(
             Problem("SOURCE", list(request.sources), "one address, or files", "one cluster a run")
         )
-    base = site_of(request.sources[0]).partition(f"/{_PREFIX}")[0]
-    client = WebClient(f"{base}/{_PREFIX}", request.timeout)
+    client = WebClient(site_of(request.sources[0], _PREFIX), request.timeout)
     window = request.options["window"]
     documents = []
 
@@ -243,8 +248,10 @@ def _download(request: Request, ledger: Ledger) -> list[Document]:
         _add_system(page, client, path, window, ledger)
         for name in _component_names(page):
             part = f"{path}/component/{quoted(name)}"
-            system = "1" if name.startswith("__") else "0"
-            add(part, client.get(part, window=window, sys=system))
+            if not name.startswith("__"):
+                add(part, client.get(part, window=window, sys="0"))
+            elif (found := _optional(client, part, window, ledger, sys="1")) is not None:
+                add(part, found)
         picture = _optional(client, f"{path}/visualization", window, ledger)
         if picture is not None:
             add(f"{path}/visualization", picture)

@@ -272,6 +272,7 @@ def test_means_over_a_minute_are_not_those_of_a_younger_subtask(saved: Callable[
     ]
     instance = import_instance("flink", [saved(documents)]).instance
     assert loads(instance)["sender/0"] == pytest.approx(0.6)
+    assert "figures are means over 20 s to 1000 s" in instance.origin
     assert rates(instance)["sender", "reader"] == pytest.approx(3.0)
 
 

@@ -120,6 +120,7 @@ def test_a_restarted_executor_is_as_fast_as_its_equal(
     saved: Callable[..., str], seconds: float, count: int
 ) -> None:
     made = import_instance("storm", [saved(restarted(seconds, count))])
+    assert f"counts of t are those of {seconds} s to 600 s" in " ".join(made.ledger.readings)
     assert traffic(made.instance) == pytest.approx(
         {("in[1-1]", "out[2-2]"): 50.0, ("in[1-1]", "out[3-3]"): 50.0}
     )
@@ -275,6 +276,11 @@ def test_ackers_of_an_address(serve: Callable[..., str]) -> None:
     made = import_instance("storm", [serve(documents, "api/v1")])
     assert made.instance.num_tasks == 6
     assert "__acker[6-6]" in made.instance.tasks.index
+    documents[f"{BASE}/component/__acker"] = (500, {}, b"")
+    made = import_instance("storm", [serve(documents, "api/v1")])
+    assert made.instance.num_tasks == 4
+    assert made.instance.nodes.background[:, 1].tolist() == [128.0, 128.0]
+    assert warned(made, "answers 500")
 
 
 def test_memory_of_workers_where_nothing_is_requested(saved: Callable[..., str]) -> None:
@@ -372,7 +378,7 @@ def test_a_bolt_that_nothing_feeds_is_told(saved: Callable[..., str]) -> None:
     "end",
     [
         *["", "/", "/index.html", "/index.html#/x", "/ui.html", "/#/overview", "/api/v1"],
-        *["/api/v1/", "/topology.html?id=t-1-1", "/api/v1/topology/summary"],
+        *["/api/v1/", "/topology.html?id=t-1-1", "/api/v1/topology/summary", "?doAsUser=me"],
     ],
 )
 def test_addresses_that_a_browser_shows(serve: Callable[..., str], end: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from experiments.interchange import web
 from experiments.interchange.importing import import_instance
-from experiments.interchange.web import WebClient
+from experiments.interchange.web import WebClient, site_of
 from optim.errors import InvalidInput
 
 
@@ -132,3 +132,20 @@ def test_nobody_there() -> None:
         port = listener.getsockname()[1]
     with pytest.raises(InvalidInput, match="cannot be reached"):
         import_instance("flink", [f"http://127.0.0.1:{port}"], timeout=5)
+
+
+@pytest.mark.parametrize(
+    ("address", "site"),
+    [
+        ("http://h:1", "http://h:1"),
+        ("http://h:1/", "http://h:1"),
+        ("http://h:1/index.html#/jobs", "http://h:1"),
+        ("http://h:1/#/job/running", "http://h:1"),
+        ("https://proxy/flink/index.html?x=1", "https://proxy/flink"),
+        ("http://h:1/flink//", "http://h:1/flink"),
+        ("http://h:1/?user=me", "http://h:1?user=me"),
+    ],
+)
+def test_addresses_begin_where_the_interface_does(address: str, site: str) -> None:
+    assert site_of(address) == site
+    assert WebClient(address).base == site.partition("?")[0]
