@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 NO_PRICE = (
     "no --link-rate: what crosses task managers costs nothing, so that `solve` gathers the job on "
-    "as few as their CPU allows; --link-rate RATE or `solve --objective sustainable_rate` spreads "
-    "it, --limit max_utilisation.cpu=0.8 leaves room"
+    "as few as their CPU allows; `solve --objective load_distance` spreads it evenly, --objective "
+    "sustainable_rate (the default with --link-rate RATE) lets it carry the most, --limit "
+    "max_utilisation.cpu=0.8 leaves room"
 )
 _YOUNG = 60.0
 """Flink's own rates are means over so many seconds."""

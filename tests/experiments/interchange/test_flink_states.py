@@ -535,22 +535,30 @@ def test_packing_without_links_is_told(saved: Callable[..., str]) -> None:
     assert NO_PRICE not in alone.ledger.warnings
 
 
-def test_what_is_named_against_packing_spreads(saved: Callable[..., str]) -> None:
+def test_what_is_named_against_packing_helps(saved: Callable[..., str]) -> None:
+    """Eight subtasks of 0.5 on four task managers of two cores."""
     documents = pages(
         [manager(f"t{i}", 4, 2.0) for i in range(4)],
         {
-            "a": [subtask(f"t{i}", 0.4, 0, 1.0) for i in range(4)],
+            "a": [subtask(f"t{i}", 0.5, 0, 1.0) for i in range(4)],
             "b": [subtask(f"t{i}", 0.5, 1.0) for i in range(4)],
         },
         [("a", "b", "HASH")],
     )
-    instance = import_instance("flink", [saved(documents)]).instance
-    packed, spread = solve(instance), solve(instance, objective="sustainable_rate")
-    assert packed.evaluation is not None
-    assert spread.evaluation is not None
-    assert packed.evaluation.max_utilisation is not None
-    assert packed.evaluation.max_utilisation > 0.85
-    assert spread.evaluation.max_utilisation == pytest.approx(0.45)
+    source = saved(documents)
+
+    def highest(objective: str | None, limits: list[tuple[str, str]]) -> float:
+        found = solve(
+            import_instance("flink", [source], limits=limits).instance, objective=objective
+        ).evaluation
+        assert found is not None
+        assert found.max_utilisation is not None
+        return found.max_utilisation
+
+    assert highest(None, []) == pytest.approx(1.0)
+    assert highest("load_distance", []) == pytest.approx(0.5)
+    assert highest("sustainable_rate", []) == pytest.approx(0.5)
+    assert highest(None, [("max_utilisation.cpu", "0.8")]) <= 0.8
 
 
 # -- random jobs, against sums by hand -------------------------------------------------------------
