@@ -30,6 +30,7 @@ def _of(judge: Callable[..., Finding], *tables: str) -> Judged:
     return Judged(judged, *tables)
 
 
+full = collocation.at_full_size
 _FIGURES = {
     "F2": Judged(milp.ahead_of_flux(20), "solving"),
     "F3": Judged(milp.ahead_of_flux(40), "solving"),
@@ -44,11 +45,11 @@ _FIGURES = {
     "F7d": _of(milp.less_overhead, "job-1"),
     "F8": Judged(milp.by_budget, "periods"),
     "F9": Judged(milp.pauses, "periods"),
-    "F10a": Judged(collocation.lower_distance, "collocation"),
-    "F10b": Judged(collocation.more_collocated, "collocation"),
-    "F10c": Judged(collocation.obtainable, "collocation"),
-    "F10d": Judged(collocation.fewer_parts, "collocation"),
-    "F11a": Judged(collocation.at_each_size, "sizes"),
+    "F10a": Judged(full(collocation.lower_distance), "paper-size", "collocation"),
+    "F10b": Judged(full(collocation.more_collocated), "paper-size", "collocation"),
+    "F10c": Judged(full(collocation.obtainable), "paper-size", "collocation"),
+    "F10d": Judged(full(collocation.fewer_parts), "paper-size", "collocation"),
+    "F11a": Judged(full(collocation.at_each_size, by_size=True), "paper-size", "sizes"),
     "F12a": _of(jobs.reaches_optimum, "job-2"),
     "F12b": _of(jobs.climbs(2), "job-2"),
     "F12c": _of(jobs.consistently_lower, "job-2"),

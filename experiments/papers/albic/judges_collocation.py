@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.albic.judges_built import verdict
@@ -10,12 +11,15 @@ from experiments.papers.claims import Finding
 from experiments.papers.claims.statistics import mean_interval
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
 SAME = 10.0
 """The load distance asked of both."""
 
 MAX_LD = 10.0
+_HALF = 50.0
 NODES = 40
 WIDE = "ALBIC, max_part_load=50.0"
 
@@ -32,6 +36,26 @@ def _pairs(table: pd.DataFrame, column: str, target: float = SAME) -> pd.DataFra
 
 def _each(wide: pd.DataFrame, level: str) -> list[tuple[float, pd.DataFrame]]:
     return [(float(value), mine) for value, mine in wide.groupby(level=level)]  # type: ignore[arg-type]
+
+
+def at_full_size(
+    judge: Callable[[pd.DataFrame], Finding], *, by_size: bool = False
+) -> Callable[[pd.DataFrame, pd.DataFrame], Finding]:
+    """Judge at the paper's size, one instance a line; tell what 30 seeds of a tenth of it say.
+
+    Parameters
+    ----------
+    by_size
+        Whether the lines are those of Figure 11 (half one to one), and not those of Figure 10.
+    """
+
+    def judged(full: pd.DataFrame, small: pd.DataFrame) -> Finding:
+        lines = full[(full["one_to_one"] == _HALF) == by_size]
+        found, seeds = judge(lines), judge(small)
+        figure = f"{found.figure}; of a tenth of the size, over seeds: {seeds.verdict}, "
+        return replace(found, figure=figure + seeds.figure)
+
+    return judged
 
 
 def lower_distance(table: pd.DataFrame) -> Finding:
@@ -55,7 +79,8 @@ def lower_distance(table: pd.DataFrame) -> Finding:
 
 
 def _size(table: pd.DataFrame) -> str:
-    return f"at {table['nodes'].max():g} nodes, where the paper has {NODES}"
+    nodes = table["nodes"].max()
+    return f"at {nodes:g} nodes" + (f", where the paper has {NODES}" if nodes != NODES else "")
 
 
 def _none() -> dict[str, Any]:
@@ -140,7 +165,7 @@ def at_each_size(table: pd.DataFrame) -> Finding:
     whole = bool((collocated["COLA"] >= 49.5).all() and (collocated["ALBIC"] >= 49.5).all())
     return Finding(
         verdict(parts),
-        "; ".join(told) + "; the paper has 20, 40 and 60",
+        "; ".join(told),
         cause="both collocate all of the half that can be" if whole and not all(parts) else None,
     )
 

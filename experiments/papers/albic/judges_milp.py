@@ -51,6 +51,7 @@ def _ahead(table: pd.DataFrame, nodes: int) -> tuple[Verdict, str, str | None, i
         none += int(wide[list(COLD)].isna().to_numpy().sum())
         flux, model = wide["flux"], wide["balance-search"]
         parts += [bool(cold[name].median() < flux.median()) for name in COLD]
+        parts.append(bool(model.median() < flux.median() - 1e-6))
         won = ", ".join(f"{name} in {int((cold[name] < flux).sum())}" for name in COLD)
         below, equal = int((model < flux - 1e-6).sum()), int(((model - flux).abs() <= 1e-6).sum())
         told.append(

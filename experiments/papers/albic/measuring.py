@@ -40,14 +40,15 @@ def collocation(reduced: bool) -> pd.DataFrame:
 
 
 def paper_size(reduced: bool) -> pd.DataFrame:
-    """Set-up K at the size of the paper: a line of Figure 10 and one of Figure 11."""
+    """Set-up K at the size of the paper: the lines of Figures 10 and 11."""
     from experiments.papers.albic.standstill import summary
 
     small = ({"nodes": 4, "key_groups": 8, "operators": 4, "one_to_one": 20.0},)
-    whole = (
-        {"nodes": 20, "key_groups": 20, "operators": 10, "one_to_one": 50.0},
-        {"nodes": 40, "key_groups": 20, "operators": 20, "one_to_one": 20.0},
-    )
+    shares = [(40, share) for share in (20.0, 40.0, 60.0, 80.0, 100.0)]
+    whole = [
+        {"nodes": nodes, "key_groups": 20, "operators": nodes // 2, "one_to_one": share}
+        for nodes, share in (*shares, *((nodes, 50.0) for nodes in (20, 40, 60)))
+    ]
     keys = [{"seed": 0, "given": given} for given in (small if reduced else whole)]
     return rows_of("paper-size", keys, summary)
 

@@ -64,26 +64,33 @@ def adaptive(day: pd.DataFrame) -> Finding:
 
 
 def load_formula(formulas: pd.DataFrame) -> Finding:
-    """EOA-M1."""
+    """EOA-M1: the formula as printed against the referee's; ours is a reading of it."""
     off = formulas["load, greatest difference"].max()
     told = formulas["overloaded operators told"].mean()
+    printed, ours = (formulas[f"load by hand, {by}"].iloc[0] for by in ("printed", "referee"))
     return Finding(
-        verdict_of(off < _EXACT, told == 1),
-        f"(C0 + Σ e r) / C differs from the referee's use by at most {off:.1g} on {len(formulas)} "
-        f"random queries; operators with r/s of 2 and 0.5: told as they should in "
+        verdict_of(abs(printed - ours) < _EXACT, told == 1),
+        f"printed, Σ e r / s · CS + C0 is {printed:.0f} where the referee has {ours:.0f} (e 0.2, r "
+        f"100, s 50, CS 90, C0 10); operators with r/s of 2 and 0.5: reported as they should be in "
         f"{100 * told:.0f} %",
+        f"our reading leaves r / s to the sign of overload: (C0 + Σ e r) / C differs from the "
+        f"referee's use by at most {off:.1g} on {len(formulas)} random queries",
     )
 
 
 def bandwidth_formula(formulas: pd.DataFrame) -> Finding:
-    """EOA-M2."""
+    """EOA-M2: the formula as printed against the referee's; ours is a reading of it."""
     off = formulas["links, greatest difference"].max()
     rows = int(formulas["rows of U that do not sum to 1"].sum())
     silent = int(formulas["nodes that send or receive nothing"].sum())
+    printed, ours = (formulas[f"link by hand, {by}"].iloc[0] for by in ("printed", "referee"))
     return Finding(
-        verdict_of(off < _EXACT, rows == 0),
-        f"B0 + sent · Σ u differs from the referee's link use by at most {off:.1g} on "
-        f"{len(formulas)} random queries; {rows} rows of U do not sum to 1",
+        verdict_of(abs(printed - ours) < _EXACT, rows == 0),
+        f"printed, B_remain · Σ a u + B0 is {printed:.0f} where the referee has {ours:.0f} ("
+        f"30 sent, B0 20, 120 in all); {rows} rows of U do not sum to 1",
+        f"with rows of U that sum to 1 the printed formula fills every link; with what is sent in "
+        f"place of what remains it differs from the referee's link use by at most {off:.1g} on "
+        f"{len(formulas)} random queries",
         left_out=silent,
         left_out_why="rows of nodes that send and receive nothing",
     )

@@ -29,6 +29,7 @@ def formulas_table(reduced: bool) -> pd.DataFrame:
     from heuristics.elastic.bandwidth import bandwidth_shares
 
     rows = []
+    hand = _by_hand()
     for seed in range(10 if reduced else 100):
         instance = generate("eoa_random", seed=seed, nodes=5, operators=12)
         row, result = run(instance, RANDOM, seed=seed)
@@ -57,9 +58,50 @@ def formulas_table(reduced: bool) -> pd.DataFrame:
                 "nodes that send or receive nothing": int((sent <= 0).sum()),
                 "overloaded operators told": _overloads(seed),
                 "highest link use": row["bandwidth, highest"],
+                **hand,
             }
         )
     return pd.DataFrame(rows)
+
+
+def _by_hand() -> dict[str, float]:
+    """Return load and link use of a case by the formulas as printed, and by the referee.
+
+    Printed is ``load = Σ e r / s · CS + C0`` (IV-A), and ``B' = B_remain · Σ a u + B0`` (IV-B).
+    """
+    from heuristics.elastic.bandwidth import bandwidth_shares
+    from optim import Instance
+    from optim.referee.evaluate import evaluate_indices
+
+    e, r, s, cs, c0 = 0.2, 100.0, 50.0, 90.0, 10.0
+    sent, b0, b = 30.0, 20.0, 120.0
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "by hand",
+            "nodes": [
+                {"id": n, "capacity": {"cpu": cs + c0}, "background": {"cpu": c0}} for n in "ab"
+            ],
+            "links": [{"id": n, "nodes": [n], "capacity": b, "background": b0} for n in "ab"],
+            "input_rate": r,
+            "operators": [
+                {"id": "o", "group": {"tasks": 1}, "cpu_per_tuple": e, "service_rate": s},
+                {"id": "p", "group": {"tasks": 1}},
+            ],
+            "traffic": [["o/0", "p/0", sent]],
+        }
+    )
+    node = np.array([0, 1], np.int32)
+    found = evaluate_indices(instance, node)
+    share, _ = bandwidth_shares(instance, node)
+    assert found.utilisation is not None
+    assert found.link_utilisation is not None
+    return {
+        "load by hand, printed": e * r / s * cs + c0,
+        "load by hand, referee": found.utilisation["a"]["cpu"] * (cs + c0),
+        "link by hand, printed": (b - b0) * float(share[0].sum()) + b0,
+        "link by hand, referee": found.link_utilisation["a"] * b,
+    }
 
 
 def _overloads(seed: int) -> float:

@@ -98,7 +98,15 @@ class Predicted:
 
     def fullest(self, rate: float) -> float:
         """CPU of the busiest slot at a rate, percent of a slot."""
-        cpu, _ = self.bundles.use(self.bundles.shuffled(rate))
+        return self._busiest(self.bundles.shuffled(rate))
+
+    @property
+    def booked(self) -> float:
+        """CPU of the busiest slot when its threads are busy, percent of a slot."""
+        return self._busiest(self.bundles.peak)
+
+    def _busiest(self, served: Floats) -> float:
+        cpu, _ = self.bundles.use(served)
         return max(self.bundles.by_slot(cpu).values())
 
 
@@ -127,6 +135,7 @@ def slots_table(reduced: bool) -> pd.DataFrame:
                     "tasks": instance.num_operators,
                     "mixed slots": found.mixed,
                     "busiest slot, CPU %": found.fullest(rate),
+                    "busiest slot, booked %": found.booked,
                     "predicted": found.capacity,
                     "predicted, shuffled": found.shuffled,
                     "table by slot": _told(found, "table"),

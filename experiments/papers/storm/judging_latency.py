@@ -10,7 +10,6 @@ from experiments.papers.claims.statistics import median_interval
 if TYPE_CHECKING:
     import pandas as pd
 
-    from experiments.papers.claims import Verdict
     from experiments.papers.claims.statistics import Estimate
 
 SIMULATED = "simulated queues on topologies of our making, not the Grand Challenge on a cluster"
@@ -25,11 +24,10 @@ def online_is_quicker(latency: pd.DataFrame) -> Finding:
     saved = 100.0 * (1.0 - table["online"] / table["default"])
     medians = {hop: median_interval(values) for hop, values in saved.groupby("hop")}
     within = [hop for hop, found in medians.items() if LEAST <= found.value <= MOST]
-    verdict: Verdict = "in part" if any(m.low > 0 for m in medians.values()) else "different"
     told = "; ".join(f"{found} % at a hop of {float(str(hop)):g}" for hop, found in medians.items())
     reach = ", ".join(f"{float(str(hop)):g}" for hop in within) or "none"
     return Finding(
-        verdict,
+        "not shown",  # the claim is of a real workload on a running system
         f"median latency of online below the default's, simulated, by the cost of a network hop in "
         f"mean times of work on a tuple: {told}",
         f"that cost is not given; in 20 to 30 % with {reach} of those swept; {SIMULATED}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from experiments.papers.task_allocation import allocating
@@ -168,20 +169,20 @@ def relaxed(reduced: bool) -> pd.DataFrame:
         use = 100 * cost.sum() / (capacity * nodes)
         add("gcd", seed, "as it is", placed=float(allocating.td(made).whole), use=use)
         add("gcd", seed, "recut", placed=float(allocating.td(recut(made)).whole), use=use)
-    for seed in seeds:  # unlike nodes as whole multiples of the weakest
+    sizes_of = {
+        "normalise": (1, 1, 1, 2, 2, 4),  # the paper's: one, two and four cores
+        "normalise, not whole": (1, 1.3, 1, 2.4, 2, 4.4),
+    }
+    for what, seed in product(sizes_of, seeds):
         base = generate("random_graphs", costs="ranked", tasks=34, seed=seed)
+        nodes_of = enumerate(sizes_of[what])
         mixed = base.replace(
-            nodes=[
-                {"id": f"n{i}", "capacity": {"cpu": 100.0 * k * f}}
-                for i, (k, f) in enumerate(
-                    zip((1, 1, 1, 2, 2, 4), (1, 1.3, 1, 1.2, 1, 1.1), strict=True)
-                )
-            ]
+            nodes=[{"id": f"n{i}", "capacity": {"cpu": 100.0 * k}} for i, k in nodes_of]
         )
         for variant, normalise in (("as they are", False), ("normalised", True)):
             normal = grouped_job(mixed, normalise=normalise)
             placed = allocating.judged(mixed, place_groups(normal))
-            add("normalise", seed, variant, placed=float(placed.whole), gain=placed.gain)
+            add(what, seed, variant, placed=float(placed.whole), gain=placed.gain)
     for seed in seeds:  # skew: few hot keys
         rng = np.random.default_rng(seed)
         hot = int(rng.integers(1, 4))

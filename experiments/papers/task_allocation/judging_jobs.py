@@ -35,15 +35,17 @@ def splits_first_pair(examples: pd.DataFrame) -> Finding:
 
 
 def links_of_example_2(examples: pd.DataFrame) -> Finding:
-    """CIKM-E2: the paper's is one order of the task pairs."""
+    """CIKM-E2: the paper's is one order of the task pairs; used elsewhere is the default seed's."""
     td = examples[(examples["algorithm"] == "TD") & (examples["priority"] == "significance")]
     mine = shuffled(examples)["links_1"]
     count = int((mine == 84).sum())
+    usual = int(shuffled(examples).set_index("seed")["links_1"].loc[0])
     fixed = examples[(examples["algorithm"] == "TL") & (examples["order"] != "shuffled")]
     others = fixed.groupby("order")["links_1"].first()
     return Finding(
-        verdict_of(td["links_1"].iloc[0] == 100, count > 0),
-        f"TD {td['links_1'].iloc[0]}; TL 84 in {count} of {len(mine)} orders ({mine.min()} to "
+        verdict_of(td["links_1"].iloc[0] == 100, usual == 84),
+        f"TD {td['links_1'].iloc[0]}; TL {usual} in the order used elsewhere, 84 in {count} of "
+        f"{len(mine)} orders ({mine.min()} to "
         f"{mine.max()}, mean {mean_interval(mine)}); fixed orders: "
         + ", ".join(f"{name} {links}" for name, links in others.items()),
     )
@@ -125,17 +127,22 @@ def recut_places(relaxed: pd.DataFrame) -> Finding:
 
 
 def normalised(relaxed: pd.DataFrame) -> Finding:
-    """CIKM-R2."""
+    """CIKM-R2, on nodes of one, two and four cores."""
     mine = relaxed[relaxed["what"] == "normalise"]
-    gain = mine.pivot_table(index="seed", columns="variant", values="gain")
-    ratio = median_interval((gain["normalised"] / gain["as they are"]).dropna())
+    gain, other = (
+        relaxed[relaxed["what"] == what].pivot_table("gain", "seed", "variant")
+        for what in ("normalise", "normalise, not whole")
+    )
+    ratio, uneven = (
+        median_interval((g["normalised"] / g["as they are"]).dropna()) for g in (gain, other)
+    )
     placed = mine.groupby("variant")["placed"].mean() * 100
     return Finding(
         verdict_of(placed["normalised"] == 100, ratio.value >= 1),
         f"placed {placed['normalised']:.0f} % (as they are {placed['as they are']:.0f} %); gain "
         f"{ratio} of that on the nodes as they are",
-        "taking nodes as whole multiples of the weakest leaves the rest of each unused: here "
-        "0.6 of 11.6 weakest nodes",
+        f"on nodes of 1, 1.3, 2.4 and 4.4 times the weakest, of which our reading takes whole "
+        f"multiples and leaves the rest unused, the gain is {uneven}",
         int(gain.isna().any(axis=1).sum()),
         "jobs that are not placed whole both ways",
     )
