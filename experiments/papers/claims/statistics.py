@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from experiments.numbers import plural
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
@@ -19,7 +21,7 @@ class Estimate(NamedTuple):
 
     def __str__(self) -> str:
         if math.isnan(self.low):
-            return f"{self.value:.4g} ({self.seeds} seeds)"
+            return f"{self.value:.4g} ({plural(self.seeds, 'seed')})"
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
 

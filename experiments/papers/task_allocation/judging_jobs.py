@@ -48,6 +48,8 @@ def links_of_example_2(examples: pd.DataFrame) -> Finding:
         f"{len(mine)} orders ({mine.min()} to "
         f"{mine.max()}, mean {mean_interval(mine)}); fixed orders: "
         + ", ".join(f"{name} {links}" for name, links in others.items()),
+        "the order of the task pairs is not given; "
+        f"{100 * count / len(mine):.0f} % of those drawn lead to 84",
     )
 
 
