@@ -3,8 +3,8 @@
 The unit of a file (cores, millicores, bytes) must change neither a plan nor what is called optimal,
 while kernels and solvers have tolerances of their own. So loads, rates and costs are divided by
 powers of ten until the mean load of a node lies in [10, 100), the mean traffic of a task and the
-mean cost of a move in [1, 10); and all are rounded to 14 digits, so that a file times a power of
-ten gives the same numbers to the bit. The referee judges by the file's own numbers.
+mean cost of a move in [1, 10), outliers left out; and all are rounded to 14 digits, so that a file
+times a power of ten gives the same numbers to the bit. The referee judges by the file's numbers.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _DIGITS = 14
 _REMARK = re.compile(r"( \([^()]*\))+$")
 _OF_LOADS = ("capacity", "min_load", "slot_capacity", "max_load")
+_OUTLIER = 1e3  # times what is usual: a total beyond is that of a few numbers
 _EDGE = 1e-9  # a mean of exactly a power of ten, added up in another unit, is still that power
 
 
@@ -78,11 +79,24 @@ class Scale:
 def scale_of(instance: Instance) -> Scale:
     """Choose the scale of an instance."""
     nodes, tasks = max(1, instance.num_nodes), max(1, instance.num_tasks)
+    flows, cost = instance.flows, instance.tasks.migration_cost
+    rates = np.array([*flows.rate[flows.rate > 0], *(block.pair_rate for block in flows.blocks)])
+    loads = zip(instance.totals.tolist(), instance.tasks.load.T, strict=True)
     return Scale(
-        load=np.array([_power(total / nodes) / 10.0 for total in instance.totals.tolist()]),
-        rate=_power(instance.total_traffic / tasks),
-        cost=_power(float(instance.tasks.migration_cost.sum()) / tasks),
+        load=np.array([_power(_typical(total, load) / nodes) / 10.0 for total, load in loads]),
+        rate=_power(_typical(instance.total_traffic, rates) / tasks),
+        cost=_power(_typical(float(cost.sum()), cost) / tasks),
     )
+
+
+def _typical(total: float, values: Floats) -> float:
+    """Return a total, or what it would be if all values were as their median: without outliers.
+
+    Scaled by a mean that is one large number alone, all others would lose their digits.
+    """
+    some = values[values > 0]
+    usual = float(np.median(some)) * len(some) if len(some) else 0.0
+    return usual if 0 < usual * _OUTLIER < total else total
 
 
 def scaled(instance: Instance, scale: Scale) -> Instance:

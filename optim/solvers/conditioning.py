@@ -1,8 +1,9 @@
-"""Rows of large numbers brought into the range that floating-point solvers keep tolerances in.
+"""Rows brought into the range of numbers that floating-point solvers keep tolerances in.
 
 A solver lets a row be overstepped by some 1e-7, whatever its numbers. On loads of 1e9 that is less
 than the rounding of a sum: optima and feasible plans get lost. Such rows are divided by a power of
-two, which changes no digit; all other rows stay as they are.
+two, which changes no digit, and rows of numbers that are all small, which are less than that
+tolerance, multiplied by one; all other rows stay as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE
+from optim.solvers.linear_arrays import BOUND_SCALE, SMALLEST, TOLERANCE
 from optim.solvers.row_reach import extremes, others
 
 if TYPE_CHECKING:
@@ -29,24 +30,25 @@ _ROUNDS = 2
 
 
 def conditioned(arrays: LinearArrays) -> LinearArrays:
-    """Return the model with its rows of large numbers divided by powers of two.
+    """Return the model with its rows of large, or small, numbers times powers of two.
 
     Variables, objective and solutions are the same. Integers which alone would overstep such a row
     get tighter bounds, and do not count for its size: a load of 1e9 that fits nowhere near a room
     of 5 must not make the room a matter of tolerances.
     """
     row = np.repeat(np.arange(arrays.num_rows), np.diff(arrays.matrix.indptr))
-    size = _sizes(arrays, row)
-    if not (size > LARGEST).any():
+    size = arrays.row_sizes
+    if not ((size > LARGEST) | ((size > 0) & (size < SMALLEST))).any():
         return arrays
     asked = arrays
     for _ in range(_ROUNDS):
         lower, upper = _without_impossible(asked, size)
         asked = replace(asked, lower=lower, upper=upper)
-        size = _sizes(asked, row)
-    divided = size > LARGEST
+        size = asked.row_sizes
+    divided, small = size > LARGEST, (size > 0) & (size < SMALLEST)
     factor = np.ones(arrays.num_rows)
     factor[divided] = 2.0 ** -np.ceil(np.log2(size[divided] / LARGEST))
+    factor[small] = 2.0 ** -np.floor(np.log2(size[small]))
     matrix = arrays.matrix.copy()
     matrix.data = matrix.data * factor[row]
     return replace(
@@ -55,16 +57,6 @@ def conditioned(arrays: LinearArrays) -> LinearArrays:
         row_lower=arrays.row_lower * factor,
         row_upper=arrays.row_upper * factor,
     )
-
-
-def _sizes(arrays: LinearArrays, row: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Largest number of each row: finite bounds, coefficients of variables not fixed at 0."""
-    size = np.zeros(arrays.num_rows)
-    used = (arrays.lower != 0) | (arrays.upper != 0)
-    np.maximum.at(size, row, np.abs(arrays.matrix.data) * used[arrays.matrix.indices])
-    for bound in (arrays.row_lower, arrays.row_upper):
-        np.maximum(size, np.where(np.isfinite(bound), np.abs(bound), 0.0), out=size)
-    return size
 
 
 def _without_impossible(

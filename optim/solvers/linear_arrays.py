@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 Sense = Literal["min", "max"]
 
 #: A bound `b` may be overstepped by `TOLERANCE * max(1, BOUND_SCALE * |b|)`: 1e-6 absolute or 1e-9
-#: relative, never more than the referee allows. In a row, its largest term counts like a bound.
+#: relative. In a row, its largest term counts like a bound. A row of numbers that are all below
+#: `SMALLEST` may be overstepped by `TOLERANCE` of the largest.
 TOLERANCE = 1e-6
 BOUND_SCALE = 1e-3
+SMALLEST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,17 @@ class LinearArrays:
         """Whether any variable is an integer."""
         return bool(self.integrality.any())
 
+    @cached_property
+    def row_sizes(self) -> NDArray[np.float64]:
+        """Largest number of each row: finite bounds, coefficients of variables not fixed at 0."""
+        size = np.zeros(self.num_rows)
+        row = np.repeat(np.arange(self.num_rows), np.diff(self.matrix.indptr))
+        used = (self.lower != 0) | (self.upper != 0)
+        np.maximum.at(size, row, np.abs(self.matrix.data) * used[self.matrix.indices])
+        for bound in (self.row_lower, self.row_upper):
+            np.maximum(size, np.where(np.isfinite(bound), np.abs(bound), 0.0), out=size)
+        return size
+
     def objective_of(self, x: NDArray[np.float64]) -> float:
         """Objective of `x`, offset included, in the model's own sense."""
         return float(self.cost @ x) + self.offset
@@ -83,6 +96,9 @@ class LinearArrays:
             by_row = _overstep(
                 self.matrix @ x, self.row_lower, self.row_upper, self._largest_terms(x)
             )
+        size = self.row_sizes
+        small = (size > 0) & (size < SMALLEST)
+        by_row[small] /= size[small]
         np.maximum(by_variable, whole, out=by_variable)
         by_variable[~np.isfinite(x)] = math.inf
         by_row[np.isnan(by_row)] = math.inf
