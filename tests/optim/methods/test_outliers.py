@@ -1,0 +1,85 @@
+"""Outliers of load and cost: engines see none, and lose no digit of the other numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from optim import solve
+from optim.methods.outliers import with_bounded_costs, without_misfits
+from optim.methods.scale import scale_of, scaled
+from optim.solvers.conditioning import conditioned
+from optim.solvers.linear_arrays import TOLERANCE
+from optim.solvers.linear_model import LinearModel
+from tests.optim.make import instance
+
+
+def made(tasks: list[dict[str, Any]], nodes: list[dict[str, Any]], **more: Any) -> Any:
+    return instance(nodes=nodes, tasks=tasks, operators=[], streams=[], **more)
+
+
+def test_costs_beyond_the_budget_are_no_outliers() -> None:
+    tasks = [{"id": f"t{c}", "node": "a", "migration_cost": c} for c in (1e12, 3000.0, 5.0)]
+    tasks.append({"id": "new", "migration_cost": 1e14})
+    case = made(tasks, [{"id": "a"}, {"id": "b"}], limits={"max_migration_cost": 10})
+    assert with_bounded_costs(case).tasks.migration_cost.tolist() == [20, 3000, 5, 3000]
+    free = made(tasks, [{"id": "a"}, {"id": "b"}])
+    assert with_bounded_costs(free).tasks.migration_cost.tolist() == [1e12, 3000, 5, 1e12]
+    none = made(tasks[:3], [{"id": "a"}, {"id": "b"}], limits={"max_migration_cost": 0})
+    assert with_bounded_costs(none).tasks.migration_cost.tolist() == [1, 1, 1]
+    assert with_bounded_costs(none).limits.max_migration_cost == 0
+
+
+def test_a_task_far_too_large_for_a_node_is_not_allowed_there() -> None:
+    tasks = [{"id": t, "load": {"cpu": load}} for t, load in (("t", 9e11), ("u", 500), ("v", 700))]
+    case = made(tasks, [{"id": "a"}, {"id": "b", "capacity": {"cpu": 500}}])
+    seen = without_misfits(case, case)
+    assert [seen.allowed_mask(t).tolist() for t in range(3)] == [
+        [True, False],
+        [True, True],
+        [True, True],  # no outlier: engines see that by themselves
+    ]
+    narrow = made(tasks, [{"id": "b", "capacity": {"cpu": 500}}])
+    assert without_misfits(narrow, narrow) is narrow  # nowhere to go: the rules say why
+
+
+def test_the_scale_leaves_outliers_out() -> None:
+    tasks = [{"id": f"t{i}", "load": {"cpu": 3.25 + i}} for i in range(9)]
+    nodes = [{"id": "a", "capacity": {"cpu": 20}}, {"id": "b", "background": {"cpu": 3e14}}]
+    case = made(tasks, nodes)
+    assert scaled(case, scale_of(case)).tasks.load[:, 0].tolist() == [3.25 + i for i in range(9)]
+    tasks[0]["load"]["cpu"] = 1e15
+    case = made(tasks, nodes)
+    assert scaled(case, scale_of(case)).tasks.load[1:, 0].tolist() == [4.25 + i for i in range(8)]
+
+
+def test_rows_of_small_numbers_count() -> None:
+    model = LinearModel("small", sense="max")
+    x = model.add_variables("take", 2, upper=1.0, integer=True, objective=1.0)
+    model.add_rows("room", -np.inf, 5e-11, np.zeros(2, int), x.indices, [5e-11, 5e-11])
+    both = np.ones(2)
+    assert model.violation(both) > TOLERANCE
+    assert conditioned(model.freeze()).matrix.data.min() >= 1
+    assert np.array_equal(
+        conditioned(model.freeze()).matrix.data / model.freeze().matrix.data,
+        np.full(2, 2.0**35),
+    )
+
+
+@pytest.mark.parametrize("solver", ["highs", "scip", "cbc", "cp-sat"])
+def test_solvers_keep_a_node_of_half_a_billionth(solver: Any) -> None:
+    """Beside a node of 100 with loads of 10, one that holds one of two tasks of 5e-10."""
+    tasks = [{"id": f"t{i}", "load": {"cpu": 10}} for i in range(4)]
+    tasks += [{"id": f"s{i}", "load": {"cpu": 5e-10}, "allowed": ["b"]} for i in range(2)]
+    rooms = {"a": 100, "b": 5e-10, "c": 100}
+    nodes = [{"id": name, "capacity": {"cpu": most}} for name, most in rooms.items()]
+    traffic = [["s0", "s1", 1], ["t0", "t1", 1]]
+    result = solve(made(tasks, nodes, traffic=traffic), "imc-milp", solver=solver)
+    assert str(result.termination) == "infeasible"
+    tasks[5]["allowed"] = ["a", "b"]
+    result = solve(made(tasks, nodes, traffic=traffic), "imc-milp", solver=solver)
+    assert result.plan is not None
+    assert (result.plan.assignment["s0"], result.plan.assignment["s1"]) == ("b", "a")
+    assert str(result.termination) == "optimal"
