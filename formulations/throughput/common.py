@@ -56,6 +56,15 @@ def good_starts(binding: Instance, request: Request, *, searched: bool) -> list[
     return kept or _kept(binding, packings(binding))[:1]
 
 
+def fullest_last(instance: Instance, starts: Iterable[Ints]) -> Ints | None:
+    """Return the start whose fullest place is least full, of such the one of least traffic."""
+
+    def key(node: Ints) -> tuple[float, float]:
+        return float(f"{load_of(instance, node):.9e}"), -imc_gain_of(instance, node)
+
+    return min(starts, key=key, default=None)
+
+
 def counted(instance: Instance, node: Ints, objective: str) -> float:
     """Return the moves, or the nodes in use, of a placement of all tasks."""
     if objective == NODES:

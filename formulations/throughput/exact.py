@@ -21,6 +21,7 @@ from formulations.throughput.common import (
     NODES,
     STARTS,
     finished,
+    fullest_last,
     good_starts,
     rate_at,
     traffic_level,
@@ -170,7 +171,11 @@ def run(instance: Instance, request: Request) -> Outcome:
     classes = counted.classes
     starts, listed = _listed(binding, counted, request, most)
     if listed is None:
-        raise _too_many(most)
+        start, low = fullest_last(instance, starts), least_load(instance)
+        if start is None or load_of(instance, start) > low * (1 + _SAME):
+            raise _too_many(most)
+        outcome = Outcome(Termination.OPTIMAL, start, times={"compile": compiled})
+        return finished(instance, outcome, low)
     built = request.elapsed()
     search = Search(Cover(counted, listed, clock, backend), least_load(instance))
     for node in starts:

@@ -19,6 +19,7 @@ from formulations.throughput.common import (
     STARTS,
     counted,
     finished,
+    fullest_last,
     good_starts,
     rate_at,
 )
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from optim.methods.registry import Request
     from optim.solvers import LinearSolution
 
-_ROUNDS = 200
+_ROUNDS, _SAME = 200, 1e-9
 _NEAR = 2e-6
 """By how much a solver's tolerances may keep its bound from the value of an optimal placement."""
 
@@ -62,9 +63,12 @@ def run(instance: Instance, request: Request) -> Outcome:
         return _fewest(instance, request)
     binding, low = without_measured(instance), least_load(instance)
     starts = good_starts(binding, request, searched=True)
-    start = min(starts, key=lambda node: load_of(instance, node), default=None)
+    start = fullest_last(instance, starts)
     if start is not None:
         request.offer(start)
+        if load_of(instance, start) <= low * (1 + _SAME):  # no model could say more
+            outcome = Outcome(Termination.OPTIMAL, start, times={"build": request.elapsed()})
+            return finished(instance, outcome, low)
     answer, node = _solved(binding, instance, request, start, low, measured=True)
     if str(answer.termination) == "infeasible":
         # nothing carries any input; whether there is a placement at all is another question

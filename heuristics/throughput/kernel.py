@@ -370,3 +370,49 @@ def anneal(fixed, state, guard, best, reference, hot, cold, steps, seed):
             record = highest
             best[:] = state.node
     return record
+
+
+@kernel
+def gather(fixed, state, guard, best, most, hot, cold, steps, seed):
+    """Walk towards less traffic between nodes while no place is fuller than `most`.
+
+    Returns
+    -------
+    float
+        How much less there is in the best placement, which is written to `best`.
+    """
+    np.random.seed(seed)  # noqa: NPY002
+    tasks, several = len(state.node), len(state.full) > len(fixed.room)
+    grown, record = 0.0, 0.0
+    best[:] = state.node
+    for step in range(steps):
+        heat = hot * (cold / hot) ** (step / steps)
+        task = np.random.randint(tasks)  # noqa: NPY002
+        source = state.node[task]
+        other = NOBODY
+        if np.random.random() < 0.5:  # noqa: NPY002
+            target = _target_of(fixed, state, task)
+        else:
+            other = np.random.randint(tasks)  # noqa: NPY002
+            target = state.node[other]
+        if not may_change(fixed, state, guard, task, target, other):
+            continue
+        # of all nodes, only what leaves these two changes
+        more = -(state.crossing[source, 0] + state.crossing[target, 0])
+        put(fixed, state, guard, task, target)
+        if other != NOBODY:
+            put(fixed, state, guard, other, source)
+        more += state.crossing[source, 0] + state.crossing[target, 0]
+        kept = holds(fixed, state, source) and holds(fixed, state, target)
+        kept = kept and state.full[source] <= most and state.full[target] <= most
+        kept = kept and (not several or state.full.max() <= most)
+        if not kept or (more > 0.0 and np.random.random() >= np.exp(-more / heat)):  # noqa: NPY002
+            if other != NOBODY:
+                put(fixed, state, guard, other, target)
+            put(fixed, state, guard, task, source)
+            continue
+        grown += more
+        if grown < record - 1e-9 * hot:
+            record = grown
+            best[:] = state.node
+    return -record

@@ -9,10 +9,10 @@ import numpy as np
 from formulations.throughput.common import HONOURS, LOSS, MOVES, NODES, finished, rate_at
 from formulations.throughput.counting import least_load
 from formulations.throughput.draining import emptied_first
-from formulations.throughput.places import NEVER, load_of
+from formulations.throughput.places import NEVER, load_of, thread_load
 from heuristics.throughput.board import fixed_of, state_of
 from heuristics.throughput.fewest import fewest
-from heuristics.throughput.kernel import anneal
+from heuristics.throughput.kernel import anneal, gather
 from heuristics.throughput.loss import after_losses, least_after_loss, warm_up_losses
 from heuristics.throughput.starts import spread, starts_of
 from optim.figures.measures import imc_gain_of
@@ -62,6 +62,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     request.offer(ranked[0])
     try:
         search.anneal(ranked)
+        if request.objective != LOSS and search.high <= thread_load(instance) * (1 + _SAME):
+            search.gather()
     except KeyboardInterrupt:
         outcome.termination = Termination.INTERRUPTED
     else:
@@ -137,12 +139,18 @@ class _Search:
         """Whether nothing better can be."""
         return self.high <= self.low * (1 + _ENOUGH)
 
+    @property
+    def _steps(self) -> int:
+        """Steps of a round."""
+        effort, tasks = float(self.request.options["effort"]), self.instance.num_tasks
+        steps = min(_MOST, _EACH * min(tasks, _FEW) + _MORE * tasks)
+        return max(1, int(effort * steps))
+
     def anneal(self, starts: list[Ints]) -> None:
         """Walk the rounds; the first from the second start, where there is one."""
-        effort = float(self.request.options["effort"])
-        tasks = self.instance.num_tasks
-        steps = min(_MOST, _EACH * min(tasks, _FEW) + _MORE * tasks)
-        steps = max(1, int(effort * steps))
+        if self.closed:
+            return
+        steps = self._steps
         at_once(anneal, steps * len(_ROUNDS))
         for i, (hot, cold) in enumerate(_ROUNDS):
             begin = starts[1] if i == 2 and len(starts) > 1 else self.best
@@ -164,6 +172,32 @@ class _Search:
             left = self.request.remaining()
             self.stopped = left is not None and left <= 0
             if self.stopped or self.closed:
+                return
+
+    def gather(self) -> None:
+        """Walk towards less traffic, as no placement carries more: nothing gets fuller than now."""
+        instance = self.instance
+        hot = instance.total_traffic / max(1, instance.num_tasks)
+        if not hot > 0:
+            return
+        steps, state = self._steps, state_of(self.fixed, self.binding, instance, self.best)
+        at_once(gather, steps)
+        guard, found = make_guard(self.rules, state.node), np.array(state.node)
+        chunks = max(1, -(-steps // _CHUNK))
+        for i in range(chunks):
+            ends = [hot * 1e-3 ** (k / chunks) for k in (i, i + 1)]
+            seed = (self.request.seed * 1_000_003 + 997 + i) % 2**31
+            each = -(-steps // chunks)
+            gather(self.fixed, state, guard, found, self.high * (1 + _SAME), *ends, each, seed)
+            node = found.astype(np.int32)
+            less = imc_gain_of(instance, node) > imc_gain_of(instance, self.best) * (1 + _SAME)
+            kept = load_of(instance, node) <= self.high * (1 + _SAME)
+            if less and kept and evaluate_indices(self.binding, node).feasible:
+                self.best = node
+                self.request.offer(node)
+            left = self.request.remaining()
+            self.stopped = left is not None and left <= 0
+            if self.stopped:
                 return
 
     def _take(self, found: Ints) -> None:
@@ -190,6 +224,7 @@ def _warm_up() -> None:
     guard = make_guard(place_rules(binding), state.node)
     spread(binding, made)
     anneal(fixed, state, guard, np.array(state.node), 1.0, 0.1, 0.01, 4, 0)
+    gather(fixed, state, guard, np.array(state.node), 1e9, 0.1, 0.01, 4, 0)
 
 
 METHOD = Method(

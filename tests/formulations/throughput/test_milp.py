@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from optim import Instance, UnsuitableMethod, solve
-from tests.formulations.throughput.small import best_of, small
+from tests.formulations.throughput.small import THREADS, best_of, small
 from tests.formulations.throughput.test_exact import check
 
 
-@pytest.mark.parametrize("seed", [*range(9), 126, 1053])
+@pytest.mark.parametrize("seed", [*range(9), 126, 1053, *range(THREADS, THREADS + 12)])
 def test_equal_to_all_placements(seed: int) -> None:
     instance = small(seed)
     try:

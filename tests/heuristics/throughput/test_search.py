@@ -18,9 +18,9 @@ from optim.methods.registry import Request, get_method
 from optim.methods.suitable import check_suitable, is_suitable
 from optim.moves.guard import make_guard
 from optim.moves.place_rules import place_rules
-from optim.rules import broken
+from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
-from tests.formulations.throughput.small import best_of, small
+from tests.formulations.throughput.small import THREADS, best_of, ceiling, small
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -54,6 +54,47 @@ def test_keeps_what_binds_and_beats_no_placement(seed: int) -> None:
     assert result.bound is None or result.bound >= best[0] * (1 - 1e-6)
     for start in starts_of(without_measured(instance), instance, Request()):
         assert load_of(instance, node) <= load_of(instance, start) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(THREADS, THREADS + 24))
+def test_at_the_ceiling_of_tasks_traffic_is_least(seed: int) -> None:
+    """All placements that carry what the tasks can are equal in rate: then traffic counts."""
+    instance = small(seed)
+    best = best_of(instance)
+    try:
+        result = solve(instance, "throughput-search")
+    except UnsuitableMethod:
+        return
+    most = ceiling(instance, driven=True)
+    if result.plan is None or best is None or best[0] < most * (1 - 1e-9):
+        return
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(most)
+    assert result.evaluation is not None
+    assert result.evaluation.internode_traffic == pytest.approx(best[1], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["throughput-search", "throughput-exact", "throughput-milp"])
+def test_what_all_placements_carry_alike_is_gathered(name: str) -> None:
+    """Nodes are ample: one task is full at 1.25 ×, and nothing needs to cross."""
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "gathered",
+        "nodes": [{"id": f"n{i}", "capacity": {"cpu": 12}} for i in range(3)],
+        "operators": [
+            {"id": "a", "group": {"tasks": 4, "load": {"cpu": 3.2}}, "max_load": {"cpu": 1}},
+            {"id": "b", "group": {"tasks": 4, "load": {"cpu": 1.6}}, "max_load": {"cpu": 1}},
+        ],
+        "tasks": [{"id": f"{o}/{i}", "node": f"n{i % 3}"} for o in "ab" for i in range(4)],
+        "streams": [{"from": "a", "to": "b", "rate": 16, "pattern": "one_to_one"}],
+    }
+    result = solve(Instance.from_dict(document), name)
+    assert result.termination == "optimal"
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(1.25)
+    assert result.evaluation is not None
+    assert result.evaluation.internode_traffic == 0.0
+    assert result.evaluation.migrations == 0
 
 
 def test_never_less_than_a_warm_start() -> None:
@@ -120,7 +161,9 @@ def test_where_nothing_bounds_the_rate_the_family_says_so_beforehand(name: str) 
     whole, method = Instance.load(EXAMPLES / "capsys-rate-q4.json"), get_method(name)
     document = whole.to_dict()
     document["nodes"][1].pop("capacity", None)
-    instance = Instance.from_dict(document)
+    limited = Instance.from_dict(document)
+    assert is_suitable(method, limited)  # what one task can use bounds it
+    instance = without_limits(limited, "max_load")
     with pytest.raises(UnsuitableMethod, match=rf"{name} needs a load, .* has none .*rate_driven"):
         check_suitable(method, instance)
     with pytest.raises(UnsuitableMethod, match="needs a load"):
