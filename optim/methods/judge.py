@@ -15,7 +15,13 @@ from optim.format.plan import Plan
 from optim.methods.claims import broken_by, check_claim, check_promise, write_result
 from optim.methods.hand import BEFORE, Held
 from optim.moves.room import at_the_edge
-from optim.moves.undo import enough_for, fewer_moves, nearer_home, without_needless
+from optim.moves.undo import (
+    enough_for,
+    exchanged_back,
+    fewer_moves,
+    nearer_home,
+    without_needless,
+)
 from optim.referee.evaluate import evaluate_indices, plan_kind
 from optim.referee.result import Level, Move, Termination, WarmStart
 from optim.rules import kept_by
@@ -163,13 +169,19 @@ def _worth_making(
     node: Ints,
     evaluation: Evaluation | None,
 ) -> tuple[Ints, Evaluation | None]:
-    """Undo the moves that bring nothing: of a search, whatever they do for its later levels."""
+    """Undo the moves that bring nothing: of a search, whatever they do for its later levels.
+
+    Of an exact method whose levels are no figures only exchanges that leave all loads as they are.
+    """
     exact = method.kind == "exact"
-    if outcome.slot is not None or (exact and not all(map(_known, outcome.levels))):
+    if outcome.slot is not None:
         return node, evaluation
-    later = [OBJECTIVES[level.name] for level in outcome.levels] if exact else []
+    known = not exact or all(map(_known, outcome.levels))
+    later = [OBJECTIVES[level.name] for level in outcome.levels if _known(level)] if exact else []
     binding, ranked = objective.binding(instance), [objective, *later]
-    fewer = without_needless(binding, nearer_home(binding, node, ranked), ranked)
+    fewer = nearer_home(binding, node, ranked) if known else node
+    fewer = exchanged_back(binding, fewer, ranked, same_loads=not known)
+    fewer = without_needless(binding, fewer, ranked) if known else fewer
     if fewer is node:
         return node, evaluation
     found = evaluate_indices(instance, fewer, None, objective.name)

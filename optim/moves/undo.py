@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from optim.figures.measures import moved_tasks
+from optim.figures.measures import migrated_tasks, moved_tasks, node_loads
+from optim.format.tables import APART
 from optim.moves.deal import brought_home
 from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
@@ -27,6 +28,8 @@ _TRIALS = 4_000
 """Undoings tried at most: work that repeats, where seconds do not."""
 _MOST_TASKS = 200_000
 """Tasks up to which equal plans are looked for."""
+_FEWEST_TRIALS, _WORK = 40, 4_000_000
+"""Exchanges tried at least, and tasks that are judged in all of these trials."""
 _CHUNK = 2_000_000
 _LOOKED_AT = 8
 
@@ -159,6 +162,114 @@ def without_needless(instance: Instance, node: Ints, objectives: Sequence[Figure
         if not changed:
             return best
     return best
+
+
+def exchanged_back(
+    instance: Instance, node: Ints, objectives: Sequence[Figure], *, same_loads: bool = False
+) -> Ints:
+    """Undo exchanges among replicas (tasks that are apart and hold copies of each other).
+
+    A leader that changed place with a follower for nothing changes back; of a chain only the end
+    is left. None can be undone as a single move, for the place is another replica's.
+
+    Parameters
+    ----------
+    instance, node, objectives
+        As of `without_needless`.
+    same_loads
+        Whether each node's load of the balanced resource is to stay what it is.
+    """
+    groups = _replica_groups(instance, node)
+    if not groups or any(figure.value is None for figure in objectives):
+        return node
+    best = np.array(node, np.int32)
+    kept, loads = len(broken(Placement(instance, best))), node_loads(instance, best)[:, 0]
+    before, cost = _ranks(instance, best, objectives), _changed(instance, best)
+    left = min(_TRIALS, max(_FEWEST_TRIALS, _WORK // instance.num_tasks))
+    refused: set[tuple[int, ...]] = set()
+
+    def take(exchanges: list[_Exchange]) -> bool:
+        """Make all of them, or of both halves what can be."""
+        nonlocal best, before, cost, left
+        if not exchanges or left <= 0:
+            return False
+        left -= 1
+        trial = best.copy()
+        for exchange in exchanges:
+            trial[list(exchange.tasks)] = exchange.nodes
+        less = _changed(instance, trial)
+        same = not same_loads or np.allclose(node_loads(instance, trial)[:, 0], loads, 1e-12, 0.0)
+        if same and less[0] < cost[0] and less[1] <= cost[1]:
+            after = _ranks(instance, trial, objectives)
+            good = all(a <= b for a, b in zip(after, before, strict=True))
+            if good and len(broken(Placement(instance, trial))) <= kept:
+                best, before, cost = trial, after, less
+                return True
+        if len(exchanges) == 1:
+            refused.add((*exchanges[0].tasks, *exchanges[0].nodes))
+            return False
+        half = len(exchanges) // 2
+        first = take(exchanges[:half])
+        return take(exchanges[half:]) or first
+
+    while left > 0:
+        found = [e for g in groups if (e := _exchange_back(instance, best, g, refused))]
+        equal = [e for e in found if e.is_equal]
+        if not (take(equal) | take([e for e in found if not e.is_equal])) and not found:
+            break
+    return best if (best != node).any() else node
+
+
+def _changed(instance: Instance, node: Ints) -> tuple[int, float]:
+    """Return how many tasks change their node, and what is copied."""
+    paid = migrated_tasks(instance, node)
+    return len(moved_tasks(instance, node)), float(instance.tasks.migration_cost[paid].sum())
+
+
+class _Exchange(NamedTuple):
+    """Tasks and the nodes they go to; whether those that change place load alike."""
+
+    tasks: tuple[int, ...]
+    nodes: tuple[int, ...]
+    is_equal: bool
+
+
+def _replica_groups(instance: Instance, node: Ints) -> list[list[int]]:
+    """Return the sets of replicas of which at least one has moved."""
+    table, copies = instance.sets, instance.copy_nodes
+    if not copies:
+        return []
+    moved = set(moved_tasks(instance, node).tolist())
+    found: dict[tuple[int, ...], None] = {}
+    for i in np.flatnonzero(table.rule == APART).tolist():
+        members = table.tasks_of(i).tolist()
+        if not moved.isdisjoint(members) and not copies.keys().isdisjoint(members):
+            found[tuple(members)] = None
+    return [list(members) for members in found]
+
+
+def _exchange_back(
+    instance: Instance, node: Ints, group: list[int], refused: set[tuple[int, ...]]
+) -> _Exchange | None:
+    """Return an exchange that was not refused: all of a group home, or two tasks, one of them."""
+    home, load = instance.tasks.node, instance.tasks.load
+    leaving = instance.nodes.leaving
+    back = [t for t in group if home[t] >= 0 and node[t] != home[t] and not leaving[home[t]]]
+    at = {int(node[t]): t for t in group}
+    for t in back:
+        s = at.get(int(home[t]))
+        if s is None or node[s] == home[s]:
+            continue
+        there = int(node[t])
+        if instance.allowed_mask(t)[home[t]] and instance.allowed_mask(s)[there]:
+            equal = bool((load[t] == load[s]).all())
+            exchange = _Exchange((t, s), (int(home[t]), there), equal)
+            if (*exchange.tasks, *exchange.nodes) not in refused:
+                return exchange
+    whole = _Exchange(tuple(back), tuple(int(home[t]) for t in back), False)
+    if len(back) > 1 and (*whole.tasks, *whole.nodes) not in refused:
+        return whole
+    return None
 
 
 def nearer_home(instance: Instance, node: Ints, objectives: Sequence[Figure]) -> Ints:
