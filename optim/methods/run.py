@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from optim.methods.hand import Held
     from optim.methods.start import Start
 
-_SHARE = 0.25
-"""Of the time that is left, what each heuristic of the family may take."""
+_SHARE, _STARTS = 0.25, 0.5
+"""Of the time that is left, what each heuristic of the family may take; of all time, what they may
+together: the rest is the method's own."""
 _SEARCHED, _A_PLACE = 1.0, 5e-4
 """Seconds for a search, which takes all that it is given: for any, and for a task on a node."""
 _LEAST = 0.1
@@ -194,7 +195,7 @@ def starting(starter: Method, request: Request) -> Request:
 
 
 def _one_start(starter: Method, instance: Instance, request: Request) -> Held | None:
-    limit = _limit(starter, instance, request.remaining())
+    limit = _limit(starter, instance, request)
     asked = replace(starting(starter, request), time_limit=limit)
     try:
         outcome = run_method(starter, instance, asked)
@@ -214,11 +215,12 @@ def _one_start(starter: Method, instance: Instance, request: Request) -> Held | 
     return asked.hand.plans[-1]
 
 
-def _limit(starter: Method, instance: Instance, left: float | None) -> float | None:
+def _limit(starter: Method, instance: Instance, request: Request) -> float | None:
     """Return the seconds for a start; ``None`` where there is no limit."""
-    if left is None:
+    left = request.remaining()
+    if left is None or request.time_limit is None:
         return None
-    share = _SHARE * left
+    share = min(_SHARE * left, left - (1.0 - _STARTS) * request.time_limit)
     if starter.kind == "search":
         share = min(share, _SEARCHED + _A_PLACE * instance.num_tasks * instance.num_nodes)
     return max(_LEAST, share)

@@ -7,6 +7,7 @@ a solver that starts from there has to find emptying and balance anew in a model
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from formulations.rebalancing.balance.settings import Settings
     from formulations.rebalancing.problem import BalanceProblem, Ints
     from optim.format.instance import Instance
+
+
+#: Share of the time left that bound and search may take; the rest is the solver's.
+SEARCH_SHARE = 0.5
 
 
 class Prepared(NamedTuple):
@@ -56,7 +61,7 @@ def best_start(problem: BalanceProblem, starts: Sequence[Ints]) -> Ints | None:
 def prepare_balance(
     problem: BalanceProblem, settings: Settings, starts: Sequence[Ints] = (), tries: int = TRIES
 ) -> Prepared:
-    """Bound the load distance and search, no longer than until the deadline or Ctrl-C.
+    """Bound the load distance and search, for a share of the time or until Ctrl-C.
 
     Parameters
     ----------
@@ -67,7 +72,9 @@ def prepare_balance(
     tries
         Levels of the search that may fail one after the other.
     """
-    watch = Watch(settings.deadline, offer=settings.offer)
+    left = settings.remaining()
+    half = None if left is None else time.perf_counter() + SEARCH_SHARE * left
+    watch = Watch(half, offer=settings.offer)
     bound, found = 0.0, None
     try:
         bound = touch_bound(problem, watch)

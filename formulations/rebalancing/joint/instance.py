@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 #: Further balanced starts that are tried where the first one misses the distance asked for.
 RETRIES = 3
+
+#: Share of the time left that the search for these may take, and key groups times nodes up to which
+#: it ends in a moment by itself.
+BALANCE_SHARE, QUICK = 0.25, 3_000
 
 
 @dataclass
@@ -125,8 +130,10 @@ def joint_problem(instance: Instance, method: str = "joint-milp") -> JointProble
     )
 
 
-def prepare(instance: Instance, request: Request, method: str) -> Prepared:
-    """Settle the cap and find a balanced start.
+def prepare(
+    instance: Instance, request: Request, method: str, *, searching: bool = True
+) -> Prepared:
+    """Settle the cap and, if `searching`, find a balanced start.
 
     The option ``max_load_distance`` is an aim: where the budget does not allow it, the least
     distance found takes its place. The instance's own limit is a limit.
@@ -166,7 +173,7 @@ def prepare(instance: Instance, request: Request, method: str) -> Prepared:
         made.starts += [start] if made.warm else []
         if not made.warm:
             made.notes.append("the warm start breaks a limit and was not used")
-    if balance.must_move.any() or not made.problem.is_feasible(balance.home):
+    if searching and (balance.must_move.any() or not made.problem.is_feasible(balance.home)):
         _balance_first(made, free, given, cap, own, least, request)
     made.starts.append(balance.home)
     return made
@@ -183,14 +190,16 @@ def _balance_first(
 ) -> None:
     """Add a balanced start; where it misses the distance asked for, take what it reaches."""
     aim = max(least, cap if cap is not None else 0.0)
-    seed, watch = request.seed, Watch(offer=request.offer)
+    left, small = request.remaining(), free.num_tasks * free.num_nodes <= QUICK
+    deadline = None if left is None or small else time.perf_counter() + BALANCE_SHARE * left
+    seed, watch = request.seed, Watch(deadline, offer=request.offer)
     found = search_balance(free, given, seed, aim, watch=watch)
     if found is None:
         return
     reached = free.levels(found).distance
     wanted = math.inf if cap is None else free.within(cap)
     for more in range(RETRIES if free.num_tasks <= LARGE else 0):
-        if reached <= wanted or watch.interrupted:
+        if reached <= wanted or watch.interrupted or watch.over():
             break
         # aimed at less, the level falls by other steps
         again = search_balance(free, (found,), seed + more, least, watch=watch)

@@ -7,6 +7,7 @@ optimum to be compared with.
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,13 @@ if TYPE_CHECKING:
 #: A small model more than the search solves: what it wins is no longer to be proven against.
 PROVING = (1_000, 14, 1e-3, 1_000)
 
+#: Share of the time left that the search may take; the rest is the solver's.
+SEARCH_SHARE = 0.5
+
+#: Key groups and pairs times nodes up to which the model comes before any search, and the share of
+#: the time left that it may take.
+TINY, TINY_SHARE = 400, 0.5
+
 
 def run(instance: Instance, request: Request) -> Outcome:
     """Collocate and balance an instance; the method's entry point.
@@ -48,12 +56,14 @@ def run(instance: Instance, request: Request) -> Outcome:
     SolverError
         A solver's claim does not survive our own count.
     """
+    if _is_tiny(instance, request):
+        outcome = _by_model(instance, request)
+        if outcome is not None:
+            return outcome
     request, compiled = request.warmed(portfolio.warm_up, joint_search.warm_up)
     made = prepare(instance, request, "joint-milp")
     if made.reasons:
-        return Outcome(
-            Termination.INFEASIBLE, reasons=tuple(made.reasons), notes=made.notes, rank=made.rank()
-        )
+        return _impossible(made)
     if not any(map(made.problem.is_feasible, made.starts)):
         held = request.start()
         made.starts += [] if held is None else [held.node.astype(np.int64)]
@@ -74,6 +84,53 @@ def run(instance: Instance, request: Request) -> Outcome:
         _drain_last(made, settings, request, answer, outcome)
     # what is not told here, the search before the solver too, counts as solving
     outcome.times = {"compile": compiled, "build": outcome.times.get("build", 0.0)}
+    return outcome
+
+
+def _impossible(made: Prepared) -> Outcome:
+    return Outcome(
+        Termination.INFEASIBLE, reasons=tuple(made.reasons), notes=made.notes, rank=made.rank()
+    )
+
+
+def _is_tiny(instance: Instance, request: Request) -> bool:
+    """Whether the model is smaller than the search, and nothing is asked that needs one."""
+    options = request.options
+    places = (instance.num_tasks + len(instance.pairs.rate)) * instance.num_nodes
+    asked = options["max_load_distance"] is not None or options["weighted"]
+    return places <= TINY and not asked and options["candidates"] == "all"
+
+
+def _by_model(instance: Instance, request: Request) -> Outcome | None:
+    """Solve the model alone, by a bounded amount of work; ``None`` where that proves nothing.
+
+    No kernel is loaded or compiled. Where nodes are leaving, emptying them is a level of its own,
+    before or after, as the option says.
+    """
+    made = prepare(instance, request, METHOD.name, searching=False)
+    if made.reasons:
+        return _impossible(made)
+    settings = replace(settings_of(request), time_share=TINY_SHARE)
+    leaving, first = made.problem.balance.has_leaving, made.drain == "first"
+    drained: Answer | None = None
+    if leaving and first:
+        drained = solve_joint(
+            made.problem, replace(settings, goal="left"), None, made.starts, work=True
+        )
+        if drained.termination != "optimal":
+            return None
+        assert drained.placement is not None
+        made.starts.insert(0, drained.placement)
+        made.problem = made.problem.with_left(-drained.value)
+    answer = solve_joint(made.problem, settings, None, made.starts, work=True)
+    if answer.termination not in ("optimal", "gap_reached", "infeasible", "interrupted"):
+        return None
+    if answer.placement is None and leaving:  # why, and what may be done, is told by the other way
+        return None
+    outcome = _outcome(instance, made, answer, drained, request)
+    if not first and not answer.interrupted:
+        _drain_last(made, settings, request, answer, outcome)
+    outcome.times = {"build": outcome.times.get("build", 0.0)}
     return outcome
 
 
@@ -102,8 +159,10 @@ def _solve(made: Prepared, settings: JointSettings, request: Request, goal: Join
         if request.progress is not None and goal == "traffic":
             request.progress(Progress(request.elapsed(), value, bound, "solve"))
 
+    time_left = request.remaining()
+    deadline = None if time_left is None else time.perf_counter() + SEARCH_SHARE * time_left
     effort = Effort(
-        kernels=(*KERNELS, PROVING), deadline=settings.deadline, started=request.started,
+        kernels=(*KERNELS, PROVING), deadline=deadline, started=request.started,
         seed=request.seed, offer=request.offer,
     )  # fmt: skip
     known: Known = find(made.problem, made.starts, effort, for_left=left, told=told)

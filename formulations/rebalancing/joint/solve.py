@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from formulations.rebalancing.balance.solve import TIE_WORK
 from formulations.rebalancing.covers import ROUNDS, add_cuts, cuts_of
 from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
 from formulations.rebalancing.joint.model import JointAim, JointGoal, build_joint
@@ -117,7 +118,12 @@ class Answer:
 
 
 def solve_joint(
-    problem: JointProblem, settings: JointSettings, known: Known | None, starts: list[Ints]
+    problem: JointProblem,
+    settings: JointSettings,
+    known: Known | None,
+    starts: list[Ints],
+    *,
+    work: bool = False,
 ) -> Answer:
     """Solve the model, beginning from the best placement known.
 
@@ -129,6 +135,8 @@ def solve_joint(
         What the search found on it for the same goal; for the weighted goal, on the traffic.
     starts
         Further placements to begin from.
+    work
+        Whether the solver has a bounded amount of work.
 
     Raises
     ------
@@ -158,7 +166,8 @@ def solve_joint(
             answer.bound = max(answer.value, min(answer.bound, solution.bound))
         if answer.interrupted or _near(settings, answer):
             return _closed(settings, answer)
-    built, solution = _run_kept(problem, settings, answer)
+    options = TIE_WORK[settings.solver] if work else None
+    built, solution = _run_kept(problem, settings, answer, options)
     _read(problem, settings, built, solution, answer)
     return _closed(settings, answer)
 
