@@ -81,6 +81,7 @@ def _print_one(console: Console, method: Method) -> None:
         ("solvers", _solvers(method)),
         ("promises a feasible plan", "yes" if method.promises_feasibility else "no"),
         ("takes a warm start", "yes" if method.takes_warm_start else "no"),
+        ("can begin with nothing", "yes" if method.cold else "no"),
     ]
     table = plain_table(["", ""])
     table.show_header = False

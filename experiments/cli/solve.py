@@ -113,6 +113,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--warm-start", metavar="METHOD|PLAN", help="start from a method's plan, or a plan file"
     )
     parser.add_argument(
+        "--starts",
+        choices=("own", "none"),
+        default="own",
+        help="none: an exact method's solver gets no start but --warm-start (default: own)",
+    )
+    parser.add_argument(
         "--repair", action="store_true", help="let repair finish a plan that is not feasible"
     )
     add_ignore(parser)
@@ -354,6 +360,7 @@ def _solve(
                 seed=args.seed,
                 threads=args.threads,
                 warm_start=args.warm_start,
+                starts=args.starts,
                 repair=args.repair,
                 ignore=args.ignore,
                 target_rate=args.target_rate,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OPTION_PREFIX = "option."
 """What the names of factors that are options of methods start with."""
 
-LABELLED = ("objective", "warm_start", "repair", "ignore")
+LABELLED = ("objective", "warm_start", "starts", "repair", "ignore")
 """Settings that change what a method does so much that its label shows them where they vary."""
 
 
@@ -69,6 +69,7 @@ class Card:
     default_solver: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     takes_warm_start: bool = True
+    cold: bool = True
     known: bool = False
     chooses_objective: bool = True
 
@@ -83,6 +84,7 @@ class Card:
             method.default_solver,
             {option.name: option.default for option in method.options},
             method.takes_warm_start,
+            method.cold,
             known=True,
             chooses_objective=len(method.objectives) > 1
             or any(option.name == "objective" for option in method.options),
@@ -92,6 +94,8 @@ class Card:
         """Tell whether a factor of the matrix makes a difference to the method."""
         if factor == "warm_start":
             return self.takes_warm_start
+        if factor == "starts":
+            return self.cold
         if factor == "objective":
             return self.chooses_objective
         if self.known and factor == "solver":

@@ -219,6 +219,11 @@ class _Planner:
         settings = dataclasses.replace(self.spec.defaults, **chosen)
         if not card.takes_warm_start:
             settings = dataclasses.replace(settings, warm_start=None)
+        if not card.cold:
+            note = f"{entry.method} goes on from what it finds itself: starts = none is not for it"
+            if settings.starts == "none" and card.kind == "exact" and note not in self.again:
+                self.again.append(note)
+            settings = dataclasses.replace(settings, starts="own")
         if not card.chooses_objective and "objective" not in entry.settings:
             settings = dataclasses.replace(settings, objective=None)
         wanted = (
@@ -277,9 +282,9 @@ class _Planner:
         told |= {
             k: getattr(settings, k) for k in SETTINGS if k in combination or k not in NOT_IN_KEY
         }
-        for flag in ("repair", "certificate"):
-            if not getattr(settings, flag) and flag not in combination:
-                del told[flag]
+        for key, usual in (("repair", False), ("certificate", False), ("starts", "own")):
+            if getattr(settings, key) == usual and key not in combination:
+                del told[key]
         return {key: as_text(value) for key, value in told.items() if value not in (None, ())}
 
 

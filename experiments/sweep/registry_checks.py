@@ -88,6 +88,11 @@ class RegistryChecks:
                 look_up(name)
             except InvalidInput as error:
                 self._add(error, path, name)
+        for path, entry in self._entries():
+            card = self.cards.get(entry.method)
+            if entry.settings.get("starts") == "none" and card is not None and not card.cold:
+                reason = f"is not for {entry.method}, which goes on from what it finds itself"
+                self.problems.append(Problem(f"{path}.starts", "none", reason, "leave it out"))
         for factor, values in self.spec.factors.items():
             if factor.startswith(OPTION_PREFIX):
                 self._check_option(factor, values)

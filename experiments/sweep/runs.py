@@ -79,6 +79,8 @@ class Run:
         """Return the keyword arguments of `optim.solve`, and `certificate` where it is asked."""
         settings = self.settings
         asked = {"objective": settings.objective} if settings.objective else {}
+        if settings.starts != "own":
+            asked["starts"] = settings.starts
         return {
             "method": self.method,
             **asked,
@@ -113,6 +115,8 @@ def run_key(
         del told["objective"]  # as keys were before there was one
     if not settings.certificate:
         del told["certificate"]
+    if settings.starts == "own":
+        del told["starts"]
     content = {
         "format": _KEY_FORMAT,
         "instance": instance.sha256,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import AfterValidator, Field, Strict
 
@@ -34,6 +34,7 @@ def _enough(value: int) -> int:
 Name = Annotated[Text, AfterValidator(_or_none)]
 Seed = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
 Threads = Annotated[Whole, Field(ge=1, le=1024)]
+Starts = Literal["own", "none"]
 Limits = tuple[Annotated[str, Strict(), AfterValidator(_limit)], ...]
 Memory = Annotated[Size, AfterValidator(_enough)]
 
@@ -49,6 +50,7 @@ class Settings:
     gap: Amount | None = None
     threads: Threads = 1
     warm_start: Name | None = None
+    starts: Starts = "own"
     repair: Flag = False
     ignore: Limits = ()
     run_timeout: Positive | None = None

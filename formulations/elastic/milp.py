@@ -151,7 +151,7 @@ def _starts(problem: EoaProblem, request: Request, *, heuristics: bool) -> list[
     """
     instance = problem.instance
     given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
-    if instance.has_current:
+    if instance.has_current and not request.cold:
         given.append(instance.tasks.node)
     held = request.start() if heuristics else None
     if held is not None:
@@ -244,5 +244,6 @@ METHOD = Method(
     default_solver="highs",
     takes_warm_start=True,
     starts=("gma",),
+    cold=True,
     empties_leaving=True,
 )

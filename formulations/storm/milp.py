@@ -321,5 +321,6 @@ METHOD = Method(
     promises_feasibility=True,
     takes_warm_start=True,
     starts=("storm-online", "storm-offline", "storm-even"),
+    cold=True,
     empties_leaving=True,
 )

@@ -51,7 +51,7 @@ def feasible_start(
     candidates: list[tuple[Any, Any, bool]] = []
     if request.warm_start is not None:
         candidates.append((request.warm_start, None, True))
-    if instance.has_current:
+    if instance.has_current and not request.cold:
         candidates.append((instance.tasks.node, None, False))
     held = request.start() if heuristics else None
     if held is not None:

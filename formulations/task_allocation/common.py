@@ -38,7 +38,7 @@ def feasible_starts(instance: Instance, request: Request, classes: NodeClasses) 
     A placement on a leaving node does not count, even where the referee lets it stand.
     """
     given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
-    if instance.has_current:
+    if instance.has_current and not request.cold:
         given.append(instance.tasks.node)
     return feasible_among(instance, given, classes)
 

@@ -48,12 +48,12 @@ def good_starts(binding: Instance, request: Request, *, searched: bool) -> list[
         Whether the searches of the family are asked, too.
     """
     given = [] if request.warm_start is None else [np.asarray(request.warm_start)]
-    if binding.has_current:
+    if binding.has_current and not request.cold:
         given.append(binding.tasks.node)
     found = request.start() if searched else None
     given += [] if found is None else [found.node]
     kept = _kept(binding, given)
-    return kept or _kept(binding, packings(binding))[:1]
+    return kept if kept or request.cold else _kept(binding, packings(binding))[:1]
 
 
 def fullest_last(instance: Instance, starts: Iterable[Ints]) -> Ints | None:

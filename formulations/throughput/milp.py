@@ -230,4 +230,5 @@ METHOD = Method(
     default_solver="highs",
     takes_warm_start=True,
     starts=STARTS,
+    cold=True,
 )

@@ -288,7 +288,7 @@ def _alternatives(
         return
     if start is not None:
         yield Held(f"the warm start ({start.method})", np.asarray(start.node))
-    if instance.has_current:
+    if instance.has_current and not request.cold:
         yield Held("staying", np.asarray(instance.tasks.node))
 
 

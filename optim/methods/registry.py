@@ -90,6 +90,9 @@ class Request:
         What a unit of the instance that the method sees is in the file's: for what it writes.
     starter
         Runs the heuristics of the family; see `start`.
+    cold
+        Whether nothing but `warm_start` may be started from: neither heuristics and searches that
+        go before the solver, nor the current placement.
     """
 
     solver: str | None = None
@@ -105,6 +108,7 @@ class Request:
     hand: Hand = field(default_factory=_hand)
     scale: Scale = field(default_factory=_scale)
     starter: Callable[[], Held | None] | None = None
+    cold: bool = False
 
     def offer(self, node: Ints, slot: Ints | None = None) -> None:
         """Hand over a plan that is better than those before.
@@ -221,6 +225,8 @@ class Method:
         Whether it can start from a plan.
     starts
         Heuristics of its family whose best plan it never falls below.
+    cold
+        Whether its solver can begin with nothing, as ``starts="none"`` of `optim.solve` asks.
     empties_leaving
         Whether it looks only for plans that take off leaving nodes all that may go elsewhere; then
         what it proves is of these plans, where tasks stand on such nodes.
@@ -245,6 +251,7 @@ class Method:
     promises_feasibility: bool = True
     takes_warm_start: bool = False
     starts: tuple[str, ...] = ()
+    cold: bool = False
     empties_leaving: bool = False
     decides: Literal["nodes", "threads"] = "nodes"
     objectives: tuple[str, ...] = ()
@@ -293,6 +300,7 @@ class Method:
             "default_solver": self.default_solver,
             "promises_feasibility": self.promises_feasibility,
             "takes_warm_start": self.takes_warm_start,
+            "cold": self.cold,
         }
 
 

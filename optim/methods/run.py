@@ -151,7 +151,7 @@ def _starter(
     method: Method, instance: Instance, request: Request
 ) -> Callable[[], Held | None] | None:
     """Return what runs the heuristics of a method's family, once."""
-    if not method.starts:
+    if not method.starts or request.cold:
         return None
 
     @cache
@@ -190,6 +190,7 @@ def starting(starter: Method, request: Request) -> Request:
         options=starter.read_options({}),
         warm_start=None,
         gap=None,
+        cold=False,
         progress=None,
     ).apart()
 

@@ -19,7 +19,7 @@ from optim.methods.choose import choices, takes_long
 from optim.methods.judge import judge
 from optim.methods.objective import aim
 from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
-from optim.methods.registry import Method, Request, get_method
+from optim.methods.registry import Method, Request, all_methods, get_method
 from optim.methods.run import finish, run_method
 from optim.methods.start import resolve_start
 from optim.methods.suitable import check_suitable
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from optim.util.progress import Progress
 
 
+OWN, NONE = "own", "none"
+"""What an exact method may start from: what it finds itself, or only what it is given."""
+
 _ENDS = (Termination.INFEASIBLE, Termination.INTERRUPTED)
 """After these no other method is tried."""
 
@@ -53,6 +56,7 @@ def solve(
     seed: int = 0,
     threads: int = 1,
     warm_start: str | Path | Plan | None = None,
+    starts: str = OWN,
     repair: bool = False,
     ignore: Iterable[str] = (),
     target_rate: float | None = None,
@@ -82,6 +86,10 @@ def solve(
         ends the method first.
     warm_start
         A method's name, a plan, or a plan's file.
+    starts
+        ``own``: an exact method also starts from the heuristics of its family and the current
+        placement, and returns nothing worse. ``none``: its solver is given `warm_start`, or nothing
+        at all, to see what a start is worth.
     repair
         Let repair finish a plan that is incomplete or breaks a limit; marked in the result.
     ignore
@@ -128,7 +136,7 @@ def solve(
     dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
     objective = goal_of(instance, objective, target_rate)
     asked = _Asked(
-        instance, objective, solver, time_limit, gap, seed, threads, warm_start, dropped,
+        instance, objective, solver, time_limit, gap, seed, threads, warm_start, starts, dropped,
         target_rate, prefer, progress,
     )  # fmt: skip
     if method is not None and method != PORTFOLIO:
@@ -152,7 +160,8 @@ def _solve_by_several(
 ) -> Result:
     """Solve by the methods that suit: all of them where `several`, or until one has a plan."""
     if several:
-        plain = asked.solver is None and asked.warm_start is None and not options and not repair
+        unasked = asked.warm_start is None and asked.starts == OWN and not options
+        plain = asked.solver is None and unasked and not repair
         began = time.perf_counter()
         found = _solve_by_portfolio(asked) if plain else None
         if found is not None:
@@ -201,6 +210,7 @@ class _Asked(NamedTuple):
     seed: int
     threads: int
     warm_start: str | Path | Plan | None
+    starts: str
     dropped: tuple[str, ...]
     target_rate: float | None
     prefer: str | None
@@ -323,6 +333,7 @@ def _solve_by(
         asked.progress,
     )  # fmt: skip
     threads = chosen.decides == "threads"  # their plans hold no tasks to mend
+    request = replace(request, cold=_is_cold(chosen, asked.starts))
     _check_leaving(chosen, asked.dropped)
     dropped = tuple(dict.fromkeys([*asked.dropped, *_dropped_by(chosen, request)]))
     relaxed = asked.relaxed(dropped)
@@ -379,6 +390,17 @@ def _check_leaving(method: Method, dropped: Iterable[str]) -> None:
         reason = f"makes no difference to {method.name}, which brings nothing onto leaving nodes"
         remedy = "use balance-milp or balance-search, or take the mark off the nodes"
         raise InvalidInput(Problem("--ignore", "leaving", reason, remedy))
+
+
+def _is_cold(method: Method, starts: str) -> bool:
+    """Tell whether the method is to begin with nothing, or refuse."""
+    if starts not in (OWN, NONE):
+        raise InvalidInput(Problem("--starts", starts, "is neither own nor none"))
+    if starts == NONE and not method.cold:
+        reason = f"is not for {method.name}, which goes on from what it finds itself"
+        can = ", ".join(other.name for other in all_methods() if other.cold)
+        raise InvalidInput(Problem("--starts", starts, reason, f"methods that can: {can}"))
+    return starts == NONE
 
 
 def _request(

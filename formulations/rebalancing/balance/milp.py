@@ -89,14 +89,14 @@ def run(instance: Instance, request: Request) -> Outcome:
     request, compiled = request.warmed(warm_up, *classes)
     starts, notes = _starts(problem, request)
     settings = _settings(request)
-    prepared = prepare_balance(problem, settings, starts, SEARCH_TRIES)
+    prepared = prepare_balance(problem, settings, starts, 0 if request.cold else SEARCH_TRIES)
     if prepared.interrupted:
         return _interrupted(problem, prepared)
     starts = prepared.starts
     if best_start(problem, starts) is None:
         held = request.start()
         starts += [] if held is None else [held.node.astype(np.int64)]
-    if settings.drain_first and problem.has_leaving:
+    if settings.drain_first and problem.has_leaving and not request.cold:
         drained = drained_start(problem, settings, SEARCH_TRIES)
         starts += [] if drained is None else [drained]
     answer = _by_classes(problem, settings, options["form"], starts)
@@ -154,12 +154,13 @@ def _by_classes(
 
 def _starts(problem: BalanceProblem, request: Request) -> tuple[list[Ints], list[str]]:
     """Return the placements to start from, and notes on one that was not used."""
+    home = [] if request.cold else [problem.home]
     if request.warm_start is None:
-        return [problem.home], []
+        return home, []
     start = request.warm_start.astype(np.int64)
     if problem.is_feasible(start):
-        return [start, problem.home], []
-    return [problem.home], ["the warm start breaks a limit and was not used"]
+        return [start, *home], []
+    return home, ["the warm start breaks a limit and was not used"]
 
 
 def _settings(request: Request) -> Settings:
@@ -340,4 +341,5 @@ METHOD = Method(
     promises_feasibility=True,
     takes_warm_start=True,
     starts=("balance-search", "flux"),
+    cold=True,
 )

@@ -70,7 +70,7 @@ def prepare_balance(
     starts
         Placements to search from, besides staying.
     tries
-        Levels of the search that may fail one after the other.
+        Levels of the search that may fail one after the other; 0 for no search.
     """
     left = settings.remaining()
     half = None if left is None else time.perf_counter() + SEARCH_SHARE * left
@@ -80,7 +80,7 @@ def prepare_balance(
         bound = touch_bound(problem, watch)
     except KeyboardInterrupt:
         watch.interrupted = True
-    if not watch.interrupted:
+    if not watch.interrupted and tries:
         found = search_balance(problem, tuple(starts), settings.seed, bound, tries, watch)
     return Prepared(bound, [*([] if found is None else [found]), *starts], watch.interrupted)
 

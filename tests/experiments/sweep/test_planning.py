@@ -490,3 +490,42 @@ def test_objectives_that_are_none_are_told(make_spec: Make) -> None:
     found = problems_of(make_spec({"method": [table]}))
     (told,) = found.values()
     assert "does not minimise load_distance" in told
+
+
+def test_starts_reach_the_methods_that_can_begin_with_nothing(make_spec: Make) -> None:
+    matrix = {"method": ["imc-milp", "imc-exact", "top-down"], "warm_start": ["none", "top-down"]}
+    made = plan_runs(make_spec(matrix, starts="none"))
+    found = [(r.method, r.arguments().get("starts"), r.settings.warm_start) for r in made.runs]
+    assert found == [
+        ("imc-milp", "none", None), ("imc-milp", "none", "top-down"),
+        ("imc-exact", None, None), ("imc-exact", None, "top-down"), ("top-down", None, None),
+    ]  # fmt: skip
+    assert made.notes == (
+        "imc-exact goes on from what it finds itself: starts = none is not for it",
+    )
+    usual = plan_runs(make_spec(matrix)).runs
+    assert usual[0].key != made.runs[0].key
+    assert [run.key for run in usual[2:]] == [run.key for run in made.runs[2:]]
+
+
+def test_starts_as_a_factor_are_shown(make_spec: Make) -> None:
+    runs = plan_runs(make_spec({"method": ["imc-milp", "naive"], "starts": ["own", "none"]})).runs
+    assert [run.label for run in runs] == [
+        "imc-milp (starts=own)", "imc-milp (starts=none)", "naive"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("matrix", "top", "path"),
+    [
+        ({"method": [{"method": "imc-exact", "starts": "none"}]}, {}, "matrix.method[0].starts"),
+        ({"method": ["imc-milp"], "starts": ["cold"]}, {}, "matrix.starts[0]"),
+        ({"method": ["imc-milp"]}, {"starts": True}, "starts"),
+    ],
+)
+def test_starts_that_are_none_of_the_two_are_refused(
+    make_spec: Make, matrix: dict[str, Any], top: dict[str, Any], path: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        plan_runs(make_spec(matrix, **top))
+    assert [problem.path for problem in caught.value.problems] == [path]
