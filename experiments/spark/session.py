@@ -6,12 +6,14 @@ import contextlib
 import logging
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 import warnings
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from experiments.spark.folders import local_folders, temporary_files_in, with_temporary_folder
 from experiments.spark.java import find_java
@@ -34,6 +36,10 @@ TASK_FAILURES = 4
 
 _LOCAL = re.compile(r"local(?:\[(?P<cores>\*|\d+)(?:,\s*(?P<failures>\d+))?\])?")
 _MASTER = re.compile(r"(spark://\S+|k8s://\S+|yarn|local-cluster\[\d+,\d+,\d+\])")
+_ADDRESSES = re.compile(r"(?:spark|k8s)://(?:(?P<scheme>https?)://)?(?P<addresses>[^/\s]+)/?")
+REACH_SECONDS = 3.0
+"""That an address of a master has to take a connection."""
+
 _LOOPBACK = re.compile(r"spark://(127\.0\.0\.1|localhost)[:,]")
 _LOG_TAIL_BYTES = 4000
 
@@ -67,6 +73,37 @@ def check_master(master: str, task_cpus: int = 1) -> None:
     if task_cpus > cores:
         reason = f"has {cores} cores, and one run asks for {task_cpus} threads"
         raise InvalidInput(Problem("--master", master, reason, "lower `threads`, or add cores"))
+
+
+def check_reachable(master: str, seconds: float = REACH_SECONDS) -> None:
+    """Refuse a master of which no address answers: Spark itself tries for more than a minute.
+
+    Raises
+    ------
+    InvalidInput
+        None of its addresses takes a connection, or one is none.
+    """
+    found = _ADDRESSES.fullmatch(master)
+    if found is None:
+        return
+    told = []
+    usual = (80 if found["scheme"] == "http" else 443) if master.startswith("k8s") else None
+    for address in found["addresses"].split(","):
+        try:
+            parts = urlsplit(f"//{address}")
+            host, port = parts.hostname, parts.port or usual
+        except ValueError:
+            host, port = None, None
+        if not host or not port:
+            remedy = "write spark://HOST:PORT, several with commas between, or k8s://https://HOST"
+            raise InvalidInput(Problem("--master", master, f"{address!r} is no address", remedy))
+        try:
+            with socket.create_connection((host, port), seconds):
+                return
+        except OSError as error:
+            told.append(f"{host}:{port}: {error.strerror or error}")
+    reason = f"cannot be reached ({'; '.join(told)})"
+    raise InvalidInput(Problem("--master", master, reason, "start it, or check host and port"))
 
 
 def _cores(text: str | None) -> int:
@@ -143,6 +180,7 @@ def start_session(
         Spark did not start.
     """
     check_master(master, task_cpus)
+    check_reachable(master)
     chosen = settings(master, app_name, task_cpus=task_cpus, quick=quick, config=config)
     folders = local_folders() if is_local(master) else {}
     chosen = with_temporary_folder(folders | chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 Entries = dict[str, list[FileEntry]]
 """Files by recording (``clicks``) and looked-up table (``clicks.users``)."""
 
+_MOST_TOLD = 20
 _LONG_AGO = -(1 << 62)
 _OWN = ("format", "period", "events", "operator", "edge")
 """What of a job description the sums depend on; of recordings all but their paths."""
@@ -205,13 +207,64 @@ def remote_entries(session: SparkSession, files: Files, paths: Sequence[str]) ->
         There is nothing, or Spark cannot reach it.
     """
     try:
-        return _listed(session, paths)
+        return _listed(session, paths, recursiveFileLookup=True)
     except (PySparkException, Py4JJavaError) as error:
         raise spark_trouble(error, files) from None
 
 
-def _listed(session: SparkSession, paths: Sequence[str]) -> list[FileEntry]:
-    frame = session.read.format("binaryFile").load(list(paths))
+def check_scanned(
+    session: SparkSession,
+    files: Files,
+    located: Paths,
+    entries: Sequence[FileEntry],
+    *,
+    whole: bool,
+) -> None:
+    """Refuse files that are listed and that Spark would not read, or the other way round.
+
+    Parameters
+    ----------
+    located
+        As Spark is told to read them.
+    entries
+        Files that are listed.
+    whole
+        Whether these are all that is to be read.
+
+    Raises
+    ------
+    InvalidInput
+        There are such files.
+    """
+    try:
+        options = {"basePath": located.root} if located.root else {}
+        scanned = {_plain(e.path) for e in _listed(session, located.paths, **options)}
+    except (PySparkException, Py4JJavaError) as error:
+        raise spark_trouble(error, files) from None
+    where = f"{files.where}.path"
+    packed = [entry for entry in entries if entry.path.lower().endswith(".zip")]
+    listed = {_plain(entry.path) for entry in entries if entry not in packed and entry.bytes}
+    remedy = "move it, or name the files by a pattern"
+    problems = [
+        Problem(where, files.path, f"means {path} too, and Spark passes over it", remedy)
+        for path in sorted(listed - scanned)
+    ]
+    if whole and not packed:
+        problems += [
+            Problem(where, files.path, f"got {path} while it was traced", "trace again")
+            for path in sorted(scanned - listed)
+        ]
+    if problems:
+        raise InvalidInput(problems[:_MOST_TOLD])
+
+
+def _plain(path: str) -> str:
+    """Return a local path as such; Hadoop writes ``file:/a`` and ``file:///a``."""
+    return re.sub(r"^file:/+", "/", path)
+
+
+def _listed(session: SparkSession, paths: Sequence[str], **options: Any) -> list[FileEntry]:
+    frame = session.read.format("binaryFile").options(**options).load(list(paths))
     rows = frame.select("path", "length", F.unix_millis("modificationTime")).collect()
     return sorted((FileEntry(*row) for row in rows), key=lambda entry: entry.path)
 

@@ -52,12 +52,15 @@ class Translator:
         Time zone of date parts.
     source_zone
         Time zone of moments without offset.
+    decimal
+        What stands before the fraction of a number in a text.
     """
 
     columns: Mapping[str, Column]
     types: Mapping[str, str]
     zone: str
     source_zone: str
+    decimal: str = "."
 
     def __call__(self, node: Node) -> Column:
         """Return the column of an expression that `type_of` has accepted."""
@@ -74,6 +77,8 @@ class Translator:
             given = [as_text(column, kind) for column, kind in zip(given, kinds, strict=True)]
         if node.function == "time":
             return given[0] if kinds[0] == "time" else moment(given[0], self.source_zone)
+        if node.function == "number" and kinds[0] == "text":
+            return pointed(given[0], self.decimal).try_cast("double")
         if node.function == "timestamp":
             return self._timestamp(given)
         return _PLAIN[node.function](*given)
@@ -106,10 +111,19 @@ def dated(moments: Column) -> Column:
     return F.when(F.unix_micros(moments).between(*_DATED), moments)
 
 
-def typed(column: Column, kind: str, zone: str) -> Column:
+def pointed(column: Column, decimal: str) -> Column:
+    """Return texts of numbers with a point before the fraction; null where one stands already."""
+    if decimal == ".":
+        return column
+    return F.when(~column.contains("."), F.replace(column, F.lit(decimal), F.lit(".")))
+
+
+def typed(column: Column, kind: str, zone: str, decimal: str = ".") -> Column:
     """Return texts as values of a type; null where one is none."""
     if kind == "time":
         return moment(column, zone)
+    if kind == "number":
+        column = pointed(column, decimal)
     return column if kind == "text" else F.trim(column).try_cast(_SPARK_TYPES[kind])
 
 

@@ -6,7 +6,7 @@
     product = unary { ("*" | "/" | "%") unary }
     unary   = [ "-" ] unary | atom
     atom    = number | 'text' | column | function "(" [ sum { "," sum } ] ")" | "(" sum ")"
-    column  = part { "." part }
+    column  = part { "[" whole "]" } { "." part { "[" whole "]" } }
     part    = name | `any name`
 
 Functions are those of `experiments.traces.functions`; nothing else can be called.
@@ -31,8 +31,9 @@ _TOKEN = re.compile(
     r"""\s*(?:
       (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
     | (?P<text>'(?:[^']|'')*')
-    | (?P<quoted>(?:[^\W\d]\w*\.)*`[^`]+`(?:\.(?:`[^`]+`|[^\W\d]\w*))*)
-    | (?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)
+    | (?P<quoted>(?:[^\W\d]\w*(?:\[\d{1,9}\])*\.)*`[^`]+`(?:\[\d{1,9}\])*
+        (?:\.(?:`[^`]+`|[^\W\d]\w*)(?:\[\d{1,9}\])*)*)
+    | (?P<name>[^\W\d]\w*(?:\[\d{1,9}\])*(?:\.[^\W\d]\w*(?:\[\d{1,9}\])*)*)
     | (?P<mark>[-+*/%(),])
     )""",
     re.VERBOSE,
@@ -70,7 +71,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class ColumnName:
-    """A column of the events, ``column.field`` inside one, or ``table.column`` of a join."""
+    """A column, ``column.field`` or ``column[0]`` inside one, or ``table.column`` of a join."""
 
     at: int
     name: str

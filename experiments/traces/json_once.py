@@ -60,7 +60,7 @@ def read_once(
     nodes = [expression.node for expression in expressions]
     tables = [f"{join.name}." for join in files.joins]
     names = list(dict.fromkeys([*(n for e in nodes for n in column_names(e)), *files.columns]))
-    if files.encoding != UTF_8:
+    if files.encoding != UTF_8 or files.read:
         return None
     try:
         lines = reader.text(list(paths))

@@ -7,20 +7,27 @@ frame, beside the values.
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import gzip
+import re
+import zlib
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from experiments.traces.locating import local_files
 from experiments.traces.recordings import UTF_8
 from experiments.traces.trouble import spark_trouble
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
@@ -51,16 +58,15 @@ def read_lines(reader: DataFrameReader, files: Files, paths: Sequence[str]) -> D
     InvalidInput
         There is no header, or one that names columns twice.
     """
-    reader = reader.option("header", True).option("enforceSchema", False)
+    reader = reader.option("header", files.header).option("enforceSchema", False)
     reader = reader.option("sep", _NEVER).option("quote", _NEVER[0])
+    reader = reader.options(**{k: v for k, v in files.read.items() if k in ("comment", "lineSep")})
     whole = reader.csv(list(paths))
     if not whole.columns:
-        raise InvalidInput(Problem(f"{files.where}.path", files.path, "has no header line"))
+        raise no_line(files)
     header, *folders = whole.columns
-    names = _names(header, files)
-    options = {"sep": files.delimiter, "escape": '"', "columnNameOfCorruptRecord": "wrong"}
-    if files.null is not None:
-        options["nullValue"] = files.null
+    names = _names(header, files) if files.header else list(files.columns)
+    options = {**csv_options(files), "columnNameOfCorruptRecord": "wrong"}
     fields = [*(f"c{i}" for i in range(len(names))), "wrong"]
     schema = ", ".join(f"{field} string" for field in fields)
     line = F.col(f"`{header.replace('`', '``')}`")
@@ -71,18 +77,39 @@ def read_lines(reader: DataFrameReader, files: Files, paths: Sequence[str]) -> D
     return frame.select(*named, *others, _fault(files).alias(FAULT))
 
 
+def no_line(files: Files) -> InvalidInput:
+    """Return the error for files without any line."""
+    told = "has no header line" if files.header else "has no line"
+    return InvalidInput(Problem(f"{files.where}.path", files.path, told))
+
+
+def csv_options(files: Files) -> dict[str, Any]:
+    """Return the options by which Spark makes values of a line, or of a file."""
+    options = {"sep": files.delimiter, "quote": files.quote, "escape": files.escape, **files.read}
+    if files.null is not None:
+        options["nullValue"] = files.null
+    return options
+
+
 def _names(header: str, files: Files) -> list[str]:
     """Return the names of a header; one that is empty, or null, is called by its place."""
     where = f"{files.where}.path"
     try:
-        names = next(csv.reader([header], delimiter=files.delimiter))
-        next(csv.reader([header], delimiter=files.delimiter, strict=True))
+        quoting: dict[str, Any] = {"delimiter": files.delimiter, "quotechar": files.quote}
+        if files.escape != files.quote:
+            quoting |= {"escapechar": files.escape, "doublequote": False}
+        names = next(csv.reader([header], **quoting))
+        next(csv.reader([header], strict=True, **quoting))
     except csv.Error as error:
         if "unexpected end" in str(error):
             raise InvalidInput(Problem(where, header[:_SHOWN], *_TOLD[_TORN])) from None
         if "field larger" in str(error):
             told = f"has a header that cannot be read: {error}"
             raise InvalidInput(Problem(where, files.path, told)) from None
+    if files.read.get("ignoreLeadingWhiteSpace"):
+        names = [name.lstrip() for name in names]
+    if files.read.get("ignoreTrailingWhiteSpace"):
+        names = [name.rstrip() for name in names]
     unnamed = ("", files.null)
     counts = Counter(name.lower() for name in names if name not in unnamed)
     problems = [
@@ -116,31 +143,91 @@ def suspect(texts: Sequence[Column], files: Files) -> Column:
 
 def _torn(line: Column, files: Files) -> Column:
     """Return whether a line ends inside quotes: its other half would be taken for a record."""
-    single = F.replace(line, F.lit('""'), F.lit(""))
-    quotes = F.length(single) - F.length(F.replace(single, F.lit('"'), F.lit("")))
-    opened = single.rlike(rf'(^|\Q{files.delimiter}\E)"[^"]*$')
-    return line.contains('"') & (quotes % 2 == 1) & opened
+    quote, escape = files.quote, files.escape
+    single = line
+    for pair in {escape + escape: None, escape + quote: None}:
+        single = F.replace(single, F.lit(pair), F.lit(""))
+    quotes = F.length(single) - F.length(F.replace(single, F.lit(quote), F.lit("")))
+    opened = single.rlike(rf"(^|\Q{files.delimiter}\E)\Q{quote}\E[^\Q{quote}\E]*$")
+    return line.contains(quote) & (quotes % 2 == 1) & opened
 
 
 _TOLD: Mapping[str, tuple[str, str]] = {
     _TORN: (
         "is a line with a quote that it does not close",
-        "multiline = true takes line breaks inside quotes",
+        'multiline = true takes line breaks inside quotes, escape = "\\\\" quotes after \\',
     )
 }
 
 
-def wrong_line(files: Files, first: str, count: int) -> InvalidInput | None:
+def wrong_line(files: Files, first: str, count: int, paths: Sequence[str]) -> InvalidInput | None:
     """Return the error for a value of `FAULT`; ``None`` where the fault is one of a column."""
     fault, _, line = first.partition(SEPARATOR)
     where = f"{files.where}.path"
+    place = place_of(line, files, paths)
     if fault == _TORN:
-        return InvalidInput(Problem(where, line, *_TOLD[_TORN]))
+        reason, remedy = _TOLD[_TORN]
+        return InvalidInput(Problem(where, line, reason + (place and f" ({place})"), remedy))
     if fault != _LENGTH:
         return None
     more = f" ({count} lines are wrong)" if count > 1 else ""
-    reason = f"cannot be read: MALFORMED, not as many values as the header: {line}{more}"
-    return InvalidInput(Problem(where, files.path, reason))
+    told = "the header" if files.header else "columns names"
+    reason = f"cannot be read: MALFORMED, not as many values as {told}: {place}{place and ': '}"
+    remedy = "delimiter, quote and escape say how values are told apart"
+    if '\\"' in line and files.escape == '"':
+        remedy = 'escape = "\\\\" takes quotes after \\'
+    return InvalidInput(Problem(where, files.path, f"{reason}{line}{more}", remedy))
+
+
+def place_of(line: str, files: Files, paths: Sequence[str]) -> str:
+    """Return the file and the number of the first such line; nothing where that is unknown.
+
+    A line as it is told may be the beginning of a long one.
+
+    Parameters
+    ----------
+    paths
+        That Spark read; only local ones are looked through.
+    """
+    line = line.strip()
+    for path in local_files(paths):
+        for number, text in enumerate(_texts(path, files), 1):
+            if text == line or (len(line) >= _SHOWN and text.startswith(line)):
+                return f"{path}, line {number}"
+    return ""
+
+
+def _texts(path: Path, files: Files) -> Iterator[str]:
+    """Give the lines of a local file, as far as it can be read."""
+    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    with contextlib.suppress(OSError, EOFError, zlib.error):
+        told = {"encoding": files.encoding, "errors": "replace", "newline": "\n"}
+        with opened(path, "rt", **told) as file:
+            yield from (text.strip().removeprefix("\ufeff") for text in file)
+
+
+def check_headers(files: Files, paths: Sequence[str]) -> None:
+    """Refuse local files whose header is not that of the first; Spark names one of them only.
+
+    Raises
+    ------
+    InvalidInput
+        There is one.
+    """
+    mark = files.read.get("comment")
+    first: tuple[str, Path] | None = None
+    for path in local_files(paths) if files.header else ():
+        lines = (t for t in _texts(path, files) if t and not (mark and t.startswith(str(mark))))
+        header = next(lines, None)
+        if header is None:
+            continue
+        if first is None:
+            first = header, path
+        if header != first[0]:
+            shown = f"{header[:_SHOWN]} in {path}, {first[0][:_SHOWN]} in {first[1]}"
+            reason = f"cannot be read: its files have different headers: {shown}"
+            remedy = "trace them apart, or header = false where no line names columns"
+            raise InvalidInput(Problem(f"{files.where}.path", files.path, reason, remedy))
 
 
 def check_text(session: SparkSession, files: Files, paths: Sequence[str]) -> None:
@@ -155,15 +242,19 @@ def check_text(session: SparkSession, files: Files, paths: Sequence[str]) -> Non
         return
     lines = session.read.text(list(paths)).where(~F.is_valid_utf8("value"))
     try:
-        wrong = lines.select(F.make_valid_utf8("value").alias("value")).first()
+        wrong = lines.select(
+            F.make_valid_utf8("value").alias("value"), F.col("_metadata.file_path").alias("file")
+        ).first()
     except (PySparkException, Py4JJavaError) as error:
         raise spark_trouble(error, files) from None
     if wrong is not None:
-        raise garbled(files, wrong["value"][:_SHOWN])
+        raise garbled(files, wrong["value"][:_SHOWN], unquote(wrong["file"]))
 
 
-def garbled(files: Files, text: str) -> InvalidInput:
+def garbled(files: Files, text: str, file: str = "") -> InvalidInput:
     """Return the error for bytes that are not of the encoding."""
     reason = f"holds bytes that are no {files.encoding}"
+    if file:
+        reason += f" ({re.sub('^file:/+', '/', file)})"
     remedy = 'name the encoding, such as encoding = "latin-1"'
     return InvalidInput(Problem(f"{files.where}.path", text, reason, remedy))

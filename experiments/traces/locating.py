@@ -212,6 +212,13 @@ def _expanded(files: Files, match: Path, several: bool) -> list[Path]:
         # folders such as day=1 are columns to Spark
         if any(map(_is_zip, _expanded(files, folder, several=False))):
             raise InvalidInput(Problem(where, str(folder), "holds zips", _UNPACK))
+    if parts and inner:
+        beside = f"{parts[0].name} stands beside {inner[0].name} in {match}"
+        reason = f"cannot be read whole: {beside}, and folders that are columns hide such files"
+        remedy = (
+            f"move it into such a folder, or read both by a pattern: {files.path.rstrip('/')}/*"
+        )
+        raise InvalidInput(Problem(where, files.path, reason, remedy))
     if not parts and not inner:
         raise InvalidInput(Problem(where, str(match), "is a folder without files"))
     if not any(map(_is_zip, parts)):
@@ -235,7 +242,9 @@ def _readable(where: str, path: Path, found: bool) -> bool:
 
 
 def _hidden(path: Path) -> bool:
-    return path.name.startswith((".", "_"))
+    """Tell what Spark passes over: ``_SUCCESS``, but not ``_day=1``."""
+    name = path.name
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _is_zip(path: Path) -> bool:
@@ -245,6 +254,20 @@ def _is_zip(path: Path) -> bool:
 def escaped(path: str) -> str:
     """Return a path or URI that Spark takes for what it is, whatever signs it holds."""
     return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
+
+
+def local_files(paths: Collection[str]) -> list[Path]:
+    """Return the local files that paths for Spark stand for, in the order of their names."""
+    found = []
+    for path in paths:
+        if path.startswith("file://"):
+            part = Path(re.sub(r"\\([*?\[\]{}\\])", r"\1", path.removeprefix("file://")))
+            if not part.exists():  # a pattern
+                named = path.removeprefix("file:///")
+                found += [file for match in Path("/").glob(named) for file in _inside(match)]
+            else:
+                found += _inside(part)
+    return sorted(found)
 
 
 def _in_package(text: str, where: str) -> Path:

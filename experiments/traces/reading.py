@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from experiments.traces.columns import Translator, dated, typed
 from experiments.traces.functions import type_of
 from experiments.traces.grammar import ExpressionFault, column_names
-from experiments.traces.json_lines import found_schema
+from experiments.traces.json_lines import damaged_json, decoded_lines, found_schema
 from experiments.traces.json_once import read_once
 from experiments.traces.lines import (
     FAULT,
     REPLACED,
     SEPARATOR,
     SUSPECT,
+    check_headers,
     check_text,
+    csv_options,
     garbled,
+    no_line,
     read_lines,
     suspect,
     wrong_line,
 )
+from experiments.traces.parquet import check_alike, nano_columns
 from experiments.traces.recordings import UTF_8, Events
-from experiments.traces.trouble import spark_trouble
+from experiments.traces.trouble import charset, spark_trouble
 from optim.errors import InvalidInput, Problem, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql.types import DataType
 
     from experiments.traces.locating import Paths
     from experiments.traces.recordings import Expression, Files
@@ -52,6 +58,8 @@ _KINDS = {
     "timestamp": "time",
     "timestamp_ntz": "time",
     "date": "time",
+    "nanos": "time",
+    "nanos_ntz": "time",
 }
 
 
@@ -89,7 +97,7 @@ class Rows:
     def translator(self, zone: str) -> Translator:
         """Return what turns expressions over these rows into columns."""
         columns = {name: F.col(inner) for name, inner in self.columns.items()}
-        return Translator(columns, self.types, zone, self.files.zone)
+        return Translator(columns, self.types, zone, self.files.zone, self.files.decimal)
 
     def kind(self, expression: Expression) -> str:
         """Return the type of an expression over these rows.
@@ -145,11 +153,20 @@ def read_rows(
         check_text(session, files, paths.paths)
     _check_declared(files, names)
     wanted = dict.fromkeys(n for e in wanted_by for n in column_names(e.node))
+    for name in wanted:
+        if name not in names and (leaf := _entry(raw.schema, name)) is not None:
+            leaves[name], names[name] = leaf, leaf.type
+    if files.format == "parquet":
+        nanos = nano_columns(session, raw, [n for n in wanted if names.get(n) == "bigint"])
+        for name, kind in nanos.items():
+            if files.columns.get(name) != "whole":
+                leaves[name], names[name] = leaves[name]._replace(type=kind), kind
+        check_alike(files, paths.paths, [*wanted, *files.columns])
     used = [name for name in (*wanted, *files.columns) if name in names]
     columns, types, values, faults = {}, {}, [], []
     for number, name in enumerate(dict.fromkeys(used)):
         kind = _kind(files, name, names[name])
-        given = F.col(leaves[name].path)
+        given = leaves[name].column
         value, fault = _value(given, names[name], kind, files)
         columns[name], types[name] = f"{prefix}{number}", kind
         values.append(value.alias(columns[name]))
@@ -199,7 +216,7 @@ def check_bad(rows: Rows, session: SparkSession, told: Row) -> None:
     if told["suspects"] or REPLACED in (first or ""):
         check_text(session, rows.files, rows.paths)
     if count:
-        raise bad_value(rows.files, first, count)
+        raise bad_value(rows.files, first, count, rows.paths)
 
 
 def bad_counts(bad: Column, weight: Column) -> list[Column]:
@@ -213,9 +230,12 @@ def bad_counts(bad: Column, weight: Column) -> list[Column]:
     ]
 
 
-def bad_value(files: Files, first: str, count: int) -> InvalidInput:
+_WITH_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+([eE][-+]?\d+)?\s*")
+
+
+def bad_value(files: Files, first: str, count: int, paths: Sequence[str]) -> InvalidInput:
     """Return the error for lines that are none, or values that are not of their declared type."""
-    if (error := wrong_line(files, first, count)) is not None:
+    if (error := wrong_line(files, first, count, paths)) is not None:
         return error
     name, _, value = first.partition(SEPARATOR)
     if REPLACED in value and files.encoding != UTF_8:
@@ -223,6 +243,8 @@ def bad_value(files: Files, first: str, count: int) -> InvalidInput:
     where = f"{files.where}.columns.{name}"
     more = f" ({count} rows hold such values)" if count > 1 else ""
     remedy = "declare another type, or the text that stands for null"
+    if files.decimal == "." and _WITH_COMMA.fullmatch(value):
+        remedy = 'decimal = "," takes a comma before the fraction'
     return InvalidInput(Problem(where, value, f"is no {files.columns[name]}{more}", remedy))
 
 
@@ -230,32 +252,37 @@ def _open(session: SparkSession, files: Files, located: Paths) -> tuple[DataFram
     """Return the rows, and whether their bytes were judged, or will be as they are read."""
     paths = located.paths
     reader = session.read.option("mode", "FAILFAST")
-    if files.encoding != UTF_8:
-        reader = reader.option("encoding", files.encoding)
+    if files.encoding != UTF_8 and not (files.wide and files.format == "jsonl"):
+        reader = reader.option("encoding", charset(session, files))
+        if files.format == "jsonl":
+            reader = reader.option("lineSep", "\n")
     if located.root:
         reader = reader.option("basePath", located.root)
     try:
         if files.format == "parquet":
-            return reader.parquet(*paths), True
+            return reader.options(**files.read).parquet(*paths), True
         if files.format == "jsonl":
-            reader = reader.option("primitivesAsString", True)
+            reader = reader.options(**files.read).option("primitivesAsString", True)
+            if files.wide:
+                return reader.json(decoded_lines(session, files, paths)), True
             schema = found_schema(session, files, paths)
             return (reader.schema(schema) if schema else reader).json(paths), schema is not None
         # where it leaves out columns that are not used, Spark takes lines of any length
         reader = reader.option("columnPruning", False)
-        if not files.multiline:
+        check_headers(files, paths)
+        if not files.multiline and not files.wide:
             return read_lines(reader, files, paths), True
-        reader = reader.option("header", True).option("enforceSchema", False)
-        reader = (
-            reader.option("multiLine", True).option("sep", files.delimiter).option("escape", '"')
-        )
-        if files.null is not None:
-            reader = reader.option("nullValue", files.null)
+        reader = reader.options(multiLine=True, **csv_options(files))
+        if files.header:
+            reader = reader.option("header", True).option("enforceSchema", False)
+        else:
+            fields = [StructField(name, StringType()) for name in files.columns]
+            reader = reader.schema(StructType(fields))
         frame = reader.csv(paths)
     except PySparkException as error:
-        raise spark_trouble(error, files) from None
+        raise damaged_json(session, files, paths) or spark_trouble(error, files) from None
     if not frame.columns:
-        raise InvalidInput(Problem(f"{files.where}.path", files.path, "has no header line"))
+        raise no_line(files)
     # values hold all of the text, so that these tell whether bytes have to be looked at
     texts = [F.col(_quoted(name)).cast("string") for name in frame.columns]
     told = frame.select("*", suspect(texts, files).alias(FAULT))
@@ -263,9 +290,9 @@ def _open(session: SparkSession, files: Files, located: Paths) -> tuple[DataFram
 
 
 class _Leaf(NamedTuple):
-    """A column, or a field inside one: its path in Spark's terms, and its type there."""
+    """A column, a field inside one, or an entry of a list: what it is to Spark, and its type."""
 
-    path: str
+    column: Column
     type: str
 
 
@@ -278,8 +305,41 @@ def _leaves(schema: StructType, names: str = "", path: str = "") -> dict[str, _L
         if isinstance(part.dataType, StructType):
             inner |= _leaves(part.dataType, f"{name}.", f"{here}.")
         else:
-            found[name] = _Leaf(here, part.dataType.simpleString())
+            found[name] = _Leaf(F.col(here), part.dataType.simpleString())
     return inner | found
+
+
+_STEP = re.compile(r"\[(\d+)\]")
+
+
+def _entry(schema: StructType, name: str) -> _Leaf | None:
+    """Return what a name with indices into lists means (``tags[0].id``); ``None`` for nothing.
+
+    Lists count from 0; an entry beyond the end is null.
+    """
+    if not _STEP.search(name):
+        return None
+    column: Column | None = None
+    kind: DataType = schema
+    rest = name
+    while rest:
+        if step := _STEP.match(rest):
+            if not isinstance(kind, ArrayType) or column is None:
+                return None
+            column, kind = F.get(column, F.lit(int(step[1]))), kind.elementType
+            rest = rest[step.end() :].removeprefix(".")
+            continue
+        if not isinstance(kind, StructType):
+            return None
+        # of names that contain dots the longest that there is
+        fits = [f for f in kind.fields if re.match(rf"{re.escape(f.name)}($|[.\[])", rest)]
+        if not fits:
+            return None
+        chosen = max(fits, key=lambda f: len(f.name))
+        here = F.col(_quoted(chosen.name)) if column is None else column.getField(chosen.name)
+        column, kind = here, chosen.dataType
+        rest = rest[len(chosen.name) :].removeprefix(".")
+    return None if column is None else _Leaf(column, kind.simpleString())
 
 
 def _check_declared(files: Files, names: Mapping[str, str]) -> None:
@@ -298,7 +358,8 @@ def _kind(files: Files, name: str, spark: str) -> str:
     known = "number" if spark.startswith("decimal") else _KINDS.get(spark)
     where = f"{files.where}.columns.{name}"
     if known is None:
-        raise InvalidInput(Problem(where, spark, "is a type that cannot be used"))
+        remedy = f"name an entry, such as {name}[0]" if spark.startswith("array<") else ""
+        raise InvalidInput(Problem(where, spark, "is a type that cannot be used", remedy))
     declared = files.columns.get(name)
     if declared is None or files.format != "parquet" or declared == known:
         return declared or known
@@ -312,12 +373,16 @@ def _value(raw: Column, spark: str, kind: str, files: Files) -> tuple[Column, Co
     if files.format != "parquet":
         raw = raw.cast("string")  # a folder such as day=1 is a number to Spark
         text = F.when(raw != "", raw) if files.format == "csv" else raw
-        value = typed(text, kind, files.zone)
+        value = typed(text, kind, files.zone, files.decimal)
         fault = None if kind == "text" else text.isNotNull() & value.isNull()
         if files.encoding != UTF_8:
             garbled = F.coalesce(text.contains(REPLACED), F.lit(False))
             fault = garbled if fault is None else fault | garbled
         return value, fault
+    if spark in ("nanos", "nanos_ntz"):
+        thousandth = F.call_function("div", raw - F.pmod(raw, F.lit(1000)), F.lit(1000))
+        whole = dated(F.timestamp_micros(thousandth))
+        return (F.to_utc_timestamp(whole, files.zone) if spark == "nanos_ntz" else whole), None
     if spark in ("timestamp_ntz", "date"):
         local = F.when(F.year(raw).between(1, 9999), raw).cast("timestamp")
         return F.to_utc_timestamp(local, files.zone), None

@@ -14,6 +14,7 @@ from experiments.traces.appending import (
     Feed,
     added,
     check_appendable,
+    check_scanned,
     older_span,
     older_tables,
     remote_entries,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from experiments.traces.gathering import Gathered
     from experiments.traces.job import Job
+    from experiments.traces.recordings import Events, Files
 
 SETTINGS = {
     "spark.driver.memory": "2g",  # of a local JVM: sums that do not fit go to disk
@@ -171,8 +173,7 @@ def find_all(job: Job, given: Mapping[str, str], *, may_come: bool = False) -> P
     found: Places = {}
     problems: list[Problem] = []
     for events in job.events:
-        tables = {f"{events.name}.{join.name}": join for join in events.joins}
-        for name, files in {events.name: events, **tables}.items():
+        for name, files in files_of(events).items():
             try:
                 awaited = may_come and "." not in name
                 found[name] = find(files, job.base, given.get(name), may_come=awaited)
@@ -181,6 +182,11 @@ def find_all(job: Job, given: Mapping[str, str], *, may_come: bool = False) -> P
     if problems:
         raise InvalidInput(problems, job.source)
     return found
+
+
+def files_of(events: Events) -> dict[str, Files]:
+    """Return a recording and the tables looked up for it, by the names of their files."""
+    return {events.name: events, **{f"{events.name}.{join.name}": join for join in events.joins}}
 
 
 def _all_local(found: Places) -> bool:
@@ -217,12 +223,15 @@ def add(
     from pyspark.errors import PySparkException
 
     from experiments.spark.session import SparkFailed
+    from experiments.traces.json_lines import damaged_json
     from experiments.traces.once import sums
+    from experiments.traces.parquet import NANOS_AS_WHOLE
     from experiments.traces.room import full_disk, is_full, places
     from experiments.traces.trouble import spark_trouble
 
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.ansi.enabled", "true")
+    session.conf.set(NANOS_AS_WHOLE, "true")
     recordings: list[Gathered] = []
     older = feed.older
     told: dict[str, Any] = {} if older is None else dict(older.manifest.recordings)
@@ -234,6 +243,9 @@ def add(
         for events in job.events:
             if not feed.files[events.name]:
                 continue
+            for name, files in files_of(events).items():
+                alone = older is None and "." not in name
+                check_scanned(session, files, feed.paths[name], feed.files[name], whole=alone)
             tell(f"reading {events.name}")
             uri = folder.part_uri(f"sums-{len(recordings)}")
             gathered, judged = sums(session, job, events, feed, uri)
@@ -265,6 +277,9 @@ def add(
             raise full_disk(places(session, folder.path)) from error
         if isinstance(error, SparkFailed):
             raise
+        for name, files in files_of(events).items():
+            if (damaged := damaged_json(session, files, feed.paths[name].paths)) is not None:
+                raise damaged.within(job.source) from error
         raise spark_trouble(error, events).within(job.source) from error
     except InvalidInput as error:
         raise error if error.source else error.within(job.source) from None
