@@ -206,13 +206,13 @@ def _expanded(files: Files, match: Path, several: bool) -> list[Path]:
     inner = [entry for entry in entries if entry.is_dir() and not _hidden(entry)]
     for folder in inner:
         if "=" not in folder.name:
-            reason = "lies inside a folder that is read, and would be passed over"
+            reason = f"lies inside a folder that is read, {match}, and would be passed over"
             remedy = f"name what it holds by a pattern, such as {match.name}/*/*"
-            raise InvalidInput(Problem(where, str(folder), reason, remedy))
+            raise InvalidInput(Problem(where, folder.name, reason, remedy))
         # folders such as day=1 are columns to Spark
         if any(map(_is_zip, _expanded(files, folder, several=False))):
             raise InvalidInput(Problem(where, str(folder), "holds zips", _UNPACK))
-    if parts and inner:
+    if parts and inner and not any(map(_is_zip, parts)):
         beside = f"{parts[0].name} stands beside {inner[0].name} in {match}"
         reason = f"cannot be read whole: {beside}, and folders that are columns hide such files"
         remedy = (
@@ -233,11 +233,11 @@ def _readable(where: str, path: Path, found: bool) -> bool:
     if _hidden(path):
         if found and not (format_of(path.name) or _is_zip(path)):
             return False
-        reason = "begins with . or _: Spark passes over such files"
-        raise InvalidInput(Problem(where, str(path), reason, "rename it, or move it away"))
+        reason = f"in {path.parent} begins with . or _: Spark passes over such files"
+        raise InvalidInput(Problem(where, path.name, reason, "rename it, or move it away"))
     if ":" in path.name and not _is_zip(path):
-        reason = "has a colon in its name, which Spark cannot read"
-        raise InvalidInput(Problem(where, str(path), reason, "rename it"))
+        reason = f"in {path.parent} has a colon in its name, which Spark cannot read"
+        raise InvalidInput(Problem(where, path.name, reason, "rename it"))
     return True
 
 

@@ -152,7 +152,7 @@ def test_encodings(tmp_path: Path) -> None:
         changes = {"events__clicks__path": "l.csv", **changes}
         return run_trace(Job.from_dict(job(**changes), tmp_path), tmp_path / "out")
 
-    with pytest.raises(InvalidInput, match=r"clicks\.path: .*holds bytes that are no utf-8 \(name"):
+    with pytest.raises(InvalidInput, match=r"clicks\.path: .*no utf-8 \(/.*l\.csv\) \(name"):
         traced()
     found = traced(events__clicks__encoding="latin-1")
     assert {row["key"] for row in rows(found, "keys")} == set("üöä")
