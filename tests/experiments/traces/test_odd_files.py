@@ -139,8 +139,10 @@ def test_random_folders_are_read_whole_or_refused(seed: int, tmp_path: Path) -> 
     try:
         found = traced(tmp_path, pattern, format="csv", columns={}, operator__0__cost="1")
     except InvalidInput as error:
-        told = "begins with|stands beside|inside a folder|without files|no event|matches no|no header"
-        told += "|conflict"
+        told = (
+            "begins with|stands beside|inside a folder|without files|no event|matches no|conflict"
+        )
+        told += "|no header"
         assert re.search(told, str(error), re.IGNORECASE), error
         return
     assert found.manifest.recordings["clicks"]["events"] == sum(visible.values())
