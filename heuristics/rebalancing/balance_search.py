@@ -19,6 +19,7 @@ from formulations.rebalancing.balance.reasons import impossible
 from formulations.rebalancing.balance.settings import Settings
 from formulations.rebalancing.bounds.copies import without_switches
 from formulations.rebalancing.bounds.touch import touch_bound, touched_bound
+from formulations.rebalancing.search.exchanges import by_exchanges
 from formulations.rebalancing.search.portfolio import (
     TRIES,
     Portfolio,
@@ -69,6 +70,9 @@ class Run:
     def go(self, starts: tuple[Ints, ...]) -> None:
         """Search, then prove and search on as long as there is time."""
         home = start_at_home(self.problem, self.request.seed)
+        exchanged = by_exchanges(self.problem)
+        if exchanged is not None:  # what costs nothing comes first: copies have to be better
+            starts = (exchanged, *starts)
         for start in (home, *starts):
             self.portfolio.take(start)
         found = self.portfolio.take_modelled()

@@ -284,7 +284,7 @@ def nearer_home(instance: Instance, node: Ints, objectives: Sequence[Figure]) ->
         return node
     # to who moves less, no budget makes a difference
     other = brought_home(without_limits(instance, ("max_migrations", "max_migration_cost")), node)
-    less, more = _moved(instance, other), _moved(instance, node)
+    less, more = _changed(instance, other), _changed(instance, node)
     if less == more or less[0] > more[0] or less[1] > more[1]:
         return node
     values = (_ranks(instance, plan, objectives) for plan in (other, node))
@@ -292,11 +292,6 @@ def nearer_home(instance: Instance, node: Ints, objectives: Sequence[Figure]) ->
         return node
     breaks = [len(broken(Placement(instance, plan))) for plan in (other, node)]
     return node if breaks[0] > breaks[1] else other
-
-
-def _moved(instance: Instance, node: Ints) -> tuple[int, float]:
-    moved = moved_tasks(instance, node)
-    return len(moved), float(instance.tasks.migration_cost[moved].sum())
 
 
 def _rounding(instance: Instance, objective: Figure) -> float:

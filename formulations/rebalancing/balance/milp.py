@@ -7,6 +7,7 @@ is left on them, then tighten both sides of d.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +38,7 @@ from formulations.rebalancing.balance.solve import (
 )
 from formulations.rebalancing.make_problem import make_problem
 from formulations.rebalancing.problem import ordered
+from formulations.rebalancing.search.exchanges import by_exchanges
 from formulations.rebalancing.search.portfolio import warm_up
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.methods.registry import Method, Option, Outcome
@@ -89,6 +91,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     request, compiled = request.warmed(warm_up, *classes)
     starts, notes = _starts(problem, request)
     settings = _settings(request)
+    exchanged = None if request.cold else by_exchanges(problem)
+    starts += [] if exchanged is None else [exchanged]
     prepared = prepare_balance(problem, settings, starts, 0 if request.cold else SEARCH_TRIES)
     if prepared.interrupted:
         return _interrupted(problem, prepared)
@@ -102,6 +106,10 @@ def run(instance: Instance, request: Request) -> Outcome:
     answer = _by_classes(problem, settings, options["form"], starts)
     if answer is None:
         answer = solve_balance(problem, settings, starts, prepared.bound)
+    if exchanged is not None and answer.placement is not None and not options["weighted"]:
+        levels = (problem.levels(placement) for placement in (answer.placement, exchanged))
+        if not problem.is_better(*levels):  # as good, and nothing is copied
+            answer = replace(answer, placement=exchanged)
     outcome = _outcome(instance, problem, answer, settings)
     # what is not told here, the search before the solver too, counts as solving
     outcome.times = {"compile": compiled, "build": answer.build_seconds}

@@ -105,3 +105,23 @@ def test_no_exchange_of_replicas_could_be_undone(seed: int, tmp_path: Path) -> N
         other[members] = instance.tasks.node[members]
         found = changes_of(instance, other)
         assert not (found[0] <= value and (found[1], found[2]) < (cost, switches)), i
+
+
+@pytest.mark.parametrize("method", [None, "balance-search"])
+@pytest.mark.parametrize("seed", range(3))
+def test_leaders_are_evened_without_copies_where_that_is_enough(
+    seed: int, method: str | None, tmp_path: Path
+) -> None:
+    """Broker 1 leads all; followers are dealt out so that leaders alone can be even."""
+    rng = random.Random(seed)
+    others = [2, 2, 3, 3, 4, 4, 2 + seed, 3]
+    rng.shuffle(others)
+    found = {f"t-{i}": Line([1, b], size=rng.randint(10, 90)) for i, b in enumerate(others)}
+    rates = dict.fromkeys(found, (0, 10))
+    told = [{"id": b} for b in range(1, 5)]
+    folder = write_folder(tmp_path, found, told, rates=rates)
+    instance = import_instance("kafka", [str(folder)], [("balance", "nw_out")]).instance
+    result = solve(instance, method, time_limit=2.0)
+    assert result.evaluation is not None
+    assert result.evaluation.load_distance == 0
+    assert result.evaluation.migration_cost == 0
