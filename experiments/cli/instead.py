@@ -12,8 +12,10 @@ from experiments.cli.tables import figure
 from experiments.numbers import plural
 from optim.errors import StreamplaceError
 from optim.figures.catalogue import BY_NAME
+from optim.methods.choose import choose_method
 from optim.methods.solve import solve
 from optim.rules import without_limits
+from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from optim.referee.result import Result
 
 _SECONDS = 2.0
+_SAME = 1e-9
 _OTHER = {"load_distance": "imc_gain", "imc_gain": "load_distance"}
 _VERBS = {"imc_gain": "keeps inside nodes", "load_distance": "reaches a load distance of"}
 _SHOWN = ("sustainable_rate", "imc_gain", "load_distance")
@@ -73,12 +76,35 @@ def print_others(console: Console, instance: Instance, result: Result) -> None:
     if not other.feasible or other.objective is None:
         return
     value = figure(instance, figure_.unit, other.objective.value)
-    mine = getattr(result.evaluation, figure_.name)
-    sign, theirs = 1.0 if other.objective.sense == "max" else -1.0, other.objective.value
-    if mine is None or theirs is None or sign * (theirs - mine) <= 0:
+    mine = figure_.of(getattr(result.evaluation, figure_.name))
+    if not other.objective.better_than(mine):
         return  # in the seconds it had, it found nothing that this plan has not
-    moves, ours = plural(len(other.moves), "move"), figure(instance, figure_.unit, mine)
+    moves, ours = plural(len(other.moves), "move"), figure(instance, figure_.unit, mine.value)
     console.print(f"instead  {other.method} {verb} {value} with {moves}; this plan {ours}")
+
+
+def print_traded(console: Console, instance: Instance, result: Result) -> None:
+    """Say that a plan carries less than the present placement, and which objective does not."""
+    told = result.objective.name if result.objective is not None else ""
+    if result.plan is None or result.evaluation is None or not instance.has_current:
+        return
+    rate, relaxed = BY_NAME["sustainable_rate"], without_limits(instance, result.ignored)
+    if told in (rate.name, "rate_after_loss") or result.plan.threads is not None:
+        return
+    now = rate.measured(Placement(relaxed, instance.tasks.node))
+    plan = rate.of(result.evaluation.sustainable_rate)
+    if not (now.gain_over(plan) or 0.0) > _SAME * (now.value or 0.0):
+        return
+    try:
+        choose_method(relaxed, None, rate.name)
+    except StreamplaceError:  # no method for it: it is no way out
+        return
+    before, after = (figure(instance, rate.unit, value.value) for value in (now, plan))
+    console.print(
+        f"traded   {rate.label} {before} now, {after} with this plan; --objective {rate.name} "
+        "brings more",
+        soft_wrap=True,
+    )
 
 
 def _collocated(instance: Instance) -> Ints | None:

@@ -172,14 +172,20 @@ def _print_unplaced(console: Console, result: Result) -> None:
 
 
 def _print_moves(console: Console, instance: Instance, result: Result) -> None:
-    if not instance.has_current:
+    """Print what the plan moves; switches to a copy are no moves, nor is a first place."""
+    nowhere = int((instance.tasks.node < 0).sum())
+    if nowhere == instance.num_tasks:
         return
+    first = f"; {plural(nowhere, 'task')} without a node placed" if nowhere else ""
     if not result.moves:
-        console.print("no moves: the current placement is kept\n")
+        console.print(f"no moves: the current placement is kept{first}\n")
         return
+    assert result.evaluation is not None
+    switches = result.evaluation.switches or 0
     cost = figure(instance, "state", sum(move.cost for move in result.moves))
-    tasks = plural(instance.num_tasks, "task")
-    console.print(f"{plural(len(result.moves), 'move')} of {tasks}, cost {cost}{_most(result)}")
+    told = f"{plural(len(result.moves) - switches, 'move')} of {plural(instance.num_tasks, 'task')}"
+    copied = f"; {plural(switches, 'task')} to a copy of its state, no move" if switches else ""
+    console.print(f"{told}, cost {cost}{copied}{_most(result)}{first}")
     print_moves(console, [(m.task, m.source, m.target, m.cost) for m in result.moves])
     console.print()
 

@@ -220,9 +220,10 @@ def _run(args: argparse.Namespace) -> int:
         from experiments.cli.result_text import print_result
 
         print_result(answer_console(), instance, result, args.output, why)
-        if args.method is None and args.objective is None and args.target_rate is None:
-            from experiments.cli.instead import print_instead, print_others
+        from experiments.cli.instead import print_instead, print_others, print_traded
 
+        print_traded(answer_console(), instance, result)
+        if args.method is None and args.objective is None and args.target_rate is None:
             print_instead(answer_console(), instance, result)
             print_others(answer_console(), instance, result)
         if curve is not None and result.objective is not None:

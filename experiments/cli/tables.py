@@ -97,8 +97,10 @@ def size_line(instance: Instance) -> str:
         parts.append(f"traffic {figure(instance, 'rate', instance.total_traffic)}")
     if len(instance.links.ids):
         parts.append(plural(len(instance.links.ids), "link"))
-    if instance.has_current:
-        parts.append("current placement known")
+    known = int((instance.tasks.node >= 0).sum())
+    if known:
+        of = "" if instance.has_current else f" of {plural(known, 'task')}"
+        parts.append(f"current placement{of} known")
     leaving = int((~instance.open_nodes).sum())
     if leaving:
         parts.append(f"{plural(leaving, 'node')} leaving")

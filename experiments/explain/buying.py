@@ -41,21 +41,21 @@ def priced(
     assert found.objective is not None
     assert found.evaluation is not None
     name, told = found.objective.name, list(found.binding)
-    value = found.evaluation.objective(name)
-    sign = 1.0 if found.objective.sense == "max" else -1.0
+    value = found.objective.of(found.evaluation.objective(name))
     ends = time.perf_counter() + seconds
     asked = [i for i, bound in enumerate(told) if _unit(instance, bound)][:_ASKED]
     for number, i in enumerate(asked):
         part = (ends - time.perf_counter()) / (len(asked) - number)
         atom, more = _unit(instance, told[i]) or (0, 0.0)
-        if value is None or result.gap == 0 or part <= 0:
+        if value.value is None or result.gap == 0 or part <= 0:
             break
         changed = raised(atoms_of(instance), {atom: more})
         again = solve(changed, result.method, objective=name, time_limit=part, seed=result.seed)
         if again.evaluation is None or not again.evaluation.feasible:
             continue
-        after = again.evaluation.objective(name)
-        buys = None if after is None else max(0.0, sign * (after - value))
+        assert again.objective is not None
+        gain = again.objective.gain_over(value)
+        buys = None if gain is None else max(0.0, gain)
         told[i] = replace(told[i], more=more, buys=buys)
     return tuple(told)
 

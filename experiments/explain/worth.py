@@ -39,19 +39,16 @@ class Worth(NamedTuple):
 
 def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Worth]:
     """Undo each move alone, and have the referee's figures say what that costs."""
-    assert objective.value is not None
-    sign = -1.0 if objective.sense == "max" else 1.0
     judged = objective.binding(instance)
-    before = objective.value(Placement(instance, node))
+    before = objective.measured(Placement(instance, node))
     found, trial = [], np.array(node, dtype=np.int32)
     for task in moved_tasks(instance, node).tolist():
         home = int(instance.tasks.node[task])
         trial[task] = home
         # the figure is of the whole instance: a rate is measured by the limits that do not bind it
-        after = objective.value(Placement(instance, trial.copy()))
+        after = objective.measured(Placement(instance, trial.copy()))
         violations = broken(Placement(judged, trial.copy()))
         rules = tuple(dict.fromkeys(violation.rule for violation in violations))
         trial[task] = node[task]
-        worth = None if after is None or before is None else sign * float(after - before)
-        found.append(Worth(task, home, int(node[task]), worth, rules))
+        found.append(Worth(task, home, int(node[task]), before.gain_over(after), rules))
     return found
