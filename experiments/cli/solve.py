@@ -303,12 +303,11 @@ def _solve(
     """Solve an instance; a changed one for the pinned aim of the case as it is."""
     from experiments.cli.console import talk_console
     from experiments.cli.tables import size_line, unit_of
-    from optim import solve
     from optim.figures.catalogue import OBJECTIVES
     from optim.figures.rate import carrying
     from optim.methods.choose import choose_method
     from optim.methods.objective import aim
-    from optim.methods.pinned import course_of
+    from optim.methods.pinned import course_of, follow
     from optim.methods.portfolio import PORTFOLIO
     from optim.methods.registry import get_method
     from optim.methods.solve import goal_of, told_why
@@ -351,10 +350,9 @@ def _solve(
 
     try:
         with listening(compiling):
-            result = solve(
+            return follow(
                 instance,
-                course.method,
-                objective=goal,
+                course,
                 solver=args.solver,
                 time_limit=args.time_limit,
                 gap=args.gap,
@@ -365,11 +363,9 @@ def _solve(
                 repair=args.repair,
                 ignore=args.ignore,
                 target_rate=args.target_rate,
-                prefer=course.prefer,
                 progress=line,
                 **options,
             )
-            return replace(result, departs=course.departs)
     finally:
         if line is not None:
             line.close()

@@ -14,10 +14,12 @@ from optim.errors import InvalidInput, UnsuitableMethod
 from optim.figures.rate import carrying
 from optim.methods.choose import choices, choose_method
 from optim.methods.objective import aim
-from optim.methods.portfolio import PORTFOLIO
+from optim.methods.portfolio import PORTFOLIO, SECONDS
 from optim.methods.registry import get_method
 from optim.methods.solve import goal_of, solve
 from optim.methods.suitable import check_suitable
+from optim.referee.evaluate import evaluate_indices
+from optim.referee.result import Termination
 from optim.rules import without_limits
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.referee.result import Result
+
+
+_BUDGETS = ("max_migrations", "max_migration_cost")
+_UNBUDGETED = 0.3
+"""Share of the time for the best plan without budgets."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +63,16 @@ class Course:
         As `solve` takes them.
     departs
         What differs from the case as it is, and why; empty where nothing does.
+    unbudgeted
+        The method of the case as it is where budgets of moves are all that it does not keep: its
+        plan is the best where it keeps them by itself.
     """
 
     method: str | None
     objective: str | None = None
     prefer: str | None = None
     departs: str = ""
+    unbudgeted: str | None = None
 
 
 def aim_of(
@@ -140,10 +151,49 @@ def course_of(
         other = get_method(choice.name).objective
         departs = f"another objective, {other} instead of {goal}: {_reason(error, aim_.method)}"
         return Course(PORTFOLIO, other, None, departs)
-    departs = ""
-    if why is not None and first.name != aim_.method:
-        departs = f"another method for the same objective, {goal}: {_reason(why, aim_.method)}"
-    return Course(PORTFOLIO, goal, aim_.method, departs)
+    if why is None or first.name == aim_.method:
+        return Course(PORTFOLIO, goal, aim_.method)
+    departs = f"another method for the same objective, {goal}: {_reason(why, aim_.method)}"
+    free = _refusal(aim_, without_limits(relaxed, _BUDGETS), repair=False) is None
+    return Course(PORTFOLIO, goal, aim_.method, departs, aim_.method if free else None)
+
+
+def follow(changed: Instance, course: Course, **keywords: Any) -> Result:
+    """Solve a changed instance as `course_of` says; keywords as `solve` takes them."""
+    if course.unbudgeted is not None:
+        found = _unbudgeted(changed, course, **keywords)
+        if found is not None:
+            return found
+    found = solve(
+        changed, course.method, objective=course.objective, prefer=course.prefer, **keywords
+    )
+    return replace(found, departs=course.departs) if course.departs else found
+
+
+def _unbudgeted(changed: Instance, course: Course, **keywords: Any) -> Result | None:
+    """Solve without budgets of moves; ``None`` where the plan does not keep them by itself.
+
+    Its bound holds with them all the more.
+    """
+    ignore = keywords.pop("ignore", ())
+    dropped = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    limit = keywords.pop("time_limit", None)
+    seconds = _UNBUDGETED * (SECONDS if limit is None else limit)
+    try:
+        found = solve(
+            changed, course.unbudgeted, objective=course.objective, time_limit=seconds,
+            ignore=(*dropped, *_BUDGETS), **keywords,
+        )  # fmt: skip
+    except InvalidInput:  # it finds out only while it runs
+        return None
+    if found.plan is None or found.termination is not Termination.OPTIMAL:
+        return None
+    nodes, slots = found.plan.node_indices(changed), found.plan.slot_indices(changed)
+    judged = evaluate_indices(
+        without_limits(changed, dropped), nodes, slots, course.objective or ""
+    )
+    kept = tuple(name for name in found.ignored if name in dropped)
+    return replace(found, evaluation=judged, ignored=kept) if judged.feasible else None
 
 
 def solve_pinned(
@@ -180,10 +230,7 @@ def solve_pinned(
         changed, aim_, method, bound=bool(own),
         **{name: value for name, value in keywords.items() if name in plain},
     )  # fmt: skip
-    found = solve(
-        changed, course.method, objective=course.objective, prefer=course.prefer, **keywords
-    )
-    return replace(found, departs=course.departs) if course.departs else found
+    return follow(changed, course, **keywords)
 
 
 def _solved(instance: Instance, ignore: Iterable[str], target_rate: float | None) -> Instance:
