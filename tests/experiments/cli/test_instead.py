@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from experiments.cli import instead
+from optim.figures.catalogue import OBJECTIVES
 from optim.format.instance import Instance
 
 
@@ -18,7 +19,7 @@ def test_only_what_is_better_is_told(
     inside: float, told: bool, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(name: str, value: float) -> Any:
-        objective = SimpleNamespace(name=name, value=value, sense="max")
+        objective = OBJECTIVES[name].of(value)
         evaluation = SimpleNamespace(imc_gain=13.0)
         return SimpleNamespace(
             method="imc-milp", objective=objective, evaluation=evaluation, feasible=True,
