@@ -37,6 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--describe", metavar="FILE", help="kafka: what kafka-topics.sh --describe prints now"
     )
+    parser.add_argument(
+        "--election",
+        metavar="FILE",
+        help="kafka: takes the partitions whose leader is to be elected",
+    )
     parser.add_argument("--instance", metavar="FILE", help="the plan's: joins vertices by id")
     parser.add_argument("--job", metavar="NAME", default="", help="name or id, if several run")
     parser.add_argument(
@@ -66,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         from experiments.kafka import verifying
 
         _need("--describe", args.describe, "save what kafka-topics.sh --describe prints")
-        return verifying.run(args.plan, args.describe, args.json)
+        return verifying.run(args.plan, args.describe, args.json, args.election)
     _need("URL", args.url, "the job manager's REST address")
     from experiments.cli.inputs import load_instance
     from experiments.flink.inputs import read_plan

@@ -13,6 +13,7 @@ from experiments.interchange.sources import read_text
 from experiments.kafka.reading import parsed, read_assignment, read_topics
 from optim.errors import InvalidInput, Problem
 from optim.format.plan import PLAN_FORMAT, Plan
+from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from experiments.kafka.reading import Described, Key
@@ -100,11 +101,24 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> list[Di
                 found.append(Difference(name, "in sync", line.isr, asked))
         if line.leader != planned.leader:
             found.append(Difference(name, "leader", line.leader, planned.leader))
+        elif planned.leader is not None and line.replicas[0] != planned.leader:
+            found.append(Difference(name, "first of its list", line.replicas[0], planned.leader))
     return found
 
 
-def run(plan: str, describe: str, as_json: bool) -> int:
-    """Verify, print what differs, and return the exit status.
+def election_text(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> str:
+    """Return the partitions that an election of preferred leaders brings to the planned one."""
+    entries = [
+        {"topic": topic, "partition": number}
+        for (topic, number), planned in wanted.items()
+        if running[topic, number].leader != planned.leader
+        and running[topic, number].replicas[0] == planned.leader
+    ]
+    return json.dumps({"partitions": entries}, ensure_ascii=False) + "\n"
+
+
+def run(plan: str, describe: str, as_json: bool, election: str | None = None) -> int:
+    """Verify, print what differs, write who is to be elected, and return the exit status.
 
     Raises
     ------
@@ -117,6 +131,8 @@ def run(plan: str, describe: str, as_json: bool) -> int:
     running = read_topics(read_text(Path(describe)), describe, ledger)
     ledger.check()
     found = compare(wanted, running)
+    if election is not None:
+        write_atomic(Path(election), election_text(wanted, running))
     right = len(wanted) - len({difference.partition for difference in found})
     if as_json:
         content = {
@@ -130,6 +146,6 @@ def run(plan: str, describe: str, as_json: bool) -> int:
         lines = [f"{right} of {len(wanted)} partitions as planned"]
         lines += [f"  {d.partition}: {d.what} {d.running}, planned {d.planned}" for d in found]
         if any(d.what == "leader" for d in found) and all(d.what == "leader" for d in found):
-            lines.append("leaders alone differ: elect the preferred ones")
+            lines.append("leaders alone differ: elect the preferred ones (--election FILE)")
         sys.stdout.write("\n".join(map(printable, lines)) + "\n")
     return 1 if found else 0

@@ -291,3 +291,20 @@ def test_steps_move_one_replica_of_a_partition_at_a_time(tmp_path: Path) -> None
             first.append((name, replicas[0]))
     assert now == {"t-0": {4, 5, 6}, "t-1": {1, 6}}
     assert first.count(("t-1", 1)) == 1  # the present leader comes first, once
+
+
+def test_verify_writes_who_is_to_be_elected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, elect = tmp_path / "p.json", tmp_path / "e.json"
+    Plan("k", {"t-0": "2", "t-1": "1", "t-2": "1"}).save(str(plan))
+    partitions = {
+        "t-0": Line([2, 1], leader=1),  # left its leader when that died
+        "t-1": Line([2, 1], leader=2),  # an election does not help
+        "t-2": Line([2, 1], leader=1),  # does not last
+    }
+    describe = str(write_folder(tmp_path / "k", partitions) / "topics.txt")
+    words = ["verify", "kafka", str(plan), "--describe", describe, "--election", str(elect)]
+    assert main(words) == 1
+    assert json.loads(elect.read_text()) == {"partitions": [{"topic": "t", "partition": 0}]}
+    assert "t-2: first of its list 2, planned 1" in capsys.readouterr().out
