@@ -8,6 +8,7 @@ import numpy as np
 
 from experiments.numbers import number, percent, plural
 from optim.errors import Problem
+from optim.format.tables import SET_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +29,7 @@ def suspicions(instance: Instance) -> list[Problem]:
     list of Problem
         Path, value, reason and what to look at; empty when nothing is odd.
     """
-    checks = (_resources, _nodes, _tasks, _traffic, _current, _limits, _models)
+    checks = (_resources, _nodes, _tasks, _traffic, _sets, _current, _limits, _models)
     return [problem for check in checks for problem in check(instance)]
 
 
@@ -127,6 +128,22 @@ def _traffic(instance: Instance) -> Iterator[Problem]:
     if carries and not instance.has_traffic:
         yield Problem("streams", None, "carry nothing: all rates are 0")
     yield from _wide("streams and traffic", None, np.concatenate([rates, instance.traffic.rate]))
+
+
+def _sets(instance: Instance) -> Iterator[Problem]:
+    """Sets that forbid nothing: whatever the plan, they are kept."""
+    table = instance.sets
+    for i, size in enumerate(np.diff(table.indptr).tolist()):
+        rule, limit = SET_RULES[table.rule[i]], int(table.limit[i])
+        path, members = f"sets[{i}]", plural(size, "member")
+        if rule == "apart" and limit >= size:
+            yield Problem(f"{path}.at_most", limit, f"binds nothing: the set has {members}")
+        elif rule == "spread" and limit <= 1:
+            yield Problem(
+                f"{path}.at_least", limit, "binds nothing: tasks are on one place at least"
+            )
+        elif rule == "together" and size <= 1:
+            yield Problem(path, table.ids[i], f"binds nothing: the set has {members}")
 
 
 def _current(instance: Instance) -> Iterator[Problem]:

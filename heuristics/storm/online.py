@@ -6,7 +6,8 @@ together: slots that talk most share a node, within its free slots and its capac
 having at most so many slots on a node, and at least so many nodes, as δ and `node_spread` say.
 
 Where no place keeps every limit, first those that only shape the schedule give way (γ; slots of a
-topology on a node), then load limits: the plan is kept, and the referee says so.
+topology on a node), then load limits: the plan is kept, and the referee says so. Before a capacity
+gives way, all is tried again with less γ, down to 1, so that slots are lighter.
 
 Source: Aniello, Baldoni and Querzoni, "Adaptive online scheduling in Storm", DEBS 2013, section
 3.2, doi:10.1145/2488222.2488267; the part of 3.2.3 that our text lacks after the description of the
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
     Floats = NDArray[np.float64]
+
+
+_LESS = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""Parts of what γ exceeds 1 by that are tried, one after the other, before capacity gives way."""
 
 
 def new_state(
@@ -134,10 +139,21 @@ def run(instance: Instance, request: Request) -> Outcome:
     pairs = directed_pairs(instance)
     reach, notes = slots_within_reach(jobs)
     building = time.perf_counter() - began
-    worker, first, late = _phase_1(instance, jobs, pairs, reach, request)
+    asked = float(request.options["gamma"])
+    found = None
+    for gamma in _gammas(asked):
+        worker, first, late = _phase_1(instance, jobs, pairs, reach, request, gamma)
+        node, slot, relaxed = _phase_2(instance, jobs, pairs, reach, worker, first, request)
+        if found is None or not relaxed[2]:
+            found = gamma, late, node, slot, relaxed
+        if not relaxed[2]:
+            break
+    assert found is not None
+    gamma, late, node, slot, relaxed = found
+    if gamma != asked:
+        notes.append(f"gamma {gamma:g}: with {asked:g} slots found no node with the capacity")
     if late:
         notes.append(f"{late} executors found no slot within gamma times the mean load")
-    node, slot, relaxed = _phase_2(instance, jobs, pairs, reach, worker, first, request)
     if relaxed[1]:
         notes.append(f"{relaxed[1]} slots found no node within delta and node_spread")
     if relaxed[2]:
@@ -151,8 +167,18 @@ def run(instance: Instance, request: Request) -> Outcome:
     )
 
 
+def _gammas(asked: float) -> list[float]:
+    """Return the γ asked for, and those to try where slots of its load fit on no node."""
+    return [1.0 + share * (asked - 1.0) for share in (_LESS if asked > 1.0 else _LESS[:1])]
+
+
 def _phase_1(
-    instance: Instance, jobs: StormJobs, pairs: Pairs, reach: Integers, request: Request
+    instance: Instance,
+    jobs: StormJobs,
+    pairs: Pairs,
+    reach: Integers,
+    request: Request,
+    gamma: float,
 ) -> tuple[Integers, Integers, int]:
     """Return (T,) worker of each executor over all topologies, and each topology's first worker."""
     options = request.options
@@ -172,7 +198,7 @@ def _phase_1(
         own = inside & (of == number)
         mine = Pairs(position[pairs.source[own]], position[pairs.target[own]], pairs.rate[own])
         place, over = executors_into_slots(
-            instance.tasks.load[tasks], mine, count, most, options["gamma"], capacity
+            instance.tasks.load[tasks], mine, count, most, gamma, capacity
         )
         worker[tasks] = np.where(place >= 0, place + first[number], -1)
         late += over

@@ -335,6 +335,10 @@ def _operator_pairs(traffic: TrafficTable, tasks: TaskTable) -> set[tuple[int, i
     return {(int(k) // width, int(k) % width) for k in keys}
 
 
+MAX_SHARE = 10
+"""Share of a capacity above which a number can only be meant in percent."""
+
+
 def _limits(
     document: InstanceDocument, resources: tuple[str, ...], problems: list[Problem]
 ) -> Limits:
@@ -344,6 +348,11 @@ def _limits(
     rest = {name: value for name, value in entry.max_utilisation.items() if name != "links"}
     index = {name: r for r, name in enumerate(resources)}
     amounts(rest, index, share, "limits.max_utilisation", problems)
+    for name, value in entry.max_utilisation.items():
+        if value > MAX_SHARE:
+            reason = f"is a share of the capacity, and above {MAX_SHARE}"
+            remedy = f"write {value / 100:g} for {value:g} percent"
+            problems.append(Problem(f"limits.max_utilisation.{name}", value, reason, remedy))
     return Limits(
         max_migrations=entry.max_migrations,
         max_migration_cost=entry.max_migration_cost,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from optim.format.document import InstanceDocument
     from optim.format.tables import Floats, Ints
 
+_NUMBER = re.compile(r"[+-]?\d+(\.0*)?")
+"""What follows the slash in the id of a group's member, or is meant to."""
 _MAX_ALLOWED = 100_000_000
 """Entries of all ``allowed`` lists of groups, spread over their members."""
 
@@ -154,6 +157,8 @@ class _Columns:
         for i, (entry, row) in enumerate(zip(self.document.tasks, self.rows.tolist(), strict=True)):
             if "operator" in entry or row < grouped:
                 self._read_operator(i, entry, row, grouped)
+            elif grouped:
+                self._check_member(i, entry["id"])
             for name, value in entry.get("load", {}).items():
                 at = resources.get(name)
                 if at is None:
@@ -206,6 +211,17 @@ class _Columns:
             self.problems.append(Problem(path, name, reason, remedy))
         else:
             self.operator[row] = at
+
+    def _check_member(self, i: int, name: str) -> None:
+        """Refuse an id that is written as a group's member and is none: its number is wrong."""
+        owner, _, number = name.rpartition("/")
+        at = self.operator_index.get(owner.strip())
+        if at is None or not self.sizes[at] or not _NUMBER.fullmatch(number.strip()):
+            return
+        owner, size = owner.strip(), self.sizes[at]
+        reason = f"is no member of the group of {owner}, which has {size}, and has no operator"
+        remedy = f"use {owner}/0 … {owner}/{size - 1}, enlarge the group, or rename the task"
+        self.problems.append(Problem(f"tasks[{i}].id", name, reason, remedy))
 
     def _read_slot(self, i: int, entry: Any, row: int) -> None:
         slots = self.nodes.slots[self.node[row]] if self.node[row] >= 0 else NO_INDEX

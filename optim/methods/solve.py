@@ -422,6 +422,9 @@ def _request(
         problems.append(Problem("--time-limit", time_limit, "must be a number of seconds above 0"))
     if gap is not None and not (isinstance(gap, Real) and 0 <= gap < 1e15):
         problems.append(Problem("--gap", gap, "must be a number of at least 0"))
+    elif gap is not None and gap > 1 and not OBJECTIVES[method.objective].percent:
+        remedy = f"write {gap / 100:g} for {gap:g} percent; of load distance it is in percent"
+        problems.append(Problem("--gap", gap, f"is relative for {method.objective}", remedy))
     if not isinstance(seed, int) or not 0 <= seed < 2**31:
         problems.append(Problem("--seed", seed, "must be a whole number from 0 to 2147483647"))
     if not isinstance(threads, int) or not 1 <= threads <= 1024:

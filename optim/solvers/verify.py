@@ -59,7 +59,7 @@ def verified(task: SolveTask, answer: Answer, solver: str, frozen_seconds: float
         raise SolverError(f"{solver} gave up {task.model.name!r} with {answer.native_status!r}")
     task.recorder.settle(objective, bound)
     if kept_start and answer.termination is not LinearTermination.OPTIMAL:
-        answer.add("the warm start is returned, the solver found nothing better")
+        answer.add("the solver found nothing better than the start it was given")
     return LinearSolution(
         termination=termination, x=x, objective=objective, bound=bound,
         warm_start_accepted=None if task.warm_start is None else answer.warm_start_accepted,

@@ -23,6 +23,21 @@ def set_load(document: dict[str, Any], *loads: float) -> None:
 
 
 CASES: dict[str, tuple[Change, str, str]] = {
+    "apart_for_nothing": (
+        lambda d: d.update(sets=[{"id": "s", "operator": "a", "rule": "apart", "at_most": 9}]),
+        "sets[0].at_most",
+        "binds nothing",
+    ),
+    "spread_for_nothing": (
+        lambda d: d.update(sets=[{"id": "s", "operator": "a", "rule": "spread", "at_least": 1}]),
+        "sets[0].at_least",
+        "binds nothing",
+    ),
+    "together_alone": (
+        lambda d: d.update(sets=[{"id": "s", "tasks": ["a/0"], "rule": "together"}]),
+        "sets[0]",
+        "binds nothing",
+    ),
     "nearly_full": (lambda d: set_load(d, 49, 49, 49, 49), "resources[0]", "nearly full"),
     "unbounded": (
         lambda d: [node.pop("capacity") for node in d["nodes"]],

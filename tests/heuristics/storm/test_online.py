@@ -263,3 +263,24 @@ def test_declaration() -> None:
         "forget_node_load",
     }
     assert method.read_options({})["forget_node_load"] is False
+
+
+def test_less_gamma_is_tried_before_a_capacity_gives_way() -> None:
+    loads = zip("sabc", (30, 30, 10, 10), strict=True)
+    made = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1", "name": "heavy", "resources": ["cpu"],
+            "nodes": [{"id": n, "capacity": {"cpu": 50}, "slots": 1} for n in "xy"],
+            "topologies": [{"id": "t", "workers": 2}],
+            "operators": [{"id": o, "topology": "t"} for o in "sabc"],
+            "tasks": [{"id": f"{o}0", "operator": o, "load": {"cpu": load}} for o, load in loads],
+            "traffic": [["s0", "a0", 9], ["a0", "b0", 2], ["b0", "c0", 1]],
+        }
+    )  # fmt: skip
+    result = solve(made, "storm-online")
+    assert result.feasible
+    assert "gamma 1.375: with 1.5 slots found no node with the capacity" in result.notes
+    tight = made.replace(nodes=[{"id": n, "capacity": {"cpu": 39}, "slots": 1} for n in "xy"])
+    lost = solve(tight, "storm-online")
+    assert not lost.feasible
+    assert not any(note.startswith("gamma") for note in lost.notes)
