@@ -101,7 +101,9 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> list[Di
                 found.append(Difference(name, "in sync", line.isr, asked))
         if line.leader != planned.leader:
             found.append(Difference(name, "leader", line.leader, planned.leader))
-        elif planned.leader is not None and line.replicas[0] != planned.leader:
+        elif planned.leader not in (None, line.replicas[0]) and sorted(line.replicas) == sorted(
+            planned.brokers or line.replicas
+        ):
             found.append(Difference(name, "first of its list", line.replicas[0], planned.leader))
     return found
 
