@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from optim.certificates import grade
 from optim.errors import InvalidInput, SolverError
 from optim.figures.catalogue import OBJECTIVES
+from optim.referee.result import Termination
 
 if TYPE_CHECKING:
     import argparse
@@ -74,7 +75,7 @@ def cross_checked(
             continue
         value, reference = other.objective.value, figure.reference_of(other.evaluation)
         if (
-            other.feasible
+            (other.feasible or _as_little(result, again))
             and value is not None
             and figure.beats_bound(value, mine.bound, reference)
         ):
@@ -86,6 +87,13 @@ def cross_checked(
     told = "agrees" if agreed else f"ended with {again.termination}, bound {again.bound}"
     notes = (*result.notes, f"cross-check: {_name(again)} {told}")
     return replace(result, notes=notes, bound_by="two solvers" if agreed else result.bound_by)
+
+
+def _as_little(result: Result, again: Result) -> bool:
+    """Whether both break limits that are broken today, and no more than is proved to be least."""
+    pair = result.mending, again.mending
+    proved = Termination.OPTIMAL in (result.termination, again.termination)
+    return proved and None not in pair and abs(pair[0].excess - pair[1].excess) <= 1e-9  # type: ignore[union-attr]
 
 
 def _name(result: Result) -> str:
@@ -119,5 +127,5 @@ def _again(
     return solve(
         instance, method, objective=objective, solver=solver, gap=args.gap,
         time_limit=args.time_limit, seed=args.seed, threads=args.threads, repair=args.repair,
-        ignore=args.ignore, **options,
+        ignore=args.ignore, start_broken=args.start_broken, **options,
     )  # fmt: skip

@@ -68,6 +68,8 @@ def print_result(
     """
     if result.departs:
         console.print(departs_line(result.departs), soft_wrap=True)
+    if result.mending is not None:
+        console.print(str(result.mending), style="bold yellow", soft_wrap=True, markup=False)
     print_undrained(console, result.evaluation)
     console.print(_status(instance, result), soft_wrap=True)
     told = result.objective.name if result.objective else None
@@ -124,7 +126,7 @@ def _status(instance: Instance, result: Result) -> Text:
         text.append(f"  {proved}bound {bound}{of}")
     if result.gap is not None:
         text.append(f"  gap {gap_text(objective, result.gap)}")
-    elif result.plan is not None:
+    elif result.plan is not None and result.bound is None:
         text.append("  no bound")
     if result.certified_bound is not None and result.bound_by != "certificate":
         told = figure(instance, objective.unit, result.certified_bound)

@@ -121,6 +121,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repair", action="store_true", help="let repair finish a plan that is not feasible"
     )
+    parser.add_argument(
+        "--start-broken",
+        metavar="HOW",
+        default="mend",
+        help="where the current placement breaks limits that cannot all be kept: mend (none more "
+        "than now, all as little as can be) or refuse (there is no plan); default mend",
+    )
     add_ignore(parser)
     add_option(parser, "an option of the method (`streamplace methods METHOD`)")
     parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to this file")
@@ -363,6 +370,7 @@ def _solve(
                 repair=args.repair,
                 ignore=args.ignore,
                 target_rate=args.target_rate,
+                start_broken=args.start_broken,
                 progress=line,
                 **options,
             )

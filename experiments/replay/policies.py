@@ -27,6 +27,13 @@ _SOLVE = (
     Option("solver", "str", None, "back end"),
     Option("time_limit", "float", None, "seconds for each plan", minimum=1e-3),
     Option("gap", "float", None, "as `streamplace solve --gap`", minimum=0.0),
+    Option(
+        "start_broken",
+        "str",
+        "mend",
+        "as `streamplace solve --start-broken`",
+        choices=("mend", "refuse"),
+    ),
 )
 
 
@@ -223,7 +230,10 @@ class ByMethod:
             why = "; ".join(map(str, result.reasons)) or "; ".join(result.notes)
             return Planned(None, str(result.termination), False, why)
         node = result.plan.node_indices(instance)
-        note = f"ignored: {', '.join(ignored)}" if ignored else ""
+        told = [f"ignored: {', '.join(ignored)}"] if ignored else []
+        if result.mending is not None:
+            told.append(str(result.mending))
+        note = "; ".join(told)
         return Planned(
             Deployment.whole(node),
             str(result.termination),

@@ -2,7 +2,8 @@
 
 A running placement carries a multiple of the present input rate (`sustainable_rate`). Nothing is
 done while that is at least `headroom`. Below it a fresh plan is made within the instance's budget,
-and replaces the running one if it carries at least `gain` percent more; so load that swings around
+and replaces the running one if it carries at least `gain` percent more, whether or not it carries
+the input yet: partial relief counts. So load that swings around
 the threshold moves nothing to and fro. `pause` periods pass between two plans that are made.
 """
 
@@ -15,8 +16,10 @@ import numpy as np
 
 from experiments.replay.policies import Planned, Trigger, keeps_limits, triggering
 from optim.errors import InvalidInput, Problem
+from optim.figures.rate import SUSTAINABLE_RATE
 from optim.options import Option
 from optim.referee.evaluate import evaluate_indices
+from optim.rules.excess import worsened
 
 if TYPE_CHECKING:
     from experiments.replay.deployment import Deployment
@@ -80,7 +83,8 @@ class RateTrigger(Trigger):
         if fresh.deployment is None:
             return Planned(kept, fresh.termination, False, fresh.note)
         then = sustained(instance, fresh.deployment)
-        if not fresh.feasible or then < now * (1.0 + self.gain / 100.0) or then <= now:
+        worth = then >= now * (1.0 + self.gain / 100.0) and then > now
+        if not worth or not _is_no_worse(instance, deployment, fresh.deployment):
             return Planned(kept, "kept", fits, f"{short}; the fresh plan carries {then:.4g}")
         note = "; ".join(filter(None, (f"{short}, the plan {then:.4g}", fresh.note)))
         after = replace(fresh.deployment, memory=remembered)
@@ -91,6 +95,15 @@ def sustained(instance: Instance, deployment: Deployment) -> float:
     """Return the multiple of the present rate that a deployment carries; ``inf`` where any."""
     rate = evaluate_indices(instance, deployment.node.astype(np.int32)).sustainable_rate
     return np.inf if rate is None else rate
+
+
+def _is_no_worse(instance: Instance, old: Deployment, new: Deployment) -> bool:
+    """Whether a deployment breaks no limit, beside those that the rate measures, more than now."""
+    binding = SUSTAINABLE_RATE.binding(instance)
+    now, then = (
+        evaluate_indices(binding, each.node.astype(np.int32)).violations for each in (old, new)
+    )
+    return not worsened(now, then)
 
 
 RATE_TRIGGER = triggering(

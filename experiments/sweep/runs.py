@@ -92,6 +92,7 @@ class Run:
             "warm_start": settings.warm_start,
             "repair": settings.repair,
             "ignore": list(settings.ignore),
+            "start_broken": settings.start_broken,
             **({"certificate": True} if settings.certificate else {}),
             **self.options,
         }
@@ -117,6 +118,8 @@ def run_key(
         del told["certificate"]
     if settings.starts == "own":
         del told["starts"]
+    if settings.start_broken == "mend":
+        del told["start_broken"]
     content = {
         "format": _KEY_FORMAT,
         "instance": instance.sha256,

@@ -53,6 +53,7 @@ class Settings:
     starts: Starts = "own"
     repair: Flag = False
     ignore: Limits = ()
+    start_broken: Literal["mend", "refuse"] = "mend"
     run_timeout: Positive | None = None
     memory_limit: Memory | None = None
     certificate: Flag = False

@@ -130,7 +130,7 @@ class Atoms:
 
         made = self._loads(held)
         made = self._masks(made, held("allowed"))
-        made = _sets(made, held("sets"))
+        made = replace(made, sets=made.sets.only(held("sets")))
         for rule in _NUMBERS:
             if not len(held(rule.name)):
                 made = rule.dropped(made)
@@ -190,25 +190,6 @@ class Atoms:
                 allowed_indices=tasks.allowed_indices[entries],
             ),
         )
-
-
-def _sets(made: Instance, held: Ids) -> Instance:
-    table = made.sets
-    members = [table.tasks_of(i) for i in held.tolist()]
-    none = np.zeros(0, np.int32)
-    return replace(
-        made,
-        sets=replace(
-            table,
-            ids=tuple(table.ids[i] for i in held.tolist()),
-            rule=table.rule[held],
-            by_rack=table.by_rack[held],
-            limit=table.limit[held],
-            indptr=np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int32),
-            members=np.concatenate([none, *members]).astype(np.int32),
-            by_operator=table.by_operator[held],
-        ),
-    )
 
 
 def atoms_of(instance: Instance) -> Atoms:

@@ -66,7 +66,7 @@ def least_raise(
     if made is None:
         return None
     whole = {atom for atom in weight if atoms.rule_of(atom) in WHOLE}
-    arrays, columns = _with_raises(made, weight, whole)
+    arrays, columns = with_raises(made, weight, whole)
     answer = solve_small_milp(arrays, time_limit=max(seconds, 0.1), gap=1e-4)
     if answer.x is None:
         return None
@@ -80,10 +80,19 @@ def least_raise(
     }
 
 
-def _with_raises(
-    made: RuleModel, weight: Mapping[int, float], wholes: set[int]
+def with_raises(
+    made: RuleModel,
+    weight: Mapping[int, float],
+    wholes: set[int],
+    most: Mapping[int, float] | None = None,
 ) -> tuple[LinearArrays, list[tuple[int, int]]]:
-    """Return the model with a raise for each of some rule instances, and the columns of these."""
+    """Return the model with a raise for each of some rule instances, and the columns of these.
+
+    Parameters
+    ----------
+    weight, wholes, most
+        What a unit of a raise costs, which are whole numbers, and how large each may be at most.
+    """
     arrays = made.model.freeze()
     rows, ids, factor = joined(made.owners)
     may = np.isin(ids, list(weight))
@@ -122,13 +131,14 @@ def _with_raises(
     ], format="csr")  # fmt: skip
     upper, cost = arrays.upper.copy(), np.zeros(first)
     found = _opened(made, weight, upper, cost)
+    limits = np.array([(most or {}).get(a, _FAR) for a in raised.tolist()])
     integral = [atom in wholes for atom in raised.tolist()]
     more = LinearArrays(
         "min",
         np.concatenate([cost, np.zeros(number), [weight[a] for a in raised.tolist()]]),
         0.0,
         np.concatenate([arrays.lower, np.zeros(number + count)]),
-        np.concatenate([upper, np.full(number + count, _FAR)]),
+        np.concatenate([upper, np.full(number, _FAR), limits]),
         np.concatenate(
             [arrays.integrality, np.zeros(number, np.bool_), np.array(integral, np.bool_)]
         ),

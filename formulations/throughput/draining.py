@@ -53,7 +53,9 @@ def emptied_first(run: Run) -> Run:
         ):
             outcome.assumes += assumed
             if outcome.rank is None or request.objective not in (MOVES, NODES):
-                outcome.rank = rank_of(instance)  # that of the run knows of no leaving nodes
+                # emptying gives way where it does not carry the input, whatever the clock says
+                short = _is_short(instance, request, outcome)
+                outcome.rank = rank_of(instance, rate_first=short)
             outcome.termination = outcome.termination if whole is None else whole.termination
             return outcome
         if outcome.node is not None and whole.node is not None:
@@ -76,7 +78,12 @@ def _done(instance: Instance, request: Request, outcome: Outcome) -> bool:
     left = request.remaining()
     if outcome.termination is Termination.INTERRUPTED or (left is not None and left <= 0):
         return True
-    if outcome.node is None:
+    return outcome.node is not None and not _is_short(instance, request, outcome)
+
+
+def _is_short(instance: Instance, request: Request, outcome: Outcome) -> bool:
+    """Whether there is a plan for the rate, and it does not carry the input."""
+    if outcome.node is None or request.objective in (LOSS, MOVES, NODES):
         return False
     most = max(FULL, thread_load(instance) * (1 + _SAME))
-    return request.objective in (LOSS, MOVES, NODES) or load_of(instance, outcome.node) <= most
+    return load_of(instance, outcome.node) > most

@@ -46,6 +46,9 @@ def certified(
     tuple
         The result with `certified_bound`, `certified_gap` and `bound_by`, and the certificate.
     """
+    if result.mending is not None and result.mending.still:
+        told = "the plan breaks limits that are broken now; no certificate is of the least excess"
+        return _noted(result, told), None
     infeasible = result.termination is Termination.INFEASIBLE
     plan = None if result.plan is None else dict(result.plan.assignment)
     if infeasible:
@@ -100,6 +103,8 @@ def insisted(result: Result, text: bytes) -> tuple[Result, dict[str, Any] | None
 
 def claims(result: Result) -> bool:
     """Whether a result says anything that a certificate could prove."""
+    if result.mending is not None and result.mending.still:
+        return False
     return result.bound is not None or result.termination is Termination.INFEASIBLE
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 class Figures:
     """The figures of one plan, each explained by its `Figure`; ``None`` where it does not apply."""
 
+    excess: Annotated[float | None, places.EXCESS] = None
     drained: Annotated[bool | None, leaving.DRAINED] = None
     undrained: Annotated[dict[str, Any] | None, leaving.UNDRAINED] = None
     load_distance: Annotated[float | None, load.LOAD_DISTANCE] = None

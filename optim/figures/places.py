@@ -30,6 +30,16 @@ def _cost(placement: Placement) -> float | None:
     return float(placement.instance.tasks.migration_cost[placement.migrated].sum())
 
 
+EXCESS = Figure(
+    "excess",
+    "excess",
+    "sum of the amounts by which limits are broken, each as a share of all there is: of the load "
+    "of the resource, of the traffic, of the tasks, of the cost of moving them; 0 for a plan that "
+    "keeps them all",
+    "share",
+    quiet=True,
+)
+"""Reckoned by the referee, from what it finds broken (`optim.rules.excess`)."""
 NODE_TASKS = Figure(
     "node_tasks",
     "tasks",

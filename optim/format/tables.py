@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -312,6 +312,28 @@ class SetTable(_Frozen):
     def tasks_of(self, i: int) -> Ints:
         """Members of one set."""
         return self.members[self.indptr[i] : self.indptr[i + 1]]
+
+    def only(self, kept: NDArray[Any], members: Sequence[NDArray[Any]] | None = None) -> SetTable:
+        """Return a table of some of the sets; a set may be named several times.
+
+        Parameters
+        ----------
+        kept
+            Their indices.
+        members
+            Tasks of each; its own if left out.
+        """
+        tasks = [self.tasks_of(i) for i in kept.tolist()] if members is None else members
+        sizes = np.array([0, *map(len, tasks)])
+        return SetTable(
+            ids=tuple(self.ids[i] for i in kept.tolist()),
+            rule=self.rule[kept],
+            by_rack=self.by_rack[kept],
+            limit=self.limit[kept],
+            indptr=np.cumsum(sizes).astype(np.int32),
+            members=np.concatenate([self.members[:0], *tasks]).astype(np.int32),
+            by_operator=self.by_operator[kept],
+        )
 
 
 @dataclass(frozen=True, eq=False)

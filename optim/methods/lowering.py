@@ -46,7 +46,7 @@ def lowered(instance: Instance, honours: frozenset[str]) -> Instance:
         columns += _slots_column(instance)
         changed = MAX_TASKS_PER_SLOT.dropped(SLOTS.dropped(changed))
     if "sets" not in honours and SETS.present(instance) is not None:
-        columns += _set_columns(instance)
+        columns += _set_columns(instance, _as_columns(instance))
         changed = _without_sets(changed, _as_columns(instance))
     if columns:
         names, loads, rooms = zip(*columns, strict=True)
@@ -132,9 +132,19 @@ def _as_columns(instance: Instance) -> Bools:
     return np.asarray(apart | ((table.rule == TOGETHER) & (size <= 1)))
 
 
-def _set_columns(instance: Instance) -> Iterator[tuple[str, Floats, Floats]]:
+def with_set_columns(instance: Instance, some: Bools) -> Instance:
+    """Write (S,) sets that are to be apart on nodes as capacities of resources."""
+    columns = list(_set_columns(instance, some))
+    if not columns:
+        return instance
+    names, loads, rooms = zip(*columns, strict=True)
+    changed = _without_sets(instance, some)
+    return with_columns(changed, names, np.stack(loads, axis=1), np.stack(rooms, axis=1))
+
+
+def _set_columns(instance: Instance, some: Bools) -> Iterator[tuple[str, Floats, Floats]]:
     table = instance.sets
-    binding = _as_columns(instance) & (np.diff(table.indptr) > table.limit)
+    binding = some & (np.diff(table.indptr) > table.limit)
     for i in np.flatnonzero(binding).tolist():
         load = np.zeros(instance.num_tasks)
         load[table.tasks_of(i)] = 1.0
@@ -147,21 +157,7 @@ def _without_sets(instance: Instance, gone: Bools) -> Instance:
     table = instance.sets
     if gone.all():
         return SETS.dropped(instance)
-    keep = np.flatnonzero(~gone)
-    members = [table.tasks_of(i) for i in keep.tolist()]
-    return replace(
-        instance,
-        sets=replace(
-            table,
-            ids=tuple(table.ids[i] for i in keep.tolist()),
-            rule=table.rule[keep],
-            by_rack=table.by_rack[keep],
-            limit=table.limit[keep],
-            indptr=np.concatenate([[0], np.cumsum([len(m) for m in members])]).astype(np.int32),
-            members=np.concatenate(members).astype(np.int32),
-            by_operator=table.by_operator[keep],
-        ),
-    )
+    return replace(instance, sets=table.only(np.flatnonzero(~gone)))
 
 
 def _unlimited(max_load: Floats, more: int) -> Floats:

@@ -11,12 +11,16 @@ from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from optim.errors import InvalidInput, Problem, UnsuitableMethod, expect
 from optim.figures.catalogue import OBJECTIVES
 from optim.figures.rate import carrying
 from optim.format.instance import Instance
+from optim.format.plan import Plan
 from optim.methods.choose import choices, takes_long
 from optim.methods.judge import judge
+from optim.methods.mend import MEND, START_BROKEN, SecondLevel, broken_start, first_level
 from optim.methods.objective import aim
 from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
 from optim.methods.registry import Method, Request, all_methods, get_method
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from optim.format.plan import Plan
+    from optim.format.tables import Ints
     from optim.methods.choose import Choice
     from optim.rules.violation import Violation
     from optim.util.progress import Progress
@@ -61,6 +65,7 @@ def solve(
     ignore: Iterable[str] = (),
     target_rate: float | None = None,
     prefer: str | None = None,
+    start_broken: str = MEND,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Result:
@@ -99,6 +104,11 @@ def solve(
         of fewest moves, or of fewest nodes where tasks have no current node.
     prefer
         Where no method is named: one that is tried first, if it suits.
+    start_broken
+        What is done where the current placement breaks limits that cannot all be kept within the
+        budgets: ``mend`` breaks none of them more than now, and what is broken as little as can
+        be, before the objective (`optim.methods.mend`); ``refuse`` says that there is no plan. A
+        rate to be carried is kept or refused.
     progress
         Called now and then with incumbent and bound.
     **options
@@ -135,10 +145,25 @@ def solve(
     expect("instance", instance, Instance, "read a file by Instance.load(FILE)")
     dropped = (ignore,) if isinstance(ignore, str) else tuple(dict.fromkeys(ignore))
     objective = goal_of(instance, objective, target_rate)
+    if start_broken not in START_BROKEN:
+        raise InvalidInput(
+            Problem("--start-broken", start_broken, f"must be one of {', '.join(START_BROKEN)}")
+        )
     asked = _Asked(
         instance, objective, solver, time_limit, gap, seed, threads, warm_start, starts, dropped,
         target_rate, prefer, progress,
     )  # fmt: skip
+    if start_broken == MEND and target_rate is None:
+        mended = _mended(asked, method, options, repair=repair)
+        if mended is not None:
+            return mended
+    return _solve(asked, method, options, repair=repair)
+
+
+def _solve(
+    asked: _Asked, method: str | None, options: Mapping[str, Any], *, repair: bool
+) -> Result:
+    """Solve as asked: by the method that is named, or by those that suit."""
     if method is not None and method != PORTFOLIO:
         return _solve_by(get_method(method), asked, options, repair=repair)
     several = method == PORTFOLIO
@@ -182,6 +207,85 @@ def _other_objective(asked: _Asked, result: Result) -> str | None:
     if figure.fixed(instance, told.value, result.whole_bound) is None or chosen.fixed(instance):
         return None
     return None if figure is chosen else chosen.name
+
+
+def _mended(
+    asked: _Asked, method: str | None, options: Mapping[str, Any], *, repair: bool
+) -> Result | None:
+    """Solve where the current placement breaks limits; ``None`` where that makes no difference."""
+    chosen, dropped = _chosen(asked, method, options, repair=repair)
+    if chosen is None or chosen.decides == "threads":
+        return None
+    start = broken_start(asked.relaxed(dropped), OBJECTIVES[chosen.objective])
+    if start is None:
+        return None
+    began = time.perf_counter()
+    least = first_level(start, asked.time_limit)
+    if least.node is None and least.bound == np.inf:
+        return None
+    whole = None
+    if least.excess == 0 or least.bound <= 0:  # there may be plans that keep every limit
+        limit = asked.time_limit
+        half = limit and (limit if least.excess == 0 else limit / 2)
+        whole = _solve(asked._replace(time_limit=half), method, options, repair=repair)
+        stopped = whole.termination is Termination.INTERRUPTED
+        if whole.feasible or stopped or _carries_less(whole):
+            return whole
+    if asked.time_limit is not None:
+        left = asked.time_limit - (time.perf_counter() - began)
+        asked = asked._replace(time_limit=max(left, asked.time_limit / 10))
+
+    def run(instance: Instance, node: Ints | None, seconds: float | None) -> Result:
+        plan = asked.warm_start if node is least.node else None
+        if (
+            plan is None
+            and node is not None
+            and method not in (None, PORTFOLIO)
+            and chosen.takes_warm_start
+        ):
+            plan = Plan.from_indices(instance, node, None, "least excess", {})
+        now = asked._replace(
+            instance=instance, objective=chosen.objective, dropped=(), time_limit=seconds,
+            warm_start=plan,
+        )  # fmt: skip
+        return _solve(now, method, options, repair=repair)
+
+    second = SecondLevel(start, least, run, asked.time_limit)
+    second.solve(exact=chosen.kind == "exact")
+    if second.best is None and not chosen.promises_feasibility:
+        return whole
+    result = second.told(began)
+    if result is None:
+        return whole
+    warm_start = None if asked.warm_start is None else result.warm_start
+    return replace(result, ignored=dropped, warm_start=warm_start)
+
+
+def _chosen(
+    asked: _Asked, method: str | None, options: Mapping[str, Any], *, repair: bool
+) -> tuple[Method | None, tuple[str, ...]]:
+    """Return the method, aimed, and all limits that are dropped; ``None`` where none suits.
+
+    Raises
+    ------
+    InvalidInput
+        As `solve` does.
+    """
+    if method in (None, PORTFOLIO):
+        relaxed = asked.relaxed(asked.dropped)
+        if not relaxed.has_current:
+            return None, asked.dropped
+        choice = next(iter(choices(relaxed, asked.time_limit, asked.objective)), None)
+        if choice is None:
+            return None, asked.dropped
+        return aim(get_method(choice.name), asked.objective, {})[0], asked.dropped
+    chosen, options = aim(get_method(str(method)), asked.objective, options)
+    request = _request(
+        chosen, asked.solver, asked.time_limit, asked.gap, asked.seed, asked.threads, options,
+        asked.progress,
+    )  # fmt: skip
+    dropped = tuple(dict.fromkeys([*asked.dropped, *_dropped_by(chosen, request)]))
+    return chosen, dropped
 
 
 def goal_of(instance: Instance, objective: str | None, target_rate: float | None) -> str | None:

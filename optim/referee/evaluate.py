@@ -21,6 +21,7 @@ from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.referee.evaluation import Evaluation
 from optim.rules import broken, without_limits
+from optim.rules.excess import excess_of
 from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
@@ -78,9 +79,8 @@ def evaluate_indices(
     """
     placement = Placement(instance, node, slot)
     violations = broken(placement)
-    return Evaluation(
-        feasible=not violations, violations=tuple(violations), **figures_of(placement, asked)
-    )
+    figures = {**figures_of(placement, asked), "excess": excess_of(instance, violations)}
+    return Evaluation(feasible=not violations, violations=tuple(violations), **figures)
 
 
 def check_belongs(instance: Instance, plan: Plan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from optim.rules.violation import Violation
 
 RESULT_FORMAT = "streamplace.result/1"
+_NAMED = 3
+_NO_PROGRESS = 1e-6
 
 
 class Termination(StrEnum):
@@ -65,6 +68,60 @@ class Level:
         """Return the level as plain data."""
         named = ("name", "sense", "value", "bound")
         return {name: getattr(self, name) for name in named}
+
+
+@dataclass(frozen=True)
+class Mending:
+    """What a plan leaves broken of a current placement that breaks limits.
+
+    Attributes
+    ----------
+    excess_now, excess
+        Excess (`optim.rules.excess`) of the current placement, and of the plan.
+    still
+        What the plan breaks, each with the amount by which that is broken now.
+    budget
+        Whether moves are limited, so that further rounds may mend more.
+    """
+
+    excess_now: float
+    excess: float
+    still: tuple[tuple[Violation, float], ...]
+    budget: bool
+
+    @property
+    def rounds(self) -> int | None:
+        """Further rounds of the budget that mend the rest at this pace; ``None`` if none do."""
+        done = self.excess_now - self.excess
+        if not self.still:
+            return 0
+        if not self.budget or done <= _NO_PROGRESS * self.excess_now:
+            return None
+        return math.ceil(self.excess / done - _NO_PROGRESS)
+
+    def __str__(self) -> str:
+        """Say what is still broken, and how many rounds it takes."""
+        if not self.still:
+            return "mends all that is broken now"
+        named = [
+            f"{v.rule} of {v.where} by {v.amount:.6g} (was {was:.6g})"
+            for v, was in self.still[:_NAMED]
+        ]
+        rest = len(self.still) - _NAMED
+        more = f" and {rest} more" if rest > 0 else ""
+        if not self.budget:
+            after = "no plan mends more" if self.excess < self.excess_now else "no plan mends any"
+        elif self.rounds is None:
+            after = "this budget mends nothing of it"
+        else:
+            after = f"about {self.rounds} more round{'s' * (self.rounds != 1)} of the budget"
+        return f"still broken: {', '.join(named)}{more}; {after}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as in the result file."""
+        still = [{**v.to_dict(), "was": was} for v, was in self.still]
+        told = {"excess_now": self.excess_now, "excess": self.excess, "rounds": self.rounds}
+        return {**told, "still_broken": still}
 
 
 @dataclass(frozen=True)
@@ -115,7 +172,10 @@ class Result:
     assumes
         What the bound assumes beyond the file; empty for one of the problem.
     objective_levels
-        Further levels of a lexicographic objective.
+        Further levels of a lexicographic objective; where the current placement breaks limits that
+        cannot all be kept, the first one is ``excess``, which comes before the objective.
+    mending
+        What is still broken then; ``None`` where the plan had nothing to leave broken.
     evaluation
         The referee's figures; ``None`` without a plan.
     moves
@@ -161,6 +221,7 @@ class Result:
     certified_bound: float | None = None
     certified_gap: float | None = None
     objective_levels: tuple[Level, ...] = ()
+    mending: Mending | None = None
     evaluation: Evaluation | None = None
     moves: tuple[Move, ...] = ()
     most_of_gain: tuple[int, int] | None = None
@@ -221,6 +282,7 @@ class Result:
             "certified_bound": self.certified_bound,
             "certified_gap": self.certified_gap,
             "objective_levels": [level.to_dict() for level in self.objective_levels],
+            "mending": None if self.mending is None else self.mending.to_dict(),
             "evaluation": None if self.evaluation is None else self.evaluation.to_dict(),
             "moves": [move.to_dict() for move in self.moves],
             "most_of_gain": self.most_of_gain

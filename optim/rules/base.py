@@ -47,6 +47,33 @@ def _nobody(instance: Instance) -> None:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """A rule as rows ``value ≤ limit``: a row that is broken now may be loosened to what it is now.
+
+    Attributes
+    ----------
+    value
+        What a placement has in each row, an array.
+    limit
+        What it may have, of the same shape; ``inf`` where there is no limit.
+    loosened
+        The instance whose limits are given values in the rows of a mask: of instance, mask, values,
+        and a placement that must keep the rule then, or ``None``. Where a rule cannot say "no worse
+        than now" by a limit it is dropped, but with a placement made as narrow as that one is.
+
+    plain, whole
+        Whether any value may be a limit, and amounts are those of the violations; whether values
+        are whole numbers.
+    """
+
+    value: Callable[[Placement], Any]
+    limit: Callable[[Instance], Any]
+    loosened: Callable[[Instance, Any, Any, Placement | None], Instance]
+    plain: bool = False
+    whole: bool = False
+
+
+@dataclass(frozen=True)
 class Rule:
     """A limit that an instance may set.
 
@@ -75,6 +102,8 @@ class Rule:
     task_key, node_key
         What makes tasks, or nodes, unequal under it where it is present, beside their loads,
         capacities and allowed nodes: (T,) or (T, k), (N,) or (N, k) numbers, or ``None``.
+    rows
+        The rule as rows that may be loosened; empty for one that a plan has to keep in any case.
     """
 
     name: str
@@ -89,6 +118,7 @@ class Rule:
     varies: bool = False
     task_key: Callable[[Instance], Any] = _nobody
     node_key: Callable[[Instance], Any] = _nobody
+    rows: tuple[Rows, ...] = ()
 
 
 def by_home(instance: Instance) -> Ints:

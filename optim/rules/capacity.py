@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.rules.base import Form, Rule, node_violations, violation
+from optim.rules.base import Form, Rows, Rule, node_violations, violation
 from optim.rules.exact import node_loads
 from optim.rules.violation import Violation
 from optim.util.tolerance import slack
@@ -36,9 +36,21 @@ def _dropped(instance: Instance) -> Instance:
 
 def _violations(placement: Placement) -> Iterator[Violation]:
     instance = placement.instance
-    available = instance.nodes.capacity * instance.limits.max_utilisation
+    available = _available(instance)
     loads = node_loads(placement, placement.loads, available)
     return node_violations(instance, "capacity", loads, available)
+
+
+def _available(instance: Instance) -> Floats:
+    return np.asarray(instance.nodes.capacity * instance.limits.max_utilisation)
+
+
+def _loosened(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    nodes = instance.nodes
+    capacity = np.where(mask, value / instance.limits.max_utilisation, nodes.capacity)
+    return replace(instance, nodes=replace(nodes, capacity=capacity))
 
 
 def proof_slack(bound: Any) -> Any:
@@ -139,4 +151,5 @@ CAPACITY = Rule(
     violations=_violations,
     proofs=_proofs,
     mended=True,
+    rows=(Rows(lambda placement: placement.loads, _available, _loosened, plain=True),),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.base import Form, Rule, labelled, violation
+from optim.rules.base import Form, Rows, Rule, labelled, violation
 from optim.rules.capacity import proof_slack
 from optim.rules.exact import terms_of, undecided
 from optim.util.tolerance import over
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
-    from optim.format.tables import Floats
+    from optim.format.tables import Bools, Floats
     from optim.rules.placement import Placement
     from optim.rules.violation import Violation
 
@@ -62,6 +62,14 @@ def _added_up(placement: Placement, link: int) -> float:
     return math.fsum([*rate[counts & both], float(links.background[link])])
 
 
+def _loosened(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    links = instance.links
+    capacity = np.where(mask, value / instance.limits.max_link_utilisation, links.capacity)
+    return replace(instance, links=replace(links, capacity=capacity))
+
+
 def _proofs(instance: Instance) -> Iterator[Violation]:
     """A link whose background alone exceeds what may be used."""
     room, background = _available(instance), instance.links.background
@@ -91,4 +99,5 @@ LINKS = Rule(
     violations=_violations,
     proofs=_proofs,
     node_key=_node_key,
+    rows=(Rows(lambda placement: placement.crossing, _available, _loosened, plain=True),),
 )

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.figures.measures import least_tasks
-from optim.rules.base import Form, Rule, violation
+from optim.rules.base import Form, Rows, Rule, violation
 from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats
+    from optim.rules.placement import Placement
     from optim.rules.violation import Violation
 
 
@@ -57,6 +59,16 @@ def _found(instance: Instance) -> Iterator[Violation]:
         yield violation("max_load", where, tasks.load[t, r], tasks.max_load[t, r])
 
 
+def _limit(instance: Instance) -> Floats:
+    return np.broadcast_to(instance.tasks.max_load, instance.tasks.load.shape)
+
+
+def _loosened(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    return instance.with_max_load(np.where(mask, value, _limit(instance)))
+
+
 def _remedy(instance: Instance, task: int, resource: int) -> str:
     operator = int(instance.tasks.operator[task])
     count, least = least_tasks(instance, task, resource)
@@ -78,4 +90,5 @@ MAX_LOAD = Rule(
     dropped=_dropped,
     violations=lambda placement: _found(placement.instance),
     proofs=_found,
+    rows=(Rows(lambda placement: placement.instance.tasks.load, _limit, _loosened),),
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.base import Form, Rule, limit_words, violation, without_limit
+from optim.rules.base import Form, Rows, Rule, limit_words, violation, without_limit
 from optim.rules.exact import node_load, terms_of, undecided
 from optim.util.tolerance import over
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
-    from optim.format.tables import Floats
+    from optim.format.tables import Bools, Floats
     from optim.rules.placement import Placement
     from optim.rules.violation import Violation
 
@@ -42,6 +43,22 @@ def _due(instance: Instance, load: Floats) -> Floats:
     return np.asarray(weight * (math.fsum(load) / math.fsum(weight[instance.open_nodes])))
 
 
+def _value(placement: Placement) -> Floats:
+    return np.array(-np.inf if placement.distance is None else placement.distance)
+
+
+def _limit(instance: Instance) -> Floats:
+    limit = instance.limits.max_load_distance
+    return np.array(np.inf if limit is None else limit)
+
+
+def _loosened(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    limits = instance.limits
+    return replace(instance, limits=replace(limits, max_load_distance=float(value)))
+
+
 def _node_key(instance: Instance) -> Floats:
     nodes = instance.nodes
     return np.column_stack([nodes.weight, nodes.background[:, 0], nodes.leaving])
@@ -56,4 +73,5 @@ MAX_LOAD_DISTANCE = Rule(
     violations=_violations,
     varies=True,
     node_key=_node_key,
+    rows=(Rows(_value, _limit, _loosened, plain=True),),
 )

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.base import Form, Rule, violation
+from optim.rules.base import Form, Rows, Rule, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
-    from optim.format.tables import Ints
+    from optim.format.tables import Bools, Floats, Ints
     from optim.rules.placement import Placement
     from optim.rules.violation import Violation
 
@@ -37,6 +37,19 @@ def _violations(placement: Placement) -> Iterator[Violation]:
         yield violation("max_tasks", instance.nodes.ids[n], counts[n], most[n])
 
 
+def _most(instance: Instance) -> Floats:
+    most = instance.nodes.max_tasks
+    return np.where(most >= 0, most, np.inf)
+
+
+def _loosened(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    nodes = instance.nodes
+    most = np.where(mask, value, nodes.max_tasks).astype(nodes.max_tasks.dtype)
+    return replace(instance, nodes=replace(nodes, max_tasks=most))
+
+
 def _proofs(instance: Instance) -> Iterator[Violation]:
     most = instance.nodes.max_tasks
     if (most >= 0).all() and instance.num_tasks > most.sum():
@@ -57,4 +70,5 @@ MAX_TASKS = Rule(
     proofs=_proofs,
     mended=True,
     node_key=_node_key,
+    rows=(Rows(lambda placement: placement.counts, _most, _loosened, plain=True, whole=True),),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.rules.base import Form, Rule, violation
+from optim.rules.base import Form, Rows, Rule, violation
 from optim.rules.capacity import proof_slack
 from optim.rules.exact import node_loads
 from optim.util.tolerance import over
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
-    from optim.format.tables import Floats
+    from optim.format.tables import Bools, Floats
     from optim.rules.placement import Placement
     from optim.rules.violation import Violation
 
@@ -44,6 +44,14 @@ def _violations(placement: Placement) -> Iterator[Violation]:
         yield violation("min_load", where, least[n, r], loads[n, r])
 
 
+def _loosened(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    nodes = instance.nodes
+    least = np.where(mask, np.maximum(-value, 0.0), nodes.min_load)
+    return replace(instance, nodes=replace(nodes, min_load=least))
+
+
 def _proofs(instance: Instance) -> Iterator[Violation]:
     """Lower load bounds that all load together cannot reach."""
     least = _least(instance)
@@ -66,4 +74,12 @@ MIN_LOAD = Rule(
     violations=_violations,
     proofs=_proofs,
     mended=True,
+    rows=(
+        Rows(
+            lambda placement: -placement.loads,
+            lambda instance: -_least(instance),
+            _loosened,
+            plain=True,
+        ),
+    ),
 )

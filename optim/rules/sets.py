@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.format.tables import APART, TOGETHER
-from optim.rules.base import Form, Rule, labelled, violation
+from optim.rules.base import Form, Rows, Rule, labelled, violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,15 +71,20 @@ def are_broken(
     return np.where(rule == APART, most > limit, spread)
 
 
-def _broken_sets(placement: Placement) -> list[int]:
+def _counts(placement: Placement) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(S,) most members of each set on one place, and (S,) places that it uses."""
     instance, table = placement.instance, placement.instance.sets
     owner = np.repeat(np.arange(len(table.ids)), np.diff(table.indptr))
     node = placement.node[table.members]
     owner, node = owner[node >= 0], node[node >= 0]
     place = np.where(table.by_rack[owner], instance.nodes.rack[node], node)
     size = max(instance.num_nodes, len(instance.nodes.rack_ids))
-    most, used = crowds(owner, place, len(table.ids), size)
-    return np.flatnonzero(are_broken(table.rule, table.limit, most, used)).tolist()
+    return crowds(owner, place, len(table.ids), size)
+
+
+def _broken_sets(placement: Placement) -> list[int]:
+    table = placement.instance.sets
+    return np.flatnonzero(are_broken(table.rule, table.limit, *_counts(placement))).tolist()
 
 
 def _violations(placement: Placement) -> Iterator[Violation]:
@@ -103,6 +108,39 @@ def _violations(placement: Placement) -> Iterator[Violation]:
 def _named(instance: Instance, i: int, place: int) -> str:
     nodes = instance.nodes
     return f"rack {nodes.rack_ids[place]}" if instance.sets.by_rack[i] else nodes.ids[place]
+
+
+def _value(placement: Placement) -> NDArray[np.int64]:
+    (most, used), rule = _counts(placement), placement.instance.sets.rule
+    return np.where(rule == APART, most, np.where(rule == TOGETHER, used, -used))
+
+
+def _limit(instance: Instance) -> NDArray[np.int64]:
+    table = instance.sets
+    either = np.where(table.rule == TOGETHER, 1, -table.limit)
+    return np.where(table.rule == APART, table.limit, either)
+
+
+def _loosened(
+    instance: Instance, mask: NDArray[np.bool_], value: Any, placement: Placement | None
+) -> Instance:
+    """Give sets that are apart or spread other limits; drop or split those to be together."""
+    table = instance.sets
+    limit = np.where(mask & (table.rule != TOGETHER), np.abs(value), table.limit)
+    table = replace(table, limit=limit.astype(table.limit.dtype))
+    kept: list[int] = []
+    members: list[Ints] = []
+    for i, loose in enumerate((mask & (table.rule == TOGETHER)).tolist()):
+        parts = [table.tasks_of(i)]
+        if loose:  # whoever is in one place with another stays so
+            parts = []
+            if placement is not None:
+                at = places_of(instance, i)[placement.node[table.tasks_of(i)]]
+                parts = [table.tasks_of(i)[at == place] for place in np.unique(at).tolist()]
+                parts = [part for part in parts if len(part) > 1]
+        kept += [i] * len(parts)
+        members += parts
+    return replace(instance, sets=table.only(np.array(kept, dtype=np.int64), members))
 
 
 def _proofs(instance: Instance) -> Iterator[Violation]:
@@ -143,4 +181,5 @@ SETS = Rule(
     mended=True,
     task_key=_task_key,
     node_key=_node_key,
+    rows=(Rows(_value, _limit, _loosened),),
 )

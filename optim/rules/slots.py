@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from optim.figures.measures import slot_places
-from optim.rules.base import Form, Rule, violation
+from optim.rules.base import Form, Rows, Rule, violation
+from optim.rules.dealing import deal
 from optim.rules.exact import undecided
 from optim.rules.violation import Violation
 from optim.util.tolerance import over
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from optim.format.instance import Instance
-    from optim.format.tables import Floats, Ints
+    from optim.format.tables import Bools, Floats, Ints
     from optim.rules.placement import Placement
 
 
@@ -126,6 +127,59 @@ def _node_key(instance: Instance) -> Floats:
     return np.column_stack([instance.nodes.slots, instance.nodes.slot_capacity])
 
 
+def _fill(placement: Placement) -> Floats:
+    """(N, R) what slots of a node would have to hold at least: its largest task, or their share."""
+    instance, node = placement.instance, placement.node
+    slots = instance.nodes.slots
+    largest = np.zeros_like(instance.nodes.slot_capacity)
+    placed = np.flatnonzero(node >= 0)
+    np.maximum.at(largest, node[placed], instance.tasks.load[placed])
+    share = placement.brought / np.maximum(slots, 1)[:, None]
+    return np.where(slots[:, None] > 0, np.maximum(largest, share), largest)
+
+
+def _larger(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    capacity = np.where(mask, value, instance.nodes.slot_capacity)
+    return replace(instance, nodes=replace(instance.nodes, slot_capacity=capacity))
+
+
+def _needed(placement: Placement) -> Floats:
+    """(N,) slots that each node's tasks take at least; 0 where those that there are suffice."""
+    instance, node = _without_workers(placement.instance), placement.node
+    found = np.zeros(instance.num_nodes)
+    if _present(instance) is None and instance.limits.max_tasks_per_slot is None:
+        return found
+    if placement.dealing.slot is not None:
+        return found
+    for n in np.flatnonzero((instance.nodes.slots >= 0) & (placement.counts > 0)).tolist():
+        there = np.where(node == n, n, -1).astype(node.dtype)
+        for slots in range(int(instance.nodes.slots[n]), int(placement.counts[n]) + 1):
+            if slots and deal(_with_slots(instance, n, slots), there).slot is not None:
+                found[n] = slots
+                break
+    return found
+
+
+def _without_workers(instance: Instance) -> Instance:
+    table = instance.topologies
+    free = replace(table, workers=np.full_like(table.workers, -1))
+    return replace(instance, topologies=free)
+
+
+def _with_slots(instance: Instance, n: Any, slots: Any) -> Instance:
+    number = np.array(instance.nodes.slots)
+    number[n] = slots
+    return replace(instance, nodes=replace(instance.nodes, slots=number))
+
+
+def _more_slots(
+    instance: Instance, mask: Bools, value: Floats, placement: Placement | None
+) -> Instance:
+    return _with_slots(instance, mask, value[mask])
+
+
 SLOTS = Rule(
     name="slots",
     field="nodes[].slots",
@@ -136,4 +190,12 @@ SLOTS = Rule(
     also=("slot_capacity", "one_topology_a_slot", "workers"),
     task_key=_task_key,
     node_key=_node_key,
+    rows=(
+        Rows(_fill, lambda instance: instance.nodes.slot_capacity, _larger),
+        Rows(
+            _needed,
+            lambda instance: np.where(instance.nodes.slots < 0, np.inf, instance.nodes.slots),
+            _more_slots,
+        ),
+    ),
 )

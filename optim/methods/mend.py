@@ -1,0 +1,482 @@
+"""A current placement that breaks a limit: *do not worsen, then mend*.
+
+Where the tasks of today break limits, and no plan within the budgets keeps them all, every row (the
+capacity of a resource on a node, a link, a number of tasks, a set, …) may stay as far over its
+limit as it is now, and no further. Two levels are minimised then, one after the other:
+
+1. the excess (`optim.rules.excess`), by descent, and exactly by a model where that is not too big;
+2. what was asked, by the method that was asked, on the instance with loosened limits. First with
+   those of today: this bounds the objective, and where the plan has no more than the least excess
+   it is the answer. Else with the limits that a plan of least excess needs; an exact method then
+   goes on with the rows in which a plan of less worth may have its share of the excess.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.format.plan import Plan
+from optim.format.tables import APART
+from optim.methods.lowering import with_columns, with_set_columns
+from optim.methods.scale import scale_of, scaled
+from optim.moves.least_excess import LeastExcess, descend, excess_bound
+from optim.referee.evaluate import evaluate_indices
+from optim.referee.result import Level, Mending, Termination
+from optim.rules import broken, hopeless
+from optim.rules.excess import ROWS, RULE_OF, excess_of, loosened, total_of, worsened
+from optim.rules.placement import Placement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats, Ints
+    from optim.referee.result import Result
+    from optim.rules.violation import Violation
+
+MEND, REFUSE = "mend", "refuse"
+START_BROKEN = (MEND, REFUSE)
+"""What is done where the current placement breaks a limit."""
+_FORCED = frozenset({"allowed", "leaving", "workers"})
+"""What a plan has to keep, whatever is today: tasks that may not stay have to move."""
+_LEVEL_SECONDS = 10.0
+_SHARE = 0.25
+"""Of the time limit, for the first level."""
+_BOXES = 60
+"""Runs of an exact method on other shares of the excess."""
+_SAME = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class BrokenStart:
+    """An instance whose current placement breaks limits, as the two levels see it.
+
+    Attributes
+    ----------
+    instance
+        As it is judged.
+    figure
+        What is optimised.
+    binding
+        With only the limits that are none for the objective.
+    rows
+        The same as `instance`, with limits that have no form in rows of their own written as
+        capacities.
+    weight
+        (R,) of the resources of `rows`, what a unit of excess counts.
+    now
+        What the current placement breaks of `binding`.
+    """
+
+    instance: Instance
+    figure: Figure
+    binding: Instance
+    rows: Instance
+    weight: Floats
+    now: tuple[Violation, ...]
+
+    @property
+    def excess(self) -> float:
+        """Excess of the current placement."""
+        return excess_of(self.binding, self.now)
+
+    def judged(self, node: Ints, slot: Ints | None = None) -> tuple[float, tuple[Violation, ...]]:
+        """Return the excess of a placement, infinite where it is worse than today anywhere."""
+        found = tuple(broken(Placement(self.binding, node, slot)))
+        if worsened(self.now, found):
+            return np.inf, found
+        return excess_of(self.binding, found), found
+
+    def loose(self, node: Ints, *, narrow: bool = False) -> Instance:
+        """Return `rows` with limits loosened to what a placement has."""
+        return loosened(self.rows, node, self.figure.binding(self.rows), narrow=narrow)
+
+
+def broken_start(instance: Instance, figure: Figure) -> BrokenStart | None:
+    """Return what there is to mend; ``None`` where the current placement breaks nothing such.
+
+    Parameters
+    ----------
+    instance
+        As it is judged.
+    figure
+        What is optimised; limits that it measures are none.
+    """
+    if not instance.has_current:
+        return None
+    binding = figure.binding(instance)
+    node = instance.tasks.node
+    now = tuple(broken(Placement(binding, node)))
+    if not any(violation.rule not in _FORCED for violation in now):
+        return None
+    rows, weight = _in_rows(instance, figure, node)
+    return BrokenStart(instance, figure, binding, rows, weight, now)
+
+
+def _in_rows(instance: Instance, figure: Figure, node: Ints) -> tuple[Instance, Floats]:
+    """Write limits as capacities that have no row of their own, or that the objective is of."""
+    weight = [1.0 / total_of(instance, "capacity", r) for r in range(instance.num_resources)]
+    rows = instance
+    if figure.name != "max_utilisation":
+        table, loose = instance.sets, loosened(instance, node).sets
+        raised = np.zeros(len(table.ids), dtype=np.bool_)
+        if len(loose.ids) == len(table.ids):
+            raised = (loose.limit != table.limit) & (table.rule == APART) & ~table.by_rack
+        rows = with_set_columns(instance, raised)
+        weight += [1.0 / total_of(instance, "sets")] * (rows.num_resources - len(weight))
+    if figure.unit == "share":
+        for r in range(instance.num_resources):
+            rows, added = _capacity_apart(rows, node, r)
+            weight += [weight[r]] * added
+    return rows, np.array(weight)
+
+
+def _capacity_apart(instance: Instance, node: Ints, r: int) -> tuple[Instance, bool]:
+    """Bound a resource by one beside it, so that what is a share of its capacity stays so."""
+    nodes, limits = instance.nodes, instance.limits
+    load, capacity = Placement(instance, node).loads[:, r], nodes.capacity[:, r]
+    bound = capacity * limits.max_utilisation[r]
+    if not (load > bound).any() or not (capacity > 0).all() or instance.crossing_cost[:, r].any():
+        return instance, False
+    share = np.array(limits.max_utilisation)
+    share[r] = max(1.0, float((instance.totals[r] / capacity).max()))
+    changed = replace(instance, limits=replace(limits, max_utilisation=share))
+    made = with_columns(
+        changed, (f"{instance.resources[r]} limit",), instance.tasks.load[:, [r]], bound[:, None]
+    )
+    background = np.array(made.nodes.background)
+    background[:, -1] = nodes.background[:, r]
+    return replace(made, nodes=replace(made.nodes, background=background)), True
+
+
+def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
+    """Find the least excess of a plan that is nowhere worse than today."""
+    seconds = _LEVEL_SECONDS
+    if time_limit is not None:
+        seconds = min(seconds, _SHARE * time_limit)
+    began = time.perf_counter()
+    binding = start.figure.binding(start.rows)
+    scale = scale_of(binding)
+    seen = scaled(binding, scale)
+    loose = scaled(start.figure.binding(start.loose(start.instance.tasks.node)), scale)
+    weight = start.weight * scale.load
+    bound = excess_bound(seen, weight)
+    node, _ = descend(seen, loose, weight, seconds)
+    best = _judged(start, node, bound)
+    model = _model()
+    left = seconds - (time.perf_counter() - began)
+    if best.proven or model is None or left <= 0:
+        return best
+    node, proved = model(seen, loose, weight, left)
+    other = _judged(start, node, max(bound, proved))
+    return other if other.excess < best.excess else replace(best, bound=other.bound)
+
+
+def _judged(start: BrokenStart, node: Ints | None, bound: float) -> LeastExcess:
+    excess = np.inf if node is None else start.judged(node)[0]
+    return LeastExcess(node if np.isfinite(excess) else None, excess, bound)
+
+
+@cache
+def _model() -> Callable[..., tuple[Ints | None, float]] | None:
+    """Return the model of the least excess, which knows all rules; it lies above this package."""
+    for point in entry_points(group="streamplace.models", name="least_excess"):
+        found: Callable[..., tuple[Ints | None, float]] = point.load()
+        return found
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A plan of the second level: its excess, what it breaks, and the result it is of."""
+
+    excess: float
+    still: tuple[Violation, ...]
+    result: Result
+    node: Ints
+    slot: Ints | None
+
+
+class SecondLevel:
+    """The asked objective among the plans of least excess.
+
+    Attributes
+    ----------
+    start, least
+        What is broken today, and the first level.
+    run
+        Solves an instance with other limits: of instance, plan to start from, and seconds.
+    """
+
+    def __init__(
+        self,
+        start: BrokenStart,
+        least: LeastExcess,
+        run: Callable[[Instance, Ints | None, float | None], Result],
+        time_limit: float | None,
+    ) -> None:
+        self.start, self.least, self.run = start, least, run
+        self.ends = None if time_limit is None else time.perf_counter() + time_limit
+        self.best: _Found | None = None
+        self.bound: float | None = None
+        self.bound_of: str | None = None
+        self.assumes: tuple[str, ...] = ()
+        self.first: Result | None = None
+
+    def left(self, share: float = 1.0) -> float | None:
+        """Seconds left, or a share of them."""
+        if self.ends is None:
+            return None
+        return max(1e-3, share * (self.ends - time.perf_counter()))
+
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return self.ends is not None and time.perf_counter() >= self.ends
+
+    def solve(self, *, exact: bool) -> None:
+        """Run the method until the plan is as good as is known to be possible."""
+        start = self.start
+        home = start.instance.tasks.node
+        first = self._run(start.loose(home), self.least.node, self.left(0.5))
+        self.first = first
+        self.bound, self.bound_of, self.assumes = first.bound, first.bound_of, first.assumes
+        if first.termination in (Termination.INTERRUPTED, Termination.INFEASIBLE) or self._done():
+            return
+        if exact and first.termination is Termination.OPTIMAL and self._boxes(first):
+            return
+        if self.least.node is not None and not self._done():
+            narrow = start.loose(self.least.node, narrow=True)
+            self._run(narrow, self.least.node, self.left())
+
+    def _done(self) -> bool:
+        """Whether a plan of the least excess known is found that the method took for its best."""
+        return self.best is not None and self.best.result is self.first and self._is_least()
+
+    def _is_least(self) -> bool:
+        return self.best is not None and self.best.excess <= self._most()
+
+    def _most(self) -> float:
+        """Return the excess that a plan may have: the least known, and rounding."""
+        return self.least.excess * (1 + _SAME) + 1e-12
+
+    def _run(self, instance: Instance, node: Ints | None, seconds: float | None) -> Result:
+        result = self.run(instance, node, seconds)
+        if result.plan is not None:
+            self._take(result)
+        return result
+
+    def _take(self, result: Result) -> None:
+        assert result.plan is not None
+        instance = self.start.instance
+        node, slot = result.plan.node_indices(instance), result.plan.slot_indices(instance)
+        if len(node) and node.min() < 0:
+            return
+        excess, still = self.start.judged(node, slot)
+        if not np.isfinite(excess):
+            return
+        found = _Found(excess, still, result, node, slot)
+        if self.best is None or self._rank(found) < self._rank(self.best):
+            self.best = found
+        if excess < self.least.excess and slot is None:
+            self.least = replace(self.least, node=node, excess=excess)
+
+    def _rank(self, found: _Found) -> tuple[float, float]:
+        figure = self.start.figure
+        value = evaluate_indices(
+            self.start.instance, found.node, found.slot, figure.name
+        ).objective(figure.name)
+        signed = np.inf if value is None else value if figure.sense == "min" else -value
+        excess = 0.0 if found.excess <= self._most() else found.excess
+        return float(f"{excess:.7e}"), float(f"{signed:.9e}")
+
+    def _boxes(self, first: Result) -> bool:
+        """Search shares of the excess among rows, best bound first; whether that was to the end.
+
+        A plan p of more than the least excess E exceeds limits by e_i(p) in rows i. In every plan
+        of no more than E one of these rows is exceeded by e_i(p) · E / Σ e(p) at most: as many
+        cases, each the same problem with one limit less loosened.
+        """
+        start, figure = self.start, self.start.figure
+        base = start.figure.binding(start.rows)
+        rows = [k for k, each in enumerate(ROWS) if _is_plain(each, base)]
+        limits = {k: np.asarray(ROWS[k].limit(base), dtype=np.float64) for k in rows}
+        sizes = {k: _sizes(start, base, k) for k in rows}
+        sign = 1.0 if figure.sense == "min" else -1.0
+        queue: list[tuple[float, int, Result, dict[int, Floats]]] = []
+        home = Placement(base, start.instance.tasks.node)
+        caps = {k: np.maximum(limits[k], np.asarray(ROWS[k].value(home), float)) for k in rows}
+        count = 0
+
+        def push(result: Result, caps: dict[int, Floats]) -> None:
+            assert result.bound is not None
+            heapq.heappush(queue, (sign * result.bound, count, result, caps))
+
+        push(first, caps)
+        while queue:
+            bound, _, result, caps = heapq.heappop(queue)
+            self.bound = sign * bound
+            if self._is_least() and self._value() <= bound + _SAME * max(1.0, abs(bound)):
+                return True
+            assert result.plan is not None
+            node = result.plan.node_indices(start.instance)
+            if start.judged(node, result.plan.slot_indices(start.instance))[0] <= self._most():
+                return True
+            placement = Placement(base, node)
+            over = {
+                k: np.where(
+                    np.isfinite(limits[k]),
+                    np.maximum(0.0, np.asarray(ROWS[k].value(placement), float) - limits[k]),
+                    0.0,
+                )
+                / sizes[k]
+                for k in rows
+            }
+            total = sum(float(each.sum()) for each in over.values())
+            if total <= self._most():
+                return False  # more than these rows is exceeded
+            part = self._most() / total
+            for k in rows:
+                for i in np.argwhere(over[k] > 0).tolist():
+                    at = tuple(i)
+                    count += 1
+                    if count > _BOXES or self.over():
+                        return False
+                    changed = {**caps, k: np.array(caps[k])}
+                    changed[k][at] = limits[k][at] + part * over[k][at] * sizes[k][at]
+                    if ROWS[k].whole:
+                        changed[k][at] = np.floor(changed[k][at] + _SAME)
+                    child = self._run(_with_caps(start, base, changed, limits), None, self.left())
+                    if child.termination is Termination.INFEASIBLE:
+                        continue
+                    if child.termination is not Termination.OPTIMAL or child.plan is None:
+                        return False
+                    push(child, changed)
+        return self._is_least()
+
+    def told(self, began: float) -> Result | None:
+        """Write the result of both levels; ``None`` where there is no plan."""
+        start, figure, best = self.start, self.start.figure, self.best
+        if best is None and self.least.node is None:
+            return None
+        if best is None:
+            best = self._of_first_level()
+        instance, result = start.instance, best.result
+        evaluation = evaluate_indices(instance, best.node, best.slot, figure.name)
+        value, reference = evaluation.objective(figure.name), figure.reference_of(evaluation)
+        gap = figure.gap(value, self.bound, reference)
+        assert result.plan is not None
+        plan = Plan.from_indices(
+            instance, best.node, best.slot, result.method, result.plan.versions
+        )
+        levels = result.objective_levels
+        if result is not self.first:
+            levels = tuple(replace(level, bound=None) for level in levels)
+        return replace(
+            result,
+            instance_sha256=instance.sha256,
+            termination=self._termination(result, gap),
+            plan=plan,
+            objective=replace(result.objective, value=value),  # type: ignore[type-var]
+            bound=self.bound,
+            bound_of=None if self.bound is None else self.bound_of,
+            assumes=() if self.bound is None else self.assumes,
+            bound_by=None if self.bound is None else "one solver",
+            gap=gap if evaluation.feasible else None,
+            objective_levels=(Level("excess", "min", best.excess, self._proved(best)), *levels),
+            evaluation=evaluation,
+            notes=(*result.notes, *self._why()),
+            most_of_gain=None,
+            reasons=(),
+            mending=self._mending(best),
+            times={**result.times, "total": time.perf_counter() - began},
+        )
+
+    def _proved(self, best: _Found) -> float:
+        """Return the bound of the first level; where that is closed, its value."""
+        return best.excess if self.least.proven and self._is_least() else self.least.bound
+
+    def _termination(self, result: Result, gap: float | None) -> Termination:
+        ends = {result.termination, self.first.termination if self.first else result.termination}
+        if Termination.INTERRUPTED in ends:
+            return Termination.INTERRUPTED
+        proven = gap is not None and gap <= self.start.figure.optimal_gap and not self.assumes
+        if proven and self.least.proven and self._is_least():
+            return Termination.OPTIMAL
+        if result.termination in (Termination.OPTIMAL, Termination.GAP_REACHED):
+            return Termination.TIME_LIMIT if self.over() else Termination.ITERATION_LIMIT
+        return result.termination
+
+    def _mending(self, best: _Found) -> Mending:
+        was = {(v.rule, v.where): v.amount for v in self.start.now}
+        limits = self.start.instance.limits
+        budget = limits.max_migrations, limits.max_migration_cost, limits.max_inflow
+        return Mending(
+            excess_now=self.start.excess,
+            excess=best.excess,
+            still=tuple((v, was.get((v.rule, v.where), 0.0)) for v in best.still),
+            budget=any(each is not None for each in budget),
+        )
+
+    def _why(self) -> list[str]:
+        """Say what shows at once that no plan keeps every limit."""
+        reasons = hopeless(self.start.binding)
+        return [f"no plan keeps every limit: {reason}" for reason in reasons[:1]]
+
+    def _of_first_level(self) -> _Found:
+        """Take the plan of the first level where the method has none."""
+        first, node = self.first, self.least.node
+        assert first is not None
+        assert node is not None
+        told = f"{first.method} found no plan: that of least excess is taken"
+        plan = Plan.from_indices(self.start.instance, node, None, first.method, first.versions)
+        result = replace(
+            first,
+            plan=plan,
+            termination=Termination.HEURISTIC,
+            objective_levels=(),
+            unplaced=(),
+            notes=(*first.notes, told),
+        )
+        excess, still = self.start.judged(node)
+        return _Found(excess, still, result, node, None)
+
+    def _value(self) -> float:
+        assert self.best is not None
+        return self._rank(self.best)[1]
+
+
+def _is_plain(rows: Any, instance: Instance) -> bool:
+    """Whether rows are finite limits that can be set to any value."""
+    limit = np.asarray(rows.limit(instance))
+    return bool(rows.plain and np.isfinite(limit).any())
+
+
+def _sizes(start: BrokenStart, instance: Instance, k: int) -> Floats:
+    """Return what an amount of each row is a share of."""
+    rule = RULE_OF[k]
+    shape = np.shape(ROWS[k].limit(instance))
+    if rule in ("capacity", "min_load"):
+        return np.broadcast_to(1.0 / start.weight, shape)
+    return np.full(shape, total_of(start.instance, rule))
+
+
+def _with_caps(
+    start: BrokenStart, base: Instance, caps: dict[int, Floats], limits: dict[int, Floats]
+) -> Instance:
+    """Return the instance with the limits of some rows at given values."""
+    made = start.loose(start.instance.tasks.node)
+    for k, values in caps.items():
+        raised = values > limits[k]
+        changed = raised | (np.asarray(ROWS[k].limit(made), float) > limits[k])
+        changed &= np.isfinite(limits[k])
+        if changed.any():
+            made = ROWS[k].loosened(made, changed, np.where(raised, values, limits[k]), None)
+    return made

@@ -1,0 +1,94 @@
+"""By how much a placement exceeds limits, and limits loosened to what is exceeded today.
+
+The excess is the sum over what a plan breaks of the amount, as a share of all there is of that: of
+the load of a resource, of the traffic, of the tasks, of the cost of moving them. So it has no unit,
+and what a row weighs depends on no plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from optim.rules import RULES
+from optim.rules.placement import Placement
+from optim.util.tolerance import over
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.rules.violation import Violation
+
+ROWS = tuple(rows for rule in RULES for rows in rule.rows)
+"""What may be loosened, in the order in which it is."""
+RULE_OF = tuple(rule.name for rule in RULES for _ in rule.rows)
+"""The rule of each."""
+_SAME = 1e-7
+"""Relative difference of two amounts that is none."""
+_OF_LOAD = ("capacity", "min_load", "slot_capacity", "max_load")
+
+
+def total_of(instance: Instance, rule: str, resource: int = 0) -> float:
+    """Return all there is of what a rule bounds: what an amount is a share of; never 0."""
+    if rule in _OF_LOAD or rule == "max_load_distance":
+        total = float(instance.totals[resource])
+    elif rule == "links":
+        total = instance.total_traffic + float(instance.links.background.sum())
+    elif rule == "max_migration_cost":
+        total = float(instance.tasks.migration_cost.sum())
+    else:
+        total = float(instance.num_tasks)
+    return total if total > 0 else 1.0
+
+
+def excess_of(instance: Instance, violations: Iterable[Violation]) -> float:
+    """Return the excess of a placement from what it breaks."""
+    return float(
+        sum(v.amount / total_of(instance, v.rule, _resource(instance, v)) for v in violations)
+    )
+
+
+def _resource(instance: Instance, violation: Violation) -> int:
+    """Return the resource of a violation that says where as ``PLACE.RESOURCE``."""
+    if violation.rule not in _OF_LOAD:
+        return 0
+    named = [r for r in instance.resources if violation.where.endswith(f".{r}")]
+    return instance.resources.index(max(named, key=len)) if named else 0
+
+
+def worsened(now: Iterable[Violation], then: Iterable[Violation]) -> list[Violation]:
+    """Return what a plan breaks that is kept now, or is broken less."""
+    before = {(v.rule, v.where): v.amount for v in now}
+    return [v for v in then if v.amount > before.get((v.rule, v.where), 0.0) * (1 + _SAME)]
+
+
+def loosened(
+    instance: Instance, node: Ints, binding: Instance | None = None, *, narrow: bool = False
+) -> Instance:
+    """Return the instance with the limits that a placement exceeds raised to what it has.
+
+    Every plan that is nowhere worse than the placement keeps the rules of what is returned, and
+    nearly nothing else does: `worsened` tells.
+
+    Parameters
+    ----------
+    node
+        (T,) nodes; -1 for a task without one.
+    binding
+        The instance with only the limits that are none for the objective; itself if left out.
+    narrow
+        Keep together what is together in the placement, of sets to be together that it breaks;
+        else these are dropped.
+    """
+    binding = instance if binding is None else binding
+    for rows in ROWS:
+        placement = Placement(binding, node)
+        value, limit = np.asarray(rows.value(placement)), np.asarray(rows.limit(binding))
+        broken = np.asarray(over(value, limit))
+        if broken.any():
+            kept = placement if narrow else None
+            binding, instance = (rows.loosened(i, broken, value, kept) for i in (binding, instance))
+    return instance

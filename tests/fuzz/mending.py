@@ -1,0 +1,271 @@
+"""A current placement that breaks limits: *do not worsen, then mend*, held against all placements.
+
+    python -m tests.fuzz.mending METHOD … [--from SEED] [--count N]
+
+Of all placements that keep budgets, lists of allowed nodes and marks of leaving nodes, and break no
+row more than the current one does, those of least excess are looked for, and among these the best
+objective. Rows and the excess are reckoned here, from the format's page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from tests.fuzz.claim import Claim
+from tests.fuzz.generate import Draw, generate
+from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields
+from tests.fuzz.reading import Document, Reading
+from tests.fuzz.rules import LOOSE, kept
+
+EXACT = (
+    "balance-milp", "joint-milp", "imc-milp", "imc-exact", "imc-brute", "eoa-milp", "storm-milp",
+    "throughput-exact", "throughput-milp",
+)  # fmt: skip
+OTHERS = ("balance-search", "joint-search", "imc-search", "throughput-search", "flux", "albic")
+_FIELDS = frozenset({"sets", "nodes.max_tasks", "nodes.max_inflow", "limits.max_inflow", "copies"})
+_RATE = "sustainable_rate"
+
+
+def broken_instance(seed: int) -> Document | None:
+    """Return a random instance of a complete current placement with a limit that it breaks."""
+    document = generate(seed, known_fields() & _FIELDS, modelled=0.0, placements=4_000)
+    draw = Draw(seed + 1)
+    draw.kind = "whole"
+    nodes = [node["id"] for node in document["nodes"]]
+    listed = {task["id"]: task for task in document.get("tasks", [])}
+    crowd = draw.choice(nodes)
+    for name in Reading(document).task_ids:
+        task = listed.get(name)
+        if task is None:
+            task = listed[name] = {"id": name}
+            document.setdefault("tasks", []).append(task)
+        if not task.get("node"):
+            task["node"] = crowd if draw.chance(0.5) else draw.choice(nodes)
+        if task.get("allowed") and task["node"] not in task["allowed"] and draw.chance(0.8):
+            task["allowed"].append(task["node"])
+    reading = Reading(document)
+    loads = _sums(reading)
+    for n in draw.sample(range(len(nodes)), min(len(nodes), draw.choice([1, 1, 2]))):
+        node, resource = document["nodes"][n], draw.choice(reading.resources)
+        load = float(loads[n, reading.resources.index(resource)])
+        if load > 0:
+            share = reading.limits.get("max_utilisation", {}).get(resource, 1.0)
+            least = round(load * draw.choice([0.5, 0.7, 0.9]) / share, 6)
+            node.setdefault("capacity", {})[resource] = least
+    if draw.chance(0.6):
+        document.setdefault("limits", {})["max_migrations"] = draw.randint(0, 3)
+    return document
+
+
+def _sums(reading: Reading) -> np.ndarray:
+    loads = np.array(reading.background)
+    np.add.at(loads, reading.home, reading.load)
+    return loads
+
+
+@dataclass(eq=False)
+class Rows:
+    """(M, K) amounts by which placements break rows, and (K,) all there is of each."""
+
+    claim: Claim
+
+    @cached_property
+    def amounts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of all placements; limits that the objective measures are none."""
+        reading, figures = self.claim.reading, self.claim.space.figures
+        at, rate = self.claim.space.at, self.claim.name == _RATE
+        room = np.array(reading.room)
+        if rate:
+            room[:, reading.rate_driven] = np.inf
+        least = np.where(reading.leaving[:, None], 0.0, reading.min_load)
+        totals = np.where(reading.totals > 0, reading.totals, 1.0)
+        flat = np.broadcast_to(totals, room.shape).ravel()
+        count = float(max(1, at.shape[1]))
+        parts = [
+            (np.maximum(figures.loads - room, 0.0).reshape(len(at), -1), flat),
+            (np.maximum(least - figures.loads, 0.0).reshape(len(at), -1), flat),
+            (np.maximum(figures.counts - reading.max_tasks, 0.0), np.full(room.shape[0], count)),
+        ]
+        for link, load in zip(reading.links, figures.links, strict=True):
+            room_of = np.inf if rate else link.room
+            total = (reading.total_traffic + sum(x.background for x in reading.links)) or 1.0
+            parts.append((np.maximum(load - room_of, 0.0)[:, None], np.array([total])))
+        most = reading.limits.get("max_load_distance")
+        if most is not None and "load_distance" in figures.by_name:
+            far = figures.by_name["load_distance"] - most
+            parts.append((np.maximum(far, 0.0)[:, None], totals[:1]))
+        for one in reading.sets:
+            held = (one.place[at[:, one.tasks]][:, :, None] == np.arange(one.place.max() + 1)).sum(
+                1
+            )
+            used = (held > 0).sum(axis=1, keepdims=True)
+            if one.rule == "apart":
+                amount = np.maximum(held - one.at_most, 0.0)
+            elif one.rule == "together":
+                amount = np.maximum(used - 1.0, 0.0)
+            else:
+                amount = np.maximum(one.at_least - used, 0.0)
+            parts.append((amount, np.full(amount.shape[1], count)))
+        amounts = np.concatenate([part for part, _ in parts], axis=1)
+        sizes = np.concatenate([size for _, size in parts])
+        amounts[amounts <= 1e-9 * np.maximum(sizes, 0.0)] = 0.0
+        return amounts, sizes
+
+    @cached_property
+    def excess(self) -> np.ndarray:
+        """(M,) excess of each placement."""
+        amounts, sizes = self.amounts
+        return np.asarray((amounts / sizes).sum(axis=1))
+
+    @cached_property
+    def home(self) -> int | None:
+        """Which placement is the current one; ``None`` where it is not among those allowed."""
+        same = (self.claim.space.at == self.claim.reading.home).all(axis=1)
+        return int(np.flatnonzero(same)[0]) if same.any() else None
+
+    def now(self) -> np.ndarray:
+        """(K,) amounts of the current placement."""
+        reading, home = self.claim.reading, self.home
+        if home is not None:
+            return np.asarray(self.amounts[0][home])
+        space = _One(reading)
+        return np.asarray(Rows(_OneClaim(self.claim, space)).amounts[0][0])  # type: ignore[arg-type]
+
+    @cached_property
+    def valid(self) -> np.ndarray:
+        """(M,) which keep the budgets and are nowhere worse than the current placement."""
+        amounts, sizes = self.amounts
+        worse = (amounts > self.now() * (1 + 1e-6) + 1e-8 * sizes).any(axis=1)
+        space = self.claim.space
+        rules = kept(self.claim.reading, space.at, space.figures, LOOSE)
+        hard = [
+            rules[f"max_{name}"]
+            for name in ("migrations", "migration_cost")
+            if f"max_{name}" in rules
+        ]
+        return np.logical_and.reduce([~worse, rules["max_inflow"], *hard])
+
+
+class _One:
+    """The current placement alone, as a space."""
+
+    def __init__(self, reading: Reading) -> None:
+        from tests.fuzz.figures import measure
+
+        self.at = reading.home[None]
+        self.figures = measure(reading, self.at)
+
+
+class _OneClaim:
+    def __init__(self, claim: Claim, space: _One) -> None:
+        self.reading, self.space, self.name = claim.reading, space, claim.name
+
+
+def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
+    """Yield (kind, detail) of what is wrong with an answer for a broken start."""
+    if claim.reading.slots_matter or not claim.space.complete or claim.name is None:
+        return
+    rows = Rows(claim)
+    stands = rows.valid & (rows.excess <= 1e-9)
+    if stands.any():
+        return  # the other probes have it
+    exact, mending = claim.declared["kind"] == "exact", claim.result.mending
+    if not rows.valid.any():
+        if mending is not None:
+            yield "mend-impossible", "no placement is nowhere worse, and there is an answer"
+        return
+    if claim.termination == "infeasible":
+        yield "mend-infeasible", f"{int(rows.valid.sum())} placements are nowhere worse"
+        return
+    if claim.node is None or mending is None:
+        if claim.declared["promises_feasibility"]:
+            yield "mend-no-plan", f"{claim.termination}; {list(claim.result.notes)}"
+        return
+    m = int(np.flatnonzero((claim.space.at == np.array(claim.node)).all(axis=1))[0])
+    if not rows.valid[m]:
+        amounts, now = rows.amounts[0][m], rows.now()
+        yield "mend-worse", f"rows {np.flatnonzero(amounts > now).tolist()}: {amounts} now {now}"
+        return
+    mine, least = float(rows.excess[m]), float(rows.excess[rows.valid].min())
+    if abs(mine - mending.excess) > 1e-6 * max(mine, 1e-3):
+        yield "mend-figure", f"excess {mending.excess!r}, ours {mine!r}"
+    level = claim.result.objective_levels[0]
+    if level.name != "excess" or (level.bound or 0.0) > least * (1 + 1e-6) + 1e-9:
+        yield "mend-bound", f"{level}, least excess {least!r}"
+    if mine > least * (1 + 1e-6) + 1e-9:
+        if exact or claim.termination == "optimal":
+            yield "mend-more-excess", f"{mine!r}, least {least!r} ({claim.termination})"
+        return
+    values = claim.space.figures.by_name.get(claim.name)
+    if values is None or claim.value is None:
+        return
+    among = rows.valid & (rows.excess <= least * (1 + 1e-6) + 1e-9)
+    if claim.reading.leaving.any() and claim.termination != "optimal":
+        return
+    best = float(values[among].max() if claim.sense == "max" else values[among].min())
+    if claim.bound is not None and claim.bound_of == "problem":
+        beyond = claim.worse_by(claim.bound, best)
+        if beyond > claim.allowed_miss(best, claim.bound) + claim.rounding():
+            yield "mend-objective-bound", f"{claim.name} bound {claim.bound!r}, best {best!r}"
+    if claim.worse_by(claim.value, best) > 1.1 * claim.allowed_miss(best) + claim.rounding():
+        if claim.termination == "optimal":
+            yield "mend-not-optimal", f"{claim.name} {claim.value!r}, best {best!r}"
+        elif exact:
+            yield "mend-weak", f"{claim.name} {claim.value!r}, best {best!r}; {claim.termination}"
+    elif exact and claim.termination != "optimal" and claim.bound_of == "problem":
+        yield "mend-unproven", f"{claim.termination} value {claim.value} bound {claim.bound}"
+
+
+SOFT = frozenset({"mend-weak", "mend-unproven"})
+"""No wrong answer: what an exact method leaves unproven where several rows share the excess."""
+
+
+def main() -> None:
+    """Ask methods about random broken starts, and print what is wrong and how much was asked."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("methods", nargs="*", default=[*EXACT, *OTHERS])
+    parser.add_argument("--from", dest="first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    args = parser.parse_args()
+    counts: Counter[str] = Counter()
+    for seed in range(args.first, args.first + args.count):
+        for kind, told in asked(seed, args.methods, counts):
+            if kind not in SOFT:
+                print(seed, kind, told, flush=True)
+    print(json.dumps(dict(sorted(counts.items()))))
+
+
+def asked(seed: int, methods: list[str], counts: Counter[str]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the answers of methods to one instance."""
+    random.seed(seed)
+    document = broken_instance(seed)
+    try:
+        setting = Setting(document or {}, Calls(patience=120))
+    except InvalidInput:
+        counts["refused"] += 1
+        return
+    for name in methods:
+        answer = setting.answer(name)
+        if answer.failure is not None:
+            yield answer.failure[0], f"{name}: {answer.failure[1]}"
+        if answer.result is None:
+            continue
+        claim = Claim(setting, name, {}, answer.result)
+        if answer.result.mending is not None:
+            counts[f"{name} mended"] += 1
+            counts[f"{name} {answer.result.termination}"] += 1
+        for kind, told in wrong_with(claim):
+            counts[f"{name} {kind}"] += 1
+            yield kind, f"{name}: {told}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""A current placement that breaks limits: do not worsen, then mend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from optim import Instance, InvalidInput, solve
+from streamplace import InstanceBuilder
+from tests.command import run_command
+from tests.fuzz.mending import SOFT, asked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def crowded(moves: int | None = 2, *, count: int = 9) -> Instance:
+    """Nodes of 100; key groups of 24 on one of them."""
+    builder = InstanceBuilder("crowded")
+    for node in ("n0", "n1", "n2"):
+        builder = builder.node(node, capacity=100)
+    for i in range(count):
+        builder = builder.task(f"k{i}", load=24, node="n0")
+    builder = builder.task("a", load=5, node="n1").task("b", load=5, node="n2")
+    for i in range(count):
+        builder = builder.traffic(f"k{i}", "a", 1.0 + i)
+    return builder.limits(max_migrations=moves).build() if moves is not None else builder.build()
+
+
+METHODS = (
+    "balance-milp", "balance-search", "joint-milp", "joint-search", "flux", "albic", "imc-milp",
+    "scale-in-first",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_as_much_is_mended_as_the_budget_allows(method: str) -> None:
+    result = solve(crowded(), method)
+    assert result.plan is not None
+    assert result.evaluation is not None
+    assert result.mending is not None
+    assert result.evaluation.node_loads["n0"]["cpu"] == pytest.approx(168)
+    assert [(v.where, v.amount, was) for v, was in result.mending.still] == [("n0.cpu", 68, 116)]
+    assert result.mending.rounds == 2
+    assert result.objective_levels[0].name == "excess"
+    assert result.objective_levels[0].value == pytest.approx(68 / 226)
+    assert int(result.exit_code) == 4
+    assert not result.feasible
+    assert result.gap is None
+
+
+def test_an_exact_method_proves_both_levels() -> None:
+    result = solve(crowded(), "balance-milp")
+    assert str(result.termination) == "optimal"
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(92.6667, abs=1e-3)
+    level = result.objective_levels[0]
+    assert level.bound == level.value
+
+
+def test_refusing_says_that_there_is_no_plan() -> None:
+    result = solve(crowded(), "balance-milp", start_broken="refuse")
+    assert str(result.termination) == "infeasible"
+    assert result.mending is None
+    assert int(result.exit_code) == 3
+
+
+def test_a_plan_that_keeps_all_is_today_s_answer() -> None:
+    mended, refused = (
+        solve(crowded(9), "balance-milp", start_broken=s) for s in ("mend", "refuse")
+    )
+    assert mended.feasible
+    assert mended.mending is None
+    assert mended.plan is not None
+    assert refused.plan is not None
+    assert mended.plan.sha256 == refused.plan.sha256
+    assert mended.objective_levels == refused.objective_levels
+
+
+def test_a_method_of_its_own_choice_mends() -> None:
+    result = solve(crowded())
+    assert result.mending is not None
+    assert result.mending.still[0][0].amount == pytest.approx(68)
+
+
+def test_no_budget_at_all_keeps_what_is_there() -> None:
+    result = solve(crowded(0), "balance-milp")
+    assert result.moves == ()
+    assert result.mending is not None
+    assert result.mending.rounds is None
+    assert "this budget mends nothing" in str(result.mending)
+
+
+def test_too_much_load_altogether_is_spread_without_an_end() -> None:
+    result = solve(crowded(None, count=14), "balance-milp")
+    assert result.mending is not None
+    assert "no plan mends more" in str(result.mending)
+    assert result.mending.excess == pytest.approx(54 / 346)  # four of 24 on each of the others
+
+
+def test_forced_moves_stay_forced() -> None:
+    builder = InstanceBuilder("forced").node("n0", capacity=1).node("n1", capacity=1)
+    builder = builder.task("a", load=2, node="n0", allowed=["n1"])
+    result = solve(builder.limits(max_migrations=0).build(), "balance-milp")
+    assert str(result.termination) == "infeasible"
+
+
+def test_a_rate_to_be_carried_is_kept_or_refused() -> None:
+    assert solve(crowded(), "throughput-exact", target_rate=1.0).mending is None
+
+
+def test_how_must_be_one_of_two() -> None:
+    with pytest.raises(InvalidInput, match="must be one of mend, refuse"):
+        solve(crowded(), "balance-milp", start_broken="ignore")
+
+
+def test_the_command_says_first_what_is_still_broken(tmp_path: Path) -> None:
+    (tmp_path / "over.json").write_text(crowded().to_json())
+    found = run_command(["solve", "over.json", "--method", "balance-milp"], tmp_path, {})
+    assert found.returncode == 4
+    assert found.stdout.splitlines()[0] == (
+        "still broken: capacity of n0.cpu by 68 (was 116); about 2 more rounds of the budget"
+    )
+    assert run_command(["solve", "over.json", "--start-broken", "no"], tmp_path, {}).returncode == 2
+
+
+@pytest.mark.seeds(6)
+@pytest.mark.parametrize("seed", range(12))
+def test_all_placements_agree(seed: int) -> None:
+    from collections import Counter
+
+    methods = ["balance-milp", "imc-milp", "joint-search", "storm-milp", "throughput-milp", "flux"]
+    wrong = [found for found in asked(seed, methods, Counter()) if found[0] not in SOFT]
+    assert wrong == []
