@@ -380,10 +380,10 @@ def test_both_spellings_of_a_generators_seeds_are_refused(make_spec: Make) -> No
         )
 
 
-@pytest.mark.parametrize("seed", [-1, "x", [0, 1.5], [], [True]])
+@pytest.mark.parametrize("wrong", [-1, "x", [0, 1.5], [], [True]])
 def test_a_seed_that_is_none_is_refused(make_spec: Make, seed: Any) -> None:
     with pytest.raises(InvalidInput, match=r"instances.generate\[0\].seed"):
-        make_spec({"method": ["m"]}, instances={"generate": [{**GENERATE, "seed": seed}]})
+        make_spec({"method": ["m"]}, instances={"generate": [{**GENERATE, "seed": wrong}]})
 
 
 def test_seeds_of_a_generator_without_chance_are_refused(make_spec: Make) -> None:
