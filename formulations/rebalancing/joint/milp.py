@@ -40,8 +40,8 @@ PROVING = (1_000, 14, 1e-3, 1_000)
 SEARCH_SHARE = 0.5
 
 #: Key groups and pairs times nodes up to which the model comes before any search, and the share of
-#: the time left that it may take.
-TINY, TINY_SHARE = 400, 0.5
+#: the time left that it may take. With less than a second a solver may not even be loaded in time.
+TINY, TINY_SHARE, TINY_SECONDS = 400, 0.5, 1.0
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -98,7 +98,8 @@ def _is_tiny(instance: Instance, request: Request) -> bool:
     options = request.options
     places = (instance.num_tasks + len(instance.pairs.rate)) * instance.num_nodes
     asked = options["max_load_distance"] is not None or options["weighted"]
-    return places <= TINY and not asked and options["candidates"] == "all"
+    timely = request.time_limit is None or request.time_limit >= TINY_SECONDS
+    return places <= TINY and timely and not asked and options["candidates"] == "all"
 
 
 def _by_model(instance: Instance, request: Request) -> Outcome | None:
