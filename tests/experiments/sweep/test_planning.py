@@ -381,7 +381,7 @@ def test_both_spellings_of_a_generators_seeds_are_refused(make_spec: Make) -> No
 
 
 @pytest.mark.parametrize("wrong", [-1, "x", [0, 1.5], [], [True]])
-def test_a_seed_that_is_none_is_refused(make_spec: Make, seed: Any) -> None:
+def test_a_seed_that_is_none_is_refused(make_spec: Make, wrong: Any) -> None:
     with pytest.raises(InvalidInput, match=r"instances.generate\[0\].seed"):
         make_spec({"method": ["m"]}, instances={"generate": [{**GENERATE, "seed": wrong}]})
 
