@@ -158,19 +158,41 @@ class Operation:
         self, cluster: Cluster, skipped: list[Partition], ledger: Ledger
     ) -> list[tuple[str, str]]:
         """Warn of what the operation is about and cannot do; return reasons and remedies."""
-        if self.mode == "demote":
-            kept = [p.name for p in skipped if p.leader in self.brokers]
-            reason, remedy = f"no other living replica can be elected: {some(kept)}", ""
+        if self.mode in LEADERSHIP:
+            found = self._not_led_by_others(cluster, skipped)
         elif self.mode == "trim":
             kept = [p.name for p in skipped if len(p.replicas) > (self.factor or 0)]
             reason = f"Kafka takes no list with a dead replica: {some(kept)}"
             remedy = f"--option mode=replication-factor --option factor={self.factor} rebuilds it"
+            found = [(reason, remedy)] if kept else []
         else:
             return []
-        if not kept:
-            return []
-        ledger.warn(f"not {'demoted' if self.mode == 'demote' else 'trimmed'}, {reason}")
-        return [(reason, remedy)]
+        what = {"demote": "not demoted", "trim": "not trimmed"}.get(self.mode, "no other leader")
+        for reason, _ in found:
+            ledger.warn(f"{what}, {reason}")
+        return found
+
+    def _not_led_by_others(
+        self, cluster: Cluster, skipped: list[Partition]
+    ) -> list[tuple[str, str]]:
+        """Return why the first of a list, or its leader, has to stay what it is, and remedies."""
+        alone: list[str] = []
+        fixed: list[str] = []
+        for p in skipped:
+            led = {p.leader, p.replicas[0]}
+            touched = led & self.brokers if self.mode == "demote" else len(p.replicas) > 1
+            if touched:
+                barred = self.brokers or led
+                heirs = [b for b in cluster.living(p) if b in p.isr and b not in barred]
+                (fixed if heirs else alone).append(p.name)
+        found = []
+        if alone:
+            found.append((f"no other living replica can be elected: {some(alone)}", ""))
+        if fixed:
+            reason = "Kafka takes no other order of a list with a dead replica"
+            remedy = "--option mode=dead-broker rebuilds it; then again"
+            found.append((f"{reason}: {some(fixed)}", remedy))
+        return found
 
     def _left_alone(
         self, cluster: Cluster, chosen: list[Partition], ledger: Ledger

@@ -103,6 +103,38 @@ def test_a_list_with_a_dead_broker_is_not_reordered(tmp_path: Path) -> None:
     assert elected == [{"topic": "t", "partition": 0}]
 
 
+@pytest.mark.parametrize(
+    ("mode", "lines", "told"),
+    [
+        ("leaders", {"t-0": Line([1, 2, 3]), "t-1": Line([1])}, "a dead replica: t-0 "),
+        ("leaders", {"t-0": Line([1, 2], isr=[1]), "t-1": Line([1])}, "elected: t-0 "),
+        ("leaders", {"t-0": Line([1]), "t-1": Line([2])}, "no partition (nothing is to be done"),
+        ("demote", {"t-0": Line([1, 2, 3], leader=2)}, "a dead replica: t-0 "),
+        ("demote", {"t-0": Line([1, 2, 3])}, "a dead replica: t-0 "),
+        ("demote", {"t-0": Line([1, 3])}, "elected: t-0 "),
+        ("demote", {"t-0": Line([1])}, "elected: t-0"),
+        ("demote", {"t-0": Line([2, 1, 3])}, "no partition (nothing is to be done"),
+    ],
+)
+def test_leaders_that_cannot_change_are_not_called_good(
+    mode: str, lines: dict[str, Line], told: str, tmp_path: Path
+) -> None:
+    folder = write_folder(tmp_path, lines, [*brokers(2), {"id": 3, "alive": False}])
+    options = {"brokers": "1"} if mode == "demote" else {}
+    with pytest.raises(InvalidInput) as refused:
+        imported(folder, mode=mode, **options)
+    assert told in f"{refused.value} "
+    assert ("nothing is to be done" in told) == ("nothing is to be done" in str(refused.value))
+
+
+def test_leaders_that_cannot_change_are_named_beside_those_that_can(tmp_path: Path) -> None:
+    lines = {"t-0": Line([1, 2, 3]), "t-1": Line([1, 2])}
+    folder = write_folder(tmp_path, lines, [*brokers(2), {"id": 3, "alive": False}])
+    made = imported(folder, mode="leaders")
+    assert made.instance.tasks.ids == ("t-1",)
+    assert any("no other leader, Kafka takes no other" in w for w in made.ledger.warnings)
+
+
 MOVING = "Adding Replicas: 4\tRemoving Replicas: 2"
 
 
