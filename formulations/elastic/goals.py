@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from optim.figures.measures import imc_gain_of, node_loads
+from optim.figures.measures import internode_of, node_loads
 
 if TYPE_CHECKING:
     from formulations.elastic.problem import EoaProblem
@@ -124,7 +124,7 @@ def value_of(problem: EoaProblem, goal: Goal, place: Ints) -> float:
     """Value of a placement of the free tasks."""
     instance, node = problem.instance, problem.placement(place)
     if goal == "network":
-        return max(0.0, instance.total_traffic - imc_gain_of(instance, node))
+        return internode_of(instance, node)
     if goal == "capacity":
         return float(problem.capacity_share[np.unique(node)].sum())
     share = shares(problem, node_loads(instance, node)[:, 0])

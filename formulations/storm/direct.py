@@ -135,7 +135,8 @@ class Direct:
             return
         node, slot = model.read(solution.x, instance.num_tasks)
         same = imc_gain_of(instance, node) >= reached - _SAME * total
-        more = slot_gain(instance, node, slot) - slot_gain(instance, outcome.node, outcome.slot)
+        before = interslot_of(instance, outcome.node, outcome.slot)
+        more = before - interslot_of(instance, node, slot)
         if same and more > _SAME * total:
             self._take(node, slot)
 
@@ -170,8 +171,8 @@ class Direct:
         return solve_exactly(self.instance, model.placement, _KEPT, request, solve)[0]
 
 
-def slot_gain(instance: Instance, node: Any, slot: Any) -> float:
-    """Return the traffic inside slots."""
+def interslot_of(instance: Instance, node: Any, slot: Any) -> float:
+    """Return the traffic between slots."""
     place = slot_places(np.asarray(node), np.asarray(slot, dtype=np.int64))
     _, index = np.unique(place, return_inverse=True)
-    return float(instance.flows.collocated(index.astype(np.int32), int(index.max(initial=0)) + 1))
+    return instance.flows.apart(index.astype(np.int32), int(index.max(initial=0)) + 1)

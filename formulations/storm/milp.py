@@ -23,7 +23,7 @@ from formulations.storm.jobs import missing_slots, storm_jobs
 from formulations.storm.starts import Start, feasible_start
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, why_nothing_fits
 from optim.errors import Problem, UnsuitableMethod
-from optim.figures.measures import imc_gain_of
+from optim.figures.measures import internode_of
 from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
@@ -47,6 +47,8 @@ _AT_ONCE = 50_000
 
 _BOUND_SHARE = 0.2
 """Most of the time that the bound by densities may take: a tenth of a second is usual."""
+_DIGITS = 1e-9
+"""Of all traffic: to so much solvers know what stays together."""
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -118,7 +120,9 @@ def _why_not_patterns(
     from formulations.storm.patterns.rows import MAX_TOPOLOGIES
 
     form, most = request.options["form"], request.options["most_patterns"]
-    beyond = [words for name, words in limits_set(instance).items() if name in LINEAR_ONLY]
+    # without the numbers, which are in the solver's units
+    told = limits_set(instance).items()
+    beyond = [words.partition(" = ")[0] for name, words in told if name in LINEAR_ONLY]
     why = None
     if form == "workers":
         return "asked for"
@@ -253,20 +257,23 @@ def _infeasible(instance: Instance, built: float, solver: str | None = None) -> 
 def _tell_levels(
     instance: Instance, outcome: Outcome, gain_bound: float | None, slot_bound: float | None
 ) -> None:
-    """Turn bounds on traffic that stays together into bounds on traffic between."""
-    from formulations.storm.direct import slot_gain
+    """Turn bounds on traffic that stays together into bounds on traffic between.
+
+    What little of much traffic is between is known to fewer digits than all of it.
+    """
+    from formulations.storm.direct import interslot_of
 
     total = instance.total_traffic
     between = slots = None
     if outcome.node is not None:
-        between = max(0.0, total - imc_gain_of(instance, outcome.node.astype(np.int32)))
-        slots = max(0.0, total - slot_gain(instance, outcome.node, outcome.slot))
+        between = internode_of(instance, outcome.node.astype(np.int32))
+        slots = interslot_of(instance, outcome.node, outcome.slot)
         outcome.claimed = between
     if gain_bound is not None and np.isfinite(gain_bound):
-        outcome.bound = max(0.0, total - gain_bound)
+        outcome.bound = max(0.0, total - gain_bound - _DIGITS * total)
         if between is not None:
             outcome.bound = _not_above(outcome.bound, between, total)
-    least = None if slot_bound is None else max(0.0, total - slot_bound)
+    least = None if slot_bound is None else max(0.0, total - slot_bound - _DIGITS * total)
     if least is not None and slots is not None:
         least = _not_above(least, slots, total)
     outcome.levels = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.throughput.places import load_of
-from optim.figures.measures import imc_gain_of, migrated_tasks
+from optim.figures.measures import imc_gain_of, internode_of, migrated_tasks
 from optim.moves.first_fit import packings
 from optim.moves.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
@@ -127,7 +127,7 @@ def finished(instance: Instance, outcome: Outcome, low: float) -> Outcome:
 
 def traffic_level(instance: Instance, node: Ints, bound: float | None = None) -> Level:
     """Return the second level: traffic between nodes."""
-    crossing = max(0.0, instance.total_traffic - imc_gain_of(instance, node))
+    crossing = internode_of(instance, node)
     return Level("internode_traffic", "min", crossing, bound, "rate")
 
 

@@ -44,6 +44,11 @@ def imc_gain_of(instance: Instance, node: Ints) -> float:
     return instance.flows.collocated(node, instance.num_nodes)
 
 
+def internode_of(instance: Instance, node: Ints) -> float:
+    """Traffic between tasks that are not on one node."""
+    return instance.flows.apart(node, instance.num_nodes)
+
+
 def load_distance_of(instance: Instance, node: Ints) -> float | None:
     """Load distance in units of the first resource; ``None`` when no node stays."""
     return distance_of_loads(instance, node_loads(instance, node)[:, 0])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.figures.figure import Figure
+from optim.figures.measures import internode_of
 
 if TYPE_CHECKING:
     from optim.figures.placement import Placement
@@ -23,7 +24,7 @@ def _collocated(placement: Placement) -> float | None:
 
 
 def _between_nodes(placement: Placement) -> float:
-    return max(0.0, placement.instance.total_traffic - placement.gain)
+    return internode_of(placement.instance, placement.node)
 
 
 def _between_slots(placement: Placement) -> float | None:
@@ -32,8 +33,7 @@ def _between_slots(placement: Placement) -> float | None:
         return None
     compact = np.full(len(placement.node), -1, dtype=np.int32)
     compact[slots.placed] = slots.index
-    inside = placement.instance.flows.collocated(compact, max(1, len(slots)))
-    return max(0.0, placement.instance.total_traffic - inside)
+    return placement.instance.flows.apart(compact, max(1, len(slots)))
 
 
 IMC_GAIN = Figure(

@@ -137,6 +137,19 @@ class Traffic:
             )
         return gain
 
+    def apart(self, place: Ints, num_places: int) -> float:
+        """Traffic between tasks that are not at the same place: added up, not what `collocated`
+        leaves of all, which of much traffic is off by more than a little that crosses.
+        """
+        at_source = place[self.source]
+        together = (at_source == place[self.target]) & (at_source >= 0)
+        rest = float(self.rate[~together].sum())
+        for block in self.blocks:
+            senders = _counts(place[block.sources], num_places)
+            met = float(senders @ _counts(place[block.targets], num_places))
+            rest += block.pair_rate * (len(block.sources) * len(block.targets) - met)
+        return rest
+
     def crossing(self, place: Ints, num_places: int) -> tuple[Floats, Floats]:
         """Traffic that leaves the tasks at each place for others, and that enters from others.
 

@@ -197,7 +197,7 @@ def write_result(
         The plan beats the bound.
     """
     value = None if evaluation is None else evaluation.objective(objective.name)
-    _settle_rounding(outcome, value, objective.reference_of(evaluation))
+    _settle_rounding(outcome, objective, value, objective.reference_of(evaluation))
     if stands is None:
         stands = evaluation is not None and evaluation.feasible
     check_bound(method, outcome, objective, value, evaluation, stands=stands)
@@ -237,11 +237,18 @@ def write_result(
     )
 
 
-def _settle_rounding(outcome: Outcome, value: float | None, total: float | None) -> None:
-    """Take a bound that differs from the value by rounding, of all there is, for the value."""
+def _settle_rounding(
+    outcome: Outcome, objective: Figure, value: float | None, total: float | None
+) -> None:
+    """Take a bound that differs from the value by rounding, of all there is, for the value.
+
+    A bound that leaves room for better is left as it is, unless there is nothing: of a little that
+    stands beside much, rounding of the much would be all.
+    """
     if value is None or outcome.bound is None or not total:
         return
-    if abs(outcome.bound - value) <= _ROUNDING * total:
+    beyond = objective.better(value, outcome.bound)
+    if (beyond or not value) and abs(outcome.bound - value) <= _ROUNDING * total:
         outcome.bound = value
 
 

@@ -56,7 +56,9 @@ def check(made: Instance, **given: Any) -> None:
         assert result.termination == "infeasible", result
         assert result.exit_code == 3
         return
-    assert result.termination == "optimal", (result.termination, result.notes)
+    # what is 0 for every plan is not called optimal
+    proved = "optimal" if made.total_traffic > 0 else "heuristic"
+    assert result.termination == proved, (result.termination, result.notes)
     assert result.plan is not None
     judged = evaluate(made, result.plan)
     assert judged.feasible, judged.violations
