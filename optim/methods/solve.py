@@ -200,9 +200,9 @@ def _other_objective(asked: _Asked, result: Result) -> str | None:
 
     Then every plan is as good as another by it, and the balance of the nodes is not.
     """
-    told, chosen = result.objective, OBJECTIVES["load_distance"]
-    if asked.objective is not None or told is None or not result.feasible:
+    if asked.objective is not None or not result.feasible or result.objective is None:
         return None
+    told, chosen = result.objective, OBJECTIVES["load_distance"]
     figure, instance = OBJECTIVES[told.name], asked.relaxed(asked.dropped)
     if figure.fixed(instance, told.value, result.whole_bound) is None or chosen.fixed(instance):
         return None

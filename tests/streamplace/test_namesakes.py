@@ -58,7 +58,8 @@ def test_the_command_starts(folder: Path, command: list[str]) -> None:
 
 @pytest.mark.parametrize("solver", ["highs", *slowly("cp-sat", "scip")])
 def test_solvers_start(folder: Path, solver: str) -> None:
-    sizes = ("--option", "tasks=8", "--option", "nodes=8")
+    given = ("tasks=8", "nodes=4", "capacity=250")
+    sizes = [part for option in given for part in ("--option", option)]
     run(folder, *SCRIPT, "generate", "random_graphs", *sizes, "-o", "small.json")
     words = ("solve", "small.json", "-q", "--method", "imc-milp", "--solver", solver)
     # a slow solve has its bound certified, too

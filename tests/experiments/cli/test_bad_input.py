@@ -212,10 +212,11 @@ def test_bad_arguments(case: str, streamplace: Run, instance_file: Path, tmp_pat
 def test_a_method_that_does_not_suit_names_what_is_missing(
     streamplace: Run, document: dict[str, Any], tmp_path: Path
 ) -> None:
-    document["tasks"] = []
     (tmp_path / "x.json").write_text(json.dumps(document))
-    done = streamplace("solve", "x.json", "--method", "balance-milp", "-q", "-o", "plan.json")
-    assert_refused(done, tmp_path, ["balance-milp needs", "tasks[].node", "a/0"], {"x.json"})
+    done = streamplace("solve", "x.json", "--method", "slots-milp", "-q", "-o", "plan.json")
+    assert_refused(
+        done, tmp_path, ["slots-milp", "needs operators[].model; a has none"], {"x.json"}
+    )
 
 
 def test_a_limit_that_is_not_honoured_names_both_remedies(

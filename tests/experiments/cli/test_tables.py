@@ -77,7 +77,7 @@ def test_what_exceeds_by_rounding_is_drawn_as_full() -> None:
         "name": "rounding",
         "nodes": [{"id": "n0", "capacity": {"cpu": 10}}, {"id": "n1", "capacity": {"cpu": 1e6}}],
         "tasks": [
-            {"id": "t0", "load": {"cpu": 10.0005}, "node": "n0"},
+            {"id": "t0", "load": {"cpu": 10.000000005}, "node": "n0"},
             {"id": "t1", "load": {"cpu": 9e5}, "node": "n1"},
         ],
     }

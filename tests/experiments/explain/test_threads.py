@@ -13,8 +13,9 @@ from tests.optim.make import document, nodes
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> str:
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """``Agg`` of two subtasks, each busy 0.9, on nodes of 8 cores."""
+    monkeypatch.setenv("COLUMNS", "200")
     agg = {"id": "Agg", "group": {"tasks": 2, "load": {"cpu": 1.8}}, "max_load": {"cpu": 1}}
     tasks = [{"id": "alone", "load": {"cpu": 0.5}, "max_load": {"cpu": 1}}]
     parts: dict[str, Any] = {"nodes": nodes(2, capacity={"cpu": 8}), "operators": [agg]}

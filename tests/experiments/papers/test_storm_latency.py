@@ -64,7 +64,8 @@ def _told(default: float, online: float) -> pd.DataFrame:
 
 def test_simulated_latency_is_never_the_whole_claim() -> None:
     quicker, slower = _told(20.0, 15.0), _told(15.0, 20.0)
-    assert online_is_quicker(quicker).verdict == fewer_is_quicker(quicker).verdict == "in part"
-    assert online_is_quicker(slower).verdict == fewer_is_quicker(slower).verdict == "different"
+    assert {online_is_quicker(table).verdict for table in (quicker, slower)} == {"not shown"}
+    assert fewer_is_quicker(quicker).verdict == "in part"
+    assert fewer_is_quicker(slower).verdict == "different"
     assert "with 8 of those swept" in (online_is_quicker(quicker).cause or "")
     assert "with none of those" in (online_is_quicker(slower).cause or "")

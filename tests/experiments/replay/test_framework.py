@@ -168,7 +168,9 @@ def test_wrong_policies_are_refused(text: str, message: str) -> None:
 
 def test_policies_take_options_of_the_solve_and_of_the_method() -> None:
     policy: Any = read_policy("balance-milp:form=full,solver=cbc,gap=0.5", 0, 7.0)
-    assert policy.solve == {"solver": "cbc", "time_limit": 7.0, "gap": 0.5}
+    assert policy.solve == {
+        "solver": "cbc", "time_limit": 7.0, "gap": 0.5, "start_broken": "mend"
+    }  # fmt: skip
     assert policy.options["form"] == "full"
     assert np.isclose(read_policy("potc:merge=0.3", 4).merge, 0.3)  # type: ignore[attr-defined]
 

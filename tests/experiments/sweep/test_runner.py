@@ -59,5 +59,5 @@ def test_a_sweep_may_insist_on_certificates(
 
 
 def test_errors_are_left_to_the_isolation(tiny: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="flux needs"):
-        run(json.dumps(tiny).encode(), {"method": "flux"})
+    with pytest.raises(InvalidInput, match="slots-milp needs"):
+        run(json.dumps(tiny).encode(), {"method": "slots-milp"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, repeat
 from typing import Any
 
 import pytest
@@ -106,12 +107,13 @@ def test_judging_takes_of_the_time(instance: Instance) -> None:
 def test_what_follows_has_what_time_is_left(
     instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter([0.0, 7.0])
+    clock = chain([0.0, 0.0], repeat(7.0))  # before the portfolio, and after it
     limits: list[float | None] = []
     monkeypatch.setattr("optim.methods.solve.run_portfolio", lambda *_, **__: None)
     monkeypatch.setattr("optim.methods.solve.time.perf_counter", lambda: next(clock))
     monkeypatch.setattr(
-        "optim.methods.solve._solve_by_choice", lambda asked, *_, **__: limits.append(asked[3])
+        "optim.methods.solve._solve_by_choice",
+        lambda asked, *_, **__: limits.append(asked.time_limit),
     )
-    solve(instance, "portfolio", time_limit=8.0)
+    solve(instance, "portfolio", objective="imc_gain", time_limit=8.0)
     assert limits == [1.0]
