@@ -19,7 +19,7 @@ from tests.fuzz.product import Calls, Setting, registered
 from tests.fuzz.product import InvalidInput as Refused
 from tests.fuzz.shrink import shrink
 
-DOCUMENT = {
+DOCUMENT: dict[str, Any] = {
     "format": "streamplace.instance/1", "name": "small", "resources": ["cpu"],
     "nodes": [{"id": "n0", "capacity": {"cpu": 8}}, {"id": "n1", "capacity": {"cpu": 8}}],
     "operators": [{"id": "o"}],
@@ -171,15 +171,21 @@ def test_a_repair_that_touches_a_good_plan_is_caught() -> None:
 
 
 def test_a_limit_that_stays_though_ignored_is_caught() -> None:
-    """The instance has no plan with its capacities; without them the best is all on one node."""
+    """The instance has no plan with its capacities; without them the best is all on one node.
+
+    Without a current placement: one that breaks capacities may go on breaking them, so that there
+    would be a plan.
+    """
     nodes = [{"id": "n0", "capacity": {"cpu": 4}}, {"id": "n1", "capacity": {"cpu": 4}}]
+    tasks = [{k: v for k, v in task.items() if k != "node"} for task in DOCUMENT["tasks"]]
 
     def solve(instance: Any, method: str | None = None, **keywords: Any) -> Any:
         result = TRUE(instance, method)
         return replace(result, ignored=("capacity",))
 
     question = Question("ignoring", "imc-brute", {}, {"limit": "capacity"})
-    assert "false-infeasible" in kinds(question, solve, nodes=nodes)
+    assert "false-infeasible" in kinds(question, solve, nodes=nodes, tasks=tasks)
+    assert kinds(question, nodes=nodes, tasks=tasks) == set()
     assert kinds(question, nodes=nodes) == set()
 
 
@@ -218,7 +224,7 @@ def test_the_command_counts_and_ends_with_one_on_a_finding(
     assert main(arguments) == 0
     assert "1 instances" in capsys.readouterr().out
     finding = Finding("figures", "wrong", Question("result", "naive"), 3, DOCUMENT)
-    monkeypatch.setattr("tests.fuzz.command.examine", lambda *_: [finding])
+    monkeypatch.setattr("tests.fuzz.command.examine", lambda *_, **__: [finding])
     assert main(arguments) == 1
     assert json.loads((tmp_path / "figures-naive-3.json").read_text()) == finding.to_dict()
     assert (tmp_path / "summary-0.json").exists()
