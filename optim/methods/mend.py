@@ -24,6 +24,7 @@ import numpy as np
 
 from optim.format.plan import Plan
 from optim.format.tables import APART
+from optim.methods.judge import moves_of
 from optim.methods.lowering import with_columns, with_set_columns
 from optim.methods.scale import scale_of, scaled
 from optim.moves.least_excess import LeastExcess, descend, excess_bound
@@ -361,8 +362,16 @@ class SecondLevel:
                     push(child, changed)
         return self._is_least()
 
-    def told(self, began: float) -> Result | None:
-        """Write the result of both levels; ``None`` where there is no plan."""
+    def told(self, given: Instance, began: float) -> Result | None:
+        """Write the result of both levels; ``None`` where there is no plan.
+
+        Parameters
+        ----------
+        given
+            The instance with all limits, which the plan is of.
+        began
+            ``time.perf_counter()`` at the start.
+        """
         start, figure, best = self.start, self.start.figure, self.best
         if best is None and self.least.node is None:
             return None
@@ -373,15 +382,13 @@ class SecondLevel:
         value, reference = evaluation.objective(figure.name), figure.reference_of(evaluation)
         gap = figure.gap(value, self.bound, reference)
         assert result.plan is not None
-        plan = Plan.from_indices(
-            instance, best.node, best.slot, result.method, result.plan.versions
-        )
+        plan = Plan.from_indices(given, best.node, best.slot, result.method, result.plan.versions)
         levels = result.objective_levels
         if result is not self.first:
             levels = tuple(replace(level, bound=None) for level in levels)
         return replace(
             result,
-            instance_sha256=instance.sha256,
+            instance_sha256=given.sha256,
             termination=self._termination(result, gap),
             plan=plan,
             objective=replace(result.objective, value=value),  # type: ignore[type-var]
@@ -389,9 +396,10 @@ class SecondLevel:
             bound_of=None if self.bound is None else self.bound_of,
             assumes=() if self.bound is None else self.assumes,
             bound_by=None if self.bound is None else "one solver",
-            gap=gap if evaluation.feasible else None,
+            gap=None if best.still else gap,
             objective_levels=(Level("excess", "min", best.excess, self._proved(best)), *levels),
             evaluation=evaluation,
+            moves=moves_of(given, best.node),
             notes=(*result.notes, *self._why()),
             most_of_gain=None,
             reasons=(),
@@ -408,11 +416,16 @@ class SecondLevel:
         if Termination.INTERRUPTED in ends:
             return Termination.INTERRUPTED
         proven = gap is not None and gap <= self.start.figure.optimal_gap and not self.assumes
-        if proven and self.least.proven and self._is_least():
+        if proven and self.least.proven and self._is_least() and not self._constant(result):
             return Termination.OPTIMAL
         if result.termination in (Termination.OPTIMAL, Termination.GAP_REACHED):
             return Termination.TIME_LIMIT if self.over() else Termination.ITERATION_LIMIT
         return result.termination
+
+    def _constant(self, result: Result) -> bool:
+        """Whether the objective is the same for every plan: then none is called optimal by it."""
+        value = None if result.objective is None else result.objective.value
+        return self.start.figure.fixed(self.start.instance, value, self.bound) is not None
 
     def _mending(self, best: _Found) -> Mending:
         was = {(v.rule, v.where): v.amount for v in self.start.now}

@@ -254,7 +254,7 @@ def _mended(
     second.solve(exact=chosen.kind == "exact")
     if second.best is None and not chosen.promises_feasibility:
         return whole
-    result = second.told(began)
+    result = second.told(asked.instance, began)
     if result is None:
         return whole
     warm_start = None if asked.warm_start is None else result.warm_start
@@ -275,7 +275,8 @@ def _chosen(
         relaxed = asked.relaxed(asked.dropped)
         if not relaxed.has_current:
             return None, asked.dropped
-        choice = next(iter(choices(relaxed, asked.time_limit, asked.objective)), None)
+        found = choices(relaxed, asked.time_limit, asked.objective, asked.prefer)
+        choice = next(iter(found), None)
         if choice is None:
             return None, asked.dropped
         return aim(get_method(choice.name), asked.objective, {})[0], asked.dropped

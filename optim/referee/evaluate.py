@@ -79,7 +79,9 @@ def evaluate_indices(
     """
     placement = Placement(instance, node, slot)
     violations = broken(placement)
-    figures = {**figures_of(placement, asked), "excess": excess_of(instance, violations)}
+    whole = bool((placement.node >= 0).all())  # what is nowhere has no share in a figure
+    excess = excess_of(instance, violations) if whole else None
+    figures = {**figures_of(placement, asked), "excess": excess}
     return Evaluation(feasible=not violations, violations=tuple(violations), **figures)
 
 

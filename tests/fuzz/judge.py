@@ -185,7 +185,10 @@ def _gap(claim: Claim) -> Findings:
         yield "bound-infinite", str(bound)
         return
     # the rate measures capacities: a plan that breaks them is as far from its bound as any
-    stands = claim.feasible or claim.name == "sustainable_rate"
+    rate = claim.name == "sustainable_rate" and not (
+        claim.result.mending and claim.result.mending.still
+    )
+    stands = claim.feasible or rate
     if not stands or value is None or bound is None:
         if gap is not None:
             yield "gap-figure", f"gap {gap} without a feasible plan and a bound"
