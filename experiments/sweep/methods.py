@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OPTION_PREFIX = "option."
 """What the names of factors that are options of methods start with."""
 
-LABELLED = ("objective", "warm_start", "starts", "repair", "ignore")
+LABELLED = ("objective", "warm_start", "starts", "repair", "ignore", "start_broken")
 """Settings that change what a method does so much that its label shows them where they vary."""
 
 

@@ -92,7 +92,7 @@ class Run:
             "warm_start": settings.warm_start,
             "repair": settings.repair,
             "ignore": list(settings.ignore),
-            "start_broken": settings.start_broken,
+            **({"start_broken": "refuse"} if settings.start_broken == "refuse" else {}),
             **({"certificate": True} if settings.certificate else {}),
             **self.options,
         }

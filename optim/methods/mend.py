@@ -75,6 +75,8 @@ class BrokenStart:
         (R,) of the resources of `rows`, what a unit of excess counts.
     now
         What the current placement breaks of `binding`.
+    alike
+        Whether the objective is the same figure in `rows`, whatever limits are loosened there.
     """
 
     instance: Instance
@@ -83,6 +85,7 @@ class BrokenStart:
     rows: Instance
     weight: Floats
     now: tuple[Violation, ...]
+    alike: bool
 
     @property
     def excess(self) -> float:
@@ -118,35 +121,45 @@ def broken_start(instance: Instance, figure: Figure) -> BrokenStart | None:
     now = tuple(broken(Placement(binding, node)))
     if not any(violation.rule not in _FORCED for violation in now):
         return None
-    rows, weight = _in_rows(instance, figure, node)
-    return BrokenStart(instance, figure, binding, rows, weight, now)
+    rows, weight, alike = _in_rows(instance, figure, node)
+    return BrokenStart(instance, figure, binding, rows, weight, now, alike)
 
 
-def _in_rows(instance: Instance, figure: Figure, node: Ints) -> tuple[Instance, Floats]:
-    """Write limits as capacities that have no row of their own, or that the objective is of."""
+def _in_rows(instance: Instance, figure: Figure, node: Ints) -> tuple[Instance, Floats, bool]:
+    """Write limits as capacities that have no row of their own, or that the objective is of.
+
+    Figures that are shares of capacities are of those of the first resource, with two exceptions.
+    """
+    alike = figure.name not in ("max_utilisation", "max_link_utilisation", "resource_deviation")
     weight = [1.0 / total_of(instance, "capacity", r) for r in range(instance.num_resources)]
     rows = instance
-    if figure.name != "max_utilisation":
+    if alike:
         table, loose = instance.sets, loosened(instance, node).sets
         raised = np.zeros(len(table.ids), dtype=np.bool_)
         if len(loose.ids) == len(table.ids):
             raised = (loose.limit != table.limit) & (table.rule == APART) & ~table.by_rack
         rows = with_set_columns(instance, raised)
         weight += [1.0 / total_of(instance, "sets")] * (rows.num_resources - len(weight))
-    if figure.unit == "share":
-        for r in range(instance.num_resources):
-            rows, added = _capacity_apart(rows, node, r)
-            weight += [weight[r]] * added
-    return rows, np.array(weight)
+        if figure.unit == "share" and _exceeds(rows, node):
+            alike = bool((rows.nodes.capacity[:, 0] > 0).all())
+            alike = alike and not rows.crossing_cost[:, 0].any()
+            rows, weight = (
+                (_capacity_apart(rows), [*weight, weight[0]]) if alike else (rows, weight)
+            )
+    return rows, np.array(weight), alike
 
 
-def _capacity_apart(instance: Instance, node: Ints, r: int) -> tuple[Instance, bool]:
+def _exceeds(instance: Instance, node: Ints) -> bool:
+    """Whether a placement exceeds capacities of the first resource."""
+    bound = instance.nodes.capacity[:, 0] * instance.limits.max_utilisation[0]
+    return bool((Placement(instance, node).loads[:, 0] > bound).any())
+
+
+def _capacity_apart(instance: Instance, r: int = 0) -> Instance:
     """Bound a resource by one beside it, so that what is a share of its capacity stays so."""
     nodes, limits = instance.nodes, instance.limits
-    load, capacity = Placement(instance, node).loads[:, r], nodes.capacity[:, r]
+    capacity = nodes.capacity[:, r]
     bound = capacity * limits.max_utilisation[r]
-    if not (load > bound).any() or not (capacity > 0).all() or instance.crossing_cost[:, r].any():
-        return instance, False
     share = np.array(limits.max_utilisation)
     share[r] = max(1.0, float((instance.totals[r] / capacity).max()))
     changed = replace(instance, limits=replace(limits, max_utilisation=share))
@@ -155,7 +168,7 @@ def _capacity_apart(instance: Instance, node: Ints, r: int) -> tuple[Instance, b
     )
     background = np.array(made.nodes.background)
     background[:, -1] = nodes.background[:, r]
-    return replace(made, nodes=replace(made.nodes, background=background)), True
+    return replace(made, nodes=replace(made.nodes, background=background))
 
 
 def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
@@ -248,10 +261,16 @@ class SecondLevel:
         home = start.instance.tasks.node
         first = self._run(start.loose(home), self.least.node, self.left(0.5))
         self.first = first
-        self.bound, self.bound_of, self.assumes = first.bound, first.bound_of, first.assumes
+        if start.alike:
+            self.bound, self.bound_of, self.assumes = first.bound, first.bound_of, first.assumes
         if first.termination in (Termination.INTERRUPTED, Termination.INFEASIBLE) or self._done():
             return
-        if exact and first.termination is Termination.OPTIMAL and self._boxes(first):
+        if (
+            exact
+            and start.alike
+            and first.termination is Termination.OPTIMAL
+            and self._boxes(first)
+        ):
             return
         if self.least.node is not None and not self._done():
             narrow = start.loose(self.least.node, narrow=True)
@@ -362,7 +381,7 @@ class SecondLevel:
                     push(child, changed)
         return self._is_least()
 
-    def told(self, given: Instance, began: float) -> Result | None:
+    def told(self, given: Instance, began: float, *, promises: bool) -> Result | None:
         """Write the result of both levels; ``None`` where there is no plan.
 
         Parameters
@@ -371,12 +390,16 @@ class SecondLevel:
             The instance with all limits, which the plan is of.
         began
             ``time.perf_counter()`` at the start.
+        promises
+            Whether the method promises to keep limits; else its plan is told as it is.
         """
         start, figure, best = self.start, self.start.figure, self.best
-        if best is None and self.least.node is None:
+        asked = self.first is not None and self.first.termination is Termination.INFEASIBLE
+        if best is None and (self.least.node is None or asked):  # by an option, as drain=hard
             return None
-        if best is None:
-            best = self._of_first_level()
+        if self.least.node is not None and (best is None or (promises and not self._is_least())):
+            best = self.best = self._of_first_level()
+        assert best is not None
         instance, result = start.instance, best.result
         evaluation = evaluate_indices(instance, best.node, best.slot, figure.name)
         value, reference = evaluation.objective(figure.name), figure.reference_of(evaluation)

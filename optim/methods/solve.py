@@ -254,7 +254,7 @@ def _mended(
     second.solve(exact=chosen.kind == "exact")
     if second.best is None and not chosen.promises_feasibility:
         return whole
-    result = second.told(asked.instance, began)
+    result = second.told(asked.instance, began, promises=chosen.promises_feasibility)
     if result is None:
         return whole
     warm_start = None if asked.warm_start is None else result.warm_start

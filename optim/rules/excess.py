@@ -13,7 +13,7 @@ import numpy as np
 
 from optim.rules import RULES
 from optim.rules.placement import Placement
-from optim.util.tolerance import over
+from optim.util.tolerance import TOLERANCE, over
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,6 +88,8 @@ def loosened(
         placement = Placement(binding, node)
         value, limit = np.asarray(rows.value(placement)), np.asarray(rows.limit(binding))
         broken = np.asarray(over(value, limit))
+        if not rows.whole:  # what is there now is not at the edge of what methods may use
+            value = value + TOLERANCE * np.abs(value)
         if broken.any():
             kept = placement if narrow else None
             binding, instance = (rows.loosened(i, broken, value, kept) for i in (binding, instance))

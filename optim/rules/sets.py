@@ -181,5 +181,5 @@ SETS = Rule(
     mended=True,
     task_key=_task_key,
     node_key=_node_key,
-    rows=(Rows(_value, _limit, _loosened),),
+    rows=(Rows(_value, _limit, _loosened, whole=True),),
 )

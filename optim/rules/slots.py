@@ -196,6 +196,7 @@ SLOTS = Rule(
             _needed,
             lambda instance: np.where(instance.nodes.slots < 0, np.inf, instance.nodes.slots),
             _more_slots,
+            whole=True,
         ),
     ),
 )

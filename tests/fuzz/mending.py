@@ -189,7 +189,12 @@ def wrong_with(claim: Claim) -> Iterator[tuple[str, str]]:
         if claim.declared["promises_feasibility"]:
             yield "mend-no-plan", f"{claim.termination}; {list(claim.result.notes)}"
         return
-    m = int(np.flatnonzero((claim.space.at == np.array(claim.node)).all(axis=1))[0])
+    same = np.flatnonzero((claim.space.at == np.array(claim.node)).all(axis=1))
+    if not len(same):
+        if claim.declared["promises_feasibility"]:
+            yield "mend-outside", f"{claim.node} breaks allowed or leaving"
+        return
+    m = int(same[0])
     if not rows.valid[m]:
         amounts, now = rows.amounts[0][m], rows.now()
         yield "mend-worse", f"rows {np.flatnonzero(amounts > now).tolist()}: {amounts} now {now}"

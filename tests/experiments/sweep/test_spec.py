@@ -113,6 +113,7 @@ def test_load_share_needs_no_entry_in_vary() -> None:
         ({"method": ["a"], "gap": ["wide"]}, "matrix.gap[0]", "must be a number"),
         ({"method": ["a"], "repair": ["yes"]}, "matrix.repair[0]", "must be true or false"),
         ({"method": ["a"], "ignore": [["speed"]]}, "matrix.ignore[0][0]", "is no limit"),
+        ({"method": ["a"], "start_broken": ["no"]}, "matrix.start_broken[0]", "must be 'mend' or"),
         ({"method": ["a"], "memory_limit": ["4 apples"]}, "matrix.memory_limit[0]", "is no size"),
         ({"method": ["a"], "memory_limit": [100]}, "matrix.memory_limit[0]", "at least 64 MiB"),
         ({"method": ["a"], "sed": [1]}, "matrix.sed", "is not a known key"),
