@@ -144,7 +144,8 @@ def _most_alone(sizes: Counts, load: Floats, limit: Floats) -> Counts:
     most = np.tile(sizes.astype(np.float64), (len(limit), 1))
     for r in range(load.shape[1]):
         heavy = load[:, r] > 0
-        room = np.maximum(limit[:, r], 0.0)[:, None] / load[heavy, r][None, :]
+        with np.errstate(over="ignore"):
+            room = np.maximum(limit[:, r], 0.0)[:, None] / load[heavy, r][None, :]
         most[:, heavy] = np.minimum(most[:, heavy], np.floor(room + 1e-9))
     return most.astype(np.int64)
 

@@ -25,6 +25,7 @@ _DIGITS = 14
 _REMARK = re.compile(r"( \([^()]*\))+$")
 _OF_LOADS = ("capacity", "min_load", "slot_capacity", "max_load")
 _OUTLIER = 1e3  # times what is usual: a total beyond is that of a few numbers
+_FARTHEST = 1e100  # units that a number may have: it and its square are below the end of doubles
 _EDGE = 1e-9  # a mean of exactly a power of ten, added up in another unit, is still that power
 
 
@@ -82,11 +83,35 @@ def scale_of(instance: Instance) -> Scale:
     flows, cost = instance.flows, instance.tasks.migration_cost
     rates = np.array([*flows.rate[flows.rate > 0], *(block.pair_rate for block in flows.blocks)])
     loads = zip(instance.totals.tolist(), instance.tasks.load.T, strict=True)
+    load, rate, cost_unit = _least_units(instance)
     return Scale(
-        load=np.array([_power(_typical(total, load) / nodes) / 10.0 for total, load in loads]),
-        rate=_power(_typical(instance.total_traffic, rates) / tasks),
-        cost=_power(_typical(float(cost.sum()), cost) / tasks),
+        load=np.maximum(
+            [_power(_typical(total, each) / nodes) / 10.0 for total, each in loads], load
+        ),
+        rate=max(_power(_typical(instance.total_traffic, rates) / tasks), rate),
+        cost=max(_power(_typical(float(cost.sum()), cost) / tasks), cost_unit),
     )
+
+
+def _least_units(instance: Instance) -> tuple[Floats, float, float]:
+    """Return the least unit of each resource, of traffic and of costs that no number is inf in.
+
+    What is available may become inf: where it is so far beyond what is needed, that is no limit.
+    """
+    nodes, tasks = instance.nodes, instance.tasks
+    traffic = instance.total_traffic
+    loads = np.vstack([instance.totals, nodes.min_load, instance.crossing_cost * traffic])
+    rates = [traffic, *(s.rate for s in instance.streams), *instance.links.background.tolist()]
+    costs = np.concatenate([tasks.state, tasks.migration_cost])
+    return (
+        np.array([_least_unit(most) for most in loads.max(axis=0)]),
+        _least_unit(max(rates)),
+        _least_unit(float(costs.max(initial=0.0))),
+    )
+
+
+def _least_unit(most: float) -> float:
+    return _power(most) / _FARTHEST
 
 
 def _typical(total: float, values: Floats) -> float:
@@ -149,18 +174,21 @@ def canonical(values: Any, unit: Any) -> Any:
     unit
         A power of ten, or one for each column.
     """
-    some = np.asarray(values, dtype=np.float64) / unit
+    with np.errstate(over="ignore"):  # what becomes inf is no limit
+        some = np.asarray(values, dtype=np.float64) / unit
     plain = np.isfinite(some) & (some > 0)
     digits = np.zeros_like(some)
     np.log10(some, out=digits, where=plain)
     # powers up to 22 are exact; where a number is smaller than that, so is its last digit
     power = 10.0 ** np.clip(_DIGITS - 1 - np.floor(digits), -22, 22)
     whole = np.rint(np.where(plain, some, 0.0) * power)
-    return np.where(plain, whole / power, some)
+    return np.where(whole > 0, whole / power, some)  # what is a little stays more than nothing
 
 
 def _one(value: float | None, unit: float) -> float | None:
-    return None if value is None else float(canonical(np.array(value), unit))
+    """Scale one limit; none is left where it is so far beyond all there is that it becomes inf."""
+    found = math.inf if value is None else float(canonical(np.array(value), unit))
+    return found if math.isfinite(found) else None
 
 
 def _power(mean: float) -> float:

@@ -80,7 +80,7 @@ def _move_budget(problem: BalanceProblem) -> int | None:
     """Migrations allowed by either budget; all costs are equal. ``None`` without a budget."""
     budgets = [] if problem.max_moves is None else [problem.max_moves]
     if problem.max_cost is not None and problem.num_tasks:
-        budgets.append(int(problem.most_cost / float(problem.cost[0])))
+        budgets.append(int(min(problem.most_cost / float(problem.cost[0]), problem.num_tasks)))
     return min([*budgets, problem.num_tasks]) if budgets else None
 
 

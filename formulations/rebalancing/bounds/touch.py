@@ -264,5 +264,6 @@ class Needs:
         if problem.max_cost is not None and len(self._cost) and np.ptp(self._cost) == 0:
             each = float(self._cost[0])
             if each > 0:
-                budget = min(budget, math.floor(problem.most_cost / each * (1.0 + ROUNDING)))
+                paid = problem.most_cost / each * (1.0 + ROUNDING)
+                budget = min(budget, math.floor(min(paid, problem.num_tasks)))
         return budget

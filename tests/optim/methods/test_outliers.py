@@ -55,6 +55,37 @@ def test_the_scale_leaves_outliers_out() -> None:
     assert scaled(case, scale_of(case)).tasks.load[1:, 0].tolist() == [4.25 + i for i in range(8)]
 
 
+@pytest.mark.parametrize("little", [1e-300, 1e-200, 1e-60])
+def test_no_number_is_infinite_or_nothing_in_the_unit_of_the_others(little: float) -> None:
+    tasks = [{"id": f"t{i}", "load": {"cpu": (1 + i) * little}, "node": "a"} for i in range(3)]
+    tasks.append({"id": "t3", "load": {"cpu": 1e15}, "node": "a"})
+    traffic = [["t0", "t1", 2 * little], ["t1", "t2", 3 * little], ["t2", "t3", 1e15]]
+    for task in tasks:
+        task["migration_cost"] = task["load"]["cpu"]
+    room = {"a": 1e15, "b": 3 * little}
+    nodes = [{"id": n, "capacity": {"cpu": most}} for n, most in room.items()]
+    case = made(tasks, nodes, traffic=traffic)
+    seen = scaled(case, scale_of(case))
+    for numbers in (seen.tasks.load, seen.tasks.migration_cost, seen.traffic.rate):
+        assert (numbers > 0).all() and (numbers < 1e150).all()
+    assert 0 < seen.nodes.capacity[1, 0] < np.inf
+    best = solve(case, "imc-exact")
+    assert (best.termination, best.objective.value) == ("optimal", 1e15)
+    for method in ("balance-milp", "throughput-exact", "balance-search", "joint-milp"):
+        assert solve(case, method).evaluation.feasible
+
+
+@pytest.mark.parametrize("method", ["balance-milp", "balance-search"])
+def test_a_budget_far_beyond_all_costs_is_no_limit(method: str) -> None:
+    tasks = [
+        {"id": f"t{i}", "load": {"cpu": 1 + i}, "node": "a", "migration_cost": 1e-300}
+        for i in range(3)
+    ]
+    case = made(tasks, [{"id": "a"}, {"id": "b"}], limits={"max_migration_cost": 1e15})
+    result = solve(case, method, objective="load_distance")
+    assert (result.termination, result.objective.value) == ("optimal", 0.0)
+
+
 def test_rows_of_small_numbers_count() -> None:
     model = LinearModel("small", sense="max")
     x = model.add_variables("take", 2, upper=1.0, integer=True, objective=1.0)
