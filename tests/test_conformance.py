@@ -153,12 +153,16 @@ def run(method: str, solver: str | None, made: Instance, **kw: Any) -> Result:
 
 
 @cache
-def solved(method: str, solver: str | None, name: str) -> Result | UnsuitableMethod:
+def solved(
+    method: str, solver: str | None, name: str, start_broken: str = "mend"
+) -> Result | UnsuitableMethod:
     """Solve a case once for all tests that ask what becomes of it; it may not be written to."""
     made = case(name)
     before = made.to_json()
     try:
-        result = solve(made, method, solver=solver, time_limit=seconds(method))
+        result = solve(
+            made, method, solver=solver, time_limit=seconds(method), start_broken=start_broken
+        )
     except UnsuitableMethod as error:
         assert error.problems[0].remedy, "an unsuitable method names a remedy"
         return error
@@ -167,9 +171,9 @@ def solved(method: str, solver: str | None, name: str) -> Result | UnsuitableMet
     return result
 
 
-def suited(method: str, solver: str | None, name: str) -> Result:
+def suited(method: str, solver: str | None, name: str, start_broken: str = "mend") -> Result:
     """Return what becomes of a case; skip where the method does not suit it."""
-    found = solved(method, solver, name)
+    found = solved(method, solver, name, start_broken)
     if isinstance(found, UnsuitableMethod):
         pytest.skip(str(found))
     return found
@@ -258,7 +262,7 @@ def test_names_and_order_change_no_proven_value(
 @pytest.mark.parametrize(("method", "solver"), PROVING, ids=IDS)
 def test_what_cannot_be_placed(method: str, solver: str | None) -> None:
     declared = get_method(method)
-    result = suited(method, solver, "infeasible")
+    result = suited(method, solver, "infeasible", "refuse")
     assert not result.feasible
     if OBJECTIVES[declared.objective].hard is not None:  # it measures what nothing keeps
         assert result.plan is not None

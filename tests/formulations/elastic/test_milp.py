@@ -50,7 +50,7 @@ def may_stay(made: Instance) -> bool:
 def agree(made: Instance, objective: str, **options: object) -> None:
     """Compare with every placement there is that empties leaving nodes."""
     try:
-        result = value(made, objective=objective, **options)
+        result = value(made, objective=objective, start_broken="refuse", **options)
     except UnsuitableMethod:
         assert objective == "deviation" or options.get("form") == "patterns"
         return
@@ -289,10 +289,13 @@ def test_what_is_infeasible_is_told_by_the_limit_that_makes_it_so() -> None:
     assert all(v.needed >= 2.0 for v in result.reasons)  # no cut into two nodes costs less
     where = [{"id": t, "load": {"cpu": 3}, "allowed": ["n1"]} for t in "abcd"]
     assert {v.rule for v in value(two_nodes(tasks=where)).reasons} == {"allowed"}
-    large = [{"id": t, "load": {"cpu": 6}} for t in "abcd"]
+    large = [{"id": t, "load": {"cpu": 8}} for t in "abcd"]  # 32 of 30
     assert {v.rule for v in value(two_nodes(tasks=large)).reasons} == {"capacity"}
+    whole = [{"id": t, "load": {"cpu": 6}} for t in "abcd"]  # 24 of 30: no sum shows why
+    result = value(two_nodes(tasks=whole))
+    assert (result.termination, result.reasons) == ("infeasible", ())
     here = [{"id": t, "load": {"cpu": 3}, "node": "n1"} for t in "abcd"]
-    result = value(two_nodes(tasks=here, limits={"max_migrations": 0}))
+    result = value(two_nodes(tasks=here, limits={"max_migrations": 0}), start_broken="refuse")
     assert [(v.rule, v.available) for v in result.reasons] == [("max_migrations", 0.0)]
 
 

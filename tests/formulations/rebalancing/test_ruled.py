@@ -14,7 +14,7 @@ SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in ra
 def check_balance(instance: Instance, form: str = "moves") -> None:
     """Compare `balance-milp` with all placements."""
     plans = list(feasible(instance))
-    result = solve(instance, "balance-milp", form=form)
+    result = solve(instance, "balance-milp", form=form, start_broken="refuse")
     if not plans:
         assert result.termination == "infeasible"
         return
@@ -29,7 +29,7 @@ def check_balance(instance: Instance, form: str = "moves") -> None:
 def check_joint(instance: Instance) -> None:
     """Compare `joint-milp` with all placements, emptied leaving nodes first."""
     plans = list(feasible(instance))
-    result = solve(instance, "joint-milp")
+    result = solve(instance, "joint-milp", start_broken="refuse")
     if not plans:
         assert result.termination == "infeasible"
         return
@@ -56,7 +56,7 @@ def test_joint_milp_equals_brute_force(seed: int) -> None:
 def test_searches_find_a_plan_where_there_is_one(seed: int, method: str) -> None:
     instance = ruled_case(seed)
     plans = list(feasible(instance))
-    result = solve(instance, method)
+    result = solve(instance, method, start_broken="refuse")
     assert result.feasible == bool(plans)
     if not plans or result.bound is None or result.bound_of == "restricted":
         return

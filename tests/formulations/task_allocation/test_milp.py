@@ -19,8 +19,8 @@ SOLVERS = ("highs", "scip", "cbc", "cp-sat")
 
 
 def agree(made: Instance, solver: str, **options: object) -> None:
-    judge = solve(made, "imc-brute")
-    result = solve(made, "imc-milp", solver=solver, **options)
+    judge = solve(made, "imc-brute", start_broken="refuse")
+    result = solve(made, "imc-milp", solver=solver, start_broken="refuse", **options)
     assert result.termination == judge.termination, (result.termination, result.notes)
     if judge.plan is None:
         return

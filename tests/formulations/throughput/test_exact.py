@@ -47,7 +47,7 @@ def test_equal_to_all_placements(first: int) -> None:
 def test_equal_to_all_placements_where_tasks_are_threads(seed: int) -> None:
     instance = small(seed)
     try:
-        result = solve(instance, "throughput-exact")
+        result = solve(instance, "throughput-exact", start_broken="refuse")
     except UnsuitableMethod as error:
         assert error.problems[0].remedy
         return
@@ -76,7 +76,7 @@ def test_patterns_are_not_missed_where_a_start_carries_all_that_tasks_can() -> N
 
 def test_a_start_that_leaves_tasks_does_not_stand_for_the_best_that_leaves_none() -> None:
     instance = small(1053)
-    check(instance, solve(instance, "throughput-exact"))
+    check(instance, solve(instance, "throughput-exact", start_broken="refuse"))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -86,7 +86,7 @@ def test_a_relaxation_that_fails_refutes_nothing(
     monkeypatch.setattr(Cover, "relaxed", lambda *_: None)
     instance = small(seed)
     try:
-        result = solve(instance, "throughput-exact")
+        result = solve(instance, "throughput-exact", start_broken="refuse")
     except UnsuitableMethod:
         pytest.skip("not of patterns")
     check(instance, result)

@@ -12,6 +12,7 @@ from optim.referee.evaluate import evaluate_indices
 from tests.optim.make import instance
 
 HERE = np.zeros(1, dtype=np.int32)
+LOADS = {"t": 1 + 8e-10, "u": 0.0}
 
 
 def one_task(load: float, **node: object) -> Instance:
@@ -43,8 +44,14 @@ def test_what_room_and_floor_let_in_the_referee_accepts(scale: float) -> None:
 @pytest.mark.parametrize("method", ["imc-brute", "imc-exact", "imc-milp", "eoa-milp"])
 @pytest.mark.parametrize("solver", ["highs", "scip", "cbc", "cp-sat"])
 def test_a_plan_within_the_tolerance_is_found(method: str, solver: str) -> None:
-    """A load of 1 + 8e-10 is where it is now, on a capacity of 1."""
-    made = one_task(1 + 8e-10, capacity={"cpu": 1})
-    assert evaluate_indices(made, HERE).feasible
+    """A load of 1 + 8e-10 is where it is now, on a capacity of 1, with one that weighs nothing."""
+    made = instance(
+        nodes=[{"id": "a", "capacity": {"cpu": 1}}],
+        tasks=[{"id": t, "load": {"cpu": load}, "node": "a"} for t, load in LOADS.items()],
+        operators=[],
+        streams=[],
+        traffic=[["t", "u", 1]],
+    )
+    assert evaluate_indices(made, np.zeros(2, dtype=np.int32)).feasible
     given = {"solver": solver} if method.endswith("milp") else {}
     assert solve(made, method, **given).termination == "optimal"  # type: ignore[arg-type]

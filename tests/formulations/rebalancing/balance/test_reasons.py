@@ -35,7 +35,9 @@ def with_limits(**limits: float) -> Instance:
 
 @pytest.mark.parametrize("method", ["balance-milp", "balance-search", "scale-in-first"])
 def test_a_budget_too_small_for_a_full_node_says_how_many_moves_it_takes(method: str) -> None:
-    result = solve(with_limits(max_migrations=1), method)  # 35 too much: 30 alone is too little
+    result = solve(
+        with_limits(max_migrations=1), method, start_broken="refuse"
+    )  # 35 too much: 30 alone is too little
     assert result.termination is Termination.INFEASIBLE
     reason = result.reasons[0]
     assert (reason.rule, reason.needed, reason.available) == ("max_migrations", 2.0, 1.0)
@@ -44,20 +46,27 @@ def test_a_budget_too_small_for_a_full_node_says_how_many_moves_it_takes(method:
 
 
 def test_a_budget_of_cost_too() -> None:
-    result = solve(with_limits(max_migration_cost=34), "balance-milp")
+    result = solve(with_limits(max_migration_cost=34), "balance-milp", start_broken="refuse")
     assert [(r.rule, round(r.needed, 3)) for r in result.reasons] == [("max_migration_cost", 35.0)]
 
 
 def test_what_only_the_solver_finds_names_what_is_broken_and_what_to_drop() -> None:
     document = {**OVERFULL, "limits": {"max_migrations": 2}}
     document["nodes"] = [OVERFULL["nodes"][0], {"id": "b2", "capacity": {"cpu": 100, "disk": 39}}]
-    result = solve(Instance.from_dict(document), "balance-milp")  # no two of them fit into 39
+    result = solve(
+        Instance.from_dict(document), "balance-milp", start_broken="refuse"
+    )  # no two of them fit into 39
     assert result.termination is Termination.INFEASIBLE
     assert [(r.rule, r.where, r.needed, r.available) for r in result.reasons] == [
         ("capacity", "b1.disk (as it is now)", 135.0, 100.0)
     ]
     assert "--ignore max_migrations tells what it takes without" in " ".join(result.notes)
-    without = solve(Instance.from_dict(document), "balance-milp", ignore=["max_migrations"])
+    without = solve(
+        Instance.from_dict(document),
+        "balance-milp",
+        ignore=["max_migrations"],
+        start_broken="refuse",
+    )
     assert without.termination is Termination.INFEASIBLE
     assert "budget" not in " ".join(without.notes)
 
