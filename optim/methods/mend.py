@@ -194,6 +194,15 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     return other if other.excess < best.excess else replace(best, bound=other.bound)
 
 
+def no_more_than(plan: Plan, start: BrokenStart, least: LeastExcess) -> LeastExcess:
+    """Take a plan that is given for the least excess known, where it has less."""
+    node = plan.node_indices(start.instance)
+    if len(node) and node.min() < 0:
+        return least
+    other = _judged(start, node, least.bound)
+    return other if other.excess < least.excess else least
+
+
 def _judged(start: BrokenStart, node: Ints | None, bound: float) -> LeastExcess:
     excess = np.inf if node is None else start.judged(node)[0]
     return LeastExcess(node if np.isfinite(excess) else None, excess, bound)
@@ -459,6 +468,7 @@ class SecondLevel:
             excess=best.excess,
             still=tuple((v, was.get((v.rule, v.where), 0.0)) for v in best.still),
             budget=any(each is not None for each in budget),
+            least=self.least.proven and self._is_least(),
         )
 
     def _why(self) -> list[str]:

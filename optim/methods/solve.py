@@ -20,7 +20,14 @@ from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.methods.choose import choices, takes_long
 from optim.methods.judge import judge
-from optim.methods.mend import MEND, START_BROKEN, SecondLevel, broken_start, first_level
+from optim.methods.mend import (
+    MEND,
+    START_BROKEN,
+    SecondLevel,
+    broken_start,
+    first_level,
+    no_more_than,
+)
 from optim.methods.objective import aim
 from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
 from optim.methods.registry import Method, Request, all_methods, get_method
@@ -221,6 +228,8 @@ def _mended(
         return None
     began = time.perf_counter()
     least = first_level(start, asked.time_limit)
+    if isinstance(asked.warm_start, Plan):
+        least = no_more_than(asked.warm_start, start, least)
     if least.node is None and least.bound == np.inf:
         return None
     whole = None

@@ -82,12 +82,15 @@ class Mending:
         What the plan breaks, each with the amount by which that is broken now.
     budget
         Whether moves are limited, so that further rounds may mend more.
+    least
+        Whether it is proven that no plan has less excess.
     """
 
     excess_now: float
     excess: float
     still: tuple[tuple[Violation, float], ...]
     budget: bool
+    least: bool
 
     @property
     def rounds(self) -> int | None:
@@ -109,7 +112,9 @@ class Mending:
         ]
         rest = len(self.still) - _NAMED
         more = f" and {rest} more" if rest > 0 else ""
-        if not self.budget:
+        if not self.budget and not self.least:
+            after = "whether a plan mends more is not known"
+        elif not self.budget:
             after = "no plan mends more" if self.excess < self.excess_now else "no plan mends any"
         elif self.rounds is None:
             after = "this budget mends nothing of it"
