@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Floats
 
-_CELLS = 40_000
+_CELLS = 20_000
 """Tasks × nodes up to which the model is asked."""
-_NODES = 50_000
+_NODES = 2_000
 _RULES = frozenset(
     {"capacity", "min_load", "max_tasks", "links", "max_load_distance", "sets", "slots"}
     | {"slot_capacity"}
@@ -35,7 +35,7 @@ _RULES = frozenset(
 
 
 def least_excess(
-    instance: Instance, loose: Instance, weight: Floats, seconds: float
+    instance: Instance, loose: Instance, weight: Floats, seconds: float | None
 ) -> tuple[NDArray[np.int32] | None, float]:
     """Return nodes of a placement of least excess, and a bound that none falls below.
 
@@ -46,7 +46,7 @@ def least_excess(
     weight
         (R,) what a unit of a resource's excess counts.
     seconds
-        Time for it.
+        Time for it; ``None`` for a number of branch-and-bound nodes alone.
     """
     if instance.num_tasks * instance.num_nodes > _CELLS:
         return None, 0.0
@@ -68,7 +68,8 @@ def least_excess(
     paid = {atom: price / size for atom, price in paid.items()}
     whole = {atom for atom in paid if atoms.rule_of(atom) in WHOLE}
     arrays, _ = with_raises(made, paid, whole, most)
-    answer = solve_small_milp(arrays, time_limit=max(seconds, 0.1), gap=1e-9, node_limit=_NODES)
+    limit = None if seconds is None else max(seconds, 0.1)
+    answer = solve_small_milp(arrays, time_limit=limit, gap=1e-9, node_limit=_NODES)
     if answer.termination is LinearTermination.INFEASIBLE:
         return None, np.inf
     bound = 0.0 if answer.bound is None else max(0.0, answer.bound)

@@ -173,9 +173,8 @@ def _capacity_apart(instance: Instance, r: int = 0) -> Instance:
 
 def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     """Find the least excess of a plan that is nowhere worse than today."""
-    seconds = _LEVEL_SECONDS
-    if time_limit is not None:
-        seconds = min(seconds, _SHARE * time_limit)
+    # without a limit in seconds what ends it is an amount of work, so that plans repeat
+    seconds = None if time_limit is None else min(_LEVEL_SECONDS, _SHARE * time_limit)
     began = time.perf_counter()
     binding = start.figure.binding(start.rows)
     scale = scale_of(binding)
@@ -186,8 +185,8 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     node, _ = descend(seen, loose, weight, seconds)
     best = _judged(start, node, bound)
     model = _model()
-    left = seconds - (time.perf_counter() - began)
-    if best.proven or model is None or left <= 0:
+    left = None if seconds is None else seconds - (time.perf_counter() - began)
+    if best.proven or model is None or (left is not None and left <= 0):
         return best
     node, proved = model(seen, loose, weight, left)
     other = _judged(start, node, max(bound, proved))

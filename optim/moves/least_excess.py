@@ -32,6 +32,8 @@ _SWAPPED = 64
 """Tasks of which swaps are tried."""
 _REFUSED = 300
 """Moves that the referee refuses, one after the other, until the descent ends."""
+_STEPS = 500
+"""Moves and swaps that are made."""
 _FAR = 1e6
 """Excess that is added where a move would be worse than today."""
 _LEAST = 1e-12
@@ -87,7 +89,7 @@ class _Rows:
 
 
 def descend(
-    instance: Instance, loose: Instance, weight: Floats, seconds: float
+    instance: Instance, loose: Instance, weight: Floats, seconds: float | None
 ) -> tuple[Ints | None, float]:
     """Move tasks off what exceeds limits, the greatest relief first, then swap.
 
@@ -98,7 +100,7 @@ def descend(
     weight
         (R,) what a unit of a resource's excess counts.
     seconds
-        Time after which no further move is begun.
+        Time after which no further move is begun; ``None`` for a number of moves alone.
 
     Returns
     -------
@@ -106,7 +108,7 @@ def descend(
         (T,) nodes of the best placement, nowhere worse than the current one, and its excess;
         ``None`` and infinity where even staying breaks a limit.
     """
-    ends = time.perf_counter() + seconds
+    ends = np.inf if seconds is None else time.perf_counter() + seconds
     now = broken(Placement(instance, instance.tasks.node))
     node = np.array(instance.tasks.node)
 
@@ -121,7 +123,9 @@ def descend(
     excess = judged(node)
     if not np.isfinite(excess):
         return None, np.inf
-    while excess > 0 and time.perf_counter() < ends:
+    for _ in range(_STEPS):
+        if excess <= 0 or time.perf_counter() >= ends:
+            break
         found = _step(instance, rows, node, excess, judged)
         if found is None:
             break
