@@ -62,6 +62,9 @@ def test_nothing_is_assumed_of_tasks_that_may_not_stay(method: str, seed: int) -
     except StreamplaceError:
         return
     assert found.assumes == ()
+    if any("for every plan" in note for note in found.notes):  # such a plan is never called optimal
+        assert (found.gap, found.bound_of) == (0, "problem")
+        return
     assert str(found.termination) in ("optimal", "infeasible")
 
 
