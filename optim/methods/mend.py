@@ -31,7 +31,15 @@ from optim.moves.least_excess import LeastExcess, descend, excess_bound
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Mending, Termination
 from optim.rules import broken, hopeless
-from optim.rules.excess import ROWS, RULE_OF, excess_of, loosened, total_of, worsened
+from optim.rules.excess import (
+    ROWS,
+    RULE_OF,
+    excess_of,
+    loosened,
+    rounding_of,
+    total_of,
+    worsened,
+)
 from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
@@ -204,7 +212,8 @@ def no_more_than(plan: Plan, start: BrokenStart, least: LeastExcess) -> LeastExc
 
 def _judged(start: BrokenStart, node: Ints | None, bound: float) -> LeastExcess:
     excess = np.inf if node is None else start.judged(node)[0]
-    return LeastExcess(node if np.isfinite(excess) else None, excess, bound)
+    rounding = rounding_of(start.binding, start.now)
+    return LeastExcess(node if np.isfinite(excess) else None, excess, bound, rounding)
 
 
 @cache
@@ -293,7 +302,7 @@ class SecondLevel:
 
     def _most(self) -> float:
         """Return the excess that a plan may have: the least known, and rounding."""
-        return self.least.excess * (1 + _SAME) + 1e-12
+        return self.least.excess * (1 + _SAME) + self.least.rounding
 
     def _run(self, instance: Instance, node: Ints | None, seconds: float | None) -> Result:
         result = self.run(instance, node, seconds)

@@ -238,8 +238,10 @@ def _mended(
         half = limit and (limit if least.excess == 0 else limit / 2)
         whole = _solve(asked._replace(time_limit=half), method, options, repair=repair)
         stopped = whole.termination is Termination.INTERRUPTED
-        if whole.feasible or stopped or _carries_less(whole):
+        mended = repair and whole.repaired  # no need of it where the first level's plan will do
+        if (whole.feasible and not mended) or stopped or _carries_less(whole):
             return whole
+    repaired = whole if whole is not None and whole.feasible else None
     if asked.time_limit is not None:
         left = asked.time_limit - (time.perf_counter() - began)
         asked = asked._replace(time_limit=max(left, asked.time_limit / 10))
@@ -257,14 +259,19 @@ def _mended(
             instance=instance, objective=chosen.objective, dropped=(), time_limit=seconds,
             warm_start=plan,
         )  # fmt: skip
-        return _solve(now, method, options, repair=repair)
+        return _solve(now, method, options, repair=repair and repaired is None)
 
     second = SecondLevel(start, least, run, asked.time_limit)
-    second.solve(exact=chosen.kind == "exact")
+    try:
+        second.solve(exact=chosen.kind == "exact")
+    except UnsuitableMethod:
+        if repaired is None:
+            raise
+        return repaired
     if second.best is None and not chosen.promises_feasibility:
         return whole
     result = second.told(asked.instance, began, promises=chosen.promises_feasibility)
-    if result is None:
+    if result is None or (repaired is not None and not result.feasible):
         return whole
     warm_start = None if asked.warm_start is None else result.warm_start
     return replace(result, ignored=dropped, warm_start=warm_start)

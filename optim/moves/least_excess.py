@@ -15,7 +15,7 @@ import numpy as np
 
 from optim.moves.room import counted_floor, counted_loads, placing_masks
 from optim.rules import broken
-from optim.rules.excess import excess_of, worsened
+from optim.rules.excess import excess_of, rounding_of, worsened
 from optim.rules.placement import Placement
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ _STEPS = 500
 """Moves and swaps that are made."""
 _FAR = 1e6
 """Excess that is added where a move would be worse than today."""
-_LEAST = 1e-12
-"""Gain that is none."""
+_SAME = 1e-6
+"""Relative gap to the bound at which an excess counts as the least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,17 +52,20 @@ class LeastExcess:
         Its excess; infinite without a placement.
     bound
         No placement that is nowhere worse than the current one has less.
+    rounding
+        The difference of two excesses that is none.
     """
 
     node: Ints | None
     excess: float
     bound: float
+    rounding: float
 
     @property
     def proven(self) -> bool:
         """Whether nothing has less excess."""
         found = bool(np.isfinite(self.excess))
-        return found and self.excess <= self.bound + 1e-7 * max(1e-3, self.excess)
+        return found and self.excess <= self.bound + _SAME * self.excess + self.rounding
 
 
 @dataclass(eq=False)
@@ -76,6 +79,7 @@ class _Rows:
     least: Floats
     floor: Floats
     weight: Floats
+    rounding: float
 
     def excess(self, used: Floats, at: NDArray[Any] | slice) -> Floats:
         """Sum the excess of loads on nodes over the resources."""
@@ -118,7 +122,7 @@ def descend(
             return np.inf
         return excess_of(instance, found)
 
-    rows = _rows_of(instance, loose, weight)
+    rows = _rows_of(instance, loose, weight, rounding_of(instance, now))
     _move_forced(instance, rows, node)
     excess = judged(node)
     if not np.isfinite(excess):
@@ -157,7 +161,7 @@ def _step(
             changed = np.array(node)
             changed[tasks] = targets
             value = judged(changed)
-            if value < excess - _LEAST:
+            if value < excess - rows.rounding:
                 return changed, value
             tried += 1
             if tried >= _REFUSED:
@@ -165,7 +169,7 @@ def _step(
     return None
 
 
-def _rows_of(instance: Instance, loose: Instance, weight: Floats) -> _Rows:
+def _rows_of(instance: Instance, loose: Instance, weight: Floats, rounding: float) -> _Rows:
     load, most = counted_loads(instance)
     _, cap = counted_loads(loose)
     width = load.shape[1]
@@ -178,6 +182,7 @@ def _rows_of(instance: Instance, loose: Instance, weight: Floats) -> _Rows:
         least=counted_floor(instance, width),
         floor=counted_floor(loose, width),
         weight=np.concatenate([weight, counted]),
+        rounding=rounding,
     )
     rows.used = _used(instance, load, instance.tasks.node)
     return rows
@@ -217,7 +222,7 @@ def _moves(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int],
     gain = np.where(may, gain, -np.inf)
     order = np.argsort(-gain, axis=None, kind="stable")[:_REFUSED]
     picked = [(k // gain.shape[1], k % gain.shape[1]) for k in order.tolist()]
-    found = [([int(some[i])], [n]) for i, n in picked if gain[i, n] > _LEAST]
+    found = [([int(some[i])], [n]) for i, n in picked if gain[i, n] > rows.rounding]
     return found or _anything(instance, rows, node)
 
 
@@ -251,7 +256,7 @@ def _swaps(instance: Instance, rows: _Rows, node: Ints) -> list[tuple[list[int],
     order = np.argsort(-gain, axis=None, kind="stable")[:_REFUSED]
     picked = [(int(some[k // len(every)]), k % len(every), k) for k in order.tolist()]
     flat = gain.ravel()
-    return [([a, b], [int(node[b]), int(node[a])]) for a, b, k in picked if flat[k] > _LEAST]
+    return [([a, b], [int(node[b]), int(node[a])]) for a, b, k in picked if flat[k] > rows.rounding]
 
 
 def excess_bound(instance: Instance, weight: Floats) -> float:
@@ -268,7 +273,7 @@ def excess_bound(instance: Instance, weight: Floats) -> float:
     for r in range(instance.num_resources):
         used = np.bincount(node, load[:, r], minlength=instance.num_nodes)
         over = np.maximum(used - most[:, r], 0.0)
-        least = max(0.0, float(used.sum() - most[:, r].sum()))
+        least = max(0.0, float((used - most[:, r]).sum()))
         if budget is not None and not len(instance.tasks.copied):
             takes = []
             for n in np.flatnonzero(over > 0).tolist():

@@ -13,7 +13,7 @@ import numpy as np
 
 from optim.rules import RULES
 from optim.rules.placement import Placement
-from optim.util.tolerance import TOLERANCE, over
+from optim.util.tolerance import TOLERANCE, over, slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,6 +28,8 @@ RULE_OF = tuple(rule.name for rule in RULES for _ in rule.rows)
 """The rule of each."""
 _SAME = 1e-7
 """Relative difference of two amounts that is none."""
+_OPEN = 5.0
+"""Tolerances of a row by which two amounts above its limit may differ and be the same."""
 _OF_LOAD = ("capacity", "min_load", "slot_capacity", "max_load")
 
 
@@ -48,6 +50,21 @@ def excess_of(instance: Instance, violations: Iterable[Violation]) -> float:
     """Return the excess of a placement from what it breaks."""
     return float(
         sum(v.amount / total_of(instance, v.rule, _resource(instance, v)) for v in violations)
+    )
+
+
+def rounding_of(instance: Instance, violations: Iterable[Violation]) -> float:
+    """Return the difference of two excesses that is none, from the rows broken.
+
+    The tolerances of these rows, with what proofs leave open beside them.
+    """
+    return float(
+        sum(
+            _OPEN
+            * slack(max(abs(v.needed), abs(v.available)))
+            / total_of(instance, v.rule, _resource(instance, v))
+            for v in violations
+        )
     )
 
 

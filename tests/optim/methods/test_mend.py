@@ -109,6 +109,53 @@ def test_forced_moves_stay_forced() -> None:
     assert str(result.termination) == "infeasible"
 
 
+@pytest.mark.parametrize("method", ["imc-exact", "balance-milp", "joint-search", "scale-in-first"])
+@pytest.mark.parametrize("huge", [1.0, 1e6, 1e14])
+def test_a_huge_load_elsewhere_changes_nothing_of_what_is_mended(method: str, huge: float) -> None:
+    builder = InstanceBuilder("huge").node("far").node("n1", capacity=100)
+    builder = builder.node("n2", capacity=100).task("h", load=huge, node="far", allowed=["far"])
+    for task, load in (("a", 60), ("b", 60), ("c", 30)):
+        builder = builder.task(task, load=load, node="n1", allowed=["n1", "n2"])
+    builder = builder.task("d", load=60, node="n2", allowed=["n2"]).traffic("a", "b", 1.0)
+    result = solve(builder.build(), method)
+    assert [move.task for move in result.moves] == ["c"]
+    assert result.mending is not None
+    assert [(v.where, v.amount, was) for v, was in result.mending.still] == [("n1.cpu", 20, 50)]
+    assert result.mending.least
+
+
+def test_repair_is_not_asked_where_the_plan_of_least_excess_keeps_every_limit() -> None:
+    builder = InstanceBuilder("good").node("n0", capacity=12).node("n1", capacity=12, leaving=True)
+    builder = builder.node("n2", capacity=12).task("t0", load=4, node="n1")
+    for task, load in (("t1", 9), ("t2", 4), ("t3", 5)):
+        builder = builder.task(task, load=load, node="n2")
+    instance = builder.limits(max_migrations=1).build()
+    plain, repaired = (solve(instance, "scale-in-first", repair=r) for r in (False, True))
+    assert plain.feasible
+    assert not repaired.repaired
+    assert plain.plan is not None
+    assert repaired.plan is not None
+    assert plain.plan.sha256 == repaired.plan.sha256
+
+
+@pytest.mark.parametrize("share", [1e-3, 1e-5, 1e-7])
+def test_that_the_excess_is_the_least_is_proven_however_small_it_is(share: float) -> None:
+    rates = (7.1, 9.7, 16.3)
+    capacity = sum(rates) * (1 - share)
+    for order in ((0, 1, 2), (2, 0, 1)):  # names and order change no proof
+        builder = InstanceBuilder("small").node("n0", capacity=capacity)
+        builder = builder.node("n1", capacity=capacity)
+        for k in order:
+            builder = builder.task(f"t{k}", load=rates[k], node="n0")
+        for k, load in enumerate((20.3, 5.9, 6.9)):
+            builder = builder.task(f"s{k}", load=load, node="n1")
+        builder = builder.traffic("t0", "t1", 1.0)
+        result = solve(builder.limits(max_migrations=1).build(), "imc-milp")
+        assert str(result.termination) == "optimal"
+        assert result.mending is not None
+        assert result.mending.least
+
+
 def test_a_rate_to_be_carried_is_kept_or_refused() -> None:
     assert solve(crowded(), "throughput-exact", target_rate=1.0).mending is None
 
