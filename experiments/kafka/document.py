@@ -224,6 +224,8 @@ def _tasks(
         }
         if partition.size is not None:
             entry["state"] = partition.size
+        if not copies and replica.broker is not None:  # of no other broker: what it has itself
+            copies = [b for b in living if b == replica.broker]
         if copies:
             entry["copies"] = [str(b) for b in copies]
         if replica.allowed is not None:

@@ -45,7 +45,7 @@ def follow(
             else:
                 copies = [str(b) for b in lists.replicas if str(b) not in dead | {node}]
                 entry.pop("allowed", None)
-            entry["copies"] = copies
+            entry["copies"] = copies or [node]
 
 
 def _number(node: str) -> int:

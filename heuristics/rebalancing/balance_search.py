@@ -15,8 +15,10 @@ import numpy as np
 from formulations.rebalancing.balance.classes import count_classes, few_classes, solve_by_classes
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
+from formulations.rebalancing.balance.milp import told_level
 from formulations.rebalancing.balance.reasons import impossible
-from formulations.rebalancing.balance.settings import Settings
+from formulations.rebalancing.balance.settings import BalanceAnswer, Settings
+from formulations.rebalancing.balance.solve import least_changed
 from formulations.rebalancing.bounds.copies import without_switches
 from formulations.rebalancing.bounds.touch import touch_bound, touched_bound
 from formulations.rebalancing.search.exchanges import by_exchanges
@@ -29,6 +31,7 @@ from formulations.rebalancing.search.portfolio import (
 )
 from formulations.rebalancing.search.watch import Watch
 from optim.methods.registry import Method, Option, Outcome
+from optim.moves.place_rules import place_rules
 from optim.referee.result import Level, Termination
 from optim.util.progress import ProgressRecorder
 
@@ -65,6 +68,7 @@ class Run:
         )
         self.bound = 0.0
         self.portfolio = Portfolio(problem, request.seed, 0.0, self.watch)
+        self.changes = BalanceAnswer()
         self.gap = problem.optimal_gap if request.gap is None else request.gap
 
     def go(self, starts: tuple[Ints, ...]) -> None:
@@ -190,6 +194,11 @@ def run(instance: Instance, request: Request) -> Outcome:
     except KeyboardInterrupt:
         started.watch.interrupted = True
     recorder.finish()
+    best = started.portfolio.best
+    if len(instance.tasks.copied) and best is not None and not started.watch.interrupted:
+        settings = Settings(deadline=started.watch.deadline, seed=request.seed)
+        started.changes = least_changed(problem, settings, best, place_rules(instance))
+        started.portfolio.best = started.changes.placement
     outcome = _outcome(started)
     outcome.times = {"compile": compiled, "solve": request.elapsed()}
     if given:
@@ -252,7 +261,8 @@ def _outcome(run: Run) -> Outcome:
     levels = [Level("load_distance", "min", reached.distance, bound, "resource")]
     if problem.has_leaving:
         levels.append(Level("load_on_leaving_nodes", "min", reached.left, None, "resource"))
-    levels.append(Level("sum_of_sides", "min", reached.over + reached.under, None, "resource"))
+    sides = Level("sum_of_sides", "min", reached.over + reached.under, None, "resource")
+    levels += [told_level(level) for level in run.changes.levels] or [sides]
     run.recorder.settle(reached.distance, bound)
     return Outcome(
         why,

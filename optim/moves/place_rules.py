@@ -149,8 +149,8 @@ def place_rules(instance: Instance) -> PlaceRules:
     sets, tasks = instance.sets, instance.tasks
     kinds = (np.arange(n), np.unique(instance.nodes.rack, return_inverse=True)[1])
     place = np.stack(kinds).astype(np.int64)[sets.by_rack.astype(np.int64)]
-    counts = np.zeros(t, np.int64)
-    counts[tasks.copied] = np.diff(tasks.copies_indptr)
+    copied = np.repeat(tasks.copied, np.diff(tasks.copies_indptr)).astype(np.int64)
+    elsewhere = tasks.copies_indices != tasks.node[copied]  # nobody moves to where it is
     most = most_inflow(instance) if MAX_INFLOW.present(instance) else np.full(n, t)
     return PlaceRules(
         home=tasks.node.astype(np.int64),
@@ -160,8 +160,8 @@ def place_rules(instance: Instance) -> PlaceRules:
         indptr=sets.indptr.astype(np.int64),
         members=sets.members.astype(np.int64),
         most_in=most.astype(np.int64),
-        copies_indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        copies=tasks.copies_indices.astype(np.int64),
+        copies_indptr=np.searchsorted(copied[elsewhere], np.arange(t + 1)).astype(np.int64),
+        copies=tasks.copies_indices[elsewhere].astype(np.int64),
     )
 
 

@@ -137,7 +137,7 @@ class _Solving:
             left = problem.levels(self.best).left
             proven_left = None if self.late else left
             answer.levels.append(LevelAnswer("left", left, proven_left, self._why()))
-        if not self.late:
+        if self.settings.sides and not self.late:
             sides = self._least_sides(distance)
             answer.levels.append(
                 LevelAnswer("sides", sides, None if self.late else sides, self._why())

@@ -14,6 +14,7 @@ from formulations.rebalancing.balance.model import (
     BalanceModel,
     Placing,
     add_budget_rows,
+    add_changes,
     add_left,
     add_load_rows,
     add_resource_rows,
@@ -125,6 +126,7 @@ def _finish(
     add_budget_rows(model, problem, placing)
     add_resource_rows(model, problem, placing)
     add_left(model, problem, placing, aim)
+    add_changes(model, problem, placing, aim)
     rules = add_rule_rows(model, problem.rules, placing.whereabouts(problem.home))
     return BalanceModel(problem, model, placing, sides, rules)
 

@@ -33,6 +33,7 @@ from formulations.rebalancing.balance.settings import LevelAnswer
 from formulations.rebalancing.balance.solve import (
     BalanceAnswer,
     Settings,
+    least_changed,
     solve_balance,
     value_of,
 )
@@ -42,6 +43,7 @@ from formulations.rebalancing.search.exchanges import by_exchanges
 from formulations.rebalancing.search.portfolio import warm_up
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.methods.registry import Method, Option, Outcome
+from optim.moves.place_rules import place_rules
 from optim.referee.result import Level, Termination
 
 if TYPE_CHECKING:
@@ -60,7 +62,11 @@ _NAMES = {
     "left": ("load_on_leaving_nodes", "min"),
     "sides": ("sum_of_sides", "min"),
     "weighted": ("weighted", "min"),
+    "cost": ("migration_cost", "min"),
+    "switches": ("switches", "min"),
 }
+
+_UNITS = {"cost": "cost", "switches": "count"}
 
 #: Levels that the search before the solver may fail at, one after the other.
 SEARCH_TRIES = 100
@@ -90,7 +96,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     classes = (_warm_up_classes,) if options["form"] in ("auto", "classes") else ()
     request, compiled = request.warmed(warm_up, *classes)
     starts, notes = _starts(problem, request)
-    settings = _settings(request)
+    settings = replace(_settings(request), sides=not len(instance.tasks.copied))
     exchanged = None if request.cold else by_exchanges(problem)
     starts += [] if exchanged is None else [exchanged]
     prepared = prepare_balance(problem, settings, starts, 0 if request.cold else SEARCH_TRIES)
@@ -110,6 +116,10 @@ def run(instance: Instance, request: Request) -> Outcome:
         levels = (problem.levels(placement) for placement in (answer.placement, exchanged))
         if not problem.is_better(*levels):  # as good, and nothing is copied
             answer = replace(answer, placement=exchanged)
+    if not settings.sides and answer.placement is not None and not options["weighted"]:
+        changes = least_changed(problem, settings, answer.placement, place_rules(instance))
+        answer.placement = changes.placement
+        answer.levels += changes.levels
     outcome = _outcome(instance, problem, answer, settings)
     # what is not told here, the search before the solver too, counts as solving
     outcome.times = {"compile": compiled, "build": answer.build_seconds}
@@ -223,7 +233,7 @@ def _outcome(
         Termination(_termination(answer, main)),
         node=answer.placement,
         bound=_distance_bound(problem, main, settings),
-        levels=tuple(_level(level) for level in answer.levels),
+        levels=tuple(told_level(level) for level in answer.levels),
         notes=answer.notes,
         warm_start_accepted=answer.start_accepted,
         trace=answer.trace,
@@ -277,14 +287,15 @@ def _distance_bound(problem: BalanceProblem, main: LevelAnswer, settings: Settin
     return max(0.0, bound - problem.same)
 
 
-def _level(level: LevelAnswer) -> Level:
+def told_level(level: LevelAnswer) -> Level:
+    """Return a level as results tell it."""
     name, sense = _NAMES[level.goal]
     sign = -1.0 if sense == "max" else 1.0
     value = None if level.value is None else sign * level.value + 0.0
     bound = None
     if level.bound is not None and math.isfinite(level.bound):
         bound = sign * level.bound + 0.0
-    return Level(name, sense, value, bound, "resource")
+    return Level(name, sense, value, bound, _UNITS.get(level.goal, "resource"))
 
 
 #: What the model of the paper keeps, and so the published methods that solve it.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from formulations.rule_rows import RuleRows
     from optim.solvers.linear_model import LinearModel, VariableBlock
 
-Goal = Literal["distance", "left", "sides", "weighted"]
+Goal = Literal["distance", "left", "sides", "weighted", "cost", "switches"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,9 @@ class Aim:
     Attributes
     ----------
     goal
-        ``distance`` (d), ``left`` (load left on leaving nodes), ``sides`` (−d_u − d_l) or
-        ``weighted`` (w1·d − w2·(d_u + d_l)).
+        ``distance`` (d), ``left`` (load left on leaving nodes), ``sides`` (−d_u − d_l),
+        ``weighted`` (w1·d − w2·(d_u + d_l)), ``cost`` (of the migrations) or ``switches`` (moves
+        onto copies).
     max_distance, max_left
         Values that an earlier level has reached; ``inf`` for none.
     min_distance
@@ -168,6 +169,16 @@ def add_budget_rows(model: LinearModel, problem: BalanceProblem, placing: Placin
         bound = problem.most_cost - spent
         values = sign * problem.cost[tasks]
         model.add_rows("max_migration_cost", -np.inf, bound, rows, cols, values, num_rows=1)
+
+
+def add_changes(model: LinearModel, problem: BalanceProblem, placing: Placing, aim: Aim) -> None:
+    """Minimise Σ mc_k·y_ik over the moves that migrate, or the number of those onto copies."""
+    pays = problem.rules.pays(placing.task, placing.node)
+    if aim.goal == "cost":
+        model.set_objective(placing.column[pays], problem.cost[placing.task[pays]])
+    elif aim.goal == "switches":
+        free = ~pays & (problem.rules.home[placing.task] >= 0)
+        model.set_objective(placing.column[free], np.ones(int(free.sum())))
 
 
 def add_load_rows(

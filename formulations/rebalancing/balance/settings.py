@@ -32,6 +32,8 @@ class Settings:
         (w1, w2).
     drain_first
         Whether load left on leaving nodes comes before the load distance, not after it.
+    sides
+        Whether both sides are tightened in the end.
     gap
         Difference to the bound at which a level may stop; optimal by default. Where it is wider,
         the sides get no model: what the search made of them stands.
@@ -52,6 +54,7 @@ class Settings:
     objective: Literal["lexicographic", "weighted"] = "lexicographic"
     weights: tuple[float, float] = (1e4, 1.0)
     drain_first: bool = False
+    sides: bool = True
     gap: float | None = None
     deadline: float | None = None
     seed: int = 0
@@ -76,9 +79,10 @@ class Settings:
         if self.objective == "weighted":
             return ["weighted"]
         left: list[Goal] = ["left"] if problem.has_leaving else []
+        sides: list[Goal] = ["sides"] if self.sides else []
         if self.drain_first:
-            return [*left, "distance", "sides"]
-        return ["distance", *left, "sides"]
+            return [*left, "distance", *sides]
+        return ["distance", *left, *sides]
 
 
 @dataclass

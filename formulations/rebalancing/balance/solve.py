@@ -1,4 +1,8 @@
-"""Solve a rebalancing level by level: load distance, load left on leaving nodes, tighter sides."""
+"""Solve a rebalancing level by level: load distance, load left on leaving nodes, tighter sides.
+
+Where nodes hold copies of each other's state (`tasks[].copies`) every copied byte and every switch
+is a change that somebody has to carry out: then the last levels are the least of these.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from formulations.rebalancing.balance.forms import MAX_BINARIES, build_full, build_moves
 from formulations.rebalancing.balance.model import Aim
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from formulations.rebalancing.balance.model import BalanceModel, Goal
     from formulations.rebalancing.balance.prune import Pruned
     from formulations.rebalancing.problem import BalanceProblem, Ints, Levels
+    from optim.moves.place_rules import PlaceRules
     from optim.solvers import LinearSolution
 
 #: What a later level grants an earlier one: solvers work to about this; plans that use it are
@@ -53,6 +60,9 @@ STOP_SHARE = 0.999
 
 #: Share of the remaining time for each level but the last.
 TIME_SHARE = 0.8
+
+#: Levels of what a plan changes.
+CHANGES: tuple[Goal, ...] = ("cost", "switches")
 
 
 def solve_balance(
@@ -101,6 +111,65 @@ def _refresh(problem: BalanceProblem, settings: Settings, answer: BalanceAnswer)
         level.value = value_of(reached, level.goal, settings.weights)
         if level.bound is not None:
             level.bound = min(level.bound, level.value)
+
+
+def least_changed(
+    problem: BalanceProblem, settings: Settings, placement: Ints, rules: PlaceRules
+) -> BalanceAnswer:
+    """Of all placements that are as good, find the one with least migration cost, then switches.
+
+    Parameters
+    ----------
+    problem, settings
+        What was solved and how.
+    placement
+        The best one that is known; its load distance, and what it leaves on leaving nodes, are
+        kept, its sides are not.
+    rules
+        Of the instance, with all copies.
+
+    Returns
+    -------
+    BalanceAnswer
+        The placement itself, and no levels, where the model is too large.
+    """
+    answer = BalanceAnswer(placement=placement)
+    if problem.num_tasks * problem.num_nodes > MAX_TIE_BINARIES:
+        return answer
+    reached = problem.levels(placement)
+    aim = Aim("cost", max_distance=reached.distance, max_left=reached.left)
+    within = replace(problem, max_distance=reached.distance, counted=rules)
+    settings = replace(settings, form="moves")
+    for goal in CHANGES:
+        best = changed(within, placement, goal)
+        bound, why = 0.0, "optimal"
+        if best > 0 and settings.remaining() != 0.0:
+            solution, built = _run_kept(within, settings, replace(aim, goal=goal), answer, None)
+            bound, why = solution.bound or 0.0, str(solution.termination)
+            found = None if solution.x is None else built.read(solution.x)
+            if found is not None and changed(within, found, goal) < best:
+                left = problem.levels(found).left
+                if left <= reached.left + problem.same:
+                    best, placement = changed(within, found, goal), found
+        elif best > 0:
+            why = "time_limit"
+        if best - bound <= max(0.5 if goal == "switches" else 0.0, 1e-6 * best):
+            bound = best
+        answer.levels.append(LevelAnswer(goal, best, min(bound, best), why))
+        within = replace(within, max_cost=within.moving_cost(placement))
+        answer.placement = placement
+        if why == "interrupted":
+            break
+    return answer
+
+
+def changed(problem: BalanceProblem, placement: Ints, goal: Goal) -> float:
+    """Return the migration cost of a placement or the number of its switches."""
+    if goal == "cost":
+        return problem.moving_cost(placement)
+    rules = problem.rules
+    moved = (placement != rules.home) & (rules.home >= 0)
+    return float(np.count_nonzero(moved & ~rules.migrates(placement)))
 
 
 def value_of(levels: Levels, goal: Goal, weights: tuple[float, float] = (1.0, 0.0)) -> float:
@@ -231,6 +300,10 @@ def _known_bound(problem: BalanceProblem, goal: Goal, answer: BalanceAnswer, aim
 
 def _tolerance(problem: BalanceProblem, settings: Settings, goal: Goal) -> float:
     """Absolute gap at which a level may stop, in its own unit."""
+    if goal == "switches":
+        return 0.5
+    if goal == "cost":
+        return 1e-9 * float(problem.cost.sum())
     gap = settings.gap_of(problem)
     if goal == "weighted":
         return gap * min(weight for weight in settings.weights if weight > 0)
@@ -280,7 +353,7 @@ def _run(
     built.model.freeze()
     built_at = time.perf_counter()
     remaining = settings.remaining()
-    last = aim.goal in ("sides", "weighted")
+    last = aim.goal in ("sides", "weighted", "switches")
     solution = solve_linear(
         built.model,
         settings.solver,
@@ -289,7 +362,7 @@ def _run(
         seed=settings.seed,
         threads=settings.threads,
         warm_start=start,
-        options=_native(settings, aim.goal, bool(answer.levels)),
+        options=_native(settings, aim.goal, bool(answer.levels) or aim.goal in CHANGES),
         progress=settings.progress if aim.goal == "distance" else None,
     )
     answer.build_seconds += built_at - begun + solution.build_seconds

@@ -12,6 +12,8 @@ import pytest
 
 from experiments.interchange.importing import import_instance
 from optim import Instance, evaluate, solve
+from optim.errors import InvalidInput
+from optim.figures.measures import migrated_tasks
 from optim.format.plan import Plan
 from tests.experiments.kafka.folders import Line, write_folder
 
@@ -105,6 +107,75 @@ def test_no_exchange_of_replicas_could_be_undone(seed: int, tmp_path: Path) -> N
         other[members] = instance.tasks.node[members]
         found = changes_of(instance, other)
         assert not (found[0] <= value and (found[1], found[2]) < (cost, switches)), i
+
+
+def small(folder: Path, rng: random.Random) -> Instance | None:
+    """An operation on up to four partitions of factors 1 to 3, on brokers in whole sizes."""
+    brokers = list(range(1, rng.randint(3, 5)))
+    dead = rng.choice((0, 0, brokers[-1]))
+    mode = rng.choice(("rebalance", "add-broker", "remove-broker", "leaders", "dead-broker"))
+    added = brokers[-1] if mode == "add-broker" else 0
+    told = [{"id": b, "alive": b != dead or b == added} for b in brokers]
+    found: dict[str, Line] = {}
+    for number in range(rng.randint(2, 4)):
+        places = [b for b in brokers if b != added]
+        replicas = rng.sample(places, min(len(places), rng.choice((1, 1, 2, 3))))
+        isr = [b for b in replicas if b != dead or b == added]
+        leader = rng.choice(isr) if isr else None
+        size = 100 * rng.choice((1, 1, 2, 3))
+        found[f"t-{number}"] = Line(replicas, leader=leader, isr=isr, size=size)
+    rates = dict.fromkeys(found, (10, rng.choice((10, 20))))
+    folder = write_folder(folder, found, told, rates=rates)
+    options = [("mode", mode), ("balance", rng.choice(("disk", "disk", "nw_out", "replicas")))]
+    if mode in ("add-broker", "remove-broker"):
+        options.append(("brokers", str(brokers[-1])))
+    try:
+        return import_instance("kafka", [str(folder)], options).instance
+    except InvalidInput:
+        return None  # nothing to do
+
+
+def assert_no_plan_changes_less(instance: Instance, node: np.ndarray) -> None:
+    """Of all plans that are as good none copies less, or as much with fewer switches."""
+    value, cost, switches = changes_of(instance, node)
+    for other in every_plan(instance):
+        paid = migrated_tasks(instance, other)
+        if float(instance.tasks.migration_cost[paid].sum()) > cost:
+            continue
+        found = changes_of(instance, other)
+        assert not (found[0] <= value and (found[1], found[2]) < (cost, switches)), other
+
+
+@pytest.mark.seeds(6)
+@pytest.mark.parametrize("method", ["balance-milp", "balance-search"])
+@pytest.mark.parametrize("seed", range(24))
+def test_of_plans_as_good_the_one_that_changes_least(
+    seed: int, method: str, tmp_path: Path
+) -> None:
+    """By brute force, the least bytes and then the fewest switches; the proof says so, too."""
+    instance = small(tmp_path, random.Random(seed))
+    if instance is None:
+        return
+    result = solve(instance, method)
+    if result.plan is None:
+        return
+    assert_no_plan_changes_less(instance, np.asarray(result.plan.node_indices(instance)))
+    levels = {level.name: level for level in result.objective_levels}
+    assert levels["migration_cost"].value == levels["migration_cost"].bound
+
+
+@pytest.mark.parametrize("method", [None, "balance-search"])
+@pytest.mark.parametrize("sizes", [(100, 300, 100), (300, 100, 100), (100, 100, 300)])
+def test_a_new_broker_gets_the_fewest_bytes_that_even_out(
+    sizes: tuple[int, ...], method: str | None, tmp_path: Path
+) -> None:
+    found = {f"t-{i}": Line([1], size=size) for i, size in enumerate(sizes)}
+    folder = write_folder(tmp_path, found, [{"id": 1}, {"id": 2}])
+    options = [("mode", "add-broker"), ("brokers", "2")]
+    instance = import_instance("kafka", [str(folder)], options).instance
+    result = solve(instance, method)
+    assert result.evaluation is not None
+    assert (result.evaluation.load_distance, result.evaluation.migration_cost) == (50, 200)
 
 
 @pytest.mark.parametrize("method", [None, "balance-search"])
