@@ -41,6 +41,7 @@ class StepsDocument(BaseModel):
     parked: list[str] = []
     exchanged: list[list[str]] = []
     notes: list[str] = []
+    back: bool = False
     proven_no_order_without_parking: bool = False
     blocked: list[Any] = []
 

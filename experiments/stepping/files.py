@@ -52,7 +52,8 @@ def batch_files(
         return [_written(system, instance, states[-1], ledger)] if document.batches else []
     if system in WHOLE:
         return [_written(system, instance, state, ledger) for state in states[1:]]
-    return [reassignment(instance, *pair, ledger) for pair in itertools.pairwise(states)]
+    pairs = itertools.pairwise(states)
+    return [reassignment(instance, *pair, ledger, back=document.back) for pair in pairs]
 
 
 def write_batches(
@@ -92,12 +93,14 @@ def _written(system: str, instance: Instance, node: Ints, ledger: Ledger) -> dic
     return texts
 
 
-def reassignment(instance: Instance, before: Ints, after: Ints, ledger: Ledger) -> dict[str, str]:
+def reassignment(
+    instance: Instance, before: Ints, after: Ints, ledger: Ledger, *, back: bool = False
+) -> dict[str, str]:
     """Return Kafka's reassignment from one placement to another, and what is to be elected.
 
     Only lists that differ are in it.
     """
-    found = kafka.changes(instance, before, after, ledger, whole=False)
+    found = kafka.changes(instance, before, after, ledger, whole=False, back=back)
     ledger.check()
     listed = ((c.partition, c.after.replicas) for c in found if c.is_listed)
     texts, led = {"": kafka.reassignment(listed)}, kafka.elected(found)
@@ -118,7 +121,7 @@ def with_lists(instance: Instance, found: Steps) -> Steps:
     if not lists:
         return found
     count = f"{len(lists):,} partitions change" if len(lists) > 1 else "1 partition changes"
-    note = f"{count} the list of replicas without a move: in the first batch"
+    note = f"{count} the list of replicas without a move: in the batch at the present placement"
     if not found.batches:
         found = replace(found, batches=((),), seconds=(0.0,))
     return replace(found, notes=(*found.notes, note))

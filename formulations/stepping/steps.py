@@ -51,6 +51,8 @@ class Steps:
         Whether there is an order.
     notes
         What the answer does not say of what was asked.
+    back
+        Whether it is the way back to the present placement.
     """
 
     instance: Instance
@@ -63,6 +65,7 @@ class Steps:
     proven: bool = False
     found: bool = True
     notes: tuple[str, ...] = ()
+    back: bool = False
 
     @property
     def num_moves(self) -> int:
@@ -85,7 +88,8 @@ class Steps:
         back = tuple(map(taken_back, self.batches[:done][::-1]))
         made = set(itertools.chain(*self.batches[:done]))
         exchanged = tuple(taken_back(step) for step in self.exchanged if step[0] in made)
-        return replace(self, batches=back, exchanged=exchanged, seconds=self.seconds[:done][::-1])
+        seconds = self.seconds[:done][::-1]
+        return replace(self, batches=back, exchanged=exchanged, seconds=seconds, back=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -102,6 +106,7 @@ class Steps:
             "exchanged": [[names[move.task] for move in step] for step in self.exchanged],
             "proven_no_order_without_parking": self.proven,
             "notes": list(self.notes),
+            "back": self.back,
             "blocked": [blocked.to_dict(instance) for blocked in self.blocked],
         }
 

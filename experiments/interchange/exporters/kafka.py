@@ -70,7 +70,13 @@ class Change(NamedTuple):
 
 
 def changes(
-    instance: Instance, before: Ints, after: Ints, ledger: Ledger, *, whole: bool = True
+    instance: Instance,
+    before: Ints,
+    after: Ints,
+    ledger: Ledger,
+    *,
+    whole: bool = True,
+    back: bool = False,
 ) -> list[Change]:
     """Return the partitions that change between two placements.
 
@@ -86,6 +92,9 @@ def changes(
         (T,) node of each task.
     whole
         Whether each partition is to have all of its replicas afterwards.
+    back
+        Whether it is part of the way back: then where replicas are at home before and after, lists
+        become what they are now.
     """
     broker_of = _broker_numbers(instance, ledger)
     dead = {broker_of[n] for n, told in instance.nodes.labels.items() if told.get(DEAD)}
@@ -104,7 +113,7 @@ def changes(
     labels = [instance.tasks.labels.get(t, {}) for t in range(instance.num_tasks)]
     found = []
     stays = 0
-    brokers, starts = set(broker_of), home == old
+    brokers, starts = set(broker_of), home == old and not back
     returns = not starts and home == new
     for partition in listed_partitions(labels, ids, ledger).values():
         change = Change(

@@ -302,6 +302,26 @@ def test_steps_make_lists_shorter_though_nothing_moves(
     assert "3 partitions change the list of replicas without a move" in capsys.readouterr().out
     (file,) = sorted(Path(f"{s}.run").glob("batch-*.json"))
     assert listed(file.read_text()) == {f"t-{i}": [1, 2] for i in range(3)}
+    assert main(["steps", k, p, "-o", s, "--files", "kafka", "--rollback", "1"]) == 0
+    assert listed(file.read_text()) == {f"t-{i}": [1, 2, 3] for i in range(3)}
+
+
+def test_the_way_back_of_shorter_lists_and_moves_ends_with_the_lists_of_now(tmp_path: Path) -> None:
+    partitions = {"t-0": Line([1, 2, 3]), "t-1": Line([2, 3, 1]), "u-0": Line([3, 1], leader=1)}
+    folder = write_folder(tmp_path / "k", partitions, brokers(4))
+    whole = imported(folder, mode="trim", factor="2").instance
+    k, p, s = (str(tmp_path / f"{name}.json") for name in "kps")
+    whole.save(k)
+    at = {n: whole.nodes.ids[i] for n, i in zip(whole.tasks.ids, whole.tasks.node, strict=True)}
+    Plan(whole.name, {**at, "t-0#2": "4"}).save(p)
+    ways = {}
+    for done in (None, 1):
+        back = [] if done is None else ["--rollback", str(done)]
+        assert main(["steps", k, p, "-o", s, "--files", "kafka", "-q", *back]) == 0
+        (file,) = sorted(Path(f"{s}.run").glob("batch-????.json"))
+        ways[done] = listed(file.read_text())
+    assert ways[1] == {name: list(partitions[name].replicas) for name in ways[None]}
+    assert {"t-0", "t-1"} <= ways[1].keys()
 
 
 def test_steps_move_one_replica_of_a_partition_at_a_time(tmp_path: Path) -> None:
