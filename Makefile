@@ -126,20 +126,20 @@ papers: $(VENV)/.installed-flights
 
 bench: $(VENV)/.installed-dev
 	@mkdir -p build/bench
-	@set -e; for file in $$(grep -rl --include='*.py' '__main__' experiments/benchmarks); do \
-	name=$$(echo $${file#experiments/benchmarks/} | sed 's/\.py$$//; s#/#.#g'); \
+	@set -e; for file in $$(grep -rl --include='*.py' '__main__' experiments/studies/timings); do \
+	name=$$(echo $${file#experiments/studies/timings/} | sed 's/\.py$$//; s#/#.#g'); \
 	echo "benchmark $$name"; \
-	$(BIN)/python -m experiments.benchmarks.$$name > build/bench/$$name.md; \
+	$(BIN)/python -m experiments.studies.timings.$$name > build/bench/$$name.md; \
 	cat build/bench/$$name.md; done
 
 lab: $(VENV)/.installed-dev
-	$(BIN)/python -m experiments.lab $(LAB_ARGS)
+	$(BIN)/python -m experiments.studies.lab $(LAB_ARGS)
 
 lab-bench: $(VENV)/.installed-dev
-	$(BIN)/python -m experiments.lab.bench $(LAB_ARGS)
+	$(BIN)/python -m experiments.studies.lab.bench $(LAB_ARGS)
 
 lab-plans: $(VENV)/.installed-dev
-	$(BIN)/python -m experiments.lab.plans $(LAB_ARGS)
+	$(BIN)/python -m experiments.studies.lab.plans $(LAB_ARGS)
 
 constraints: $(VENV)/.installed-dev
 	$(BIN)/python -m pip freeze --exclude-editable --disable-pip-version-check > constraints.txt

@@ -14,8 +14,8 @@ def main() -> NoReturn:
     if "OMP_NUM_THREADS" not in os.environ:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     claim()
-    from experiments.cli.main import main as run
-    from experiments.cli.streams import leave
+    from streamplace.cli.main import main as run
+    from streamplace.present.streams import leave
 
     leave(run())
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from unittest.mock import patch
 
-from experiments.cli.main import OURS, main
+from streamplace.cli.main import OURS, main
 
 
 class _Stream(io.TextIOWrapper):

@@ -6,8 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from experiments.cli.arguments import add_json, add_option, whole
-from experiments.cli.listing import load_all, option_lines
+from streamplace.present.arguments import add_json, add_option, whole
+from streamplace.present.listing import load_all, option_lines
 
 if TYPE_CHECKING:
     import argparse

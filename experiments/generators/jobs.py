@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind, equal_nodes, job
-from experiments.network import COSTS, LINKS
 from optim.options import Option
+from streamplace.clusters.exchange.network import COSTS, LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

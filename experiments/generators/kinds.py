@@ -155,10 +155,11 @@ def job(
 ) -> Instance:
     """Build an instance of groups (id, tasks, CPU of all) and full streams (from, to, MB/s).
 
-    `network` holds the parameters of `experiments.network`, where a kind has them.
+    `network` holds the parameters of `streamplace.clusters.exchange.network`, where a kind has
+    them.
     """
-    from experiments.network import add_network
     from optim.format.instance import Instance
+    from streamplace.clusters.exchange.network import add_network
 
     return Instance.from_dict(
         add_network(

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind, equal_nodes, job, numbers
-from experiments.network import COSTS, LINKS
 from optim.options import Option
+from streamplace.clusters.exchange.network import COSTS, LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.generators.kinds import Kind, equal_nodes, job
-from experiments.network import COSTS, LINKS
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
+from streamplace.clusters.exchange.network import COSTS, LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,10 +8,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli.arguments import add_json, count, seconds, whole
-from experiments.cli.loading import loaded
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
+from streamplace.present.arguments import add_json, count, seconds, whole
+from streamplace.present.loading import loaded
 
 if TYPE_CHECKING:
     import argparse

@@ -6,8 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli.arguments import add_json, amount, assignment, count, seconds, whole
 from optim.exit_codes import ExitCode
+from streamplace.present.arguments import add_json, amount, assignment, count, seconds, whole
 
 if TYPE_CHECKING:
     import argparse
@@ -196,8 +196,8 @@ def _print(done: Replayed, where: str, as_json: bool) -> None:
         }
         sys.stdout.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
         return
-    from experiments.cli.console import answer_console, plain_table
     from experiments.replay.summary import HEADINGS, cells
+    from streamplace.present.console import answer_console, plain_table
 
     console = answer_console()
     # a table that is read on a terminal stands upright: one column a policy

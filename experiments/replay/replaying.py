@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.numbers import number, plural
 from experiments.replay.deployment import CostModel
 from experiments.replay.framework import Setting, check_policy, first_state, step
 from experiments.replay.periods import check_periods
@@ -16,9 +15,10 @@ from experiments.replay.policies import read_policy
 from experiments.replay.scaling import ScalingChoice
 from experiments.replay.store import Progressed, ReplayFolder, write_rows
 from experiments.replay.summary import PolicySummary, markdown, summarise
-from experiments.status_line import StatusLine
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
+from streamplace.present.numbers import number, plural
+from streamplace.present.status_line import StatusLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

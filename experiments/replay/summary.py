@@ -97,7 +97,7 @@ HEADINGS = (
 
 def cells(summary: PolicySummary) -> list[str]:
     """Return a line of the table, under `HEADINGS`."""
-    from experiments.numbers import number, percent
+    from streamplace.present.numbers import number, percent
 
     return [
         summary.policy,

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.status_line import StatusLine
+from streamplace.present.status_line import StatusLine
 
 if TYPE_CHECKING:
     import argparse
@@ -66,7 +66,6 @@ def run(args: argparse.Namespace) -> int:
     experiments.report.grading.ContradictoryRuns
         The runs contradict each other.
     """
-    from experiments.cli.console import answer_console
     from experiments.report.build import check_folder
     from experiments.report.terminal import print_report
     from experiments.report.writing import (
@@ -78,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
     )
     from experiments.spark.remote import input_at, output_at
     from optim.exit_codes import ExitCode
+    from streamplace.present.console import answer_console
 
     output = args.output or f"{args.folder.rstrip('/')}/report.html"
     with ExitStack() as stack:

@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from experiments import numbers
+from streamplace.present import numbers
 
 if TYPE_CHECKING:
     from experiments.report.svg import Drawing

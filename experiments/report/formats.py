@@ -1,14 +1,14 @@
-"""Values as the report shows them: numbers as `experiments.numbers` writes them, and texts."""
+"""Values as the report shows them: numbers as `present.numbers` writes them, and texts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.numbers import in_column, in_line
+from streamplace.present.numbers import in_column, in_line
 
 if TYPE_CHECKING:
-    from experiments import numbers
     from experiments.report.document import Kind, Value
+    from streamplace.present import numbers
 
 _SPACES = "\u00a0\u202f"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.numbers import plural
 from experiments.report.formats import with_unit
 from experiments.report.words import WORDS
+from streamplace.present.numbers import plural
 
 if TYPE_CHECKING:
     from experiments.report.document import Kind

@@ -11,8 +11,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from experiments.cli.tables import carries_line, figure
-from experiments.explain.text import (
+from experiments.report.document import Column, Part, Section, Table, row
+from experiments.sweep.kept import kept_instances
+from experiments.sweep.store import ResultFolder, latest_rows
+from streamplace.explain.text import (
     SHOWN,
     clash_figures,
     move_ends,
@@ -20,19 +22,17 @@ from experiments.explain.text import (
     remedy_line,
     worth_text,
 )
-from experiments.numbers import plural
-from experiments.report.document import Column, Part, Section, Table, row
-from experiments.sweep.kept import kept_instances
-from experiments.sweep.store import ResultFolder, latest_rows
+from streamplace.present.numbers import plural
+from streamplace.present.tables import carries_line, figure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-    from experiments.explain.why import Explanation
     from experiments.report.findings import Findings, Record
     from formulations.conflicts.telling import Clash
     from optim.format.instance import Instance
+    from streamplace.explain.why import Explanation
 
 MOST_CASES = 60
 """Cases that are explained."""
@@ -103,8 +103,8 @@ def _part(
 def _plan(
     title: str, number: int, record: Record, instance: Instance, assignment: dict[str, str]
 ) -> Part:
-    from experiments.explain.why import why_plan
     from optim import Plan
+    from streamplace.explain.why import why_plan
 
     node = Plan(instance.name, assignment).node_indices(instance)
     moved = int(((instance.tasks.node != node) & (instance.tasks.node >= 0)).sum())
@@ -179,7 +179,7 @@ def _rest(count: int, noun: str) -> str:
 def _conflicts(
     title: str, number: int, instance: Instance, seconds: float, *, proven: bool
 ) -> Part:
-    from experiments.explain.why import why_infeasible
+    from streamplace.explain.why import why_infeasible
 
     note = "infeasible" if proven else "no method has a plan"
     found = why_infeasible(instance, seconds) if seconds > 0 else None

@@ -12,9 +12,9 @@ from experiments.report.document import MOST_ROWS
 from experiments.report.formats import printable, show, unit
 from experiments.report.html import to_html
 from experiments.report.latex import to_latex
-from experiments.spreadsheet import to_cell
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
+from streamplace.present.spreadsheet import to_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable

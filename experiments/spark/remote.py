@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.spark.connectors import connector_remedy
-from experiments.spark.java import cache_folder
 from experiments.spark.session import cause_of, spark_session
 from optim.errors import InvalidInput, Problem
+from streamplace.java import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,9 +16,9 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from experiments.spark.folders import local_folders, temporary_files_in, with_temporary_folder
-from experiments.spark.java import find_java
 from experiments.spark.shipping import build_zip
 from optim.errors import InvalidInput, Problem, StreamplaceError
+from streamplace.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from experiments.numbers import duration
-from experiments.status_line import StatusLine
+from streamplace.present.numbers import duration
+from streamplace.present.status_line import StatusLine
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.cli.arguments import add_json, assignment, seconds, whole
 from optim.exit_codes import ExitCode
+from streamplace.present.arguments import add_json, assignment, seconds, whole
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +23,7 @@ _SHOWN = 10
 
 EXAMPLES = """\
 examples:
-  streamplace trace experiments/papers/albic_real/real_job_2.toml -o build/job2
+  streamplace trace experiments/studies/papers/albic_real/real_job_2.toml -o build/job2
   streamplace trace job.toml --events clicks=/data/clicks/*.csv.zip -o build/clicks
   streamplace trace job.toml -o build/clicks --append
   streamplace trace job.toml -o build/clicks --follow --carry cola
@@ -288,8 +288,8 @@ def _print(
         }
         sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
         return
-    from experiments.cli.console import answer_console, plain_table
-    from experiments.numbers import number, percent
+    from streamplace.present.console import answer_console, plain_table
+    from streamplace.present.numbers import number, percent
 
     first, last = manifest.periods[0], manifest.periods[-1]
     lines = [f"{trace.job.name}: {len(manifest.periods)} periods from {first.start} to {last.end}"]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from experiments.cli.main import COMMANDS, build_parser
+from streamplace.cli.main import COMMANDS, build_parser
 from tests.command import run_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -37,7 +37,7 @@ def site(tmp_path: Path) -> Path:
 
 def streamplace(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     paths = [str(site), *filter(None, [os.environ.get("PYTHONPATH")])]
-    script = "import sys; from experiments.cli.main import main; sys.exit(main())"
+    script = "import sys; from streamplace.cli.main import main; sys.exit(main())"
     return subprocess.run(
         [sys.executable, "-c", script, *arguments],
         cwd=REPOSITORY,

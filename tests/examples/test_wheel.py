@@ -13,10 +13,10 @@ import pytest
 pytest.importorskip("hatchling", reason="the wheel is built with it")
 
 LEFT_OUT = (
-    "experiments/papers/", "experiments/benchmarks/", "experiments/lab/", "tests/",
-    "experiments/placement/certificates/",
+    "experiments/studies/papers/", "experiments/studies/timings/", "experiments/studies/lab/",
+    "tests/", "experiments/studies/bench/certificates/",
 )  # fmt: skip
-CASES = {"experiments/placement/cases.json", "experiments/placement/examples.json"}
+CASES = {"experiments/studies/bench/cases.json", "experiments/studies/bench/examples.json"}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_everything_that_it_registers_is_in_it(wheel: Path) -> None:
     script = (
         "from streamplace.packages import HOME, claim; claim()\n"
         "from experiments.generators import KINDS\n"
-        "from experiments.interchange.declaring import EXPORTERS, IMPORTERS\n"
+        "from streamplace.clusters.exchange.declaring import EXPORTERS, IMPORTERS\n"
         "from experiments.replay.policies import POLICIES\n"
         "from optim.methods.registry import METHODS\n"
         "print(HOME, *(len(t.all()) > 2 for t in (METHODS, KINDS, IMPORTERS, EXPORTERS, POLICIES)))"

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from experiments.generators import KINDS
-from experiments.interchange.declaring import EXPORTERS, IMPORTERS
 from experiments.replay.policies import POLICIES
 from optim import plugins
 from optim.errors import InvalidInput
 from optim.methods.registry import METHODS
 from optim.plugins import Plugins
+from streamplace.clusters.exchange.declaring import EXPORTERS, IMPORTERS
 from tests.conftest import Plug
 
 TABLES: list[Plugins[Any]] = [METHODS, KINDS, IMPORTERS, EXPORTERS, POLICIES]
@@ -109,7 +109,7 @@ def test_listing_loads_nothing_heavy() -> None:
     script = (
         "import sys\n"
         "from experiments.generators import KINDS\n"
-        "from experiments.interchange.declaring import EXPORTERS, IMPORTERS\n"
+        "from streamplace.clusters.exchange.declaring import EXPORTERS, IMPORTERS\n"
         "from optim.methods.registry import METHODS\n"
         "names = [t.names() for t in (METHODS, KINDS, IMPORTERS, EXPORTERS)]\n"
         "assert all(names)\n"

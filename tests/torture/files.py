@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.cli.main import main
+from streamplace.cli.main import main
 from tests.torture.tally import TRACEBACK, Tally
 
 if TYPE_CHECKING:

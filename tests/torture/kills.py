@@ -131,7 +131,7 @@ def _temporary(base: Path) -> Path:
 
 def _start(base: Path, command: Sequence[str]) -> subprocess.Popen[str]:
     environment = {**os.environ, "TMPDIR": str(_temporary(base))}
-    program = [sys.executable, "-m", "experiments.cli.main", *command]
+    program = [sys.executable, "-m", "streamplace.cli.main", *command]
     return subprocess.Popen(
         program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         env=environment, start_new_session=True,

@@ -120,7 +120,7 @@ class _Run:
     def __init__(self, folder: Path, name: str, case: str, method: str) -> None:
         self.told = f"{method} on {case}"
         self.temporary = folder / f"tmp-{name}"
-        self._command = [sys.executable, "-m", "experiments.cli.main", "solve"]
+        self._command = [sys.executable, "-m", "streamplace.cli.main", "solve"]
         self._command += [str(folder / f"{case}.json"), "--method", method, "--json"]
         self._command += ["--time-limit", str(_LIMIT)]
 

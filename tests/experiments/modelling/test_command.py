@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from experiments.cli.main import main
 from experiments.modelling import TrialResult, model_task
+from streamplace.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path

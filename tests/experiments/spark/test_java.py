@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.spark import java
-from experiments.spark.java import JavaUnavailable, find_java, make_shim, probe
 from optim.exit_codes import ExitCode
+from streamplace import java
+from streamplace.java import JavaUnavailable, find_java, make_shim, probe
 
 FAKE = """#!/bin/sh
 for argument do

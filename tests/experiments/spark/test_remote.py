@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from experiments.cli.main import main
 from experiments.spark.connectors import connector_remedy, hadoop_version
 from experiments.spark.remote import Place, input_at, is_remote, local_path, output_at
 from experiments.spark.session import spark_session
 from experiments.traces.appending import remote_entries
 from experiments.traces.recordings import ONE, Events
 from optim.errors import InvalidInput
+from streamplace.cli.main import main
 from tests.experiments.spark.webhdfs import Server, serving
 from tests.experiments.traces.cases import EVENTS, write_csv
 

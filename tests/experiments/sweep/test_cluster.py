@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.spark.java import find_java
 from experiments.sweep import read_rows_pandas
+from streamplace.java import find_java
 
 WAIT = 120
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.cli.main import main
 from experiments.traces.folder import TraceFolder
 from experiments.traces.job import Job
 from experiments.traces.tracing import run_trace
 from optim.errors import InvalidInput
+from streamplace.cli.main import main
 from tests.experiments.traces.cases import job, rows, write_csv
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.cli.main import main
 from experiments.traces.folder import TablesLost, TraceFolder
 from experiments.traces.manifest import Manifest
 from optim.errors import InvalidInput
+from streamplace.cli.main import main
 from tests.experiments.traces.made import TABLES, load, made
 
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from experiments.cli.main import main
 from experiments.traces.folder import TraceFolder
 from experiments.traces.following import _State, follow
 from experiments.traces.tracing import run_trace
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
+from streamplace.cli.main import main
 from tests.experiments.spark.webhdfs import serving
 from tests.experiments.traces.cases import write_csv
 from tests.experiments.traces.test_appending import (

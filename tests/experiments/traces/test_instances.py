@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.cli.main import main
 from experiments.replay.periods import load_trace
 from experiments.traces.folder import TraceFolder
 from experiments.traces.instances import InstanceMaker, load_scale, period_range
 from experiments.traces.placing import instances, place
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
+from streamplace.cli.main import main
 from tests.experiments.traces.cases import job
 from tests.experiments.traces.made import TABLES, load, made, rate
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from experiments.papers import find_figures
-from experiments.papers.albic_real import edits
-from experiments.papers.albic_real.replaying import POLICIES, climbing, table_of
 from experiments.replay.policies import read_policy
+from experiments.studies.papers import find_figures
+from experiments.studies.papers.albic_real import edits
+from experiments.studies.papers.albic_real.replaying import POLICIES, climbing, table_of
 
 
 def rows() -> pd.DataFrame:

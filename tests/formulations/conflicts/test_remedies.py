@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from experiments.explain.why import why_infeasible
 from optim import Instance
 from optim.rules import broken
 from optim.rules.placement import Placement
+from streamplace.explain.why import why_infeasible
 from tests.formulations.conflicts.test_brute_force import small
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from experiments.explain.why import Explanation
     from formulations.conflicts.remedies import Remedy
+    from streamplace.explain.why import Explanation
 
 _SECONDS = 20.0
 

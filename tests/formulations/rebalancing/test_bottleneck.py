@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.cli.main import main
 from formulations.rebalancing.bottleneck import bottleneck_first
 from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
+from streamplace.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments.cli.main import main
 from optim import Instance, InvalidInput, UnsuitableMethod, evaluate, solve
 from optim.figures.loss import after_loss
 from optim.figures.measures import migrated_tasks
 from optim.figures.rate import carrying
 from optim.rules import broken
 from optim.rules.placement import Placement
+from streamplace.cli.main import main
 from tests.formulations.throughput.small import small
 
 RATES = (0.3, 0.6, 1.0, 1.5)

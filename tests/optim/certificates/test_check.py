@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from experiments.cli.main import main
 from optim import Instance
 from optim.certificates import check
+from streamplace.cli.main import main
 from tests.fuzz.certificates import SMALL, examine, solved
 
 CHECKER = Path(check.__file__)

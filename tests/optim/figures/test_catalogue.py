@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from experiments.cli.figure_table import figure_table
-from experiments.cli.tables import metric_table
 from experiments.report.words import OBJECTIVES as REPORT_WORDS
 from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, arrow_schema
 from optim.errors import InvalidInput
@@ -19,6 +17,8 @@ from optim.figures.figure import Figure
 from optim.figures.placement import Placement
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.evaluation import Evaluation
+from streamplace.cli.figure_table import figure_table
+from streamplace.present.tables import metric_table
 from tests.optim.make import instance
 
 EVERY = [pytest.param(figure, id=figure.name) for figure in FIGURES]

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from experiments.cli.main import main
 from optim import solve
 from optim.certificates import check
 from optim.format.instance import Instance
 from optim.referee.evaluate import evaluate_indices
 from optim.util.tolerance import TOLERANCE, over
+from streamplace.cli.main import main
 from tests.optim.make import instance
 
 REBALANCING = ["balance-milp", "balance-search", "flux"]

@@ -1,1 +1,0 @@
-"""Exporters: one module a format; they register in the group ``streamplace.exporters``."""

@@ -1,1 +1,0 @@
-"""Importers: one module a format; they register in the group ``streamplace.importers``."""

@@ -1,0 +1,290 @@
+"""Asking for plans: a function of the user's, a command, or a registered method.
+
+Whatever they do is told as what came of one case, and the next case is run: only Ctrl-C and a name
+that there is not end it all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any
+
+from experiments.studies.bench.scoring import Point
+from optim.errors import InvalidInput, StreamplaceError, UnsuitableMethod
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from optim import Instance
+    from optim.methods.registry import Method
+    from optim.referee.result import Result
+
+    Asker = Callable[[Instance, str], "Asked"]
+
+MOST_BYTES = 256 << 20
+"""What a command may write."""
+CHOSEN = ("default", "portfolio")
+"""What ``--method`` takes besides the registered ones: as `solve` chooses, or several."""
+
+
+@dataclass
+class Asked:
+    """What was answered on a case.
+
+    Attributes
+    ----------
+    answers
+        Seconds since the start, and a plan, its document, or ``{task: node}``; in order.
+    seconds
+        On the clock, until the end.
+    said
+        Trajectory in the method's own words.
+    result
+        Of a registered method.
+    problem
+        Why there is no answer, or not all.
+    stopped
+        Whether it was the limit that ended it.
+    unsuitable
+        Whether the method does not suit the instance.
+    """
+
+    answers: list[tuple[float, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+    said: list[Point] = field(default_factory=list)
+    result: Result | None = None
+    problem: str | None = None
+    stopped: bool = False
+    unsuitable: bool = False
+
+
+def words(error: BaseException) -> str:
+    """Return the first line of what an error says."""
+    if isinstance(error, InvalidInput) and error.problems:
+        error = InvalidInput(error.problems[0])  # of several the first
+    told = str(error) if isinstance(error, StreamplaceError) else repr(error)
+    return told.splitlines()[0] if told else type(error).__name__
+
+
+class _Over(BaseException):
+    """The limit is reached; no `Exception`, so that a method's own ``except`` does not eat it."""
+
+
+@contextlib.contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raise `_Over` after so many seconds, where signals can be had."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(_: int, __: FrameType | None) -> None:
+        raise _Over
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def _stdout_aside() -> Iterator[None]:
+    """Send what a method prints to standard error: standard output is for the results."""
+    import sys
+
+    with contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def function_asker(function: Callable[[dict[str, Any]], Any], limit: float) -> Asker:
+    """Ask a function; one that yields is asked until it ends or the limit is reached."""
+
+    def ask(instance: Instance, _: str) -> Asked:
+        found, document = Asked(), instance.to_dict()
+        began = time.perf_counter()
+        try:
+            with _stdout_aside(), _limited(limit):
+                answer = function(document)
+                for one in answer if isinstance(answer, Iterator) else (answer,):
+                    kept = dict(one) if isinstance(one, Mapping) else one  # it may go on with it
+                    found.answers.append((time.perf_counter() - began, kept))
+        except _Over:
+            found.stopped, found.problem = True, f"stopped after {limit:g} s"
+        except Exception as error:  # a method of others may fail in any way
+            found.problem = words(error)
+        except SystemExit as error:
+            found.problem = f"left by sys.exit({error.code!r})"
+        found.seconds = time.perf_counter() - began
+        return found
+
+    return ask
+
+
+def command_asker(command: str, limit: float) -> Asker:
+    """Ask a command: the instance on its standard input, plans on its output, one a line."""
+    line = shlex.split(command)
+
+    def ask(instance: Instance, _: str) -> Asked:
+        found, text = Asked(), instance.to_json().encode()
+        began = time.perf_counter()
+        with tempfile.TemporaryFile() as errors:
+            try:
+                process = subprocess.Popen(
+                    line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                    start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                found.problem = f"{line[0]} cannot be started: {error.strerror}"
+                return found
+            try:
+                written = _listen(process, text, began, limit, found)
+            finally:  # with all that it started; Ctrl-C ends it as well
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                code = process.wait()
+                for stream in (process.stdin, process.stdout):
+                    with contextlib.suppress(OSError):
+                        stream.close()  # type: ignore[union-attr]
+            found.seconds = time.perf_counter() - began
+            passed = _read(written, found)
+            _tell(found, code, passed, errors)
+        return found
+
+    return ask
+
+
+Lines = list[tuple[float, bytes]]
+
+
+def _listen(
+    process: subprocess.Popen[bytes], text: bytes, began: float, limit: float, found: Asked
+) -> Lines:
+    """Hand over the instance and stamp each line as it comes, until the end or the limit."""
+    assert process.stdin is not None and process.stdout is not None
+    threading.Thread(target=_feed, args=(process.stdin, text), daemon=True).start()
+    lines: Lines = []
+    rest, size, output = bytearray(), 0, process.stdout
+    with selectors.DefaultSelector() as selector:
+        selector.register(output, selectors.EVENT_READ)
+        while True:
+            left = limit - (time.perf_counter() - began)
+            if left <= 0:
+                found.stopped, found.problem = True, f"stopped after {limit:g} s"
+                break
+            if not selector.select(left):
+                continue
+            block = os.read(output.fileno(), 1 << 20)
+            now = time.perf_counter() - began
+            if not block:
+                break
+            size += len(block)
+            if size > MOST_BYTES:
+                found.problem = f"stopped: it wrote more than {MOST_BYTES >> 20} MB"
+                break
+            rest += block
+            if b"\n" in block:
+                *whole, last = bytes(rest).split(b"\n")
+                rest = bytearray(last)
+                lines += [(now, line) for line in whole]
+    if rest:
+        lines.append((time.perf_counter() - began, bytes(rest)))
+    if not found.stopped and not found.problem:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # its output is closed: it ends now
+            process.wait(timeout=max(0.1, limit - (time.perf_counter() - began)))
+    return lines
+
+
+def _feed(stream: IO[bytes], text: bytes) -> None:
+    with contextlib.suppress(OSError, ValueError):  # it need not read, and may end before
+        stream.write(text)
+        stream.close()
+
+
+def _read(lines: Lines, found: Asked) -> int:
+    """Take the lines that are JSON objects, or all together as one; return how many are passed."""
+    filled = [(seconds, line) for seconds, line in lines if line.strip()]
+    for seconds, line in filled:
+        document = _object(line)
+        if document is not None:
+            found.answers.append((seconds, document))
+    if not found.answers and filled:
+        document = _object(b"\n".join(line for _, line in lines))
+        if document is not None:
+            found.answers.append((filled[-1][0], document))
+            return 0
+    return len(filled) - len(found.answers)
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _tell(found: Asked, code: int, passed: int, errors: IO[bytes]) -> None:
+    """Say what was wrong with a command."""
+    if found.problem is None and code:
+        errors.seek(max(0, errors.seek(0, os.SEEK_END) - 4096))
+        last = errors.read().decode(errors="replace").strip().splitlines()[-1:]
+        found.problem = ": ".join([f"ended with {code}", *last])
+    elif found.problem is None and not found.answers:
+        found.problem = "wrote no JSON object" if passed else "wrote nothing"
+    elif found.problem is None and passed:
+        found.problem = f"{passed} lines that are no JSON objects passed over"
+
+
+def method_asker(method: Method | str, limit: float, **options: Any) -> Asker:
+    """Ask a registered method, or what `solve` chooses; its own words for the trajectory."""
+    name = method if isinstance(method, str) else method.name
+    given = None if name == "default" else name
+
+    def ask(instance: Instance, objective: str) -> Asked:
+        from optim import solve
+        from optim.certificates.grade import affordable
+        from optim.referee.result import Termination
+
+        optimised = isinstance(method, str) or objective in method.objectives
+        found, began = Asked(), time.perf_counter()
+        try:
+            with _stdout_aside():
+                result = solve(
+                    instance, given, objective=objective if optimised else None,
+                    time_limit=limit, **options,
+                )  # fmt: skip
+        except Exception as error:  # methods of other packages may fail in any way
+            found.seconds, found.problem = time.perf_counter() - began, words(error)
+            found.unsuitable = isinstance(error, UnsuitableMethod)
+            return found
+        # kernels are compiled once a machine, and not on the method's clock
+        spent = time.perf_counter() - began - result.times.get("compile", 0.0)
+        if result.termination is Termination.INTERRUPTED:
+            raise KeyboardInterrupt
+        found.seconds = spent
+        found.stopped = result.termination is Termination.TIME_LIMIT
+        if result.plan is None:
+            found.problem = f"has no plan: {result.termination}"
+        else:
+            found.answers.append((spent, result.plan))
+        if optimised and result.objective is not None and result.objective.name == objective:
+            found.said = [Point(s, value) for s, value, _ in result.trace if value is not None]
+            result = affordable(result, lambda: instance.to_json().encode())
+        found.result = result
+        return found
+
+    return ask

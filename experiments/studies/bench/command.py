@@ -1,0 +1,284 @@
+"""``streamplace bench``: a method on the open benchmark, by what is certified of its cases."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optim.errors import InvalidInput, Problem
+from optim.exit_codes import ExitCode
+from streamplace.present.arguments import add_json, seconds
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from experiments.studies.bench.asking import Asker
+    from experiments.studies.bench.cases import Case
+    from experiments.studies.bench.judging import Run
+    from experiments.studies.bench.rows import Contestant
+    from optim import Instance
+
+EXAMPLES = """\
+examples:
+  streamplace bench --method top-down
+  streamplace bench --my-method mypackage.placing:place --seconds 10
+  streamplace bench --my-command './place --fast' -o results/
+  streamplace bench --method default --family balance -o results/
+  streamplace report results/ -o report.html
+
+`place` takes an instance as the format's dictionary and returns {task: node}, or yields better and
+better ones; a command reads the instance from its standard input and writes {task: node}, or plans,
+one a line, on its output. The referee judges what comes back.
+
+exit codes: 0 every plan is feasible; 2 invalid input; 4 a plan is missing, or breaks a rule;
+130 interrupted: what was done is kept"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument("--my-method", metavar="MODULE:FUNCTION", help="a function of yours")
+    whose.add_argument("--my-command", metavar="COMMAND", help="a command of yours")
+    whose.add_argument(
+        "--method", metavar="NAME",
+        help="a registered method, `default` (what solve chooses) or `portfolio`",
+    )  # fmt: skip
+    parser.add_argument("--label", metavar="NAME", help="what tables call it, instead of its name")
+    parser.add_argument("--only", metavar="TEXT", default="", help="cases whose name holds TEXT")
+    parser.add_argument(
+        "--family", metavar="NAME", action="append", help="cases of this family; may be given again"
+    )
+    parser.add_argument(
+        "--large", action="store_true", help="cases of more than 2,000 tasks as well"
+    )
+    parser.add_argument(
+        "--data", metavar="FOLDER", type=Path,
+        help="where files of others are; cases that need them are left out without it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--all", action="store_true", help="every case, also those that need files of others"
+    )
+    parser.add_argument("--list", action="store_true", help="show what is known, and run nothing")
+    parser.add_argument(
+        "--instances", metavar="FOLDER", type=Path,
+        help="write the instances there, as CASE.json, and run nothing",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seconds", metavar="S", type=seconds, default=60.0, help="limit on each instance (60)"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FOLDER|FILE.json",
+        help="add the runs to a folder that `streamplace report` reads, or write one JSON document",
+    )  # fmt: skip
+    parser.add_argument(
+        "--plans", metavar="FOLDER", type=Path,
+        help="write the best plan of each case there, as CASE.json",
+    )  # fmt: skip
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run a method on the cases and print how far it is from what was proved."""
+    from experiments.studies.bench.table import Lines, summary_text
+    from streamplace.present.streams import write_stdout
+
+    cases = chosen(args)
+    if args.list:
+        write_stdout(_listed(cases, as_json=args.json))
+        return int(ExitCode.OK)
+    if args.instances is not None:
+        return _written(cases, args)
+    if not (args.my_method or args.my_command or args.method):
+        remedy = "--my-method, --my-command or --method; --list and --instances run none"
+        raise InvalidInput(Problem("bench", None, "no method is named", remedy))
+    contestant, ask = _contestant(args)
+    runs, lines = [], Lines(cases)
+    tell = (lambda _: None) if args.json else write_stdout
+    folder = _folder(args.output)
+    interrupted = False
+    with nullcontext() if folder is None else _opened(folder):
+        try:
+            tell(lines.head() + "\n")
+            for case in cases:
+                found = _one(case, ask, args)
+                if found is None:
+                    continue
+                runs.append(found)
+                if args.plans is not None and found.plan is not None:
+                    args.plans.mkdir(parents=True, exist_ok=True)
+                    found.plan.save(args.plans / f"{case.name}.json")
+                if folder is not None:
+                    from experiments.studies.bench.rows import store
+
+                    store(folder, contestant, found)
+                tell(lines.of(found.row) + "\n")
+        except KeyboardInterrupt:
+            interrupted = True
+    rows = [one.row for one in runs]
+    document = _document(contestant, rows)
+    if args.output and folder is None:
+        import json
+
+        from optim.util.files import write_atomic
+
+        write_atomic(args.output, json.dumps(document, indent=1) + "\n")
+    if args.json:
+        from streamplace.present.json_text import print_json
+
+        print_json(document)
+    elif rows:
+        tell("\n" + summary_text(rows))
+    if interrupted:
+        raise KeyboardInterrupt
+    if not rows:
+        raise InvalidInput(Problem("--data", str(args.data), "holds no file that is needed"))
+    return int(ExitCode.OK if all(row["feasible"] for row in rows) else ExitCode.NO_PLAN)
+
+
+def _written(cases: list[Case], args: argparse.Namespace) -> int:
+    """Write the cases' instances, byte for byte those that certificates are of."""
+    from optim.util.files import write_atomic
+
+    made = 0
+    args.instances.mkdir(parents=True, exist_ok=True)
+    for case in cases:
+        instance = _instance(case, args)
+        if instance is not None:
+            write_atomic(args.instances / f"{case.name}.json", instance.to_json())
+            made += 1
+    if not made:
+        raise InvalidInput(Problem("--data", str(args.data), "holds no file that is needed"))
+    sys.stderr.write(
+        f"{made} {'instance' if made == 1 else 'instances'} written to {args.instances}\n"
+    )
+    return int(ExitCode.OK)
+
+
+def _listed(cases: list[Case], *, as_json: bool) -> str:
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        return json.dumps([asdict(case) for case in cases], indent=1) + "\n"
+    from experiments.studies.bench.known import text
+
+    return text(cases)
+
+
+def chosen(args: argparse.Namespace) -> list[Case]:
+    """Return the cases that are asked for.
+
+    Raises
+    ------
+    InvalidInput
+        There is none, or a family that there is not.
+    """
+    from experiments.studies.bench.cases import read
+
+    cases = read()
+    families = list(dict.fromkeys(case.family for case in cases))
+    for family in args.family or ():
+        if family not in families:
+            raise InvalidInput(
+                Problem("--family", family, "is no family", f"one of {', '.join(families)}")
+            )
+    cases = [case for case in cases if not args.family or case.family in args.family]
+    cases = [case for case in cases if args.only in case.name]
+    if not cases:
+        remedy = "--list shows their names, with --all of those that are not run unasked"
+        raise InvalidInput(Problem("--only", args.only, "is in no case's name", remedy))
+    kept = [case for case in cases if args.all or _unasked(case, args)]
+    if not kept:
+        remedy = "add --large, or --data FOLDER where the files of others are"
+        told = ", ".join(case.name for case in cases[:3])
+        raise InvalidInput(Problem("cases", told, "are not run unasked", remedy))
+    return kept
+
+
+def _unasked(case: Case, args: argparse.Namespace) -> bool:
+    from experiments.studies.bench.cases import DEFAULT_TASKS
+
+    if case.foreign is not None and args.data is None:
+        return False
+    return bool(args.large or case.tasks <= DEFAULT_TASKS)
+
+
+def _one(case: Case, ask: Asker, args: argparse.Namespace) -> Run | None:
+    from experiments.studies.bench.judging import judged
+
+    instance = _instance(case, args)
+    if instance is None:
+        return None
+    return judged(case, instance, ask(instance, case.objective), args.seconds)
+
+
+def _instance(case: Case, args: argparse.Namespace) -> Instance | None:
+    """Make a case's instance; ``None``, and said so, where a file of others is not there."""
+    try:
+        return case.instance(args.data)
+    except InvalidInput as error:
+        if case.foreign is None:
+            raise
+        sys.stderr.write(f"left out: {error.problems[0]}\n")
+        return None
+
+
+def _contestant(args: argparse.Namespace) -> tuple[Contestant, Asker]:
+    """Return who is run, and how it is asked; a name that there is not is refused at once."""
+    from experiments.studies.bench import asking
+    from experiments.studies.bench.rows import Contestant
+
+    kind = "heuristic"
+    if args.my_method:
+        from streamplace.present.loading import loaded
+
+        told = args.my_method
+        function: Callable[[dict[str, Any]], Any] = loaded(told, "--my-method")
+        if not callable(function):
+            raise InvalidInput(Problem("--my-method", told, "is no function"))
+        ask = asking.function_asker(function, args.seconds)
+    elif args.my_command:
+        told = args.my_command
+        ask = asking.command_asker(told, args.seconds)
+    elif args.method in asking.CHOSEN:
+        told, kind = args.method, "search"
+        ask = asking.method_asker(told, args.seconds)
+    else:
+        from optim.methods.registry import get_method
+
+        method = get_method(args.method)
+        told, kind = method.name, method.kind
+        ask = asking.method_asker(method, args.seconds)
+    return Contestant(args.label or told, told, kind, args.seconds), ask
+
+
+def _folder(output: str | None) -> Any:
+    """Return the result folder that is to be written; ``None`` for a file, or nothing."""
+    if not output or output.endswith(".json") or Path(output).is_file():
+        return None
+    from experiments.sweep.store import ResultFolder
+
+    return ResultFolder(Path(output))
+
+
+def _opened(folder: Any) -> Any:
+    from experiments.studies.bench.rows import opened
+
+    return opened(folder)
+
+
+def _document(contestant: Contestant, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    from experiments.studies.bench.table import summary
+    from optim.json_values import finite
+    from streamplace.cli.versions import gather
+
+    document = {
+        "format": "streamplace.bench/1", "method": contestant.method, "label": contestant.label,
+        "seconds": contestant.limit, "versions": gather(), "cases": rows,
+        "summary": summary(rows) if rows else [],
+    }  # fmt: skip
+    found: dict[str, Any] = finite(document)
+    return found

@@ -1,0 +1,169 @@
+"""What a run on a case is worth: the referee judges each of its plans; a row of the results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.studies.bench.asking import Asked, words
+from experiments.studies.bench.scoring import Point, kept, primal_integral
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from experiments.studies.bench.cases import Case
+    from optim import Evaluation, Instance, Plan
+    from optim.figures.figure import Figure
+    from optim.rules.violation import Violation
+
+    Found = tuple[float, Evaluation, Plan]
+
+BEYOND = "beyond the proven bound: please report this"
+AT_BOUND = 1e-5
+"""Relative gap up to which a value counts as at its bound: bounds are written a little weaker."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A case, what was answered to it, and what that is worth.
+
+    Attributes
+    ----------
+    case, instance, asked
+        What was asked and answered.
+    row
+        As `streamplace.bench/1` has it.
+    points
+        The trajectory: plans that the referee took, or the method's own words up to the last.
+    evaluation, plan
+        Of the best plan, and that itself; ``None`` without one.
+    """
+
+    case: Case
+    instance: Instance
+    asked: Asked
+    row: dict[str, Any]
+    points: list[Point]
+    evaluation: Evaluation | None
+    plan: Plan | None = None
+
+
+def judged(case: Case, instance: Instance, asked: Asked, limit: float) -> Run:
+    """Judge all answers to a case and score them."""
+    from optim.figures.catalogue import OBJECTIVES
+
+    figure, bound = OBJECTIVES[case.objective], case.proven
+    best, problem, points = _best_of(case, figure, instance, asked)
+    if best is None:
+        points, value, evaluation, plan = [], None, None, None
+    else:
+        value, evaluation, plan = best
+        if asked.said:
+            points = kept(asked.said, points[-1], str(figure.sense))
+    if problem is None or value is not None:
+        problem = asked.problem
+    reference = figure.reference_of(evaluation)
+    if value is not None and bound is not None and figure.beats_bound(value, bound, reference):
+        value, points, problem = None, [], BEYOND
+    feasible, told = value is not None, asked.result
+    own = None if told is None else told.certified_gap
+    row: dict[str, Any] = {
+        "case": case.name, "family": case.family, "tasks": instance.num_tasks,
+        "nodes": instance.num_nodes, "objective": case.objective, "value": value,
+        "reference": reference, "feasible": feasible, "problem": problem,
+        "trajectory": [list(point) for point in points],
+        "own_certificate": feasible and own is not None and own <= figure.optimal_gap,
+        "seconds": asked.seconds, "stopped": asked.stopped,
+    }  # fmt: skip
+    row |= scores(case, row, limit)
+    if not feasible:
+        evaluation = plan = None
+    return Run(case, instance, asked, row, points, evaluation, plan)
+
+
+def scores(case: Case, row: dict[str, Any], limit: float) -> dict[str, Any]:
+    """Return what a row's value and trajectory are worth by what is known of the case.
+
+    Parameters
+    ----------
+    case
+        With its best known value and bound as they are now.
+    row
+        With `value`, `reference` (what percents are of) and `trajectory`.
+    limit
+        Seconds that were given.
+    """
+    from optim.figures.catalogue import OBJECTIVES
+
+    figure, bound = OBJECTIVES[case.objective], case.proven
+    value, reference = row["value"], row["reference"]
+    gap, integral = figure.gap(value, bound, reference), None
+    if case.best is not None:
+        points = [Point(*point) for point in row["trajectory"]]
+        integral = primal_integral(points, case.best, str(figure.sense), limit)
+    return {
+        "bound": case.bound, "bound_certified": bound is not None, "best": case.best,
+        "certificate_sha256": case.certificate_sha256, "gap": gap,
+        "gap_to_best": figure.gap(value, case.best, reference), "at_bound": _reaches(gap, figure),
+        "better_than_best": _better(figure, value, case.best, reference),
+        "primal_integral": integral,
+    }  # fmt: skip
+
+
+def _reaches(gap: float | None, figure: Figure) -> bool | None:
+    return None if gap is None else gap <= (figure.optimal_gap if figure.percent else AT_BOUND)
+
+
+def _better(
+    figure: Figure, value: float | None, best: float | None, reference: float | None
+) -> bool:
+    """Whether a value is better than the best known one by more than rounding."""
+    if value is None or best is None:
+        return value is not None
+    return figure.better(value, best) and abs(value - best) > figure.tolerance(
+        value, best, reference
+    )
+
+
+def _best_of(
+    case: Case, figure: Figure, instance: Instance, asked: Asked
+) -> tuple[Found | None, str | None, list[Point]]:
+    """Return the best value with its evaluation, what is wrong with the others, and the points."""
+    best: Found | None = None
+    problem, points = asked.problem, []
+    for seconds, answer in asked.answers:
+        try:
+            found, broken, plan = _evaluated(instance, answer, figure)
+        except Exception as error:  # an answer of others may be anything
+            problem = words(error)
+            continue
+        value = getattr(found, case.objective)
+        if broken:
+            problem = str(broken[0])
+        elif value is None:
+            problem = f"has no {case.objective}"
+        else:
+            if best is None or figure.better(value, best[0]):
+                best = value, found, plan
+            points.append(Point(seconds, best[0]))
+    return best, problem, points
+
+
+def _evaluated(
+    instance: Instance, answer: Any, figure: Figure
+) -> tuple[Evaluation, Sequence[Violation], Plan]:
+    """Return the figures of an answer, and what it breaks of the limits that bind the objective."""
+    from optim import Plan
+    from optim.format.plan import PLAN_FORMAT
+    from optim.methods.claims import broken_by
+    from optim.referee.evaluate import check_belongs, evaluate_indices
+
+    if not isinstance(answer, Plan):
+        told = dict(answer)
+        if "format" not in told:
+            told = {"format": PLAN_FORMAT, "instance": instance.name, "assignment": told}
+        answer = Plan.from_dict(told)
+    check_belongs(instance, answer)
+    nodes, slots = answer.node_indices(instance), answer.slot_indices(instance)
+    found = evaluate_indices(instance, nodes, slots, figure.name)
+    return found, broken_by(figure, instance, nodes, slots, found), answer

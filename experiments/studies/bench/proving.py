@@ -1,0 +1,299 @@
+"""Solve and certify the instances of the benchmark, one after another, and keep what is better.
+
+    python -m experiments.studies.bench.proving [--only TEXT] [--data FOLDER] [--seconds S]
+    [--again] python -m experiments.studies.bench.proving --table
+
+Each row is written as it comes; started again, what is closed by a certificate is left alone. A
+better value is never given for a worse one, nor a tighter bound for a weaker one, but a certified
+bound is taken before any that is only claimed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from experiments.studies.bench.cases import TABLE, Case, read, sha256
+from experiments.studies.bench.known import markdown
+from experiments.studies.bench.listing import Listed, listed
+from experiments.studies.bench.sources import made
+from optim.certificates.check import SENSES
+from optim.errors import StreamplaceError
+from optim.util.files import write_atomic
+
+if TYPE_CHECKING:
+    from optim import Instance, Plan
+    from optim.referee.result import Result
+
+CERTIFICATES = Path(__file__).with_name("certificates")
+"""Where the certificates are, packed, by the names of their cases."""
+PLANS = Path(__file__).with_name("plans")
+"""Where the plans of the best known values are, packed, by the names of their cases."""
+MOST_KEPT = 20_000
+"""Plans of more tasks are not kept."""
+METHODS: dict[str, tuple[str, ...]] = {
+    "imc_gain": ("imc-exact", "imc-search", "partition"),
+    "internode_traffic": ("storm-milp", "imc-exact", "imc-search"),
+    "sustainable_rate": ("throughput-exact", "throughput-search"),
+    "load_distance": ("balance-milp", "balance-search"),
+    "used_capacity": ("eoa-milp", "gma"),
+    "nodes_used": ("eoa-milp", "gma"),
+    "joint": ("joint-search", "joint-milp"),
+}
+"""What is tried, by objective; the family ``joint`` has methods of its own."""
+SECONDS = 60.0
+SAME = 1e-9
+"""Relative: how much better a value must be for it to count as better."""
+MOST_BYTES, MOST_SEARCHED = 2_000_000, 20_000
+"""Files above are not certified; of more tasks, exact methods are not tried."""
+EXACT = frozenset(
+    {"imc-exact", "storm-milp", "eoa-milp", "joint-milp", "balance-milp", "throughput-exact"}
+)
+
+
+def better(objective: str, new: float, old: float | None) -> bool:
+    """Whether a value is better than the best known one by more than rounding."""
+    if old is None:
+        return True
+    ahead = new - old if SENSES[objective] == "max" else old - new
+    return ahead > SAME * max(abs(new), abs(old))
+
+
+def tighter(case: Case, bound: Fraction, known: str | None) -> bool:
+    """Whether a bound is to stand in a case instead of what is there."""
+    if known is None:
+        return True
+    old = Fraction(known)
+    return bound < old if SENSES[case.objective] == "max" else bound > old
+
+
+def closed(case: Case) -> bool:
+    """Whether a certificate proves the best known value to be the best there is."""
+    if case.best is None or case.proven is None:
+        return False
+    return abs(case.best - case.proven) <= 1e-6 * abs(case.best)
+
+
+def kept(case: Case) -> bool:
+    """Whether the certificate of a certified bound is at hand; true where there is none to keep."""
+    return case.certified is None or certificate_of(case).is_file()
+
+
+def certificate_of(case: Case) -> Path:
+    """Return where the certificate of a case is."""
+    return CERTIFICATES / f"{case.name}.json.gz"
+
+
+def keep_certificate(case: Case, text: str) -> None:
+    """Keep the certificate of a case."""
+    CERTIFICATES.mkdir(exist_ok=True)
+    write_atomic(certificate_of(case), text)
+
+
+def plan_of(case: Case) -> Path:
+    """Return where the plan of a case's best known value is."""
+    return PLANS / f"{case.name}.json.gz"
+
+
+def keep_plan(case: Case, plan: Plan) -> None:
+    """Keep the plan of the best known value."""
+    if case.tasks <= MOST_KEPT:
+        PLANS.mkdir(exist_ok=True)
+        plan.save(plan_of(case))
+
+
+def with_value(case: Case, value: float, by: str) -> Case:
+    """Return the case with a value, if that is better."""
+    return (
+        replace(case, best=value, best_by=by) if better(case.objective, value, case.best) else case
+    )
+
+
+def with_claim(case: Case, bound: Fraction, by: str) -> Case:
+    """Return the case with a bound that a method states, if that is tighter."""
+    if not tighter(case, bound, case.claimed):
+        return case
+    from optim.certificates.write import number
+
+    return replace(case, claimed=str(number(bound)), claimed_by=by)
+
+
+def with_certificate(case: Case, bound: Fraction, certificate: dict[str, Any]) -> Case:
+    """Return the case with a checked certificate, if its bound is tighter than a certified one."""
+    if not tighter(case, bound, case.certified):
+        return case
+    from optim.certificates.write import number
+
+    told = sha256(text_of(certificate))
+    return replace(case, certified=str(number(bound)), certificate_sha256=told)
+
+
+def text_of(certificate: dict[str, Any]) -> str:
+    """Return a certificate as the text that is hashed and kept."""
+    return json.dumps(certificate, sort_keys=True)
+
+
+class Proved(NamedTuple):
+    """A case with what is better, the text of a new certificate, and a plan of the best value."""
+
+    case: Case
+    certificate: str | None
+    plan: Plan | None
+
+
+def prove(
+    case: Case, data: Path | None = None, seconds: float = SECONDS, proof: float = SECONDS
+) -> Proved:
+    """Solve and certify a case.
+
+    Parameters
+    ----------
+    data
+        The folder with the files of others.
+    seconds, proof
+        For each method, and of the processor for the certificate; 0 for none, and no exact method.
+    """
+    instance = case.instance(data)
+    plan: Plan | None = None
+    worth: float | None = None
+    for method in METHODS["joint" if case.family == "joint" else case.objective]:
+        if method in EXACT and (not proof or instance.num_tasks > MOST_SEARCHED):
+            continue
+        try:
+            value, bound, found = _solved(instance, case, method, seconds)
+        except StreamplaceError as error:
+            sys.stderr.write(f"  {method}: {str(error).splitlines()[0]}\n")
+            continue
+        if bound is not None:
+            case = with_claim(case, bound, method)
+        if value is None:
+            continue
+        case = with_value(case, value, method)
+        if better(case.objective, value, worth):
+            plan, worth = found, value
+        if bound is not None and not better(case.objective, float(bound), value):
+            break  # as the method says, there is none better
+    text = instance.to_json().encode()
+    if plan is None:
+        return Proved(case, None, None)
+    same = case.best is not None and not better(case.objective, case.best, worth)
+    best = plan if same else None
+    if not proof or len(text) > MOST_BYTES:
+        return Proved(case, None, best)
+    from optim.certificates.check import Refused, Unreadable
+    from optim.certificates.write import certify
+
+    try:
+        written = certify(
+            text, case.objective, plan.assignment, value=worth, claimed=case.stated, seconds=proof,
+            nodes=20_000,
+        )  # fmt: skip
+    except (Refused, Unreadable) as error:  # or it is too large for the checker
+        sys.stderr.write(f"  no certificate: {error}\n")
+        return Proved(case, None, best)
+    after = with_certificate(case, written.bound, written.document)
+    made = text_of(written.document)
+    if after is case and not kept(case) and case.certified == str(written.document["bound"]):
+        after = replace(case, certificate_sha256=sha256(made))
+    return Proved(after, None if after is case else made, best)
+
+
+def _solved(
+    instance: Instance, case: Case, method: str, seconds: float
+) -> tuple[float | None, Fraction | None, Plan | None]:
+    """Return the value, the bound in the case's objective, and the plan."""
+    from optim import solve
+    from optim.certificates.write import rounded
+    from optim.methods.registry import get_method
+
+    objectives = get_method(method).objectives
+    objective = case.objective if case.objective in objectives else None
+    result: Result = solve(instance, method, objective=objective, time_limit=seconds)
+    value, bound = None, None
+    if result.plan is not None:
+        found, broken = case.judged(instance, result.plan)
+        value = None if broken else getattr(found, case.objective)
+    name = None if result.objective is None else result.objective.name
+    if result.bound is not None and name is not None:
+        if name == case.objective:
+            bound = rounded(Fraction(result.bound), Fraction(0), case.objective)
+        elif {name, case.objective} == {"imc_gain", "internode_traffic"}:
+            rest = Fraction(instance.total_traffic) - Fraction(result.bound)
+            bound = rounded(rest, Fraction(0), case.objective)
+    return value, bound, result.plan
+
+
+def begun(entry: Listed, known: dict[str, Case], data: Path | None) -> Case:
+    """Return what is known of a listed case, or one of which nothing is known yet."""
+    old = known.get(entry.name)
+    if old is not None and (old.source, old.objective) == (entry.source, entry.objective):
+        return old
+    instance = made(entry.source, data)
+    return Case(
+        *entry, instance.num_tasks, instance.num_nodes, sha256(instance.to_json()),
+        *(None,) * 6,
+    )  # fmt: skip
+
+
+def write(cases: dict[str, Case], table: Path = TABLE) -> None:
+    """Write the table in the order of the list; what is not listed comes last."""
+    order = {entry.name: place for place, entry in enumerate(listed())}
+    rows = sorted(cases.values(), key=lambda case: order.get(case.name, len(order)))
+    write_atomic(table, json.dumps([asdict(case) for case in rows], indent=1) + "\n")
+
+
+def main(words: list[str] | None = None) -> None:
+    """Work through the list and keep the rows as they come."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.studies.bench.proving")
+    parser.add_argument("--only", metavar="TEXT", default="", help="cases with TEXT in their name")
+    parser.add_argument("--data", metavar="FOLDER", type=Path, help="with the files of others")
+    parser.add_argument("--seconds", metavar="S", type=float, default=SECONDS, help="a method (60)")
+    parser.add_argument(
+        "--proof",
+        metavar="S",
+        type=float,
+        default=SECONDS,
+        help="of the processor for a proof (60); 0: searches alone",
+    )
+    parser.add_argument(
+        "--most-tasks", metavar="N", type=int, default=10**6, help="at most so large"
+    )
+    parser.add_argument("--again", action="store_true", help="also what has a value or is closed")
+    parser.add_argument("--new", action="store_true", help="only what has no value yet")
+    parser.add_argument("--table", action="store_true", help="print what is known, and run nothing")
+    args = parser.parse_args(words)
+    if args.table:
+        sys.stdout.write(markdown(read(TABLE)))
+        return
+    known = {case.name: case for case in read(TABLE)}
+    for entry in listed():
+        if args.only not in entry.name:
+            continue
+        if "needs" in entry.source and args.data is None:
+            continue
+        began = time.process_time()
+        case = begun(entry, known, args.data)
+        whole = kept(case) and (case.tasks > MOST_KEPT or plan_of(case).is_file())
+        done = (closed(case) and whole) or (args.new and case.best is not None)
+        if case.tasks > args.most_tasks or (done and not args.again):
+            continue
+        before = case.best
+        case, certificate, plan = prove(case, args.data, args.seconds, args.proof)
+        known = {old.name: old for old in read(TABLE)} | {case.name: case}  # others may be at work
+        if certificate is not None:
+            keep_certificate(case, certificate)
+        if plan is not None and (case.best != before or not plan_of(case).is_file()):
+            keep_plan(case, plan)
+        write(known, TABLE)
+        told = f"{case.best} by {case.best_by}, claimed {case.stated}, certified {case.proven}"
+        sys.stderr.write(f"{case.name}: {told}, {time.process_time() - began:.1f} s\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Runs on the benchmark as rows of a result folder: `streamplace report` compares them.
+
+A run has the key of its case, method and limit: run again, it takes the place of the one before.
+The set itself is a contestant, "best known", with its values and certified bounds. Contestants are
+told apart by objective: reports say of each what it optimises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from experiments.studies.bench.judging import BEYOND
+from experiments.sweep.row import FIGURE_COLUMNS, complete_row
+from experiments.sweep.store import ResultFolder, write_part
+from optim.figures.catalogue import OBJECTIVES
+from optim.util.versions import package_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from experiments.studies.bench.cases import Case
+    from experiments.studies.bench.judging import Run
+    from optim import Instance
+
+SWEEP = "open benchmark"
+BEST_KNOWN = "best known"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who was run: what tables call it, what it is, and within which limit.
+
+    Attributes
+    ----------
+    label, method
+        In tables; what was asked for on the command line.
+    kind
+        As `Method.kind`.
+    limit
+        Seconds for a case.
+    """
+
+    label: str
+    method: str
+    kind: str
+    limit: float
+
+
+def opened(folder: ResultFolder) -> AbstractContextManager[ResultFolder]:
+    """Keep others from writing while the block runs, and put the rows into one file at its end."""
+    from contextlib import contextmanager
+
+    @contextmanager
+    def writing() -> Iterator[ResultFolder]:
+        with folder.writing(SWEEP):
+            folder.write_marker({"name": SWEEP, "runs": []})
+            try:
+                yield folder
+            finally:
+                folder.compact()
+
+    return writing()
+
+
+def store(folder: ResultFolder, contestant: Contestant, run: Run) -> None:
+    """Write the row of a run, and that of the set on its case."""
+    write_part(folder.parts, [of_run(contestant, run), of_case(run.case, run.instance)])
+
+
+def of_run(contestant: Contestant, run: Run) -> dict[str, Any]:
+    """Return the row of a run."""
+    row, told = run.row, run.asked.result
+    own = told is not None and told.objective is not None
+    own = own and told.objective.name == run.case.objective  # type: ignore[union-attr]
+    figures = _sizes(run.case, run.instance)
+    if run.evaluation is not None:
+        figures |= {name: getattr(run.evaluation, name) for name in _shown(run.case)}
+    failed = not row["feasible"] and (told is None or row["problem"] == BEYOND)
+    ended = "time_limit" if row["stopped"] else "heuristic"
+    return complete_row({
+        **_common(run.case, run.instance), **figures,
+        "run_key": _key(run.case, contestant.method, contestant.label, contestant.limit),
+        "method": contestant.method, "kind": contestant.kind,
+        "method_label": _label(contestant.label, run.case),
+        "time_limit": contestant.limit,
+        "outcome": "error" if failed else "ok", "error": _told(run) if failed else None,
+        "termination": str(told.termination) if own and told is not None else ended,
+        "feasible": row["feasible"] if not failed else None, "objective": row["value"],
+        "bound": told.bound if own and told is not None and not failed else None,
+        "bound_of": told.bound_of if own and told is not None else None,
+        "bound_by": told.bound_by if own and told is not None else None,
+        "certified_bound": run.case.proven, "certified_gap": row["gap"],
+        "num_violations": 0 if row["feasible"] else None,
+        "time_solve": row["seconds"], "time_total": row["seconds"],
+        "trace": [(point.seconds, point.value, None) for point in run.points],
+        "versions": json.dumps(_versions() if told is None else dict(told.versions)),
+    })  # fmt: skip
+
+
+def of_case(case: Case, instance: Instance) -> dict[str, Any]:
+    """Return the row of the set itself: its best known value, its certified bound."""
+    bound, best = case.proven, case.best
+    figure = OBJECTIVES[case.objective]
+    reference = instance.mean_load if figure.percent else None
+    gap, closed = figure.gap(best, bound, reference), False
+    if best is not None and bound is not None:  # as reports hold an optimum against its bound
+        closed = abs(best - bound) <= figure.tolerance(best, bound, reference)
+    figures = _sizes(case, instance)
+    if best is not None:
+        figures |= {case.objective: best}
+        if case.objective == "imc_gain" and instance.total_traffic:
+            figures["collocation_factor"] = best / instance.total_traffic
+    return complete_row({
+        **_common(case, instance), **figures,
+        "run_key": _key(case, BEST_KNOWN, "", 0.0), "method": BEST_KNOWN,
+        "method_label": _label(BEST_KNOWN, case), "kind": "exact", "outcome": "ok",
+        "termination": "optimal" if closed else "heuristic",
+        "feasible": best is not None, "objective": best, "bound": bound,
+        "bound_of": None if bound is None else "problem",
+        "bound_by": None if bound is None else "certificate", "certified_bound": bound,
+        "certified_gap": gap, "num_violations": 0, "versions": json.dumps(_versions()),
+    })  # fmt: skip
+
+
+def _shown(case: Case) -> list[str]:
+    """Return the figures that a report is to show of a case: what it asks for, and no other."""
+    figure = OBJECTIVES[case.objective]
+    names = (figure.name, figure.reference, figure.shown_as)
+    return [name for name in names if name is not None and name in FIGURE_COLUMNS]
+
+
+def _sizes(case: Case, instance: Instance) -> dict[str, Any]:
+    """Return what gaps are seen against: plans have it, and the set's rows need it as well."""
+    known = {"mean_load": instance.mean_load, "total_traffic": instance.total_traffic}
+    return {
+        name: value for name, value in known.items() if name == OBJECTIVES[case.objective].reference
+    }
+
+
+def _common(case: Case, instance: Instance) -> dict[str, Any]:
+    return {
+        "sweep": SWEEP, "factors": {}, "instance": case.name, "instance_sha256": instance.sha256,
+        "num_tasks": instance.num_tasks, "num_nodes": instance.num_nodes, "family": case.family,
+        "seed": 0, "threads": 1, "host": socket.gethostname(), "started_at": datetime.now(UTC),
+        "objective_name": case.objective, "sense": str(OBJECTIVES[case.objective].sense),
+    }  # fmt: skip
+
+
+def _label(label: str, case: Case) -> str:
+    return f"{label} · {OBJECTIVES[case.objective].label}"
+
+
+def _told(run: Run) -> str:
+    return ("unsuitable: " if run.asked.unsuitable else "") + str(run.row["problem"])
+
+
+def _versions() -> dict[str, str]:
+    return {"streamplace": package_version("streamplace") or ""}
+
+
+def _key(case: Case, method: str, label: str, limit: float) -> str:
+    told = [SWEEP, case.name, case.instance_sha256, method, label, limit]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()

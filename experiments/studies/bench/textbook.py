@@ -1,0 +1,179 @@
+"""The textbook's models, handed to a solver as they are: what a reader would write first.
+
+A binary a task and node, every task on one node, capacities and budgets, products of pairs; no
+symmetry is broken, nothing is started from, no bound of ours is told. The load distance is a
+variable above all distances; nodes in use have a binary each; the rate is bisected, a feasibility
+problem a step.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.studies.bench.asking import Asked, words
+from experiments.studies.bench.scoring import Point
+from formulations.task_allocation.model import build
+from optim import Plan
+from optim.figures.measures import node_loads
+from optim.figures.rate import carrying
+from optim.methods.registry import get_method
+from optim.methods.view import view_of
+from optim.referee.evaluate import evaluate_indices
+from optim.solvers import solve_linear
+
+if TYPE_CHECKING:
+    from experiments.studies.bench.asking import Asker
+    from formulations.task_allocation.model import AllocationModel
+    from optim import Instance
+    from optim.format.tables import Ints
+    from optim.solvers import LinearSolution
+
+OBJECTIVES = (
+    "imc_gain", "internode_traffic", "load_distance", "sustainable_rate", "nodes_used",
+    "used_capacity",
+)  # fmt: skip
+"""What there is a model of here."""
+_FIRST, _CLOSE = 1.0, 1e-6
+
+
+def asker(solver: str, limit: float) -> Asker:
+    """Ask a solver by the textbook's model of the objective."""
+
+    def ask(instance: Instance, objective: str) -> Asked:
+        found, began = Asked(), time.perf_counter()
+        try:
+            solved = _bisected if objective == "sustainable_rate" else _solved
+            solved(instance, objective, solver, limit, began, found)
+        except Exception as error:  # a model that is too large, a solver that fails: no plan
+            found.problem = words(error)
+        found.seconds = time.perf_counter() - began
+        return found
+
+    return ask
+
+
+def model_of(instance: Instance, objective: str, *, whole: bool = False) -> AllocationModel:
+    """Return the textbook's model of an instance; its objective is to be maximised.
+
+    Parameters
+    ----------
+    instance, objective
+        What to place, and one of `OBJECTIVES`; for the rate the model of any plan.
+    whole
+        Declare products integer, for a solver that has no continuous variables.
+    """
+    traffic = objective in ("imc_gain", "internode_traffic")
+    instance = view_of(get_method("imc-milp"), instance).instance  # its rules as linear rows
+    soft = objective == "load_distance"  # what stays on leaving nodes counts in it
+    made = build(
+        instance, break_symmetry=False, whole_products=whole, products=traffic, empties=not soft
+    )
+    if objective == "load_distance":
+        _add_distance(instance, made)
+    elif objective in ("nodes_used", "used_capacity"):
+        _add_used(instance, made, weighted=objective == "used_capacity")
+    return made
+
+
+def _add_distance(instance: Instance, made: AllocationModel) -> None:
+    """d is above the distance of each node's load from its share: ``±(load_n - share_n) ≤ d``."""
+    load = instance.tasks.load[:, 0]
+    present = node_loads(instance, np.full(instance.num_tasks, -1, dtype=np.int32))[:, 0]
+    stay, weight = instance.open_nodes, instance.nodes.weight
+    share = weight * (present.sum() + load.sum()) / weight[stay].sum()
+    unit = max(float(share.max()), 1e-300)
+    d = made.model.add_variables("distance", 1, upper=np.inf, objective=-1.0).indices
+    columns, n = np.arange(len(made.task)), instance.num_nodes
+    rows = np.concatenate([made.node, np.arange(n)])
+    where = np.concatenate([columns, np.repeat(d, n)])
+    for sign in (1.0, -1.0):
+        values = np.concatenate([sign * load[made.task] / unit, -np.ones(n)])
+        most = sign * (share - present) / unit
+        kept = np.ones(n, dtype=bool) if sign > 0 else stay  # leaving nodes may be empty
+        most = np.where(kept, most, np.inf)
+        made.model.add_rows("distance", -np.inf, most, rows, where, values, num_rows=n)
+
+
+def _add_used(instance: Instance, made: AllocationModel, *, weighted: bool) -> None:
+    """y is 1 for a node in use: ``x_tn ≤ y_n``."""
+    n = instance.num_nodes
+    capacity = instance.nodes.capacity[:, 0]
+    worth = capacity / capacity.max() if weighted else np.ones(n)
+    y = made.model.add_variables("used", n, upper=1.0, integer=True, objective=-worth).indices
+    columns = np.arange(len(made.task))
+    made.model.add_rows(
+        "used", -np.inf, 0.0, np.concatenate([columns, columns]),
+        np.concatenate([columns, y[made.node]]),
+        np.concatenate([np.ones(len(columns)), -np.ones(len(columns))]), num_rows=len(columns),
+    )  # fmt: skip
+
+
+def _solved(
+    instance: Instance, objective: str, solver: str, limit: float, began: float, found: Asked
+) -> None:
+    made = model_of(instance, objective, whole=solver == "cp-sat")
+    built = time.perf_counter() - began
+    answer = _asked(made, solver, limit - built)
+    if answer.x is None:
+        found.problem = f"{solver}: {answer.termination}"
+        return
+    node = made.place(answer.x, instance.num_tasks)
+    found.answers.append((time.perf_counter() - began, Plan.from_indices(instance, node)))
+    value = getattr(evaluate_indices(instance, node, None, objective), objective)
+    found.said = _said(answer.trace, answer.objective, value, built)
+
+
+def _asked(made: AllocationModel, solver: str, left: float) -> LinearSolution:
+    """Ask a solver; Ctrl-C, which it takes for its own end, ends it all."""
+    answer = solve_linear(made.model, solver, time_limit=max(0.1, left))
+    if str(answer.termination) == "interrupted":
+        raise KeyboardInterrupt
+    return answer
+
+
+def _said(trace: Any, last: float | None, value: float | None, built: float) -> list[Point]:
+    """Put the solver's incumbents into the objective's unit, by the last one, whose value is known.
+
+    Where the model's objective is a multiple of the figure that is exact; else there is only the
+    end.
+    """
+    if not last or value is None or value == 0 or last * value < 0:
+        unit = None if not last or not value else -value / -last
+    else:
+        unit = value / last
+    if unit is None:
+        return []
+    return [Point(built + s, unit * v) for s, v, _ in trace if v is not None]
+
+
+def _bisected(
+    instance: Instance, objective: str, solver: str, limit: float, began: float, found: Asked
+) -> None:
+    """Close in on the highest rate that a plan carries; each plan found is an answer."""
+    low, high, asked = 0.0, np.inf, _FIRST
+    while high - low > _CLOSE * high or not np.isfinite(high):
+        left = limit - (time.perf_counter() - began)
+        if left <= 0.05 or asked < 1e-6 or asked > 1e6:
+            break
+        scaled = carrying(instance, asked)
+        made = model_of(scaled, objective, whole=solver == "cp-sat")
+        left = limit - (time.perf_counter() - began)
+        answer = _asked(made, solver, left)
+        node: Ints | None = None
+        if answer.x is not None:
+            node = made.place(answer.x, instance.num_tasks)
+            plan = Plan.from_indices(instance, node)
+            found.answers.append((time.perf_counter() - began, plan))
+            rate = evaluate_indices(instance, node, None, objective).sustainable_rate
+            low = max(low, asked, rate or 0.0)
+        elif str(answer.termination) == "infeasible":
+            high = asked
+        else:
+            found.problem = f"{solver}: {answer.termination} at {asked:g} × the input"
+            break
+        asked = 2 * low if not np.isfinite(high) else (low + high) / 2
+    if not found.answers and found.problem is None:
+        found.problem = f"{solver}: no plan carries anything"

@@ -1,0 +1,1 @@
+"""Formats of other people's data that only the studies read."""

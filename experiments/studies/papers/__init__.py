@@ -1,0 +1,80 @@
+"""The papers' experiments: a module a figure or table, or several that are alike, found by name.
+
+``task-allocation/fig-4a`` is ``FIGURE`` in `experiments.studies.papers.task_allocation.fig_4a`;
+figures that are made alike are the ``FIGURES`` of one module. How to add one stands in
+`experiments.studies.papers.figure`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from experiments.studies.papers.figure import Figure
+
+__all__ = ["all_figures", "find_figures"]
+
+
+def all_figures() -> list[Figure]:
+    """Return every figure of every paper, in order of their names."""
+    found = [figure for paper in _papers() for figure in _figures_of(paper)]
+    return sorted(found, key=lambda figure: _natural(figure.name))
+
+
+def find_figures(name: str) -> list[Figure]:
+    """Return the figure of a name, or all figures of a paper.
+
+    Parameters
+    ----------
+    name
+        As ``task-allocation/fig-4a``, or ``task-allocation`` for all of that paper.
+
+    Raises
+    ------
+    InvalidInput
+        There is none of that name.
+    """
+    from optim.errors import InvalidInput, Problem, meant
+
+    figures = all_figures()
+    chosen = [f for f in figures if f.name == name or f.paper == name]
+    if not chosen:
+        names = [f.name for f in figures]
+        remedy = meant(name, dict.fromkeys([*names, *(f.paper for f in figures)]))
+        raise InvalidInput(Problem("NAME", name, "is no figure of a paper", remedy))
+    return chosen
+
+
+def _papers() -> Iterator[str]:
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        if module.ispkg:
+            yield module.name
+
+
+def _figures_of(paper: str) -> Iterator[Figure]:
+    """Give the figures of a paper's package; helpers, some of them compiled, are not imported."""
+    package = importlib.import_module(paper)
+    for module in pkgutil.iter_modules(package.__path__, f"{paper}."):
+        source = _source(module)
+        if "\nFIGURES = (" in source:
+            yield from importlib.import_module(module.name).FIGURES
+        elif "\nFIGURE = " in source:
+            yield importlib.import_module(module.name).FIGURE
+
+
+def _source(module: pkgutil.ModuleInfo) -> str:
+    path = Path(__path__[0], *module.name.split(".")[2:]).with_suffix(".py")
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that puts fig-9 before fig-10."""
+    import re
+
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(p), "") if p.isdigit() else (-1, p) for p in parts]

@@ -1,0 +1,348 @@
+"""Small built cases for what the paper proves or says in passing."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from experiments.replay.scaling import ScalingDecision, ScalingView
+    from experiments.studies.papers.albic.following import Row
+    from optim.format.instance import Instance
+
+HOTTEST = 0.9
+"""Utilisation of a node above which `adds_for_the_hottest` adds one."""
+
+
+DAY = {"nodes": 5, "key_groups": 8, "operators": 4, "periods": 8, "max_migrations": 5}
+
+
+def adds_for_the_hottest(view: ScalingView) -> ScalingDecision:
+    """Add a node where the most used one is above `HOTTEST`; mark none."""
+    from experiments.replay.scaling import ScalingDecision
+
+    hot = float((view.load / view.capacity).max()) > HOTTEST
+    return ScalingDecision(int(hot and view.since_change > 1))
+
+
+def scale_outs(seed: int, plan_first: bool) -> list[Row]:
+    """Nodes added on a short day, decided on planned loads or on those that run."""
+    from experiments.replay.day import day_periods
+    from experiments.replay.deployment import CostModel
+    from experiments.replay.framework import Setting, first_state, step
+    from experiments.replay.policies import read_policy
+
+    made = day_periods(seed, **DAY, utilisation=80.0)
+    setting = Setting(made, CostModel(0.1, 0.1), adds_for_the_hottest, seed, plan_first=plan_first)
+    policy = read_policy("balance-search", seed)
+    state, added = first_state(setting, policy), 0
+    for number in range(len(made)):
+        row, state = step(setting, policy, number, state)
+        added += int(row["added"])
+    return [{"seed": seed, "plan first": plan_first, "added": added}]
+
+
+def node_periods(seed: int, policy: str, serialise: float) -> list[Row]:
+    """Nodes summed over a short day under the utilisation rule; a tuple sent costs `serialise`.
+
+    That is load per unit of rate on either side. A unit of rate is handled for 1.
+    """
+    from experiments.replay.day import day_periods
+    from experiments.replay.deployment import CostModel
+    from experiments.replay.framework import Setting, first_state, step
+    from experiments.replay.policies import read_policy
+    from experiments.replay.scaling import ScalingChoice
+
+    made = day_periods(seed, **DAY)
+    per_rate = serialise * made[0].totals[0] / made[0].total_traffic
+    costs = CostModel(per_rate / 2, per_rate / 2)
+    setting = Setting(made, costs, ScalingChoice("utilisation").make(), seed)
+    planner = read_policy(policy, seed)
+    state, total = first_state(setting, planner), 0
+    for number in range(len(made)):
+        row, state = step(setting, planner, number, state)
+        total += int(row["nodes"])
+    return [{"seed": seed, "policy": policy, "serialise": serialise, "node periods": total}]
+
+
+def scale_ins(limit: float | None) -> list[Row]:
+    """Nodes marked where one key group makes balance impossible on fewer of them.
+
+    Four nodes used to 30 % on average, so that the utilisation rule would mark some; one key group
+    of 60 points, which no plan can share out.
+    """
+    from experiments.replay.deployment import CostModel
+    from experiments.replay.framework import Setting, first_state, step
+    from experiments.replay.policies import read_policy
+    from experiments.replay.scaling import ScalingChoice
+    from optim.format.instance import Instance
+
+    loads = [60.0, 10.0, 10.0, 10.0, 10.0, 10.0, 10.0]
+    period = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "one large key group",
+            "resources": ["cpu"],
+            "nodes": [{"id": f"n{i}", "capacity": {"cpu": 100}} for i in range(4)],
+            "tasks": [
+                {"id": f"k{i}", "load": {"cpu": load}, "node": f"n{min(i, 3)}"}
+                for i, load in enumerate(loads)
+            ],
+        }
+    )
+    given: dict[str, Any] = {} if limit is None else {"max_load_distance": limit}
+    rule = ScalingChoice("utilisation", given).make()
+    setting, policy = Setting([period], CostModel(), rule), read_policy("balance-search", 0)
+    row, _ = step(setting, policy, 0, first_state(setting, policy))
+    return [
+        {
+            "limit": "none" if limit is None else f"{limit:g}",
+            "planned distance": row["load_distance"],
+            "marked": row["marked"],
+        }
+    ]
+
+
+def lemmas(seed: int) -> list[Row]:
+    """Optima with and without moves onto leaving nodes; seed -1 is the counter-example.
+
+    The least d of the integral model by `balance-milp`, of the divisible one by linear programming;
+    and the most load that may stay on leaving nodes at the least d.
+    """
+    made = _counter_example() if seed < 0 else _leaving_case(seed)
+    rows = [_integral(made, into) | {"into": into} for into in (False, True)]
+    rows += [_divisible(made, into) | {"into": into} for into in (False, True)]
+    return [{"seed": seed, **row} for row in rows]
+
+
+def _leaving_case(seed: int) -> Instance:
+    from experiments.generators import generate
+
+    return generate(
+        "scale_in", nodes=4, key_groups=3, leaving=1, overloaded=1, noise=60.0,
+        max_migrations=None, seed=seed,
+    )  # fmt: skip
+
+
+def _counter_example() -> Instance:
+    from optim.format.instance import Instance
+
+    where = [("n0", 6), ("n0", 6), ("n1", 7), ("n2", 7)]
+    return Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "a leaving node helps",
+            "resources": ["cpu"],
+            "nodes": [
+                *({"id": f"n{i}"} for i in range(3)), {"id": "n3", "leaving": True},
+            ],
+            "tasks": [
+                {"id": f"k{i}", "load": {"cpu": load}, "node": node}
+                for i, (node, load) in enumerate(where)
+            ],
+        }
+    )  # fmt: skip
+
+
+def _integral(made: Instance, into: bool) -> Row:
+    from optim import solve
+
+    result = solve(made, "balance-milp", allow_into_leaving=into, time_limit=10.0)
+    assert result.plan is not None
+    assert result.evaluation is not None
+    node = result.plan.node_indices(made)
+    leaving = made.nodes.leaving
+    moved = leaving[node] & ~leaving[made.tasks.node]
+    return {
+        "loads": "key groups",
+        "distance": result.evaluation.load_distance,
+        "moved onto leaving": int(moved.sum()),
+        "left": float(made.tasks.load[leaving[node], 0].sum()),
+        "proven": str(result.termination) == "optimal",
+    }
+
+
+def _divisible(made: Instance, into: bool) -> Row:
+    """Solve the linear programme over loads y_kn; then find what may stay on leaving nodes."""
+    import numpy as np
+
+    from optim.solvers.inprocess import solve_lp
+
+    load, leaving = made.tasks.load[:, 0], made.nodes.leaving
+    tasks, nodes = len(load), made.num_nodes
+    mean = load.sum() / (~leaving).sum()
+    column = np.arange(tasks * nodes).reshape(tasks, nodes)
+    size = tasks * nodes + 1
+    upper, most = [], []
+    for node in range(nodes):
+        row = np.zeros(size)
+        row[column[:, node]] = 1.0
+        row[-1] = -1.0
+        upper.append(row)
+        most.append(mean)
+        if not leaving[node]:
+            under = -row
+            under[-1] = -1.0
+            upper.append(under)
+            most.append(-mean)
+    equal = np.zeros((tasks, size))
+    for task in range(tasks):
+        equal[task, column[task]] = 1.0
+    ceiling = np.full(size, np.inf)
+    if not into:
+        home = made.tasks.node
+        for task in range(tasks):
+            for node in np.flatnonzero(leaving).tolist():
+                if home[task] != node:
+                    ceiling[column[task, node]] = 0.0
+    goal = np.zeros(size)
+    goal[-1] = 1.0
+    rows = np.vstack([*upper, equal])
+    low, high = np.r_[np.full(len(most), -np.inf), load], np.r_[most, load]
+    found = solve_lp(goal, rows, low, high, np.zeros(size), ceiling)
+    ceiling[-1] = float(found.objective or 0.0) + 1e-9
+    left: NDArray[np.float64] = np.zeros(size)
+    left[column[:, leaving].ravel()] = -1.0
+    stays = solve_lp(left, rows, low, high, np.zeros(size), ceiling)
+    return {
+        "loads": "divisible",
+        "distance": float(found.objective or 0.0),
+        "moved onto leaving": 0,
+        "left": max(0.0, -float(stays.objective or 0.0)),
+        "proven": True,
+    }
+
+
+def weighted(seed: int) -> list[Row]:
+    """Least d of the weighted objective and of the lexicographic one."""
+    from experiments.generators import generate
+    from optim import solve
+
+    made = generate("cluster", nodes=4, key_groups=5, max_migrations=3, seed=seed)
+    rows = []
+    for way in (True, False):
+        result = solve(made, "balance-milp", weighted=way, gap=1e-4, time_limit=20.0)
+        assert result.evaluation is not None
+        rows.append(
+            {
+                "seed": seed,
+                "weighted": way,
+                "distance": result.evaluation.load_distance,
+                "proven": str(result.termination) == "optimal",
+            }
+        )
+    return rows
+
+
+def node_weights(seed: int, way: str) -> list[Row]:
+    """Seconds of HiGHS on the full model: equal nodes, weights 1 to 4, or a second resource."""
+    import numpy as np
+
+    from experiments.generators import generate
+    from formulations.rebalancing.balance.forms import build_full
+    from formulations.rebalancing.balance.instance import balance_problem
+    from optim.solvers import solve_linear
+
+    made = generate("cluster", nodes=5, key_groups=6, max_migrations=3, seed=seed)
+    document = made.to_dict()
+    rng = np.random.default_rng(seed)
+    if way == "weights":
+        for entry, weight in zip(document["nodes"], rng.integers(1, 5, 5).tolist(), strict=True):
+            entry["weight"] = weight
+    if way == "memory":
+        document["resources"] = ["cpu", "memory"]
+        for task in document["tasks"]:
+            task["load"]["memory"] = float(rng.integers(5, 16))
+        for entry in document["nodes"]:
+            entry["capacity"] = {"memory": MEMORY}
+    from optim.format.instance import Instance
+
+    problem = balance_problem(Instance.from_dict(document))
+    built = build_full(problem)
+    began = time.monotonic()
+    found = solve_linear(built.model, "highs", time_limit=10.0, abs_gap=0.05, seed=seed)
+    spent = time.monotonic() - began
+    used = None
+    if way == "memory" and found.x is not None:
+        node = built.read(found.x)
+        used = float(np.bincount(node, problem.usage[:, -1], problem.num_nodes).max())
+    return [
+        {
+            "seed": seed,
+            "way": way,
+            "seconds": spent,
+            "distance": found.objective,
+            "memory used": used,
+            "memory": MEMORY if way == "memory" else None,
+        }
+    ]
+
+
+def joint_model(nodes: int, key_groups: int, seconds: float) -> list[Row]:
+    """State and gap of the joint model after a time limit."""
+    from experiments.generators.rebalancing import JOINT
+    from optim import solve
+
+    given = {"nodes": nodes, "key_groups": key_groups, "operators": nodes // 2 * 2 or 2}
+    made = JOINT.make(0, {**given, "one_to_one": 50.0, "max_migrations": None})
+    result = solve(made, "joint-milp", max_load_distance=10.0, time_limit=seconds)
+    objective = result.objective
+    return [
+        {
+            "nodes": nodes,
+            "key groups": made.num_tasks,
+            "seconds": seconds,
+            "state": str(result.termination),
+            "value": None if result.evaluation is None else result.evaluation.imc_gain,
+            "bound": result.bound if objective is not None else None,
+            "traffic": made.total_traffic,
+        }
+    ]
+
+
+MEMORY = 70.0
+"""Points of memory of a node, of which key groups take 60 on average."""
+
+PATTERNS = ("one to one", "partial merge", "partial, skewed", "partial, even", "full, even")
+
+
+def patterns(seed: int, pattern: str) -> list[Row]:
+    """Collocate two operators of 60 key groups on 6 nodes, by how the first sends to the second."""
+    import numpy as np
+
+    from experiments.generators.key_groups import KeyGroups, build_instance
+    from optim import solve
+
+    rng = np.random.default_rng([seed, PATTERNS.index(pattern)])
+    count, nodes = 60, 6
+    chosen: list[tuple[int, int, float]] = []
+    partner = rng.permutation(count)
+    for sender in range(count):
+        if pattern == "one to one":
+            shares = {int(partner[sender]): 1.0}
+        elif pattern == "partial merge":
+            shares = {int(partner[sender]) // 5 * 5: 1.0}
+        else:
+            degree = count if pattern == "full, even" else 4
+            receivers = rng.choice(count, degree, replace=False)
+            skew = (0.7, 0.1, 0.1, 0.1) if pattern == "partial, skewed" else [1 / degree] * degree
+            shares = dict(zip(receivers.tolist(), skew, strict=True))
+        chosen += [(sender, count + target, share) for target, share in shares.items()]
+    source, target, rate = (np.array(column) for column in zip(*sorted(chosen), strict=True))
+    load = 2.5 * (1.0 + rng.uniform(-0.05, 0.05, 2 * count))
+    home = np.arange(2 * count) % nodes
+    groups = KeyGroups(
+        load, home, np.repeat([0, 1], count), source, target, rate * (100.0 / rate.sum())
+    )
+    made = build_instance(
+        pattern, "two operators", groups, [{"id": f"n{i}"} for i in range(nodes)], {}
+    )
+    found = solve(
+        made, "joint-search", seed=seed, max_load_distance=10.0, bound="counting", steps=500
+    )
+    assert found.evaluation is not None
+    factor = found.evaluation.collocation_factor or 0.0
+    return [{"seed": seed, "pattern": pattern, "collocated": 100.0 * factor}]

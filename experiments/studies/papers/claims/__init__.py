@@ -1,0 +1,42 @@
+"""What the papers claim, as data: each claim a predicate that is computed from a stored table.
+
+A paper's folder has
+
+- ``claims.toml``: of each claim the paper's words in ours, set-up and predicate in words;
+- ``claims.py``: ``CLAIMS``, the same with the functions that judge, by
+  ``JUDGES = {"CIKM-A1": Judged(near_optimal, "graphs", "throughput")}``: ``near_optimal`` is called
+  with the frames of these two tables and returns a `Finding`;
+- ``tables/``: what they are judged from, each with a record of how it was made (`store_table`);
+- ``measuring.py``: ``TABLES``, by the name of a table how it is made (`Making`), for
+  ``streamplace paper --tables PAPER/TABLE``; figures that were collected have tables, too, under
+  their own names (``fig-4a``);
+- ``verdicts.csv``: written by ``streamplace paper --claims --write``, compared by ``--check``.
+
+No figure and no verdict is typed. ``python -m experiments.studies.papers.collecting PAPER`` writes
+the page.
+"""
+
+from experiments.studies.papers.claims.claim import (
+    Claim,
+    Finding,
+    Judged,
+    Verdict,
+    read_claims,
+    read_setups,
+    verdict_of,
+)
+from experiments.studies.papers.claims.tables import About, about_table, load_table, store_table
+
+__all__ = [
+    "About",
+    "Claim",
+    "Finding",
+    "Judged",
+    "Verdict",
+    "about_table",
+    "load_table",
+    "read_claims",
+    "read_setups",
+    "store_table",
+    "verdict_of",
+]

@@ -1,0 +1,158 @@
+"""Put the claims and figures of a paper into one page of the documentation.
+
+Run: ``python -m experiments.studies.papers.collecting PAPER [FROM] [TO]``; FROM is the folder that
+``streamplace paper -o`` wrote (``build/papers``), TO the folder of the pages (``docs/papers``).
+Tables of figures that were made there replace those that are stored; the page is made of what is
+stored alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.studies.papers import find_figures
+from experiments.studies.papers.claims.pages import claims_section
+from experiments.studies.papers.claims.tables import (
+    PAPERS,
+    about_table,
+    has_table,
+    load_table,
+    store_table,
+)
+from experiments.studies.papers.running import draw, folder_of
+from experiments.studies.papers.texts import page
+from optim.errors import InvalidInput, Problem
+from optim.util.files import write_atomic
+
+if TYPE_CHECKING:
+    from experiments.studies.papers.figure import Figure
+
+_WORDS = re.compile(r"\bprove|\boptim(um|a|al)\b")
+_BY_WHOM = (
+    "Optima and bounds on this page are one solver's word (a gap of at most 1e-6 where nothing "
+    "else is said). Where a table has no column *by*, it was made "
+    "without [certificates](../proofs/certificates.md), and no certified gap is known."
+)
+
+
+def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path:
+    """Store what was made of a paper's figures, and write its page with drawings in ``img``.
+
+    Parameters
+    ----------
+    paper
+        As in the names of its figures.
+    source, target
+        Folders of the figures and of the pages.
+    root
+        Folder of the papers' folders, where tables are stored.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    InvalidInput
+        There is no such paper, or one of its figures was never made.
+    """
+    for figure in find_figures(paper):
+        made = [(folder_of(figure, source, reduced), reduced) for reduced in (False, True)]
+        found = next(((f, reduced) for f, reduced in made if (f / "page.md").is_file()), None)
+        if found is not None:
+            _store(figure, *found, root)
+        elif not has_table(*_stored_as(figure), root):
+            remedy = f"run `streamplace paper {figure.name} -o {source}`"
+            raise InvalidInput(Problem(figure.name, str(source), "was not made", remedy))
+        if found is not None:
+            table = load_table(*_stored_as(figure), root)
+            (target / "img").mkdir(parents=True, exist_ok=True)
+            image = target / "img" / _image(figure)
+            if figure.keeps_sentences:  # the table alone has not what was drawn
+                shutil.copyfile(found[0] / "plot.svg", image)
+            else:
+                draw(figure, table, image, reduced=found[1])
+    path = target / f"{paper}.md"
+    write_atomic(path, page_of(paper, root))
+    return path
+
+
+def page_of(paper: str, root: Path = PAPERS) -> str:
+    """Return the page of a paper, made of claims and stored tables alone.
+
+    Parameters
+    ----------
+    paper, root
+        As for `collect`.
+    """
+    package = importlib.import_module(f"experiments.studies.papers.{_folder(paper)}")
+    parts = ["# " + inspect.cleandoc(package.__doc__ or paper)]
+    if (PAPERS / _folder(paper) / "claims.toml").is_file():
+        parts.append(claims_section(_folder(paper), root))
+    parts += [_figure_section(figure, root) for figure in find_figures(paper)]
+    if _WORDS.search(" ".join(parts)):
+        parts.insert(1, _BY_WHOM)
+    return "\n\n".join(parts) + "\n"
+
+
+def _store(figure: Figure, folder: Path, reduced: bool, root: Path) -> None:
+    import pandas as pd
+
+    command = f"streamplace paper {figure.name}" + (" --reduced" if reduced else "")
+    table = pd.read_csv(folder / "table.csv")
+    paper, name = _stored_as(figure)
+    seeds = figure.size or "one instance"
+    said = json.loads((folder / "measured.json").read_text()) if figure.keeps_sentences else ()
+    store_table(
+        paper, name, table, command=command, seeds=seeds, reduced=reduced, said=said, root=root
+    )
+
+
+def _figure_section(figure: Figure, root: Path) -> str:
+    paper, name = _stored_as(figure)
+    table, about = load_table(paper, name, root), about_table(paper, name, root)
+    versions = f"streamplace {about.versions['streamplace']}, Python {about.versions['python']}"
+    made = f"`{about.command}`: {versions}, {about.machine}, {about.date}."
+    said = about.said if figure.keeps_sentences else tuple(figure.measured(table))
+    text = page(figure, table, said, made, about.reduced)
+    text = text.replace("](plot.svg)", f"](img/{_image(figure)})")
+    # a page of its own there is a section here, and its sections are bold words
+    text = re.sub(r"^## (.*)$", r"**\1**", text, flags=re.MULTILINE)
+    return re.sub(r"^# ", "## ", text).rstrip()
+
+
+def _stored_as(figure: Figure) -> tuple[str, str]:
+    return _folder(figure.paper), figure.name.partition("/")[2]
+
+
+def _folder(paper: str) -> str:
+    return paper.replace("-", "_")
+
+
+def _image(figure: Figure) -> str:
+    return f"{figure.name.replace('/', '-')}.svg"
+
+
+def main() -> None:
+    """Read the arguments and write the page."""
+    if not 2 <= len(sys.argv) <= 4:
+        sys.exit(__doc__)
+    paper, *folders = sys.argv[1:]
+    defaults = ["build/papers", "docs/papers"]
+    source, target = (Path(f) for f in folders + defaults[len(folders) :])
+    try:
+        print(collect(paper, source, target))
+    except InvalidInput as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""The paper's formulas against the referee; its classes of nodes; its best effort."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.studies.papers.elastic_allocator.running import (
+    FILL,
+    RANDOM,
+    UPLINK,
+    WORKLOADS,
+    cluster_at,
+    nodes_of,
+    run,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def formulas_table(reduced: bool) -> pd.DataFrame:
+    """Make one row a random query: loads and link uses by the formulas, less the referee's."""
+    import pandas as pd
+
+    from experiments.generators import generate
+    from heuristics.elastic.bandwidth import bandwidth_shares
+
+    rows = []
+    hand = _by_hand()
+    for seed in range(10 if reduced else 100):
+        instance = generate("eoa_random", seed=seed, nodes=5, operators=12)
+        row, result = run(instance, RANDOM, seed=seed)
+        judged = result.evaluation
+        assert judged is not None
+        assert judged.utilisation is not None
+        assert judged.link_utilisation is not None
+        node = nodes_of(instance, result)
+        table = instance.operators
+        demand = table.cpu_per_tuple * table.tuple_rate  # e_j r_j, one task an operator
+        load = np.bincount(node, demand, instance.num_nodes) + instance.nodes.background[:, 0]
+        told = [judged.utilisation[n]["cpu"] for n in instance.nodes.ids]
+        off = np.abs(load / instance.nodes.capacity[:, 0] - told).max()
+        share, sent = bandwidth_shares(instance, node)
+        links = (instance.links.background + (share * sent[:, None]).sum(axis=1)) / (
+            instance.links.capacity
+        )
+        seen = np.array(list(judged.link_utilisation.values()))
+        sums = share.sum(axis=1)
+        rows.append(
+            {
+                "seed": seed,
+                "load, greatest difference": off,
+                "links, greatest difference": np.abs(links - seen).max(),
+                "rows of U that do not sum to 1": int((np.abs(sums[sent > 0] - 1) > 1e-9).sum()),
+                "nodes that send or receive nothing": int((sent <= 0).sum()),
+                "overloaded operators told": _overloads(seed),
+                "highest link use": row["bandwidth, highest"],
+                **hand,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _by_hand() -> dict[str, float]:
+    """Return load and link use of a case by the formulas as printed, and by the referee.
+
+    Printed is ``load = Σ e r / s · CS + C0`` (IV-A), and ``B' = B_remain · Σ a u + B0`` (IV-B).
+    """
+    from heuristics.elastic.bandwidth import bandwidth_shares
+    from optim import Instance
+    from optim.referee.evaluate import evaluate_indices
+
+    e, r, s, cs, c0 = 0.2, 100.0, 50.0, 90.0, 10.0
+    sent, b0, b = 30.0, 20.0, 120.0
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "by hand",
+            "nodes": [
+                {"id": n, "capacity": {"cpu": cs + c0}, "background": {"cpu": c0}} for n in "ab"
+            ],
+            "links": [{"id": n, "nodes": [n], "capacity": b, "background": b0} for n in "ab"],
+            "input_rate": r,
+            "operators": [
+                {"id": "o", "group": {"tasks": 1}, "cpu_per_tuple": e, "service_rate": s},
+                {"id": "p", "group": {"tasks": 1}},
+            ],
+            "traffic": [["o/0", "p/0", sent]],
+        }
+    )
+    node = np.array([0, 1], np.int32)
+    found = evaluate_indices(instance, node)
+    share, _ = bandwidth_shares(instance, node)
+    assert found.utilisation is not None
+    assert found.link_utilisation is not None
+    return {
+        "load by hand, printed": e * r / s * cs + c0,
+        "load by hand, referee": found.utilisation["a"]["cpu"] * (cs + c0),
+        "link by hand, printed": (b - b0) * float(share[0].sum()) + b0,
+        "link by hand, referee": found.link_utilisation["a"] * b,
+    }
+
+
+def _overloads(seed: int) -> float:
+    """Share of two operators, one with r/s = 0.5 and one with 2, that are told as they should."""
+    from heuristics.elastic.gma import overloaded
+    from optim import Instance
+
+    rate = 10.0 + seed
+    rates = {"calm": 2 * rate, "busy": rate / 2}
+    instance = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "overload",
+            "nodes": [{"id": "n", "capacity": {"cpu": 1}}],
+            "input_rate": rate,
+            "operators": [
+                {"id": o, "group": {"tasks": 1}, "cpu_per_tuple": 1e-6, "service_rate": s}
+                for o, s in rates.items()
+            ],
+        }
+    )
+    notes = overloaded(instance)
+    return float(len(notes) == 1 and "operator busy is overloaded" in notes[0])
+
+
+def classes_table(reduced: bool) -> pd.DataFrame:
+    """Make one row a number of classes and query: GMA's time and what it reaches."""
+    import pandas as pd
+
+    from experiments.generators import generate
+
+    rows = []
+    for seed in range(3 if reduced else 30):
+        instance = generate("eoa_random", seed=seed, nodes=50, operators=400)
+        run(instance, FILL)
+        for number in range(2, 11):
+            began = time.process_time()
+            row, _ = run(instance, FILL, classes=number)
+            seconds = time.process_time() - began
+            rows.append(
+                {
+                    "classes": number,
+                    "seed": seed,
+                    "seconds": seconds,
+                    "capacity in use": row["capacity in use"],
+                    "traffic": row["traffic"],
+                    "kept": row["kept"],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def best_effort_table(reduced: bool) -> pd.DataFrame:
+    """Make one row a workload and seed: t_max over at once, where all goes by best effort."""
+    import pandas as pd
+
+    from heuristics.elastic.board import board_of
+    from heuristics.elastic.gma import Allocation
+
+    rows = []
+    for w in WORKLOADS[:: 6 if reduced else 3]:
+        for seed in range(3 if reduced else 30):
+            instance = cluster_at(w, seed, uplink=UPLINK)
+            board = board_of(instance)
+            light = Allocation(instance, board, 0).classes() == 0
+            row, result = run(instance, FILL, max_passes=0)
+            node = nodes_of(instance, result)[board.fixed < 0]
+            each = np.bincount(node, minlength=len(light))[light]
+            rows.append(
+                {
+                    "workload": w,
+                    "seed": seed,
+                    "operators": len(node),
+                    "on light nodes": int(light[node].sum()),
+                    "light nodes": int(light.sum()),
+                    "most less least on a light node": int(each.max() - each.min()),
+                    "kept": row["kept"],
+                }
+            )
+    return pd.DataFrame(rows)

@@ -1,0 +1,90 @@
+"""A figure's table as CSV and Markdown, and the page that sets it beside the paper's words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from experiments.studies.papers.figure import Figure
+
+REDUCED = "reduced run, smaller than the paper's"
+
+
+def to_csv(table: pd.DataFrame) -> str:
+    """Return the table with all digits; unknown values are empty."""
+    return str(table.to_csv(index=False, lineterminator="\n"))
+
+
+def to_markdown(table: pd.DataFrame) -> str:
+    """Return the table for reading: four significant digits, unknown as a dash."""
+    told = "by" in table.columns  # whose word each is stands in a column of its own
+    heads = [escaped(by_whom(str(name), told=told)) for name in table.columns]
+    numeric = [kind.kind in "iuf" for kind in table.dtypes]
+    rule = "".join("---:|" if right else "---|" for right in numeric)
+    lines = [f"| {' | '.join(heads)} |", f"|{rule}"]
+    lines += [f"| {' | '.join(map(_cell, row))} |" for row in table.itertuples(index=False)]
+    return "\n".join(lines) + "\n"
+
+
+def by_whom(head: str, *, told: bool = False) -> str:
+    """Say of a column of proofs whose word they are: one solver's, unless that is `told` apart."""
+    if "prove" not in head:
+        return head
+    if head.startswith(("proved", "proven (")) or head == "proven":
+        head = head.replace("proved", "optimal").replace("proven", "optimal")
+    head = head.removesuffix(", proved").removeprefix("proven ")
+    return head if told else f"{head}, by one solver"
+
+
+def _cell(value: Any) -> str:
+    import pandas as pd
+
+    from streamplace.present.numbers import number
+
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, str) and pd.isna(value):
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return number(value)
+    return escaped(str(value))
+
+
+def escaped(text: str) -> str:
+    """Return text that stays in its cell of a table."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def page(
+    figure: Figure, table: pd.DataFrame, measured: Sequence[str], made: str, reduced: bool
+) -> str:
+    """Return the page: the paper's words, ours, the plot, the table.
+
+    Parameters
+    ----------
+    measured
+        Our figures as sentences.
+    made
+        How it was made: command, versions, size.
+    """
+    parts = [f"# {figure.title}", f"{figure.source}. `{figure.name}`"]
+    if reduced:
+        parts.append(f"**This is a {REDUCED}.**")
+    parts += ["## What the paper says", figure.words, "## What we measure"]
+    if measured:
+        parts.append("\n".join(f"- {sentence}" for sentence in measured))
+    title = f"{figure.title} (reduced)" if reduced else figure.title
+    parts += [f"![{title}](plot.svg)", to_markdown(table).rstrip()]
+    if figure.readings:
+        readings = "\n".join(f"- {reading}" for reading in figure.readings)
+        parts += ["## Readings and differences", readings]
+    if figure.size:
+        parts += ["## Size", figure.size]
+    parts += ["## How it was made", made]
+    return "\n\n".join(parts) + "\n"

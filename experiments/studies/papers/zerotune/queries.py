@@ -1,0 +1,121 @@
+"""Where the measured graphs are, and what is made of one of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.studies.papers import whose
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from optim.format.instance import Instance
+    from optim.referee.result import Result
+
+VARIABLE = "STREAMPLACE_ZEROTUNE"
+SHARED = "STREAMPLACE_SHARED"
+SECONDS, SECONDS_REDUCED = 30.0, 2.0
+EVERY_REDUCED = 6
+
+
+def data_folder() -> Path:
+    """Return the folder of the graphs: as the environment says, else beside the repository.
+
+    Raises
+    ------
+    InvalidInput
+        There is none.
+    """
+    named = os.environ.get(VARIABLE)
+    repository = Path(__file__).resolve().parents[4]
+    shared = Path(os.environ.get(SHARED, repository.parent / "shared"))
+    folder = Path(named) if named else shared / "data" / "zerotune"
+    if not folder.is_dir():
+        raise InvalidInput(
+            Problem(
+                VARIABLE,
+                str(folder) if named else None,
+                "is no folder" if named else "is not set, and no data folder lies beside us",
+                f"get the query graphs of ZeroTune and name their folder: {VARIABLE}=…/graphs",
+            )
+        )
+    return folder
+
+
+def graph_files(folder: Path) -> list[Path]:
+    """Return the graphs of a folder, in order.
+
+    Raises
+    ------
+    InvalidInput
+        There are none.
+    """
+    found = sorted(p for p in folder.rglob("*") if p.name.endswith((".graph", ".graph.gz")))
+    if not found:
+        raise InvalidInput(
+            Problem(VARIABLE, str(folder), "holds no graphs", "files end in .graph or .graph.gz")
+        )
+    return found
+
+
+def plan_query(path: Path, seconds: float) -> dict[str, Any]:
+    """Import one graph and plan it again; see `placements` for what each figure means.
+
+    Parameters
+    ----------
+    seconds
+        For the exact method.
+    """
+    from optim import solve
+
+    even = _instance(path, "even", "cores")
+    start = solve(even, "imc-search")
+    best = solve(even, "imc-exact", time_limit=seconds, warm_start="imc-search", max_classes=1000)
+    measured, placed = _instance(path, "measured", "cores"), _instance(path, "measured", "placed")
+    return {
+        "query": path.name.removesuffix(".gz").removesuffix(".graph"),
+        "kind": path.parent.name,
+        "instances": even.num_tasks,
+        "operators": even.num_operators,
+        "hosts": even.num_nodes,
+        "even": {
+            **_figures(even, best),
+            "search": _share(even, start),
+            **whose.of_result(even, best),
+        },
+        "measured": _figures(measured, solve(measured, "imc-search")),
+        "placed": _figures(placed, solve(placed, "imc-search")),
+    }
+
+
+def _instance(path: Path, rates: str, capacity: str) -> Instance:
+    from streamplace.clusters.exchange.importing import import_instance
+
+    return import_instance(
+        "zerotune", [str(path)], [("rates", rates), ("capacity", capacity)]
+    ).instance
+
+
+def _figures(instance: Instance, result: Result) -> dict[str, Any]:
+    """Return traffic between hosts as shares of all traffic: Flink's, the plan's, the bound's."""
+    from optim.referee.evaluate import evaluate_indices
+
+    now = evaluate_indices(instance, instance.tasks.node)
+    total = instance.total_traffic
+    bound = None if result.bound is None else max(0.0, total - result.bound)
+    return {
+        "flink_feasible": now.feasible,
+        "total": total,
+        "flink": (now.internode_traffic or 0.0) / total,
+        "plan": _share(instance, result),
+        "bound": None if bound is None else bound / total,
+        "termination": str(result.termination),
+        "moves": None if result.evaluation is None else result.evaluation.migrations,
+    }
+
+
+def _share(instance: Instance, result: Result) -> float | None:
+    if result.evaluation is None or result.evaluation.internode_traffic is None:
+        return None
+    return result.evaluation.internode_traffic / instance.total_traffic

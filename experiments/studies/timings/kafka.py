@@ -1,0 +1,158 @@
+"""Bytes that a rebalancing of Kafka copies, beside Cruise Control's goals worked through greedily.
+
+    python -m experiments.studies.timings.kafka [CLUSTERS]
+
+Paired: each cluster is balanced by Cruise Control's goals (`cruise_control`), and what that reached
+is then asked of our plan at least: the load distance of disk, and the highest utilisation of every
+other resource and number of replicas. Clusters are random and seeded: replicas dealt out as Kafka
+does (`streamplace.clusters.kafka.seeded`).
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.studies.timings.cruise_control import (
+    BALANCE,
+    DISK_ALONE,
+    PUBLISHED,
+    State,
+    optimise,
+)
+from experiments.studies.timings.table import print_table
+from formulations.rebalancing.search.portfolio import warm_up
+from optim import solve
+from optim.format.instance import Instance
+from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.kafka.cluster import REPLICAS
+from streamplace.clusters.kafka.document import document_of
+from streamplace.clusters.kafka.modes import Operation
+from streamplace.clusters.kafka.seeded import RESOURCES, cluster_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from streamplace.clusters.kafka.cluster import Cluster
+
+CLUSTERS = 40
+RESAMPLED = 10_000
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What both copied, for the same balance."""
+
+    seed: int
+    replicas: int
+    before: float
+    distance: float
+    theirs: float
+    ours: float | None
+    bound: float
+    seconds: float
+
+    @property
+    def saving(self) -> float:
+        """Percent fewer bytes; 0 where nothing was found that is as even."""
+        ours = self.theirs if self.ours is None else min(self.ours, self.theirs)
+        return 100.0 * (1.0 - ours / self.theirs)
+
+
+def as_even(cluster: Cluster, state: State, whole: bool) -> Instance:
+    """Return the instance in which no broker may be used more than Cruise Control left it."""
+    document = document_of(cluster, Operation(), "disk", Ledger())
+    used = {r: state.utilisation(k) for k, r in enumerate(RESOURCES)}
+    counts = state.load[:, state.column[REPLICAS]]
+    limit = {r: float(u.max()) * (1 + 1e-9) for r, u in used.items()}
+    for node in document["nodes"]:
+        if whole:
+            node["max_tasks"] = int(counts.max())
+        for r in RESOURCES:
+            most = limit[r] if whole and r != "disk" else 0.8
+            node["capacity"][r] *= most
+    return Instance.from_dict(document)
+
+
+def pair(seed: int, goals: tuple[str, ...]) -> Pair | None:
+    """Return what both copy; ``None`` where Cruise Control finds nothing to do."""
+    cluster = cluster_of(seed)
+    state = optimise(cluster, goals)
+    theirs = state.copied()
+    if not theirs:
+        return None
+    instance = as_even(cluster, state, goals == PUBLISHED)
+    load = instance.tasks.load[:, 0]
+    weight, mean = instance.nodes.weight, instance.mean_load or 0.0
+    reached = float(np.abs(state.load[:, 0] - weight * mean).max())
+    now = np.bincount(instance.tasks.node, load, instance.num_nodes)
+    before = float(np.abs(now - weight * mean).max())
+    limited = replace(instance, limits=replace(instance.limits, max_load_distance=reached))
+    started = time.perf_counter()
+    ours, bound = fewest_bytes(limited, seed)
+    seconds = time.perf_counter() - started
+    percent = 100.0 / mean
+    return Pair(
+        seed, instance.num_tasks, before * percent, reached * percent, theirs, ours, bound, seconds
+    )
+
+
+def fewest_bytes(instance: Instance, seed: int) -> tuple[float | None, float]:
+    """Return the bytes of our cheapest plan and the proven bound on them."""
+    result = solve(instance, "balance-search", objective="migration_cost", seed=seed)
+    value = result.objective.value if result.feasible and result.objective else None
+    return value, float(result.bound or 0.0)
+
+
+def interval(values: Sequence[float]) -> str:
+    """Return the 95 % interval of the median by a seeded bootstrap."""
+    rng = np.random.default_rng(0)
+    drawn = rng.choice(np.array(values), (RESAMPLED, len(values)))
+    low, high = np.percentile(np.median(drawn, axis=1), (2.5, 97.5))
+    return f"{low:.1f} … {high:.1f}"
+
+
+def summary(label: str, which: str, pairs: Sequence[Pair]) -> list[object]:
+    """Return a row over clusters."""
+    saved = [p.saving for p in pairs]
+    possible = [100.0 * (1.0 - p.bound / p.theirs) for p in pairs]
+    as_good = sum(p.ours is not None and p.ours <= p.theirs for p in pairs)
+    return [
+        label, which, len(pairs), f"{as_good} of {len(pairs)}", f"{statistics.median(saved):.1f}",
+        interval(saved), f"{min(saved):.1f} … {max(saved):.1f}",
+        f"{statistics.median(possible):.1f}", statistics.median(p.seconds for p in pairs),
+    ]  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print the table; rows of single clusters go to standard error."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else CLUSTERS
+    rows = []
+    warm_up()
+    for label, goals in (("the published order", PUBLISHED), ("disk alone", DISK_ALONE)):
+        found: dict[int, list[Pair]] = {0: [], 1: []}
+        for seed in range(count):
+            made = pair(seed, goals)
+            if made is not None:
+                print(label, made, file=sys.stderr, flush=True)
+                found[seed % 2].append(made)
+        for which, pairs in (
+            ("all", found[0] + found[1]), ("uneven", found[0]), ("some with new brokers", found[1])
+        ):  # fmt: skip
+            rows.append(summary(label, which, pairs))
+    columns = [
+        "goals", "clusters", "number", "no more bytes than greedy", "fewer bytes, median %",
+        "95 % interval", "least … most", "possible by the bound, median %", "s (median)",
+    ]  # fmt: skip
+    print_table(
+        f"Bytes copied beside Cruise Control's goals, within {100 * BALANCE:g} %", columns, rows
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""``streamplace evaluate``: every figure of a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from optim.exit_codes import ExitCode
+from streamplace.explain.what_if import (
+    Carried,
+    add_what_if,
+    carry,
+    cases_of,
+    print_carried,
+    words,
+)
+from streamplace.present.arguments import add_ignore, add_instance, add_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.referee.evaluation import Evaluation
+
+EXAMPLES = """\
+examples:
+  streamplace evaluate cluster.json plan.json
+  streamplace evaluate cluster.json plan.json --json | python -m json.tool
+
+exit codes: 0 the plan is feasible, in every case; 2 invalid input; 4 it breaks a rule"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_instance(parser)
+    parser.add_argument("plan", metavar="PLAN", help="a plan file")
+    add_ignore(parser)
+    add_what_if(parser, replace=True)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Have the referee judge a plan, and print all it found."""
+    from optim import Plan, evaluate
+    from streamplace.present.inputs import load_instance
+    from streamplace.present.json_text import print_json
+
+    instance = load_instance(args.instance)
+    plan = Plan.load(args.plan)
+    evaluation = evaluate(instance, plan, args.ignore)
+    cases = _cases(args, instance, plan)
+    columns = [("plan", evaluation), *((case.name, case.evaluation) for case in cases)]
+    if args.json and cases:
+        told = [{"case": "plan", **evaluation.to_dict()}, *(case.to_dict() for case in cases)]
+        print_json(told)
+    elif args.json:
+        print_json(evaluation.to_dict())
+    else:
+        from streamplace.present.blocks import (
+            print_carries,
+            print_nodes,
+            print_undrained,
+            print_violations,
+        )
+        from streamplace.present.console import answer_console
+        from streamplace.present.tables import metric_table, size_line, verdict
+        from streamplace.present.threads_text import print_threads
+
+        console = answer_console()
+        print_undrained(console, evaluation)
+        console.print(size_line(instance), soft_wrap=True)
+        console.print()
+        console.print(metric_table(instance, columns))
+        print_carries(console, evaluation)
+        print_nodes(console, instance, evaluation)
+        print_threads(console, instance, plan, evaluation)
+        console.print()
+        console.print(verdict(evaluation))
+        print_violations(console, evaluation.violations)
+        for case in cases:
+            console.print(f"\nwhat if {case.name}")
+            print_carried(console, case.instance, case.carried)
+            console.print(verdict(case.evaluation))
+            print_violations(console, case.evaluation.violations)
+    good = all(found.feasible for _, found in columns)
+    return int(ExitCode.OK if good else ExitCode.NO_PLAN)
+
+
+class _Case(NamedTuple):
+    """A plan in a changed instance, and what the referee finds of it."""
+
+    name: str
+    instance: Instance
+    carried: Carried
+    evaluation: Evaluation
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "case": self.name,
+            **self.evaluation.to_dict(),
+            "placed_anew": self.carried.placed_anew(self.instance),
+            "unplaced": self.carried.unplaced(self.instance),
+        }
+
+
+def _cases(args: argparse.Namespace, instance: Instance, plan: Plan) -> list[_Case]:
+    """Judge the plan in each case that was asked for."""
+    from optim.format.altered import altered
+    from optim.referee.evaluate import evaluate_indices
+    from optim.rules import without_limits
+
+    found = []
+    for case in cases_of(args):
+        changed = without_limits(altered(instance, case), args.ignore)
+        carried = carry(instance, changed, plan, replace=args.replace)
+        judged = evaluate_indices(changed, carried.node, carried.slot)
+        found.append(_Case(words(case), changed, carried, judged))
+    return found

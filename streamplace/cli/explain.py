@@ -1,0 +1,140 @@
+"""``streamplace explain``: why nothing fits, or why these moves and what binds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from optim.exit_codes import ExitCode
+from streamplace.explain.what_if import add_what_if, carry, cases_of, print_carried, words
+from streamplace.present.arguments import add_ignore, add_instance, add_json, seconds
+
+if TYPE_CHECKING:
+    import argparse
+
+    from optim.format.instance import Instance
+    from streamplace.explain.why import Explanation
+
+_SOLVING = 0.7
+"""Share of the time that is left for solving; the rest is for what limits would buy."""
+
+EXAMPLES = """\
+examples:
+  streamplace explain cluster.json               no plan: which rules clash, and what would help
+  streamplace explain cluster.json plan.json     what each move is worth, and what binds
+  streamplace explain cluster.json --json | python -m json.tool
+
+exit codes: 0 there is a plan, and it is explained; 2 invalid input; 3 infeasible;
+4 not decided in the time given, or the plan breaks a rule"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_instance(parser)
+    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan; solved for if left out")
+    parser.add_argument("--method", metavar="M", help="solve by this method where no plan is given")
+    parser.add_argument("--objective", metavar="NAME", help="what moves are judged by")
+    parser.add_argument(
+        "--time-limit", metavar="S", type=seconds, default=30.0, help="seconds a case; default 30"
+    )
+    parser.add_argument("--full", action="store_true", help="every move and every rule that binds")
+    add_ignore(parser)
+    add_what_if(parser, replace=True)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain an instance, or a plan for it; in each case that is asked for."""
+    from optim.format.altered import altered
+    from optim.rules import without_limits
+    from streamplace.present.inputs import load_instance
+    from streamplace.present.json_text import print_json
+
+    given = load_instance(args.instance)
+    found, documents = [], []
+    for case in cases_of(args) or [[]]:
+        instance = without_limits(altered(given, case), args.ignore)
+        found.append(_explained(args, given, instance))
+        if args.json:
+            documents.append({**found[-1].to_dict(instance), "case": words(case)})
+        else:
+            _print(instance, found[-1], words(case) if case else "", full=args.full)
+    if args.json:
+        print_json(documents if len(documents) > 1 else documents[0])
+    return int(max(_exit_code(one) for one in found))
+
+
+def _print(instance: Instance, found: Explanation, case: str, *, full: bool) -> None:
+    from streamplace.cli.result_text import departs_line
+    from streamplace.explain.text import print_explanation
+    from streamplace.present.console import answer_console
+
+    console = answer_console()
+    if case:
+        console.print(f"\nwhat if {case}", style="bold")
+    if found.departs:
+        console.print(departs_line(found.departs), soft_wrap=True)
+    if found.carried is not None:
+        print_carried(console, instance, found.carried)
+    print_explanation(console, instance, found, full=full)
+
+
+def _explained(args: argparse.Namespace, given: Instance, instance: Instance) -> Explanation:
+    from optim.moves.warm import warm_up
+    from streamplace.explain.why import why_infeasible
+
+    warm_up()  # compiling is no part of the time limit
+    ends = time.perf_counter() + args.time_limit
+    found = why_infeasible(instance, args.time_limit) if args.plan is None else None
+    if found is not None and found.feasible is False:
+        return found
+    return _of_plan(args, given, instance, found, ends)
+
+
+def _of_plan(
+    args: argparse.Namespace,
+    given: Instance,
+    instance: Instance,
+    before: Explanation | None,
+    ends: float,
+) -> Explanation:
+    """Explain the plan that is given, or the one that is solved for in the time that is left."""
+    from optim import Plan
+    from optim.methods.pinned import aim_of, solve_pinned
+    from optim.referee.evaluate import check_belongs
+    from streamplace.explain.buying import priced
+    from streamplace.explain.why import Explanation, why_plan
+
+    if args.plan is not None:
+        plan = Plan.load(args.plan)
+        check_belongs(given, plan)
+        kept = carry(given, instance, plan, replace=args.replace)
+        found = why_plan(instance, plan.method, kept.node, args.objective)
+        return replace(found, carried=kept)
+    left = max(ends - time.perf_counter(), 0.05 * args.time_limit)
+    began = time.perf_counter()
+    aim = aim_of(given, args.method, args.objective) if instance is not given else None
+    result = solve_pinned(instance, aim, args.method, args.objective, time_limit=_SOLVING * left)
+    name = args.objective or (result.objective.name if result.objective else None)
+    if result.plan is None:
+        if before is None or before.witness is None:
+            return before or Explanation(None)
+        told = why_plan(instance, "", before.witness, name)
+        note = "no method found a plan in the time left: this one came up when rules were checked"
+        return replace(told, notes=(note,))
+    node = result.plan.node_indices(instance)
+    found = why_plan(instance, result.method, node, name)
+    spent = time.perf_counter() - began
+    binding = priced(instance, found, result, min(2 * spent, ends - time.perf_counter()))
+    return replace(
+        found, binding=binding, bound=result.bound, bound_of=result.bound_of, gap=result.gap,
+        departs=result.departs,
+    )  # fmt: skip
+
+
+def _exit_code(found: Explanation) -> ExitCode:
+    if found.feasible is False:
+        return ExitCode.INFEASIBLE
+    told = found.evaluation is not None and found.evaluation.feasible
+    return ExitCode.OK if told else ExitCode.NO_PLAN

@@ -1,0 +1,113 @@
+"""``streamplace export``: a plan as the files that a foreign system takes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from streamplace.present.arguments import add_json, add_option, one_document
+
+if TYPE_CHECKING:
+    import argparse
+
+EXAMPLES = """\
+examples:
+  streamplace export                                  the formats and their options
+  streamplace export kafka kafka.json plan.json -o reassignment.json
+      writes reassignment.json and reassignment.rollback.json
+  streamplace export storm cluster.json plan.json -o placement.json
+  streamplace export metis-graph cluster.json -o cluster.graph
+  streamplace export moves cluster.json plan.json
+
+docs/import-export.md describes the formats and how they are applied."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "format", metavar="FORMAT", nargs="?", help="leave it out to list the formats"
+    )
+    parser.add_argument(
+        "instance",
+        metavar="INSTANCE",
+        nargs="?",
+        help=".json or .json.gz file, or - for standard input",
+    )
+    parser.add_argument("plan", metavar="PLAN", nargs="?", help="a plan file for that instance")
+    parser.add_argument("-o", "--output", metavar="FILE", help="standard output if left out")
+    add_option(parser, "an option of the format")
+    parser.add_argument(
+        "--batches",
+        metavar="N",
+        nargs="?",
+        const="0",
+        help="kafka: numbered parts beside FILE, as few as are gentle, or N; --option batches=N",
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Export and write, or list the formats.
+
+    Raises
+    ------
+    InvalidInput
+        As `streamplace.clusters.exchange.exporting.export_plan`.
+    """
+    from optim.errors import InvalidInput, Problem
+    from optim.format.plan import Plan
+    from streamplace.cli.import_system import tell, telling
+    from streamplace.clusters.exchange.declaring import EXPORTERS
+    from streamplace.clusters.exchange.exporting import export_plan
+    from streamplace.present.inputs import load_instance
+
+    if args.format is None:
+        list_formats(args.json)
+        return 0
+    exporter = EXPORTERS.get(args.format)
+    if args.instance is None:
+        raise InvalidInput(Problem("INSTANCE", None, "is missing", "name an instance file"))
+    one_document(args.json, args.output)
+    instance = load_instance(args.instance)
+    plan = None if args.plan is None else Plan.load(args.plan)
+    short = [] if args.batches is None else [("batches", args.batches)]
+    with telling(args.quiet) as ledger:
+        done = export_plan(args.format, instance, plan, [*args.option, *short], ledger=ledger)
+    if not args.output:
+        sys.stdout.write(done.texts[""])
+        written = []
+    else:
+        written = [str(path) for path in done.save(args.output)]
+    if args.json:
+        content = {
+            "files": written,
+            "readings": done.ledger.readings,
+            "warnings": done.ledger.warnings,
+        }
+        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+    if not args.quiet:
+        tell(done.ledger)
+        if not args.output and len(done.texts) > 1:
+            sys.stderr.write("warning: further files are written only with -o\n")
+        for path in written:
+            sys.stderr.write(f"{path}\n")
+        declared = "" if done.ledger.warnings else exporter.next_step  # warnings come first
+        step = done.ledger.next_step or declared
+        if written and step:
+            sys.stderr.write(f"next: {step.format(*map(shlex.quote, written))}\n")
+    return 0
+
+
+def list_formats(as_json: bool) -> None:
+    """Print the formats and their options."""
+    from streamplace.clusters.exchange.declaring import EXPORTERS
+    from streamplace.present.listing import load_all, option_lines
+
+    exporters = load_all(EXPORTERS)
+    if as_json:
+        sys.stdout.write(json.dumps([e.to_dict() for e in exporters], indent=1) + "\n")
+        return
+    blocks = ["\n".join([f"{e.name}: {e.summary}", *option_lines(e.options)]) for e in exporters]
+    sys.stdout.write("\n\n".join(blocks) + "\n")

@@ -1,0 +1,183 @@
+"""``streamplace import``: an instance from a running system, its saved state, or a graph file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from streamplace.present.arguments import add_json, add_option, assignment, one_document, seconds
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from streamplace.clusters.exchange.importing import Imported
+    from streamplace.clusters.exchange.ledger import Ledger
+
+EXAMPLES = """\
+examples:
+  streamplace import                                         the formats and their options
+  streamplace import storm http://localhost:8080 -o cluster.json
+  streamplace import flink http://localhost:8081 --link-rate 1Gbit -o cluster.json
+  streamplace import flink saved/ --option job=orders -o cluster.json
+  streamplace import cruise-control load.json partition_load.json capacity.json \\
+    --limit max_migrations=10 -o kafka.json
+  streamplace import zerotune query.graph.gz -o query.json
+  streamplace import cruise-control load.json partition_load.json \\
+    --placement reassignment.json -o after.json
+
+docs/import-export.md says what is read, what is inferred, and the limits of each format."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "format", metavar="FORMAT", nargs="?", help="leave it out to list the formats"
+    )
+    parser.add_argument(
+        "sources", metavar="SOURCE", nargs="*", help="files, folders of them, or an address"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="INSTANCE", help=".json or .json.gz; standard output if left out"
+    )
+    add_option(parser, "an option of the format")
+    parser.add_argument(
+        "--placement",
+        metavar="FILE",
+        help="where tasks are now, in place of what the sources say: a plan, or an exported file",
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="K=V",
+        type=assignment,
+        action="append",
+        default=[],
+        help="what a plan must keep, such as max_migrations=10 or max_utilisation.cpu=0.9; may be "
+        "given again",
+    )
+    parser.add_argument(
+        "--link-rate",
+        metavar="RATE",
+        help="of every host's link, such as 1Gbit; short for --option link_rate=RATE",
+    )
+    parser.add_argument(
+        "--crossing-cost",
+        metavar="OUT,IN",
+        help="first resource that a unit of traffic costs its sender and its receiver when it "
+        "crosses nodes; short for --option crossing_cost=OUT,IN",
+    )
+    parser.add_argument("--name", metavar="NAME", help="of the instance")
+    parser.add_argument(
+        "--timeout",
+        metavar="S",
+        type=seconds,
+        default=10.0,
+        help="seconds an answer over the net may take; default 10",
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import and write, or list the formats.
+
+    Raises
+    ------
+    InvalidInput
+        As `streamplace.clusters.exchange.importing.import_instance`.
+    """
+    from optim.errors import InvalidInput, Problem
+    from streamplace.clusters.exchange.importing import import_instance
+
+    if args.format is None:
+        list_formats(args.json)
+        return 0
+    if not args.sources:
+        from streamplace.clusters.exchange.declaring import IMPORTERS
+
+        sources = IMPORTERS.get(args.format).sources
+        raise InvalidInput(Problem("SOURCE", None, "is missing", f"it takes {sources}"))
+    one_document(args.json, args.output)
+    flags = {"link_rate": args.link_rate, "crossing_cost": args.crossing_cost}
+    short = [(name, value) for name, value in flags.items() if value is not None]
+    with telling(args.quiet) as ledger:
+        done = import_instance(
+            args.format,
+            args.sources,
+            [*args.option, *short],
+            placement=args.placement,
+            name=args.name,
+            limits=args.limit,
+            timeout=args.timeout,
+            ledger=ledger,
+        )
+    if args.output:
+        done.instance.save(args.output)
+    else:
+        sys.stdout.write(done.instance.to_json())
+    if args.json:
+        _print_json(done, args.output)
+    if not args.quiet:
+        tell(done.ledger)
+        where = args.output or "standard output"
+        sys.stderr.write(f"{where}: {done.instance!r}\n")
+    return 0
+
+
+def list_formats(as_json: bool) -> None:
+    """Print the formats with what they read and their options."""
+    from streamplace.clusters.exchange.declaring import IMPORTERS
+    from streamplace.present.listing import load_all, option_lines
+
+    importers = load_all(IMPORTERS)
+    if as_json:
+        sys.stdout.write(json.dumps([i.to_dict() for i in importers], indent=1) + "\n")
+        return
+    blocks = [
+        "\n".join([f"{i.name}: {i.summary}", f"  reads {i.sources}", *option_lines(i.options)])
+        for i in importers
+    ]
+    sys.stdout.write("\n\n".join(blocks) + "\n")
+
+
+@contextmanager
+def telling(quiet: bool) -> Iterator[Ledger]:
+    """Give a ledger, and tell its warnings where what is done with it fails."""
+    from optim.errors import StreamplaceError
+    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.present.problems import printable
+
+    ledger = Ledger()
+    try:
+        yield ledger
+    except StreamplaceError:
+        for text in [] if quiet else ledger.warnings:
+            sys.stderr.write(f"warning: {printable(text)}\n")
+        raise
+
+
+def tell(ledger: Ledger) -> None:
+    """Tell on standard error what was noticed."""
+    from streamplace.present.problems import printable
+
+    for text in ledger.readings:
+        sys.stderr.write(f"reading: {printable(text)}\n")
+    for text in ledger.warnings:
+        sys.stderr.write(f"warning: {printable(text)}\n")
+    if ledger.ignored:
+        sys.stderr.write(printable(ledger.ignored_text()) + "\n")
+
+
+def _print_json(done: Imported, output: str) -> None:
+    content = {
+        "instance": output,
+        "name": done.instance.name,
+        "sha256": done.instance.sha256,
+        "tasks": done.instance.num_tasks,
+        "nodes": done.instance.num_nodes,
+        "readings": done.ledger.readings,
+        "warnings": done.ledger.warnings,
+        "ignored_fields": dict(sorted(done.ledger.ignored.items())),
+    }
+    sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")

@@ -1,0 +1,352 @@
+"""The command ``streamplace``: picks the subcommand and turns errors into exit codes.
+
+Only the chosen subcommand's module is imported, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from optim.exit_codes import ExitCode
+from streamplace.present.stopping import interrupts_heard
+from streamplace.present.streams import (
+    Stdout,
+    forgive_encoding,
+    forgive_talk,
+    leave,
+    open_missing,
+    quiet_stdout,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType, TracebackType
+
+
+class Command(NamedTuple):
+    """A subcommand; its module offers ``add_arguments(parser)`` and ``run(args) -> int``."""
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS = (
+    Command("solve", "streamplace.cli.solve", "find a plan for an instance"),
+    Command("check", "streamplace.cli.check", "validate an instance, or referee a plan for it"),
+    Command("evaluate", "streamplace.cli.evaluate", "every metric of a plan"),
+    Command(
+        "explain",
+        "streamplace.cli.explain",
+        "why nothing fits, or what moves are worth and what binds",
+    ),
+    Command("diff", "streamplace.cli.diff", "moves and metrics between two placements"),
+    Command("steps", "streamplace.cli.steps", "an order of a plan's moves that breaks no rule"),
+    Command("methods", "streamplace.cli.methods", "the methods, what they need and honour"),
+    Command("certify", "streamplace.cli.certify", "check a proof of a bound, without a solver"),
+    Command("schema", "streamplace.cli.schema", "the JSON Schema of the instance format"),
+    Command("warm", "streamplace.cli.warm", "compile what methods need, ahead of their first use"),
+    Command("versions", "streamplace.cli.versions", "streamplace, Python, solvers, libraries"),
+    Command("generate", "experiments.generators.command", "make an instance of a stated kind"),
+    Command("import", "streamplace.cli.import_system", "an instance from a running system"),
+    Command("export", "streamplace.cli.export_plan", "a plan as a system's own files"),
+    Command("flink", "streamplace.cli.flink", "submit a Flink job so that it runs as planned"),
+    Command("verify", "streamplace.cli.verify", "whether a cluster runs as planned"),
+    Command("run-steps", "streamplace.cli.run_steps", "make an order of moves, batch by batch"),
+    Command("sweep", "experiments.sweep.command", "run a matrix of runs on Spark"),
+    Command("report", "experiments.report.command", "gaps, times and profiles of a sweep"),
+    Command("trace", "experiments.traces.command", "recorded events to instances, on Spark"),
+    Command("replay", "experiments.replay.command", "an adaptation policy over changing load"),
+    Command("model", "experiments.modelling.command", "performance models of tasks from trials"),
+    Command("bench", "experiments.studies.bench.command", "a method of your own, by proven bounds"),
+    Command("paper", "experiments.studies.papers.command", "make the figures of the papers again"),
+)
+
+DESCRIPTION = (
+    "Places the tasks of stream-processing jobs on nodes, and proves how good the plan is."
+)
+
+EPILOG = """\
+examples:
+  streamplace solve examples/capsys-q1.json
+  streamplace solve cluster.json.gz --method balance-milp --solver highs -o plan.json
+  streamplace check cluster.json plan.json
+  streamplace diff cluster.json plan.json
+  streamplace sweep examples/demo.toml -o build/demo
+  streamplace report build/demo -o report.html
+
+exit codes:
+    0  a feasible, checked plan; or the command did what it was asked
+    1  internal error, or the referee refused the plan of a method that promises feasibility
+    2  usage or invalid input
+    3  infeasible: no plan can exist
+    4  no feasible plan: a limit was reached, a heuristic did not place everything, or overloads
+  130  interrupted; 143 and 129 stopped by SIGTERM and SIGHUP: the best plan so far is kept
+
+`streamplace COMMAND --help` says more on each command."""
+
+
+OURS = frozenset({"streamplace", "optim", "formulations", "heuristics", "experiments"})
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_WAY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP})
+"""What the system refuses for a reason that lies with the user's disks and paths, not with us."""
+
+
+MORE_MEMORY = "give it more (ulimit -v, the memory limit of a container), or a smaller input"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line and a pointer, not the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message and leave with the exit code for usage errors."""
+        text = f"{self.prog}: error: {message}\nsee `{self.prog} --help`\n"
+        self.exit(int(ExitCode.USAGE), text)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse; what is not known is refused here, where the options that there are, are known."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            wrong = next((word for word in rest if word.startswith("-")), "").partition("=")[0]
+            hint = _close(wrong, list(self._option_string_actions))
+            self.error(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        return found, rest
+
+
+def build_parser(chosen: str | None = None) -> Parser:
+    """Build the parser; only the arguments of the chosen subcommand are filled in.
+
+    Parameters
+    ----------
+    chosen
+        Name of the subcommand whose module is to be imported; ``None`` for none.
+    """
+    parser = Parser(
+        prog="streamplace",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and leave")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in COMMANDS:
+        sub = commands.add_parser(
+            command.name,
+            help=command.help,
+            description=command.help[0].upper() + command.help[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        if command.name == chosen:
+            module = _module_of(command, parser)
+            module.add_arguments(sub)
+            sub.epilog = getattr(module, "EXAMPLES", None)
+            sub.set_defaults(run=module.run)
+        _add_common(sub)
+    return parser
+
+
+def _module_of(command: Command, parser: Parser) -> ModuleType:
+    try:
+        return importlib.import_module(command.module)
+    except ModuleNotFoundError as error:
+        if error.name != "experiments.studies.papers":
+            raise
+        parser.error(
+            "the papers' figures come with the source checkout and are not in the installed "
+            "package: in the checkout, `pip install -e .`"
+        )
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("talk (stderr)")
+    group.add_argument("-q", "--quiet", action="store_true", help="no talk, no progress")
+    group.add_argument("-v", "--verbose", action="store_true", help="log what is being done")
+    group.add_argument(
+        "--debug",
+        action="store_true",
+        help="log everything, and show the traceback of an internal error (or STREAMPLACE_DEBUG=1)",
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the program's name; those of the process if not given.
+
+    Returns
+    -------
+    int
+        The exit status, an `ExitCode`.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments or bool(os.environ.get("STREAMPLACE_DEBUG"))
+    if not debug:
+        sys.excepthook = _short_excepthook
+    open_missing()
+    forgive_encoding()
+    forgive_talk()
+    if "_ARGCOMPLETE" in os.environ:
+        _complete()
+    try:
+        with interrupts_heard(), Stdout():
+            return _dispatch(arguments, debug)
+    except KeyboardInterrupt:
+        _say("interrupted")
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        quiet_stdout()
+        return int(ExitCode.OK)
+    except MemoryError as error:
+        if debug:
+            raise
+        _say(f"not enough memory{f': {error}' if str(error) else ''}; {MORE_MEMORY}")
+        return int(ExitCode.USAGE)
+    except OSError as error:
+        if error.errno not in NO_ROOM | NO_WAY or debug:
+            raise
+        if error.errno in NO_ROOM:
+            quiet_stdout()
+            _say(f"nothing more can be written: {error.strerror}")
+        else:
+            where = "" if error.filename is None else f"{error.filename!r}: "
+            _say(f"{where}{error.strerror}")
+        return int(ExitCode.USAGE)
+
+
+def _complete() -> None:
+    """Answer a shell that asks how the line goes on, and leave."""
+    import argcomplete
+
+    words = os.environ.get("COMP_LINE", "").split()[1:]
+    names = {command.name for command in COMMANDS}
+    chosen = next((word for word in words if word in names), None)
+    argcomplete.autocomplete(build_parser(chosen))
+
+
+def _dispatch(arguments: list[str], debug: bool) -> int:
+    names = {command.name for command in COMMANDS}
+    chosen = next((word for word in arguments if not word.startswith("-")), None)
+    parser = build_parser(chosen)
+    if chosen is not None and chosen not in names:
+        parser.error(_unknown_command(chosen, sorted(names)))
+    args = parser.parse_args(arguments)
+    if args.version:
+        from streamplace.cli.versions import own_version
+
+        print(f"streamplace {own_version()}")
+        return int(ExitCode.OK)
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return int(ExitCode.USAGE)
+    return _run(args, debug)
+
+
+def _run(args: argparse.Namespace, debug: bool) -> int:
+    from optim.errors import StreamplaceError
+
+    configure_logging(quiet=args.quiet, verbose=args.verbose, debug=debug)
+    try:
+        return int(args.run(args))
+    except StreamplaceError as error:
+        from streamplace.present.problems import describe
+
+        if debug:
+            import traceback
+
+            traceback.print_exc()
+        _say(describe(error))
+        return int(error.exit_code)
+
+
+def _unknown_command(word: str, names: list[str]) -> str:
+    hint = _close(word, names) or f"; commands: {', '.join(names)}"
+    return f"unknown command {word!r}{hint}"
+
+
+def _close(word: str, names: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, names, 1, cutoff=0.7)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"streamplace: {text}\n")
+
+
+def _short_excepthook(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """Tell an internal error in a few lines; the interpreter then leaves with status 1."""
+    theirs = _foreign_method(trace)
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = ""
+    if trace is not None:
+        where = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+    _say(f"internal error: {kind.__name__}: {error}{where}")
+    if theirs is None:
+        sys.stderr.write(
+            "This is a fault of streamplace, not of your input. Please report it with the output "
+            "of\nthe same command and --debug, and of `streamplace versions`.\n"
+        )
+    else:
+        sys.stderr.write(
+            f"The method is not streamplace's own: its module {theirs} raised this.\n"
+            "--debug shows the traceback.\n"
+        )
+
+
+def _foreign_method(trace: TracebackType | None) -> str | None:
+    """Return the module of another package's method that was running, if one was."""
+    while trace is not None and trace.tb_next is not None:
+        caller, trace = trace.tb_frame, trace.tb_next
+        module = str(trace.tb_frame.f_globals.get("__name__"))
+        asked = caller.f_globals.get("__name__") == "optim.methods.run"
+        if asked and module.partition(".")[0] not in OURS:
+            return module
+    return None
+
+
+def configure_logging(*, quiet: bool, verbose: bool, debug: bool) -> None:
+    """Send the log of our packages to standard error.
+
+    Parameters
+    ----------
+    quiet
+        Errors only.
+    verbose
+        Also what is being done.
+    debug
+        Everything.
+    """
+    level = logging.WARNING
+    if debug:
+        level = logging.DEBUG
+    elif verbose:
+        level = logging.INFO
+    elif quiet:
+        level = logging.ERROR
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    for name in OURS:
+        logger = logging.getLogger(name)
+        logger.setLevel(level)
+        logger.handlers = [handler]
+        logger.propagate = False
+
+
+if __name__ == "__main__":
+    leave(main())

@@ -1,0 +1,120 @@
+"""``streamplace methods``: what there is, what each needs, keeps and offers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from optim.exit_codes import ExitCode
+from streamplace.present.arguments import add_json
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rich.console import Console
+
+    from optim.methods.registry import Method
+
+EXAMPLES = """\
+examples:
+  streamplace methods
+  streamplace methods imc-exact
+  streamplace methods --json"""
+
+
+_WIDE = 110
+"""Columns of a terminal from which on the listing has room for more than what a method does."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("name", metavar="METHOD", nargs="?", help="tell all about one method")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the methods by family, or all about one."""
+    from optim.methods.registry import METHODS
+    from streamplace.present.console import answer_console
+    from streamplace.present.json_text import print_json
+    from streamplace.present.listing import load_all
+
+    methods = [METHODS.get(args.name)] if args.name else load_all(METHODS)
+    if args.json:
+        print_json([method.to_dict() for method in methods])
+    elif args.name:
+        _print_one(answer_console(), methods[0])
+    else:
+        _print_all(answer_console(), methods)
+    return int(ExitCode.OK)
+
+
+def _print_all(console: Console, methods: list[Method]) -> None:
+    from streamplace.present.console import plain_table
+
+    for family in sorted({method.family for method in methods}):
+        console.print(f"\n{family}", style="bold")
+        between = ["objective", "needs", "solvers"] if console.width >= _WIDE else []
+        table = plain_table(["method", "kind", *between, "what it does"])
+        for method in methods:
+            if method.family == family:
+                told = [
+                    f"{method.sense} {method.objective}",
+                    ", ".join(need for need in method.needs if need not in ("tasks", "nodes")),
+                    ", ".join(method.solvers),
+                ]
+                table.add_row(method.name, method.kind, *told[: len(between)], method.summary)
+        console.print(table)
+    console.print("\n`streamplace methods METHOD` tells a method's source, limits and options.")
+
+
+def _print_one(console: Console, method: Method) -> None:
+    from streamplace.present.console import plain_table
+
+    console.print(f"{method.name}: {method.summary}", soft_wrap=True)
+    rows = [
+        ("family", f"{method.family}, {method.kind}"),
+        ("objective", _objectives(method)),
+        ("source", method.source or "–"),
+        ("needs", ", ".join(method.needs)),
+        ("honours", ", ".join(sorted(method.honours))),
+        ("keeps as capacities", _lowered(method)),
+        ("solvers", _solvers(method)),
+        ("promises a feasible plan", "yes" if method.promises_feasibility else "no"),
+        ("takes a warm start", "yes" if method.takes_warm_start else "no"),
+        ("can begin with nothing", "yes" if method.cold else "no"),
+    ]
+    table = plain_table(["", ""])
+    table.show_header = False
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
+    if not method.options:
+        return
+    options = plain_table(["--option", "type", "default", "meaning"])
+    for option in method.options:
+        kind = "|".join(map(str, option.choices)) or option.kind
+        options.add_row(option.name, kind, str(option.default), option.help)
+    console.print()
+    console.print(options)
+
+
+def _lowered(method: Method) -> str:
+    from optim.methods.lowering import kept_lowered
+
+    kept = kept_lowered(method.honours)
+    return ", ".join(f"{name} ({when})" if when else name for name, when in kept.items()) or "–"
+
+
+def _objectives(method: Method) -> str:
+    from optim.figures.catalogue import OBJECTIVES
+
+    return ", or ".join(f"{OBJECTIVES[name].sense} {name}" for name in method.objectives)
+
+
+def _solvers(method: Method) -> str:
+    if not method.solvers:
+        return "–"
+    return ", ".join(
+        f"{solver} (default)" if solver == method.default_solver else solver
+        for solver in method.solvers
+    )

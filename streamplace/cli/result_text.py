@@ -1,0 +1,224 @@
+"""A result as a person reads it: status first, then why it is good, then what it changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from optim.figures.catalogue import OBJECTIVES
+from optim.referee.result import Termination
+from optim.rules import without_limits
+from streamplace.present.blocks import (
+    print_carries,
+    print_moves,
+    print_nodes,
+    print_reasons,
+    print_undrained,
+    print_violations,
+)
+from streamplace.present.console import name
+from streamplace.present.numbers import duration, number, plural
+from streamplace.present.problems import printable
+from streamplace.present.tables import figure, gap_text, metric_table, verdict
+from streamplace.present.threads_text import print_threads
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from optim.format.instance import Instance
+    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Result
+    from streamplace.explain.why import Explanation
+
+_SHOWN_UNPLACED = 10
+_MORE = "`streamplace explain INSTANCE`, with the same what-if options, takes longer and finds more"
+
+_WORDS = {
+    Termination.OPTIMAL: ("optimal", "bold green"),
+    Termination.GAP_REACHED: ("gap reached", "bold green"),
+    Termination.TIME_LIMIT: ("time limit", "bold yellow"),
+    Termination.ITERATION_LIMIT: ("iteration limit", "bold yellow"),
+    Termination.HEURISTIC: ("heuristic", "bold cyan"),
+    Termination.INFEASIBLE: ("infeasible", "bold red"),
+    Termination.INTERRUPTED: ("interrupted", "bold yellow"),
+    Termination.ERROR: ("error", "bold red"),
+}
+
+
+def print_result(
+    console: Console,
+    instance: Instance,
+    result: Result,
+    output: str | None = None,
+    why: Explanation | None = None,
+) -> None:
+    """Print a result.
+
+    Parameters
+    ----------
+    console
+        Of standard output.
+    instance, result
+        What was solved, and what came out.
+    output
+        File the plan was written to, if any.
+    why
+        The conflicts of an infeasible problem, where they were found.
+    """
+    if result.departs:
+        console.print(departs_line(result.departs), soft_wrap=True)
+    if result.mending is not None:
+        console.print(str(result.mending), style="bold yellow", soft_wrap=True, markup=False)
+    print_undrained(console, result.evaluation)
+    console.print(_status(instance, result), soft_wrap=True)
+    told = result.objective.name if result.objective else None
+    if result.termination is Termination.INFEASIBLE:
+        _print_why(console, instance, result, why)
+    if result.unplaced:
+        _print_unplaced(console, result)
+    if result.evaluation is not None:
+        console.print()
+        console.print(metric_table(instance, _columns(instance, result), told))
+        print_carries(console, result.evaluation)
+        print_nodes(console, instance, result.evaluation)
+        print_threads(console, instance, result.plan, result.evaluation)
+        console.print()
+        _print_moves(console, instance, result)
+        console.print(verdict(result.evaluation))
+        print_violations(console, result.evaluation.violations)
+    _print_tail(console, result, output)
+
+
+def _print_why(
+    console: Console, instance: Instance, result: Result, why: Explanation | None
+) -> None:
+    from streamplace.explain.text import print_conflicts
+
+    if why is not None:
+        print_conflicts(console, instance, why)
+    elif result.reasons:
+        print_reasons(console, result.reasons)
+    console.print(_MORE, style="dim", soft_wrap=True)
+
+
+def departs_line(departs: str, case: str = "") -> Text:
+    """Say first that a changed instance was not solved as the case as it is, and why."""
+    told = printable(f"{case}: {departs}" if case else departs)
+    return Text.assemble(("not as before the change", "bold yellow"), f"  {told}")
+
+
+def _status(instance: Instance, result: Result) -> Text:
+    word, style = _WORDS[result.termination]
+    text = Text.assemble((_by_whom(result, word), style))
+    if result.plan is None:
+        text.append(": no plan")
+    if result.objective is None:
+        return text
+    objective = OBJECTIVES[result.objective.name]
+    value = figure(instance, objective.unit, result.objective.value)
+    if result.objective.value is not None:
+        text.append(f"  {objective.name} {value}")
+    bound = figure(instance, objective.unit, result.bound)
+    of = " (of the restricted problem)" if result.bound_of == "restricted" else ""
+    if result.bound is not None:
+        proved = "certified " if result.bound_by == "certificate" else ""
+        text.append(f"  {proved}bound {bound}{of}")
+    if result.gap is not None:
+        text.append(f"  gap {gap_text(objective, result.gap)}")
+    elif result.plan is not None and result.bound is None:
+        text.append("  no bound")
+    if result.certified_bound is not None and result.bound_by != "certificate":
+        told = figure(instance, objective.unit, result.certified_bound)
+        text.append(f"  certified bound {told}")
+        if result.certified_gap is not None:
+            text.append(f"  gap {gap_text(objective, result.certified_gap)}")
+    return text
+
+
+def _by_whom(result: Result, word: str) -> str:
+    """Say whose word an optimum is: proved is what has been certified.
+
+    That there is no plan is nobody's word where the figures that show it are told.
+    """
+    if result.termination not in (Termination.OPTIMAL, Termination.INFEASIBLE):
+        return word
+    if result.bound_by == "certificate":
+        return f"proved {word}"
+    if result.reasons:
+        return word
+    second = " and a second solver" if result.bound_by == "two solvers" else ""
+    solver = (result.solver or result.method).partition(" ")[0]
+    return f"{word} according to {solver}{second}"
+
+
+def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]:
+    from optim.referee.evaluate import evaluate_indices
+
+    assert result.evaluation is not None
+    columns = [("plan", result.evaluation)]
+    if instance.has_current:
+        relaxed = without_limits(instance, result.ignored)
+        columns.insert(0, ("now", evaluate_indices(relaxed, instance.tasks.node)))
+    return columns
+
+
+def _print_unplaced(console: Console, result: Result) -> None:
+    shown = ", ".join(printable(task) for task in result.unplaced[:_SHOWN_UNPLACED])
+    rest = len(result.unplaced) - _SHOWN_UNPLACED
+    tail = f" and {rest:,} more" if rest > 0 else ""
+    console.print(f"{plural(len(result.unplaced), 'task')} found no node: {shown}{tail}")
+    console.print(
+        "--repair lets repair finish the plan; an exact method proves whether there is one"
+    )
+
+
+def _print_moves(console: Console, instance: Instance, result: Result) -> None:
+    """Print what the plan moves; switches to a copy are no moves, nor is a first place."""
+    nowhere = int((instance.tasks.node < 0).sum())
+    if nowhere == instance.num_tasks:
+        return
+    first = f"; {plural(nowhere, 'task')} without a node placed" if nowhere else ""
+    if not result.moves:
+        console.print(f"no moves: the current placement is kept{first}\n")
+        return
+    assert result.evaluation is not None
+    switches = result.evaluation.switches or 0
+    cost = figure(instance, "state", sum(move.cost for move in result.moves))
+    told = f"{plural(len(result.moves) - switches, 'move')} of {plural(instance.num_tasks, 'task')}"
+    copied = f"; {plural(switches, 'task')} to a copy of its state, no move" if switches else ""
+    console.print(f"{told}, cost {cost}{copied}{_most(result)}{first}")
+    print_moves(console, [(m.task, m.source, m.target, m.cost) for m in result.moves])
+    console.print()
+
+
+def _most(result: Result) -> str:
+    """Say how many of the moves bring most of the gain, where that is fewer than all."""
+    enough, count = result.most_of_gain or (0, 0)
+    return f"; {enough} of them bring 95 % of the gain" if enough < count else ""
+
+
+def _print_tail(console: Console, result: Result, output: str | None) -> None:
+    for note in result.notes:
+        console.print(f"note     {printable(note)}", soft_wrap=True)
+    if result.repaired:
+        console.print("note     repair finished the plan")
+    if result.ignored:
+        console.print(f"note     ignored: {', '.join(result.ignored)}")
+    if result.warm_start is not None:
+        _print_warm_start(console, result)
+    times = ", ".join(f"{what} {duration(spent)}" for what, spent in result.times.items())
+    console.print(f"times    {times}", soft_wrap=True)
+    if output is not None and result.plan is not None:
+        line = Text.assemble("plan     ", name(output), f" (sha256 {result.plan.sha256[:12]}…)")
+        console.print(line, soft_wrap=True)
+    elif output is not None:
+        console.print(f"plan     none, so {printable(output)} was not written", soft_wrap=True)
+
+
+def _print_warm_start(console: Console, result: Result) -> None:
+    start = result.warm_start
+    assert start is not None
+    taken = {True: "accepted", False: "not accepted", None: "acceptance unknown"}[start.accepted]
+    value = number(start.objective)
+    console.print(f"note     warm start {printable(start.method)} at {value}: {taken}")

@@ -1,0 +1,456 @@
+"""``streamplace solve``: from an instance to a checked plan."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optim.exit_codes import ExitCode
+from optim.methods.pinned import Course
+from optim.rules import without_limits
+from optim.util.processor import processor_seconds
+from streamplace.cli.fewest import (
+    FURTHER,
+    Asking,
+    add_fewest,
+    check_moves,
+    curve_of,
+    draw_curve,
+    fewest_within,
+    print_curve,
+)
+from streamplace.explain.what_if import add_what_if, cases_of, the_case
+from streamplace.present.arguments import (
+    add_ignore,
+    add_instance,
+    add_json,
+    add_option,
+    amount,
+    count,
+    seconds,
+    whole,
+)
+from streamplace.present.progress_line import ProgressLine
+from streamplace.present.stopping import stopped_by_signals
+
+if TYPE_CHECKING:
+    import argparse
+
+    from optim.format.instance import Instance
+    from optim.methods.pinned import Aim
+    from optim.referee.result import Result
+    from streamplace.cli.fewest import Curve
+    from streamplace.explain.why import Explanation
+
+LONG_HINT = (
+    "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
+)
+
+EXAMPLES = """\
+examples:
+  streamplace solve cluster.json                     the method is chosen, and said why
+  streamplace solve cluster.json --method imc-milp --solver scip --time-limit 60 -o plan.json
+  streamplace solve cluster.json --method balance-milp --warm-start flux --gap 0.5
+  streamplace solve cluster.json --method top-down --repair --option priority=imc
+  streamplace solve cluster.json --method top-down --json | python -m json.tool
+
+exit codes: 0 a feasible, checked plan; 1 internal error or refused plan; 2 usage or invalid input;
+3 infeasible; 4 no feasible plan; 130 interrupted, 143 and 129 stopped by SIGTERM and SIGHUP
+(the best plan so far is still told)"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_instance(parser)
+    method = parser.add_argument(
+        "--method", metavar="M", help="see `streamplace methods`; else those that suit"
+    )
+    method.completer = _methods  # type: ignore[attr-defined]
+    parser.add_argument(
+        "--objective",
+        metavar="NAME",
+        help="what to optimise: a figure that the method can (`streamplace methods METHOD`)",
+    )
+    aims = parser.add_mutually_exclusive_group()
+    aims.add_argument(
+        "--target-rate",
+        metavar="R",
+        type=amount,
+        help="carry R times the present input with the fewest moves; with the fewest nodes where "
+        "tasks have no current node, or with --objective nodes_used",
+    )
+    aims.add_argument(
+        "--keep-rate-after-losing",
+        metavar="N",
+        type=int,
+        choices=[1],
+        help="N is 1: the plan that carries most whichever single node is lost "
+        "(--objective rate_after_loss)",
+    )
+    parser.add_argument(
+        "--solver", metavar="S", help="cbc, highs, scip or cp-sat, for the exact methods"
+    )
+    parser.add_argument(
+        "--time-limit",
+        metavar="S",
+        type=seconds,
+        help="seconds for building and solving; no limit if left out, 10 without --method",
+    )
+    parser.add_argument(
+        "--gap",
+        metavar="G",
+        type=amount,
+        help="stop at this gap to the bound: a share (0.01 is 1 %%); for load distance percent of "
+        "the mean load",
+    )
+    parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
+    parser.add_argument("--threads", metavar="N", type=count, default=1, help="default 1")
+    parser.add_argument(
+        "--warm-start", metavar="METHOD|PLAN", help="start from a method's plan, or a plan file"
+    )
+    parser.add_argument(
+        "--starts",
+        choices=("own", "none"),
+        default="own",
+        help="none: an exact method's solver gets no start but --warm-start (default: own)",
+    )
+    parser.add_argument(
+        "--repair", action="store_true", help="let repair finish a plan that is not feasible"
+    )
+    parser.add_argument(
+        "--start-broken",
+        metavar="HOW",
+        default="mend",
+        help="where the current placement breaks limits that cannot all be kept: mend (none more "
+        "than now, all as little as can be) or refuse (there is no plan); default mend",
+    )
+    add_ignore(parser)
+    add_option(parser, "an option of the method (`streamplace methods METHOD`)")
+    parser.add_argument("-o", "--output", metavar="PLAN", help="write the plan to this file")
+    add_fewest(parser)
+    add_what_if(parser)
+    parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="prove the bound for `streamplace certify`, and write the proof to this file",
+    )
+    parser.add_argument(
+        "--cross-check", action="store_true", help="solve again with a second solver, and compare"
+    )
+    add_json(parser)
+
+
+def _methods(**asked: Any) -> tuple[str, ...]:
+    """Return the methods' names, for the shell's completion."""
+    from optim.methods.registry import method_names
+
+    return method_names()
+
+
+def run(args: argparse.Namespace) -> int:
+    """Solve; a signal that ends the program ends the search, and the best plan is told."""
+
+    with stopped_by_signals() as received:
+        try:
+            return received.exit_code(_run(args))
+        except KeyboardInterrupt:
+            if received.signal is None:
+                raise
+            return received.exit_code(ExitCode.INTERRUPTED)
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Read, choose, solve, have it checked, tell, and write the plan."""
+    from streamplace.cli.grading import certified, cross_checked
+    from streamplace.present.inputs import load_instance
+    from streamplace.present.streams import write_stdout
+
+    options = _options(args)
+    _aim(args)
+    for flag, path in (("--output", args.output), ("--certificate", args.certificate)):
+        if path is not None:
+            _check_writable(flag, Path(path), args.instance)
+    if args.certificate is not None and cases_of(args):
+        from optim.errors import InvalidInput, Problem
+
+        reason = "proves a bound of the file, which is not what is solved"
+        raise InvalidInput(Problem("--certificate", args.certificate, reason, "leave one out"))
+    if args.plot is not None and args.curve is None:
+        from optim.errors import InvalidInput, Problem
+
+        reason, remedy = "draws a curve, and none is asked for", "add --curve moves"
+        raise InvalidInput(Problem("--plot", args.plot, reason, remedy))
+    began = time.perf_counter()
+    instance = load_instance(args.instance)
+    if len(cases_of(args)) > 1:
+        _refuse_of_one_plan(args)
+        return _solve_cases(args, instance, options)
+    aim = _aim_of(args, instance) if cases_of(args) else None
+    instance = the_case(args, instance)
+    read = time.perf_counter() - began
+    before = processor_seconds()
+    if args.fewest_moves_within is not None:
+        check_moves(instance, "--fewest-moves-within", f"{100 * args.fewest_moves_within:g}%")
+    result = _solve(args, instance, options, aim)
+    result = replace(result, times={"read": read, **result.times})
+    more: dict[str, Any] = {}
+    if args.fewest_moves_within is not None:
+        result, fewest = fewest_within(_asking(args, instance, result), args.fewest_moves_within)
+        more = {} if fewest is None else {"fewest": fewest.to_dict()}
+    curve = None
+    if args.curve and result.plan:
+        curve = curve_of(_asking(args, instance, result), args.curve)
+        more["curve"] = curve.to_dict()
+    if curve is not None and args.plot is not None:
+        _draw(instance, result, curve, args.plot)
+    if args.output is not None and result.plan is not None:
+        result.plan.save(args.output)
+    busy = processor_seconds() - before
+    if args.cross_check:
+        result = cross_checked(args, instance, result, options)
+    result = certified(args, instance, result, busy)
+    why = _why(args, instance, result)
+    if why is not None:
+        more.update(why.clashes())
+    if args.json and more:
+        from streamplace.present.json_text import print_json
+
+        print_json({**result.to_dict(), **more})
+    elif args.json:
+        write_stdout(result.to_json())
+    else:
+        from streamplace.cli.result_text import print_result
+        from streamplace.present.console import answer_console
+
+        print_result(answer_console(), instance, result, args.output, why)
+        from streamplace.cli.instead import print_instead, print_others, print_traded
+
+        print_traded(answer_console(), instance, result)
+        if args.method is None and args.objective is None and args.target_rate is None:
+            print_instead(answer_console(), instance, result)
+            print_others(answer_console(), instance, result)
+        if curve is not None and result.objective is not None:
+            from optim.figures.catalogue import OBJECTIVES
+
+            print_curve(answer_console(), instance, OBJECTIVES[result.objective.name], curve)
+    return int(result.exit_code)
+
+
+def _why(args: argparse.Namespace, instance: Instance, result: Result) -> Explanation | None:
+    """Find the conflicts of an infeasible problem, within a second."""
+    from optim.referee.result import Termination
+
+    if result.termination is not Termination.INFEASIBLE:
+        return None
+    from streamplace.explain.why import why_no_plan
+
+    return why_no_plan(instance, result, args.target_rate)
+
+
+def _refuse_of_one_plan(args: argparse.Namespace) -> None:
+    """Refuse options that are about one plan, where several cases are told as a table."""
+    from optim.errors import InvalidInput, Problem
+
+    names = ("output", "fewest_moves_within", "curve", "plot", "cross_check")
+    asked = [name for name in names if getattr(args, name) not in (None, False)]
+    reason, remedy = "is of one plan, and --or asks for several", "leave one out"
+    told = [f"--{name.replace('_', '-')}" for name in asked]
+    if told:
+        raise InvalidInput([Problem(name, None, reason, remedy) for name in told])
+
+
+def _asking(args: argparse.Namespace, instance: Instance, result: Result) -> Asking:
+    """Return how further plans are asked for: all together have the time of the first."""
+    limit = FURTHER if args.time_limit is None else args.time_limit
+    return Asking(instance, result, args.target_rate, limit, args.seed, args.threads)
+
+
+def _aim_of(args: argparse.Namespace, instance: Instance) -> Aim | None:
+    """Return what the case as it is would be solved for: every change of it is, too."""
+    from optim.methods.pinned import aim_of
+
+    return aim_of(
+        instance, args.method, args.objective, time_limit=args.time_limit, ignore=args.ignore,
+        target_rate=args.target_rate,
+    )  # fmt: skip
+
+
+def _draw(instance: Instance, result: Result, curve: Curve, file: str) -> None:
+    from optim.figures.catalogue import OBJECTIVES
+    from streamplace.present.tables import unit_of
+
+    assert result.objective is not None
+    objective = OBJECTIVES[result.objective.name]
+    draw_curve(curve, objective, unit_of(instance, objective.unit), file)
+
+
+def _solve_cases(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> int:
+    """Solve the instance as it is and in each case, and tell a table."""
+    from optim.format.altered import altered
+    from streamplace.explain.what_if import print_cases
+
+    found, aim = [], _aim_of(args, instance)
+    for case in ([], *cases_of(args)):
+        changed = altered(instance, case)
+        found.append((case, changed, _solve(args, changed, options, aim if case else None)))
+    print_cases(found, as_json=args.json)
+    return int(max(result.exit_code for _, _, result in found))
+
+
+def _solve(
+    args: argparse.Namespace,
+    instance: Instance,
+    options: dict[str, str],
+    pinned: Aim | None = None,
+) -> Result:
+    """Solve an instance; a changed one for the pinned aim of the case as it is."""
+    from optim.figures.catalogue import OBJECTIVES
+    from optim.figures.rate import carrying
+    from optim.methods.choose import choose_method
+    from optim.methods.objective import aim
+    from optim.methods.pinned import course_of, follow
+    from optim.methods.portfolio import PORTFOLIO
+    from optim.methods.registry import get_method
+    from optim.methods.solve import goal_of, told_why
+    from optim.util.compilation import listening
+    from streamplace.present.console import talk_console
+    from streamplace.present.tables import size_line, unit_of
+
+    talk = talk_console(args.quiet)
+    talk.print(size_line(instance))
+    goal = goal_of(instance, args.objective, args.target_rate)
+    course = Course(PORTFOLIO if args.method is None else args.method, goal)
+    if pinned is not None:
+        course = course_of(
+            instance, pinned, args.method, time_limit=args.time_limit, ignore=args.ignore,
+            target_rate=args.target_rate, repair=args.repair,
+            bound=bool(options) or args.solver is not None,
+        )  # fmt: skip
+    name, why, goal = course.method, "as asked", course.objective
+    if name is None or name == PORTFOLIO:
+        relaxed = without_limits(instance, args.ignore)
+        if args.target_rate is not None:
+            relaxed = carrying(relaxed, args.target_rate)
+        choice = choose_method(relaxed, args.time_limit, goal, course.prefer)
+        name, why = choice.name, told_why(choice, args.target_rate)
+    method, _ = aim(get_method(name), goal, {})
+    solver = args.solver or method.default_solver
+    solver = solver if solver in method.solvers else None  # refused below
+    talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
+    objective = OBJECTIVES[method.objective]
+    unit = unit_of(instance, objective.unit)
+    endless = args.method is not None and args.time_limit is None and args.gap is None
+    hint = LONG_HINT if endless else ""
+    line = None
+    if not args.quiet:
+        line = ProgressLine(objective, unit, objective.reference_of(instance), hint=hint)
+    said: list[bool] = []
+
+    def compiling() -> None:
+        if not said:
+            talk.print("compiling kernels for the first use (kept on disk; not in the time limit)")
+        said.append(True)
+
+    try:
+        with listening(compiling):
+            return follow(
+                instance,
+                course,
+                solver=args.solver,
+                time_limit=args.time_limit,
+                gap=args.gap,
+                seed=args.seed,
+                threads=args.threads,
+                warm_start=args.warm_start,
+                starts=args.starts,
+                repair=args.repair,
+                ignore=args.ignore,
+                target_rate=args.target_rate,
+                start_broken=args.start_broken,
+                progress=line,
+                **options,
+            )
+    finally:
+        if line is not None:
+            line.close()
+
+
+def _aim(args: argparse.Namespace) -> None:
+    """Turn what is asked of the rate into an objective.
+
+    Raises
+    ------
+    InvalidInput
+        Another objective is asked for, too.
+    """
+    from optim.errors import InvalidInput, Problem
+
+    if args.keep_rate_after_losing is None:
+        return
+    if args.objective not in (None, "rate_after_loss"):
+        reason = "is another objective than --keep-rate-after-losing has"
+        raise InvalidInput(Problem("--objective", args.objective, reason, "leave one of them out"))
+    args.objective = "rate_after_loss"
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Gather ``--option k=v``; a name that `solve` itself takes is pointed to its flag.
+
+    ``--option objective=…`` is taken as ``--objective``, which it was before there was one.
+
+    Raises
+    ------
+    InvalidInput
+        An option is given twice, or is a flag.
+    """
+    from optim import solve
+    from optim.errors import InvalidInput, Problem
+
+    flags = set(inspect.signature(solve).parameters) - {"options"}
+    problems = []
+    options: dict[str, Any] = {}
+    for name, value in args.option:
+        if name == "objective" and args.objective is None:
+            args.objective = value
+            continue
+        if name in flags:
+            remedy = f"use --{name.replace('_', '-')}"
+            problems.append(Problem(f"--option {name}", value, "is not a method's option", remedy))
+        elif name in options:
+            problems.append(Problem(f"--option {name}", value, "is given twice", "give it once"))
+        options[name] = value
+    if problems:
+        raise InvalidInput(problems)
+    return options
+
+
+def _check_writable(flag: str, path: Path, instance: str) -> None:
+    """Refuse an output that could not be written before any time is spent on solving.
+
+    Raises
+    ------
+    InvalidInput
+        It is a directory or the instance, or its folder does not exist or may not be written.
+    """
+    from optim.errors import InvalidInput, Problem
+    from optim.util.files import behind_links, is_special
+
+    folder = behind_links(path).parent
+    reason = ""
+    if path.is_dir():
+        reason = "is a directory, not a file"
+    elif is_special(path):
+        if not os.access(path, os.W_OK):
+            reason = "may not be written"
+    elif path.exists() and Path(instance).exists() and path.samefile(instance):
+        reason = "is the instance itself"
+    elif not folder.is_dir():
+        reason = f"cannot be written: there is no folder {str(folder)!r}"
+    elif not os.access(folder, os.W_OK):
+        reason = f"cannot be written: no permission in {str(folder)!r}"
+    if reason:
+        raise InvalidInput(Problem(flag, str(path), reason, "choose another place"))

@@ -1,0 +1,164 @@
+"""``streamplace steps``: in which order a plan's moves can be made so that nothing breaks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from optim.exit_codes import ExitCode
+from streamplace.present.arguments import add_instance, add_json, amount, count
+
+if TYPE_CHECKING:
+    import argparse
+
+    from rich.console import Console
+
+    from formulations.stepping.steps import Steps
+    from optim.format.instance import Instance
+
+SHOWN_BATCHES = 12
+SHOWN_MOVES = 6
+SHOWN_BLOCKED = 6
+
+EXAMPLES = """\
+examples:
+  streamplace steps cluster.json plan.json
+  streamplace steps cluster.json plan.json --transient --copy-rate 50 --per-node 2 -o steps.json
+  streamplace steps cluster.json plan.json --rollback 3     back from after the third batch
+
+docs/steps.md says which rules bind on the way.
+
+exit codes: 0 an order; 2 invalid input; 3 proven that there is none (with --no-parking);
+            4 none was found"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_instance(parser)
+    parser.add_argument("plan", metavar="PLAN", help="a plan file")
+    parser.add_argument(
+        "--transient",
+        action="store_true",
+        help="a moving task needs its place on both of its nodes until its batch has ended",
+    )
+    parser.add_argument(
+        "--copy-rate",
+        metavar="R",
+        type=amount,
+        help="state a second that a node sends, and receives, at most: tells durations",
+    )
+    parser.add_argument(
+        "--per-node", metavar="K", type=count, default=1, help="moves of a node at a time (1)"
+    )
+    parser.add_argument(
+        "--no-parking", action="store_true", help="no task may be on a third node for a while"
+    )
+    parser.add_argument(
+        "--rollback",
+        metavar="K",
+        type=int,
+        help="the way back to the present placement after the first K batches",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="the steps as JSON, for run-steps")
+    parser.add_argument(
+        "--files",
+        metavar="SYSTEM",
+        help="with -o: also the files of each batch for storm, kafka, flink, in FILE.run",
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Order the moves, print the batches, and write them."""
+    from formulations.stepping.steps import steps
+    from optim import Plan
+    from optim.util.files import write_atomic
+    from streamplace.cli.import_system import tell, telling
+    from streamplace.execute.document import load_steps, steps_text
+    from streamplace.execute.files import with_lists, write_batches
+    from streamplace.present.console import answer_console
+    from streamplace.present.inputs import load_instance
+    from streamplace.present.json_text import print_json
+
+    instance = load_instance(args.instance)
+    found = steps(
+        instance,
+        Plan.load(args.plan),
+        transient=args.transient,
+        copy_rate=args.copy_rate,
+        per_node=args.per_node,
+        parking=not args.no_parking,
+    )
+    if found.found:
+        found = with_lists(instance, found)
+    if args.rollback is not None and found.found:
+        found = found.rollback(args.rollback)
+    if args.output is not None and found.found:
+        write_atomic(Path(args.output), steps_text(found))
+        if args.files is not None:
+            folder = Path(f"{args.output}.run")
+            with telling(args.quiet) as ledger:
+                order = load_steps(args.output, instance)
+                write_batches(folder, args.files, instance, order, ledger)
+            if not args.quiet:
+                tell(ledger)
+    if args.json:
+        print_json(found.to_dict())
+    else:
+        print_steps(answer_console(), instance, found)
+    if found.found:
+        return int(ExitCode.OK)
+    return int(ExitCode.INFEASIBLE if found.proven and args.no_parking else ExitCode.NO_PLAN)
+
+
+def print_steps(console: Console, instance: Instance, found: Steps) -> None:
+    """Print the batches, or why there are none."""
+    from streamplace.present.numbers import duration, plural
+
+    if not found.found:
+        _print_blocked(console, instance, found)
+        return
+    if not found.batches:
+        console.print("no moves: the plan is the present placement")
+        return
+    batches = "1 batch" if len(found.batches) == 1 else f"{len(found.batches)} batches"
+    told = f"{plural(found.num_moves, 'move')} in {batches}"
+    if found.seconds[0] is not None:
+        told += f", {duration(sum(s or 0.0 for s in found.seconds))} of copying"
+    console.print(told, style="bold")
+    if found.parked:
+        names = ", ".join(instance.tasks.ids[t] for t in found.parked[:SHOWN_MOVES])
+        console.print(f"parked on a third node for a while: {names}", soft_wrap=True)
+    for number, batch in enumerate(found.batches[:SHOWN_BATCHES], 1):
+        moves = [move.to_dict(instance) for move in batch[:SHOWN_MOVES]]
+        listed = ", ".join(f"{m['task']} {m['from'] or 'nowhere'} → {m['to']}" for m in moves)
+        rest = f" and {len(batch) - SHOWN_MOVES} more" if len(batch) > SHOWN_MOVES else ""
+        seconds = found.seconds[number - 1]
+        spent = "" if seconds is None else f"{duration(seconds):>9}"
+        console.print(f"{number:>5}{spent}  {listed}{rest}", soft_wrap=True)
+    if found.exchanged:
+        some = [" and ".join(instance.tasks.ids[m.task] for m in step) for step in found.exchanged]
+        more = f"; {len(some) - SHOWN_MOVES} more" if len(some) > SHOWN_MOVES else ""
+        listed = "; ".join(some[:SHOWN_MOVES])
+        console.print(f"one step, by copies that are there: {listed}{more}", soft_wrap=True)
+    for note in found.notes:
+        console.print(f"note: {note}", soft_wrap=True)
+    if len(found.batches) > SHOWN_BATCHES:
+        console.print(f"      and {len(found.batches) - SHOWN_BATCHES} more; --json lists all")
+
+
+def _print_blocked(console: Console, instance: Instance, found: Steps) -> None:
+    from streamplace.present.numbers import number
+
+    proof = "proven: no order without parking" if found.proven else "no order found"
+    console.print(f"{proof} keeps every rule on the way", style="bold red")
+    for blocked in found.blocked[:SHOWN_BLOCKED]:
+        move = blocked.move.to_dict(instance)
+        has = f"needs {number(blocked.needed)}, has {number(blocked.available)}"
+        waits = [instance.tasks.ids[other.task] for other in blocked.waits_for[:3]]
+        after = f"; waits for {', '.join(waits)} to move" if waits else ""
+        console.print(
+            f"  {move['task']} {move['from'] or 'nowhere'} → {move['to']}: {blocked.rule} at "
+            f"{blocked.where} {has}{after}",
+            soft_wrap=True,
+        )

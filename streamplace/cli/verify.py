@@ -1,0 +1,116 @@
+"""``streamplace verify``: whether a running cluster is as a plan has it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from streamplace.present.arguments import add_json, seconds
+
+if TYPE_CHECKING:
+    import argparse
+
+    from streamplace.clusters.flink.verifying import Verdict
+
+EXAMPLES = """\
+examples:
+  streamplace verify flink http://localhost:8081 sheet.json
+  streamplace verify flink http://localhost:8081 plan.json --instance cluster.json
+  streamplace verify kafka plan.json --describe topics.txt
+
+Counted are subtasks of each vertex on each task manager: that is what Flink can be held to. Which
+index runs where is its own choice. Of Kafka's partitions replicas, sync and leaders are compared.
+exit codes: 0 all as planned, 1 not, 2 it cannot be told.
+
+docs/flink.md and docs/kafka.md say more."""
+
+_FAR = 0.05
+"""Difference of the measured share from the predicted one that is worth a word."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("system", choices=("flink", "kafka"), help="the kind of cluster")
+    parser.add_argument("url", metavar="URL", nargs="?", help="flink: the job manager's address")
+    parser.add_argument("plan", metavar="PLAN", help="what `export` wrote, or a plan")
+    parser.add_argument(
+        "--describe", metavar="FILE", help="kafka: what kafka-topics.sh --describe prints now"
+    )
+    parser.add_argument(
+        "--election",
+        metavar="FILE",
+        help="kafka: takes the partitions whose leader is to be elected",
+    )
+    parser.add_argument("--instance", metavar="FILE", help="the plan's: joins vertices by id")
+    parser.add_argument("--job", metavar="NAME", default="", help="name or id, if several run")
+    parser.add_argument(
+        "--wait", metavar="S", type=float, default=60.0, help="for subtasks to run; default 60"
+    )
+    parser.add_argument(
+        "--interval",
+        metavar="S",
+        type=float,
+        help="between two readings of rates; default what the cluster is set to",
+    )
+    parser.add_argument(
+        "--timeout", metavar="S", type=seconds, default=10.0, help="of an answer; default 10"
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify, and print what differs.
+
+    Raises
+    ------
+    InvalidInput
+        The cluster cannot be read, or the plan is of another job.
+    """
+    if args.system == "kafka":
+        from streamplace.clusters.kafka import verifying
+
+        _need("--describe", args.describe, "save what kafka-topics.sh --describe prints")
+        return verifying.run(args.plan, args.describe, args.json, args.election)
+    _need("URL", args.url, "the job manager's REST address")
+    from streamplace.clusters.exchange.web import WebClient
+    from streamplace.clusters.flink.inputs import read_plan
+    from streamplace.clusters.flink.live import read_live, wait_until_running
+    from streamplace.clusters.flink.sheet import Sheet
+    from streamplace.clusters.flink.verifying import sheet_by_names, verify
+    from streamplace.present.inputs import load_instance
+
+    instance = None if args.instance is None else load_instance(args.instance)
+    plan = read_plan(args.plan, instance)
+    client = WebClient(args.url.rstrip("/"), args.timeout)
+    wait_until_running(client, args.job, args.wait)
+    live = read_live(client, args.job, args.interval)
+    sheet = plan if isinstance(plan, Sheet) else sheet_by_names(plan, live.jobs)
+    verdict = verify(sheet, live.managers, live.jobs)
+    if args.json:
+        sys.stdout.write(json.dumps(verdict.to_dict(), ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.write(_text(verdict))
+    return 0 if verdict.holds else 1
+
+
+def _need(path: str, value: str | None, remedy: str) -> None:
+    from optim.errors import InvalidInput, Problem
+
+    if value is None:
+        raise InvalidInput(Problem(path, None, "is missing", remedy))
+
+
+def _text(verdict: Verdict) -> str:
+    from streamplace.present.problems import printable
+
+    lines = [f"{verdict.as_planned} of {verdict.planned} subtasks as planned"]
+    lines += [
+        printable(f"  {d.vertex} on {d.manager}: {d.running}, planned {d.planned}")
+        for d in verdict.differences
+    ]
+    predicted, measured = verdict.predicted_share, verdict.measured_share
+    if predicted is not None and measured is not None:
+        far = "" if abs(predicted - measured) <= _FAR else " (keys or loads are skewed, or it lags)"
+        lines.append(f"remote share {measured:.3f} measured, {predicted:.3f} predicted{far}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,78 @@
+"""``streamplace versions``: what is installed."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING, Any
+
+from optim.exit_codes import ExitCode
+from streamplace.present.arguments import add_json
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def own_version() -> str:
+    """Return the installed version of streamplace."""
+    from importlib.metadata import version
+
+    return version("streamplace")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print versions of streamplace, Python, the solvers, the libraries, and the Java in use."""
+    from streamplace.present.json_text import print_json
+    from streamplace.present.streams import write_stdout
+
+    found = gather()
+    if args.json:
+        print_json(found)
+    else:
+        width = max(len(name) for part in found.values() for name in part)
+        lines = []
+        for part, entries in found.items():
+            lines.append(part)
+            lines += [
+                f"  {name:<{width}}  {value or 'not there'}" for name, value in entries.items()
+            ]
+        write_stdout("\n".join(lines) + "\n")
+    return int(ExitCode.OK)
+
+
+def gather() -> dict[str, dict[str, str | None]]:
+    """Return versions by part: streamplace, solvers, libraries, platform."""
+    from optim.util.versions import PACKAGES, package_version
+
+    libraries: dict[str, Any] = {name: package_version(name) for name in PACKAGES}
+    return {
+        "streamplace": {"streamplace": libraries.pop("streamplace", own_version())},
+        "solvers": _solvers(),
+        "libraries": libraries,
+        "platform": {
+            "python": f"{platform.python_version()} ({platform.python_implementation()})",
+            "system": f"{platform.system()} {platform.machine()}",
+            "java": _java(),
+        },
+    }
+
+
+def _solvers() -> dict[str, str | None]:
+    from optim.solvers import SOLVERS, available
+    from optim.solvers.backends import load
+
+    return {name: load(name).version() if available(name) else None for name in SOLVERS}
+
+
+def _java() -> str | None:
+    from streamplace.java import JavaUnavailable, find_java
+
+    try:
+        java = find_java()
+    except JavaUnavailable:
+        return None
+    return f"{java.version} (from {java.source})"

@@ -1,0 +1,116 @@
+"""``streamplace warm``: compile what methods need before anybody waits for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
+
+from optim.exit_codes import ExitCode
+from streamplace.present.arguments import count
+from streamplace.present.streams import write_stdout
+
+if TYPE_CHECKING:
+    import argparse
+
+    from optim.format.instance import Instance
+
+EXAMPLES = """\
+examples:
+  streamplace warm
+  streamplace warm imc-search partition
+  NUMBA_CACHE_DIR=/var/cache/streamplace streamplace warm
+
+The first use of a method compiles its kernels, which takes seconds to a minute, and keeps them on
+disk. docs/install.md says where, and what to do in an image."""
+
+SMALL: dict[str, dict[str, Any]] = {
+    "cluster": {"nodes": 4, "varies": 60.0, "shifted": 50.0},
+    "joint": {"nodes": 4},
+    "community": {"tasks": 12, "nodes": 3},
+    "eoa_random": {"nodes": 3, "operators": 4},
+    "storm_reference": {},
+    "random_graphs": {},
+    "micro_dag": {},
+}
+"""Instances of every family: kind and parameters."""
+_LIMIT = 1.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("methods", metavar="METHOD", nargs="*", help="by default all")
+    parser.add_argument(
+        "--jobs",
+        type=count,
+        metavar="N",
+        default=len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        help="processes that compile side by side (default: one a core)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Solve a small instance by each method; what is told are the seconds spent on compiling.
+
+    Raises
+    ------
+    InvalidInput
+        A method is unknown.
+    """
+    from optim.methods.registry import get_method, method_names
+
+    methods = [get_method(name) for name in args.methods] or [
+        get_method(name) for name in method_names()
+    ]
+    began, done = time.perf_counter(), 0
+    with ProcessPoolExecutor(min(args.jobs, len(methods)), get_context("spawn")) as pool:
+        waiting = {pool.submit(_solve, method.name): method.name for method in methods}
+        for number, future in enumerate(as_completed(waiting), 1):
+            taken, spent = future.result()
+            done += taken
+            if not args.quiet:
+                name = waiting[future]
+                sys.stderr.write(f"{number} of {len(methods)}: {name} {spent:.1f} s\n")
+    write_stdout(f"{done} methods are warm, after {time.perf_counter() - began:.1f} s\n")
+    return int(ExitCode.OK)
+
+
+@cache
+def _small() -> list[Instance]:
+    from experiments.generators import KINDS
+
+    kinds = {name: KINDS.get(name) for name in SMALL}
+    return [kinds[name].make(int(kinds[name].random), SMALL[name]) for name in SMALL]
+
+
+def _solve(name: str) -> tuple[bool, float]:
+    """Solve each instance that suits a method, and one for each of its other objectives.
+
+    With traffic and limits other kernels are used, and some for a single objective.
+    """
+    from optim.methods.registry import get_method
+    from optim.util import compiled
+
+    compiled.SMALL = -1
+    began = time.perf_counter()
+    taken = [_takes(name, instance, None) for instance in _small()]
+    for objective in get_method(name).objectives[1:]:
+        any(_takes(name, instance, objective) for instance in _small())
+    return any(taken), time.perf_counter() - began
+
+
+def _takes(name: str, instance: Instance, objective: str | None) -> bool:
+    from optim import solve
+    from optim.errors import StreamplaceError
+
+    try:
+        solve(instance, name, objective=objective, time_limit=_LIMIT, repair=True)
+    except StreamplaceError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Running systems and their files: importers, exporters, verifying, carrying out."""

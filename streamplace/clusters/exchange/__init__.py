@@ -1,0 +1,1 @@
+"""What importers and exporters share: declarations, ledgers, sources, placements, documents."""

@@ -1,0 +1,152 @@
+"""Types of foreign systems' documents: numbers in strings, absent fields, unknown ones counted."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainValidator,
+    TypeAdapter,
+    ValidationInfo,
+    model_validator,
+)
+
+from optim.format.document import MAX_NUMBER
+from optim.format.read import Fault, check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from optim.errors import Problem
+    from streamplace.clusters.exchange.ledger import Ledger
+
+T = TypeVar("T")
+
+_MAX_TEXT = 1000
+_MAX_NAME = 80
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text: a list of field names that reads as prose."""
+    return frozenset(text.split())
+
+
+class Page(BaseModel):
+    """A JSON object of a foreign system.
+
+    Fields that no documentation knows are counted in the ledger, which is the context of reading.
+
+    Attributes
+    ----------
+    unused
+        Documented fields that the reading has no use for: they are not counted.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    unused: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="after")
+    def _count_unknown(self, info: ValidationInfo) -> Self:
+        extra = self.__pydantic_extra__
+        if extra and not self.unused.issuperset(extra):
+            ledger: Ledger = info.context  # type: ignore[assignment]
+            for name in extra.keys() - self.unused:
+                ledger.ignored[name[:_MAX_NAME]] += 1
+        return self
+
+
+def read_page(kind: Any, value: Any, path: str, ledger: Ledger) -> Any:
+    """Return a document as its type, or ``None`` with its problems noted in the ledger.
+
+    Parameters
+    ----------
+    kind
+        A `Page`, or a list or dictionary of them.
+    path
+        Where the document is from: paths of problems begin with it.
+    """
+    problems: list[Problem] = []
+    found = check(_adapter(kind), value, problems, path, context=ledger)
+    for problem in problems:
+        remedy = "it is needed here" if problem.reason == "is missing" else problem.remedy
+        ledger.problem(problem.path, problem.value, problem.reason, remedy)
+    return found
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+# -- fields ----------------------------------------------------------------------------------------
+
+
+def as_number(value: Any) -> float | None:
+    """Return a finite number of at least 0, also out of a string; ``None`` for all else."""
+    if type(value) is float and 0 <= value <= MAX_NUMBER:  # nearly all are: the rest is slower
+        return value
+    if isinstance(value, str):
+        try:
+            value = float(value) if len(value) <= 64 else None
+        except ValueError:
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) and 0 <= number <= MAX_NUMBER else None
+
+
+def _as_percent(value: Any) -> float | None:
+    return as_number(value.strip().removesuffix("%") if isinstance(value, str) else value)
+
+
+def as_whole(value: Any) -> int | None:
+    """Return a whole number of at least 0, also out of a string; ``None`` for all else."""
+    if type(value) is int and 0 <= value <= MAX_NUMBER:
+        return value
+    found = as_number(value)
+    return int(found) if found is not None and found.is_integer() else None
+
+
+def _as_text(value: Any) -> str | None:
+    if not isinstance(value, str | bool) and isinstance(value, int | float):
+        value = str(value)
+    return value if isinstance(value, str) and 0 < len(value) <= _MAX_TEXT else None
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number that `int` takes: 1 to 9 ASCII digits, so no "²"."""
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
+def needed(read: Callable[[Any], T | None], what: str) -> PlainValidator:
+    """Return the check of a field that must be there, read by a function."""
+
+    def take(value: Any) -> T:
+        found = read(value)
+        if found is None:
+            raise Fault("is missing" if value is None else f"is not {what}")
+        return found
+
+    return PlainValidator(take)
+
+
+MaybeNumber = Annotated[float | None, PlainValidator(as_number)]
+"""``None`` where it is absent, negative, NaN or no number at all."""
+MaybeWhole = Annotated[int | None, PlainValidator(as_whole)]
+MaybeText = Annotated[str | None, PlainValidator(_as_text)]
+"""A text that can be an id, of 1 to 1000 characters, or a number as text; else ``None``."""
+Number = Annotated[float, needed(as_number, "a number of at least 0")]
+Percent = Annotated[float, needed(_as_percent, "a percentage of at least 0")]
+Whole = Annotated[int, needed(as_whole, "a whole number of at least 0")]
+Text = Annotated[str, needed(_as_text, f"a text of 1 to {_MAX_TEXT} characters")]
+Listed = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
+"""A list that may be null; to be given a default of none."""

@@ -1,0 +1,198 @@
+"""Import: from a foreign system's state to an instance, with what was noticed on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optim.errors import InvalidInput, Problem
+from optim.format.instance import Instance
+from optim.format.plan import PLAN_FORMAT, Plan
+from optim.format.read import parse_json
+from optim.options import read_options
+from optim.rules import NUMBERS
+from optim.util.garbage import collection_paused
+from streamplace.clusters.exchange.declaring import EXPORTERS, IMPORTERS, Request
+from streamplace.clusters.exchange.foreign import is_whole
+from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.network import add_network
+from streamplace.clusters.exchange.placing import Places, moves_to, places_of_plan, with_places
+from streamplace.clusters.exchange.sources import read_text
+from streamplace.clusters.exchange.web import DEFAULT_TIMEOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MAX_ORIGIN = 20_000
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An instance and the ledger of its making."""
+
+    instance: Instance
+    ledger: Ledger
+
+
+def import_instance(
+    format_name: str,
+    sources: Sequence[str],
+    options: Sequence[tuple[str, str]] = (),
+    *,
+    placement: str | None = None,
+    name: str | None = None,
+    limits: Sequence[tuple[str, str]] = (),
+    timeout: float = DEFAULT_TIMEOUT,
+    ledger: Ledger | None = None,
+) -> Imported:
+    """Make an instance.
+
+    Parameters
+    ----------
+    format_name
+        Name of one of `IMPORTERS`.
+    sources
+        Files, folders or an address, as the format takes them.
+    options
+        Those of the format, as texts.
+    placement
+        A file that says where tasks are, in place of what the sources say.
+    name
+        Of the instance, in place of one made from the source.
+    limits
+        What a plan must keep, as texts, such as ``max_migrations`` and ``10``.
+    timeout
+        Seconds that an answer over the net may take.
+    ledger
+        Takes what is noticed, so that it is known where the import fails, too.
+
+    Raises
+    ------
+    InvalidInput
+        Anything that cannot be taken, by path.
+    """
+    importer = IMPORTERS.get(format_name)
+    typed = read_options(importer.name, importer.options, options)
+    bounds = read_limits(limits)
+    ledger = Ledger() if ledger is None else ledger
+    with collection_paused():
+        document = importer.read(Request(tuple(sources), typed, timeout), ledger)
+    ledger.check()
+    add_network(document, typed)
+    if placement is not None:
+        ledger.reading("where tasks are is read from a file of its own")
+    origin = [f"imported by streamplace from {importer.name}", *ledger.readings]
+    document["origin"] = "; ".join(origin)[:_MAX_ORIGIN]
+    if name is not None:
+        document["name"] = name
+    if bounds:
+        document["limits"] = document.get("limits", {}) | bounds
+    instance = _instance(document, importer.name)
+    if placement is not None:
+        places = read_placement(placement, instance)
+        if importer.follow is not None:
+            importer.follow(document, moves_to(instance, places), typed, ledger)
+            _check_placement(ledger, placement)
+            instance = _instance(document, importer.name)
+        instance = with_places(instance, places)
+    return Imported(instance, ledger)
+
+
+def _instance(document: dict[str, Any], source: str) -> Instance:
+    try:
+        return Instance.from_dict(document)
+    except InvalidInput as error:
+        raise error.within(f"the instance made from {source}") from None
+
+
+def _check_placement(ledger: Ledger, placement: str) -> None:
+    try:
+        ledger.check()
+    except InvalidInput as error:
+        raise error.within(placement) from None
+
+
+SHARES = "max_utilisation."
+
+
+def read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Return ``limits`` as an instance file has them.
+
+    Parameters
+    ----------
+    given
+        Names and values as texts; ``max_utilisation.RESOURCE`` is a share of a capacity.
+
+    Raises
+    ------
+    InvalidInput
+        Unknown limits, limits given twice, values that are no numbers, all at once. Whether a
+        number does is for the instance to say.
+    """
+    limits: dict[str, Any] = {}
+    shares: dict[str, float] = {}
+    problems: list[Problem] = []
+    for name, text in given:
+        path = f"--limit {name}"
+        resource = name.removeprefix(SHARES)
+        into, key = (shares, resource) if name.startswith(SHARES) else (limits, name)
+        if into is limits and name not in NUMBERS:
+            remedy = f"one of {', '.join(NUMBERS)}, {SHARES}RESOURCE"
+            problems.append(Problem(path, None, "is no limit", remedy))
+        elif key in into:
+            problems.append(Problem(path, text, "is given twice", "keep one"))
+        else:
+            try:
+                number = float(text)
+            except ValueError:
+                problems.append(Problem(path, text, "is no number"))
+                continue
+            into[key] = int(number) if number.is_integer() else number
+    if problems:
+        raise InvalidInput(problems)
+    return limits | ({"max_utilisation": shares} if shares else {})
+
+
+def read_placement(name: str, instance: Instance) -> Places:
+    """Read a placement: a plan, or what an exporter wrote.
+
+    Raises
+    ------
+    InvalidInput
+        The file is none of these, or does not fit the instance.
+    """
+    text = read_text(Path(name))
+    try:
+        kind = _kind_of(text)
+        if kind == "plan":
+            return places_of_plan(instance, Plan.from_json(text))
+        reader = EXPORTERS.get(kind).read_back
+        assert reader is not None
+        return reader(text, instance)
+    except InvalidInput as error:
+        raise error.within(name) from None
+
+
+def _kind_of(text: str) -> str:
+    start = text.lstrip()
+    if start.startswith("{"):
+        value = parse_json(text.encode())
+        if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
+            return "plan"
+        return "kafka" if isinstance(value, dict) and "partitions" in value else "storm"
+    head = start.partition("\n")[0].strip()
+    if head.startswith("task,from,to"):
+        return "moves"
+    if head.startswith("task,"):
+        return "csv"
+    if is_whole(head):
+        return "metis"
+    raise InvalidInput(
+        Problem(
+            "$",
+            head[:40] or None,
+            "is no placement",
+            "a plan, or a file of export kafka, storm, metis, csv or moves",
+        )
+    )

@@ -1,0 +1,121 @@
+"""What the user names as sources: files, folders of files, addresses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from optim.errors import InvalidInput, Problem
+from optim.format.read import parse_json
+from optim.util.files import read_bytes
+from streamplace.clusters.exchange.web import is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+MAX_SOURCE = 256 << 20
+"""Largest source file, unpacked: 256 MiB."""
+MAX_FILES = 20_000
+JSON_ENDINGS = (".json", ".json.gz")
+
+
+class Document(NamedTuple):
+    """A parsed JSON document and the name it is told by."""
+
+    name: str
+    value: Any
+
+
+def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
+    """Return the files named, and those in folders named that end in one of `endings`.
+
+    Raises
+    ------
+    InvalidInput
+        A source is not there, a folder holds no such file, or there are too many.
+    """
+    found: list[Path] = []
+    problems = []
+    for name in sources:
+        path = Path(name)
+        if path.is_dir():
+            inside = sorted(p for p in path.rglob("*") if p.is_file() and p.name.endswith(endings))
+            if not inside:
+                problems.append(Problem(name, None, f"holds no file that ends in {endings}"))
+            found += inside
+        elif path.is_file():
+            found.append(path)
+        else:
+            problems.append(Problem(name, None, "does not exist"))
+    if len(found) > MAX_FILES:
+        problems.append(Problem("SOURCE", len(found), f"files are more than {MAX_FILES}"))
+    if problems:
+        raise InvalidInput(problems)
+    return found
+
+
+def documents_of(sources: Sequence[str], download: Callable[[], list[Document]]) -> list[Document]:
+    """Return the JSON documents of files and folders, or those that `download` fetches.
+
+    Raises
+    ------
+    InvalidInput
+        As `files_of` and `read_documents`, or as `download`.
+    """
+    if any(is_url(source) for source in sources):
+        return download()
+    return read_documents(files_of(sources, JSON_ENDINGS))
+
+
+def read_documents(paths: Iterable[Path]) -> list[Document]:
+    """Read JSON files.
+
+    Raises
+    ------
+    InvalidInput
+        A file cannot be read or is not JSON.
+    """
+    documents = []
+    for path in paths:
+        try:
+            documents.append(Document(path.as_posix(), parse_json(read_bytes(path, MAX_SOURCE))))
+        except InvalidInput as error:
+            if any(problem.path == str(path) for problem in error.problems):
+                raise
+            raise error.within(str(path)) from None
+    return documents
+
+
+def read_text(path: Path) -> str:
+    """Read a text file, also packed, also with a byte order mark.
+
+    Raises
+    ------
+    InvalidInput
+        It cannot be read, or is no UTF-8 text.
+    """
+    try:
+        return read_bytes(path, MAX_SOURCE).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidInput(Problem(str(path), None, "is no UTF-8 text")) from None
+
+
+def one_file(sources: Sequence[str], format_name: str) -> Path:
+    """Return the only source of a format that reads one file.
+
+    Raises
+    ------
+    InvalidInput
+        There are several, or it is no file.
+    """
+    if len(sources) != 1 or Path(sources[0]).is_dir():
+        raise InvalidInput(
+            Problem("SOURCE", list(sources), f"{format_name} reads one file", "one instance a run")
+        )
+    return files_of(sources, ())[0]
+
+
+def stem_of(path: Path) -> str:
+    """Return a file's name without its endings: ``job.graph.gz`` is ``job``."""
+    name = path.name.removesuffix(".gz")
+    return name.rsplit(".", 1)[0] if "." in name.lstrip(".") else name

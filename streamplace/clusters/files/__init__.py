@@ -1,0 +1,1 @@
+"""Formats of files that belong to no system: CSV, plain moves, METIS."""

@@ -1,0 +1,1 @@
+"""Apache Flink: import, export, submit, verify, watch."""

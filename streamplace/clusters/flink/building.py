@@ -1,0 +1,325 @@
+"""From Flink's tables to the document of an instance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from optim.format.document import INSTANCE_FORMAT
+from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.weighing import weigh
+from streamplace.clusters.flink.contents import Contents
+from streamplace.clusters.flink.edges import edges_of, traffic_of
+from streamplace.clusters.flink.hosts import Hosts
+from streamplace.clusters.flink.notes import labels_of, tell_of_jobs
+from streamplace.clusters.flink.reading import ENDED, MOST_SUBTASKS, RUNNING
+from streamplace.clusters.flink.slots import (
+    is_sharing,
+    slot_shares,
+    slots_held,
+    slots_taken,
+)
+from streamplace.clusters.flink.units import topology_of, units_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from streamplace.clusters.flink.edges import Edge
+    from streamplace.clusters.flink.reading import (
+        Job,
+        Subtask,
+        TaskManager,
+        Vertex,
+    )
+    from streamplace.clusters.flink.slots import Placed
+    from streamplace.clusters.flink.units import Unit
+
+NO_PRICE = (
+    "no --link-rate: what crosses task managers costs nothing, so that `solve` gathers the job on "
+    "as few as their CPU allows; `solve --objective load_distance` spreads it evenly, --objective "
+    "sustainable_rate (the default with --link-rate RATE) lets it carry the most, --limit "
+    "max_utilisation.cpu=0.8 leaves room"
+)
+_YOUNG = 60.0
+"""Flink's own rates are means over so many seconds."""
+
+
+def build_document(
+    managers: list[TaskManager],
+    jobs: list[Job],
+    others: list[Job],
+    options: Mapping[str, Any],
+    ledger: Ledger,
+) -> dict[str, Any]:
+    """Put task managers and jobs together.
+
+    Parameters
+    ----------
+    others
+        Running jobs that are not imported: their slots and CPU are taken off.
+    options
+        Of the importer.
+
+    Raises
+    ------
+    InvalidInput
+        Subtasks contradict the parallelism of their vertex or do not run, nothing flows, or what is
+        said of hosts is of none.
+    """
+    whereabouts = _Whereabouts(managers, ledger)
+    placed = _all_placed(jobs, whereabouts, ledger)
+    _check_running(jobs, ledger)
+    ledger.check()
+    elsewhere = _all_placed(
+        others, whereabouts, Ledger()
+    )  # what is odd there is no concern of ours
+    running = [job for job in jobs if job.running]
+    place, slots = options["place"], options["slots"]
+    sharing = is_sharing(managers, [*running, *others], {**placed, **elsewhere}, slots, ledger)
+    units = units_of(jobs, place, sharing)
+    own = slots_held(running, placed, sharing)
+    taken = slots_taken(managers, own, slots_held(others, elsewhere, sharing), ledger)
+    shares = {} if slots == "free" else slot_shares(jobs, sharing)
+    edges = [edge for job in jobs for edge in edges_of(job, ledger)]
+    _check_rates(edges, jobs, options["idle"], ledger)
+    loads = options["loads"]
+    measured = loads == "measured" or (loads == "auto" and place == "slots")
+    contents = Contents(units, placed, measured, ledger)
+    streams, traffic = traffic_of(edges, units, contents, ledger)
+    operators = [_operator(unit, jobs) for unit in units]
+    tasks = [entry for unit in units for entry in _tasks(unit, contents, shares, place, ledger)]
+    _tell(jobs, options["cpu"] == "busy", ledger)
+    tell_of_jobs(jobs, ledger)
+    hosts = Hosts(managers, options, ledger)
+    links = hosts.links()
+    if len(managers) > 1 and not links and not options["crossing_cost"]:
+        ledger.warn(NO_PRICE)
+    resources = ["cpu", "slot"] if shares else ["cpu"]
+    room = _room(managers, taken, tasks) if shares else {}
+    background = _cpu_elsewhere(elsewhere, ledger)
+    standing = options["standing"]
+    nodes = [
+        _node(m, hosts, room.get(m.id), background.get(m.id, 0.0) + standing) for m in managers
+    ]
+    ledger.check()
+    weigh(nodes, resources[0], ledger)
+    return {
+        "format": INSTANCE_FORMAT,
+        "name": ("flink " + " ".join(sorted(job.name for job in jobs)))[:200],
+        "units": {"cpu": "cores", "rate": "MB/s"},
+        "labels": {"system": "flink", "place": place}
+        | {f"job {topology_of(job, jobs)}": job.id for job in jobs}
+        | {f"scheduler {topology_of(j, jobs)}": j.scheduler for j in jobs if j.scheduler},
+        "resources": resources,
+        "nodes": nodes,
+        "links": links,
+        "topologies": [{"id": topology_of(job, jobs)} for job in jobs],
+        "operators": operators,
+        "tasks": tasks,
+        "streams": streams,
+        "traffic": traffic,
+    }
+
+
+def _operator(unit: Unit, jobs: list[Job]) -> dict[str, Any]:
+    """Return the operator of a unit; its labels name the vertices by id."""
+    reads = any(sender for vertex in unit.vertices for sender in vertex.inputs)
+    role = {} if reads else {"role": "source"}
+    labels = {f"vertex {vertex.id}": vertex.name for vertex in unit.vertices}
+    labels |= labels_of(unit.vertices)
+    told = {"id": unit.name, "topology": topology_of(unit.job, jobs), "labels": labels, **role}
+    return {**told, "max_load": {"cpu": 1.0}}  # a subtask is one thread
+
+
+def _tasks(
+    unit: Unit,
+    contents: Contents,
+    shares: dict[tuple[str, str], float],
+    place: str,
+    ledger: Ledger,
+) -> list[dict[str, Any]]:
+    """Return the tasks of a unit, with load, share of a slot, and where they are now."""
+    cpu, fullest = contents.cpu(unit).tolist(), contents.fullest(unit).tolist()
+    slots = contents.slots(unit, shares, place == "slots").tolist() if shares else []
+    if place == "slots" and len(set(cpu)) > 1:
+        ledger.reading(
+            "a slot's load is what is in it now: when a job starts anew, Flink deals its subtasks "
+            "to slots again"
+        )
+    return [
+        {
+            "id": f"{unit.name}/{i}",
+            "operator": unit.name,
+            "load": {"cpu": cpu[i], **({"slot": slots[i]} if shares else {})},
+        }
+        | _limit(cpu[i], fullest[i])
+        | ({} if node is None else {"node": node})
+        for i, node in enumerate(contents.where(unit))
+    ]
+
+
+def _limit(load: float, fullest: float) -> dict[str, Any]:
+    """Return what the threads of a task can use, where that is not the one core of a single one.
+
+    Its subtasks are a thread each, so that it carries 1 / `fullest` of the present input, the share
+    of time that the busiest of them works; what runs now can.
+    """
+    most = round(load / min(1.0, fullest), 9) if fullest > 0 else 1.0
+    return {} if most == 1.0 else {"max_load": {"cpu": max(most, load)}}
+
+
+def _room(
+    managers: list[TaskManager], taken: Counter[str], tasks: list[dict[str, Any]]
+) -> dict[str, float]:
+    """Return the slots of each task manager for a plan: at least what is there now."""
+    now: dict[str, float] = {}
+    for task in tasks:
+        if "node" in task:
+            now[task["node"]] = now.get(task["node"], 0.0) + task["load"]["slot"]
+    return {m.id: max(float(m.slots - taken[m.id]), now.get(m.id, 0.0)) for m in managers}
+
+
+def _check_running(jobs: list[Job], ledger: Ledger) -> None:
+    for job in jobs:
+        for vertex in job.vertices.values():
+            for subtask in vertex.subtasks.values() if job.running else ():
+                if subtask.state not in (None, RUNNING) and subtask.state not in ENDED:
+                    ledger.problem(
+                        f"{job.path}: {vertex.name or vertex.id}/{subtask.index}",
+                        subtask.state,
+                        "is not running: the job starts, restarts or waits for slots",
+                        f"wait until all run; /jobs/{job.id}/exceptions may say why they do not",
+                    )
+                    break
+
+
+def _check_rates(edges: list[Edge], jobs: list[Job], idle: bool, ledger: Ledger) -> None:
+    """Refuse a job through which nothing flows; warn of one that has only begun."""
+    for job in jobs:
+        rates = [edge.rate for edge in edges if edge.job == job.id]
+        if rates and not any(rates) and not idle:
+            ledger.problem(
+                f"{job.path}: rates",
+                0,
+                "nothing flows: the job stands still, or was never asked for its metrics",
+                "import again while it works, or --option idle=true takes it so",
+            )
+        running = [s for v in job.vertices.values() for s in v.subtasks.values() if not s.ended]
+        ages = [subtask.seconds for subtask in running]
+        youngest = min((age for age in ages if age is not None), default=_YOUNG)
+        if job.running and youngest < _YOUNG:
+            ledger.warn(
+                f"{job.name} has subtasks that run for {youngest:.0f} s: rates of the first "
+                f"{_YOUNG:.0f} s may be those of its start"
+            )
+
+
+class _Whereabouts:
+    """Task managers by what subtasks say of their place."""
+
+    def __init__(self, managers: list[TaskManager], ledger: Ledger) -> None:
+        self.ids: set[str] = set()
+        for manager in managers:
+            if manager.id in self.ids:
+                ledger.problem("taskmanagers: id", manager.id, "stands twice")
+            self.ids.add(manager.id)
+        seen: Counter[str] = Counter(a for m in managers for a in dict.fromkeys(m.addresses))
+        self._at = {a: m.id for m in managers for a in m.addresses if seen[a] == 1}
+        self._shared = {a for a in seen if seen[a] > 1}
+        self.first = min(self.ids, default=None)
+
+    def find(self, subtask: Subtask) -> str | None:
+        """Return the id of a subtask's task manager by what is surest: id, host and port, host."""
+        manager, host = subtask.place
+        if manager in self.ids:
+            return manager
+        for address in (host, host.rsplit(":", 1)[0]) if host else ():
+            if address in self._at:
+                return self._at[address]
+            if address in self.ids and address not in self._shared:
+                return address
+        return None
+
+
+def _placed(
+    job: Job, vertex: Vertex, whereabouts: _Whereabouts, ledger: Ledger
+) -> list[tuple[Subtask, str | None]]:
+    path = f"{job.path}: vertex {vertex.id}"
+    if vertex.parallelism > MOST_SUBTASKS:
+        ledger.problem(f"{path}.parallelism", vertex.parallelism, f"is more than {MOST_SUBTASKS}")
+        return []
+    beyond = [i for i in vertex.subtasks if i >= vertex.parallelism]
+    if beyond:
+        reason = f"is beyond the parallelism of {vertex.parallelism}"
+        ledger.problem(f"{path}.subtasks", beyond[0], reason, "save all pages at one time")
+    found = []
+    unknown = 0
+    for index in range(vertex.parallelism):
+        subtask = vertex.subtask(index)
+        node = whereabouts.find(subtask)
+        if subtask.ended and node is None:
+            node = whereabouts.first  # it uses nothing there
+        elif subtask.place[0] is not None and subtask.place[0] not in whereabouts.ids:
+            ledger.problem(
+                f"{path}: subtask {index}",
+                subtask.place[0],
+                "is a task manager that is not listed: it left or came while pages were read",
+                "import again",
+            )
+        unknown += node is None
+        found.append((subtask, node))
+    if unknown:
+        ledger.warn(f"where {unknown} subtasks of {vertex.name or vertex.id} run is not known")
+    return found
+
+
+def _all_placed(jobs: list[Job], whereabouts: _Whereabouts, ledger: Ledger) -> Placed:
+    return {
+        (job.id, vertex.id): _placed(job, vertex, whereabouts, ledger)
+        for job in jobs
+        for vertex in job.vertices.values()
+    }
+
+
+def _cpu_elsewhere(placed: Placed, ledger: Ledger) -> dict[str, float]:
+    """Return what subtasks that are not imported use, by task manager, in cores."""
+    found: dict[str, float] = {}
+    for subtask, node in (pair for pairs in placed.values() for pair in pairs):
+        if node is not None and subtask.busy:
+            found[node] = found.get(node, 0.0) + subtask.busy
+            ledger.reading("CPU of running jobs that are not imported is background")
+    return found
+
+
+def _node(
+    manager: TaskManager, hosts: Hosts, room: float | None, background: float
+) -> dict[str, Any]:
+    cores = hosts.cores(manager)
+    capacity = {**({"cpu": cores} if cores else {}), **({} if room is None else {"slot": room})}
+    entry = {"id": manager.id, "capacity": capacity, **hosts.describe(manager)}
+    return {**entry, "background": {"cpu": background}} if background else entry
+
+
+def _tell(jobs: list[Job], busy: bool, ledger: Ledger) -> None:
+    rates = [vertex.rates("busy") for job in jobs for vertex in job.vertices.values()]
+    total = sum(map(len, rates))
+    silent = sum(busy.count(None) for busy in rates)
+    if silent:
+        alone = sum(len(busy) for busy in rates if not any(one is not None for one in busy))
+        ledger.warn(
+            f"no busy time for {silent} of {total} subtasks: their CPU counts as the mean of their "
+            f"vertex, and as 0 for the {alone} of vertices of which it is known for none"
+        )
+    spans = [
+        reading.seconds
+        for job in jobs
+        for vertex in job.vertices.values()
+        for subtask in vertex.everyone()
+        for reading in subtask.readings.values()
+        if reading.rate is not None and reading.seconds is not None and not subtask.ended
+    ]
+    if spans:
+        ledger.reading(f"figures are means over {min(spans):.0f} s to {max(spans):.0f} s")
+    if busy:
+        ledger.reading("a subtask's CPU is the share of time it is busy, in cores")
+    ledger.reading("HASH, REBALANCE and the like are an even spread over all pairs of subtasks")

@@ -1,0 +1,224 @@
+"""Flink's own client in a JVM of its own: a program becomes a job graph, is regrouped, and sent.
+
+Only public classes of the shipped jars are called, over py4j; no jar of ours, no compiler. The
+program is run as ``flink run`` does, so that nothing of it has to change.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from optim.errors import InvalidInput, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from streamplace.clusters.flink.sheet import Group, Sheet
+    from streamplace.clusters.flink.sql import Script
+
+_CPU, _HEAP = 0.01, 1
+"""Cores and MB a slot asks for: compulsory, and small, as the quota alone is to bind."""
+_LAST_WORDS = 3.0
+_LONGEST = 500
+"""Characters of what an exception says."""
+_OPENED = (
+    "lang net io nio lang.reflect text time util util.concurrent util.concurrent.atomic "
+    "util.concurrent.locks"
+)
+_PACKAGE = "pip install 'streamplace[flink]', or --flink-home DIR of an unpacked Flink 2"
+
+
+def java_options() -> list[str]:
+    """Return what a JVM from 17 on needs: Flink's ``config.yaml`` has it for its processes."""
+    exported = ("rmi/sun.rmi.registry", "security.jgss/sun.security.krb5")
+    return [
+        *(f"--add-exports=java.{module}=ALL-UNNAMED" for module in exported),
+        *(f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in _OPENED.split()),
+        "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    ]
+
+
+def flink_jars(home: str | None = None) -> list[str]:
+    """Return Flink's jars: of an unpacked distribution, or of the package.
+
+    Raises
+    ------
+    InvalidInput
+        There are none.
+    """
+    if home is not None:
+        folder = Path(home) / "lib"
+    else:
+        try:
+            from pyflink import version
+        except ImportError:
+            reason = "are not installed"
+            raise InvalidInput(Problem("Flink's classes", None, reason, _PACKAGE)) from None
+        folder = Path(version.__file__).parent / "lib"
+    jars = sorted(str(path) for path in folder.glob("*.jar"))
+    if not any(Path(jar).name.startswith("flink-dist") for jar in jars):
+        raise InvalidInput(Problem(str(folder), None, "holds no flink-dist*.jar", _PACKAGE))
+    return jars
+
+
+class FlinkClient:
+    """A JVM with Flink's client, for one submission; a context manager.
+
+    SQL names its vertices by a counter of the JVM, so that a second compilation in it would give
+    other names.
+
+    Parameters
+    ----------
+    host, port
+        Of the job manager's REST interface.
+    settings
+        Flink's configuration keys, beyond the address.
+    home
+        An unpacked Flink; the package's classes if not given.
+    """
+
+    def __init__(
+        self, host: str, port: int, settings: Mapping[str, str], home: str | None = None
+    ) -> None:
+        from streamplace.java import find_java
+
+        jars = flink_jars(home)
+        try:
+            from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+        except ImportError:
+            raise InvalidInput(Problem("py4j", None, "is not installed", _PACKAGE)) from None
+        self._address = {
+            "rest.address": host,
+            "rest.port": str(port),
+            "jobmanager.rpc.address": host,
+        }
+        self._settings = dict(settings)
+        gate, self._process = launch_gateway(
+            classpath=os.pathsep.join(jars),
+            java_path=str(find_java().home / "bin" / "java"),
+            javaopts=["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *java_options()],
+            die_on_exit=True,
+            return_proc=True,
+        )
+        parameters = GatewayParameters(port=gate, auto_convert=True)
+        self._gateway = JavaGateway(gateway_parameters=parameters)
+        self.jvm: Any = self._gateway.jvm
+        self._flink: Any = self.jvm.org.apache.flink
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the JVM: Flink's client leaves threads behind that would keep it."""
+        self._gateway.shutdown()
+        self._process.stdin.close()
+        try:
+            self._process.wait(_LAST_WORDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def array(self, kind: Any, values: Sequence[Any]) -> Any:
+        """Return a Java array."""
+        made = self._gateway.new_array(kind, len(values))
+        for i, value in enumerate(values):
+            made[i] = value
+        return made
+
+    def graph_of_jar(self, jar: str, main: str | None, arguments: Sequence[str]) -> Any:
+        """Run a program's ``main`` up to where it would submit, and return its job graph."""
+        conf = self._configuration()
+        program = self._flink.client.program.PackagedProgram.newBuilder()
+        program = program.setJarFile(self.jvm.java.io.File(jar)).setConfiguration(conf)
+        if main is not None:
+            program = program.setEntryPointClassName(main)
+        built = program.setArguments(self.array(self.jvm.java.lang.String, arguments)).build()
+        parallelism = int(self._settings.get("parallelism.default", 1))
+        utilities = self._flink.client.program.PackagedProgramUtils
+        return utilities.createJobGraph(built, conf, parallelism, False)
+
+    def graph_of_sql(self, script: Script) -> Any:
+        """Compile a script, and return the job graph of all its inserts."""
+        self._settings |= script.settings
+        environments = self._flink.streaming.api.environment.StreamExecutionEnvironment
+        environment = environments.getExecutionEnvironment(self._configuration())
+        tables = self._flink.table.api.bridge.java.StreamTableEnvironment.create(environment)
+        for key, value in self._settings.items():
+            tables.getConfig().set(key, value)
+        for statement in script.definitions:
+            tables.executeSql(statement)
+        inserts = tables.createStatementSet()
+        for statement in script.inserts:
+            inserts.addInsertSql(statement)
+        inserts.attachAsDataStream()
+        return environment.getStreamGraph().getJobGraph()
+
+    def vertices_of(self, graph: Any) -> dict[str, tuple[str, int]]:
+        """Return the vertices of a job graph: id to name and parallelism."""
+        return {
+            vertex.getID().toString(): (vertex.getName(), vertex.getParallelism())
+            for vertex in graph.getVerticesSortedTopologicallyFromSources()
+        }
+
+    def regroup(self, graph: Any, sheet: Sheet, groups: Sequence[Group], managed: int) -> None:
+        """Give the vertices their slot sharing groups, each with one unit of its resource.
+
+        Parameters
+        ----------
+        groups
+            Those of this job; they name all of its vertices.
+        managed
+            Managed memory of a slot, MB: what RocksDB, Python and batch operators live on.
+        """
+        types = self._flink.runtime.clusterframework.types
+        sharing: dict[str, Any] = {}
+        for group in groups:
+            name = sheet.resource(group)
+            unit = self._flink.api.common.resources.ExternalResource(name, 1.0)
+            profile = types.ResourceProfile.newBuilder().setCpuCores(_CPU)
+            profile = profile.setTaskHeapMemoryMB(_HEAP).setManagedMemoryMB(managed)
+            made = self._flink.runtime.jobmanager.scheduler.SlotSharingGroup()
+            made.setSlotSharingGroupName(name)
+            made.setResourceProfile(profile.setExtendedResource(unit).build())
+            sharing |= dict.fromkeys(group.vertices, made)
+        for vertex in graph.getVerticesSortedTopologicallyFromSources():
+            vertex.setSlotSharingGroup(sharing[vertex.getID().toString()])
+
+    def part(self, graph: Any) -> None:
+        """Give each vertex a slot sharing group of its own, without any quota."""
+        for vertex in graph.getVerticesSortedTopologicallyFromSources():
+            made = self._flink.runtime.jobmanager.scheduler.SlotSharingGroup()
+            made.setSlotSharingGroupName(vertex.getID().toString())
+            vertex.setSlotSharingGroup(made)
+
+    def submit(self, graph: Any) -> str:
+        """Send a job graph, and return the id of its job."""
+        standalone = self._flink.client.deployment.StandaloneClusterId.getInstance()
+        rest = self._flink.client.program.rest.RestClusterClient(self._configuration(), standalone)
+        try:
+            return str(rest.submitJob(graph).get().toString())
+        finally:
+            rest.close()
+
+    def _configuration(self) -> Any:
+        conf = self._flink.configuration.Configuration()
+        for key, value in (self._settings | self._address).items():
+            conf.setString(key, value)
+        return conf
+
+
+def reason_of(error: Any) -> str:
+    """Return what a Java exception says, with its last cause."""
+    thrown = error.java_exception
+    said = [_first_line(thrown)]
+    while (cause := thrown.getCause()) is not None:
+        thrown = cause
+        said.append(_first_line(thrown))
+    return said[0] if said[0] == said[-1] else f"{said[0]}; {said[-1]}"
+
+
+def _first_line(thrown: Any) -> str:
+    return str(thrown.toString()).strip().partition("\n")[0][:_LONGEST]

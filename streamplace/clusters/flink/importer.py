@@ -1,0 +1,253 @@
+"""Flink: the REST interface's documents, from files or from a running job manager."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from optim.errors import InvalidInput, Problem
+from optim.options import Option
+from streamplace.clusters.exchange.declaring import Importer, Request
+from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.network import COSTS
+from streamplace.clusters.exchange.sources import Document, documents_of
+from streamplace.clusters.exchange.web import WebClient
+from streamplace.clusters.flink.building import build_document
+from streamplace.clusters.flink.fetching import Cluster
+from streamplace.clusters.flink.processors import share_processors, tell_waiting
+from streamplace.clusters.flink.reading import (
+    ENDED,
+    Job,
+    TaskManager,
+    read_job,
+    read_metrics,
+    read_overview,
+    read_plan,
+    read_task_managers,
+    read_vertex,
+)
+
+#: Names told of many.
+_NAMED = 5
+
+OPTIONS = (
+    Option("job", "str", "", "only the job with this name or id; default all running"),
+    Option(
+        "place",
+        "str",
+        "subtasks",
+        "subtasks: each vertex by itself, as export flink has it run; slots: those of the job's "
+        "own sharing groups",
+        choices=("subtasks", "slots"),
+    ),
+    Option(
+        "slots",
+        "str",
+        "auto",
+        "sharing: a slot takes a subtask of every vertex of its group; single: one subtask; auto "
+        "tells by use; free: they bind nothing",
+        choices=("auto", "sharing", "single", "free"),
+    ),
+    Option(
+        "loads",
+        "str",
+        "auto",
+        "mean: subtasks of a vertex are alike, as Flink deals them out; measured: each its own; "
+        "auto: mean where subtasks are placed, measured where slots are",
+        choices=("auto", "mean", "measured"),
+    ),
+    Option(
+        "cpu",
+        "str",
+        "busy",
+        "busy: the share of time a subtask is busy; process: its part, by that, of what the "
+        "process of its task manager computes",
+        choices=("busy", "process"),
+    ),
+    Option(
+        "standing",
+        "float",
+        0.0,
+        "cores that the process of a task manager takes while nothing flows: background of its "
+        "node, and no subtask's",
+        minimum=0,
+        maximum=1e6,
+    ),
+    Option(
+        "cores",
+        "str",
+        "auto",
+        "configured: what a task manager is told to have; hardware: its part of what its machine "
+        "has; auto: configured, but no more on a host than its machine has",
+        choices=("auto", "configured", "hardware"),
+    ),
+    Option("link_rate", "str", "", "of every host, each way, such as 1Gbit or 40MB/s"),
+    Option("hosts", "str", "", "a JSON file: host or task manager to link, cores, rack"),
+    Option(
+        "interval",
+        "float",
+        None,
+        "seconds between two readings of rates; default what the cluster is set to",
+        minimum=0,
+        maximum=3600,
+    ),
+    Option("idle", "bool", False, "take a job through which nothing flows"),
+    *COSTS,
+)
+
+
+def read(request: Request, ledger: Ledger) -> dict[str, Any]:
+    """Make the document of an instance out of jobs and task managers.
+
+    Raises
+    ------
+    InvalidInput
+        A needed document or field is missing, by path.
+    """
+    if request.options["place"] == "slots" and request.options["slots"] == "free":
+        remedy = "leave one of them out"
+        ledger.problem("--option slots", "free", "and place=slots exclude each other", remedy)
+        ledger.check()
+    used: dict[str, float] = {}
+    documents = documents_of(request.sources, lambda: _download(request, ledger, used))
+    managers, jobs = read_pages(documents, ledger)
+    ledger.check()
+    wanted = request.options["job"]
+    everyone = jobs
+    jobs = [job for job in everyone if (wanted in (job.id, job.name) if wanted else job.running)]
+    imported = {job.id for job in jobs}
+    others = [job for job in everyone if job.running and job.id not in imported]
+    idle = sum(1 for job in everyone if not job.running)
+    if idle and not wanted:
+        ledger.warn(f"{idle} saved jobs do not run: left out (--option job=NAME takes one)")
+    if not jobs:
+        what = f"job {wanted!r}" if wanted else "running job (/jobs/ID, with vertices)"
+        remedy = "save that page too"
+        if wanted and everyone:
+            there = ", ".join(sorted({job.name for job in everyone})[:_NAMED])
+            remedy = f"there is {there}; to take another one, save its pages too"
+        ledger.problem("SOURCE", None, f"holds no {what}", remedy)
+    if not managers:
+        ledger.problem(
+            "SOURCE", None, "holds no task managers: there are no nodes", "save /taskmanagers too"
+        )
+    for job in jobs:
+        _take_past(job, ledger)
+        if not job.planned:
+            remedy = f"save /jobs/{job.id}/plan too"
+            ledger.problem(f"{job.path}.plan", None, "is missing: streams are unknown", remedy)
+    ledger.check()
+    if request.options["cpu"] == "process":
+        share_processors(used, request.options["standing"], jobs, others, ledger)
+    else:
+        tell_waiting(used, jobs, ledger)
+    return build_document(managers, jobs, others, request.options, ledger)
+
+
+def _take_past(job: Job, ledger: Ledger) -> None:
+    """Take the figures of a job that was named though it ended; refuse one between two states."""
+    if job.running:
+        return
+    if job.state not in ENDED:
+        remedy = f"wait until it runs; /jobs/{job.id}/exceptions may say why it does not"
+        ledger.problem(f"{job.path}.state", job.state, "is neither running nor ended", remedy)
+    ledger.warn(f"{job.name} is {job.state}: its loads and rates are means over the time it ran")
+    for vertex in job.vertices.values():
+        vertex.state = None
+        for subtask in vertex.subtasks.values():
+            subtask.past = True
+
+
+def read_pages(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
+    """Read documents, told apart by what they hold, into task managers and jobs.
+
+    Raises
+    ------
+    InvalidInput
+        Documents cannot be read, or do not belong together.
+    """
+    managers: list[TaskManager] = []
+    jobs: list[Job] = []
+    plans, vertices, metrics = [], [], []
+    schedulers: dict[str, str | None] = {}
+    for document in documents:
+        value = document.value
+        if isinstance(value, list):
+            metrics.append(document)
+        elif not isinstance(value, dict):
+            ledger.problem(document.name, value, "is not an object", "expected a REST document")
+        elif "taskmanagers" in value and "subtasks" not in value and "name" not in value:
+            managers += read_task_managers(value, _short(document.name), ledger)
+        elif "vertices" in value:
+            job = read_job(value, _short(document.name), ledger)
+            jobs += [] if job is None else [job]
+        elif "subtasks" in value:
+            vertices.append(document)
+        elif "plan" in value:
+            plans.append(document)
+        elif "jobs" in value:
+            listed = read_overview(value, document.name, Ledger())  # needed for nothing else
+            schedulers |= {entry.id: entry.schedulerType for entry in listed}
+        else:
+            ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
+    ledger.check()  # what a page that cannot be read lacks is no problem of the others
+    seen: set[str] = set()
+    for job in jobs:
+        if job.id in seen:
+            ledger.problem(f"{job.path}.jid", job.id, "stands in two documents", "keep one")
+        seen.add(job.id)
+        job.scheduler = job.scheduler or schedulers.get(job.id)
+    for document in plans:
+        read_plan(document.value, _short(document.name), ledger, jobs)
+    for document in vertices:
+        read_vertex(document.value, document.name, ledger, jobs)
+    for document in metrics:
+        _place_metrics(document, jobs, ledger)
+    return managers, jobs
+
+
+def _short(name: str) -> str:
+    return name.rsplit("/", 1)[-1]
+
+
+def _place_metrics(document: Document, jobs: list[Job], ledger: Ledger) -> None:
+    """Give metrics to the vertex, or subtask, that the document's path names."""
+    fitting = [
+        (job, vertex)
+        for job in jobs
+        for vertex in job.vertices.values()
+        if vertex.id in document.name
+    ]
+    if len(fitting) > 1:
+        fitting = [pair for pair in fitting if pair[0].id in document.name]
+    if len(fitting) != 1:
+        ledger.warn(
+            f"{_short(document.name)} holds metrics, but its path names no single vertex: left out"
+        )
+        return
+    index = re.search(r"subtasks?[/_.-](\d{1,9})", document.name)
+    at = int(index[1]) if index else None
+    read_metrics(document.value, _short(document.name), ledger, fitting[0][1], at)
+
+
+def _download(request: Request, ledger: Ledger, used: dict[str, float]) -> list[Document]:
+    """Return the cluster's pages; what processes compute goes to `used`."""
+    if len(request.sources) != 1:
+        raise InvalidInput(
+            Problem("SOURCE", list(request.sources), "one address, or files", "one cluster a run")
+        )
+    client = WebClient(request.sources[0].rstrip("/"), request.timeout)
+    cluster = Cluster(client, request.options["job"], ledger)
+    found = cluster.documents(request.options["interval"])
+    used.update(cluster.used)
+    return found
+
+
+IMPORTER = Importer(
+    name="flink",
+    summary="subtasks of Flink jobs on task managers, with slots and current hosts",
+    sources="the REST address, or its JSON documents as files: taskmanagers, job, plan, vertices, "
+    "metrics",
+    options=OPTIONS,
+    read=read,
+)

@@ -1,0 +1,443 @@
+"""Flink's REST documents, read into plain tables."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import AliasChoices, Field
+
+from streamplace.clusters.exchange.foreign import (
+    Listed as _Many,
+)
+from streamplace.clusters.exchange.foreign import (
+    MaybeNumber,
+    MaybeText,
+    MaybeWhole,
+    Page,
+    Text,
+    Whole,
+    as_number,
+    is_whole,
+    read_page,
+    words,
+)
+from streamplace.clusters.exchange.readings import Reading, completed
+
+if TYPE_CHECKING:
+    from streamplace.clusters.exchange.ledger import Ledger
+
+UNUSED = words(
+    """
+    accumulated-idle-time aggregated application-id attempt
+    assignedTasks blocked caching duration end-time endpoint exchange freeMemory
+    hardware isStoppable jmxPort job-configuration job-type jid lastHeartbeat
+    local_strategy managedMemory memoryConfiguration metrics name networkMemory now
+    num operator operator_strategy optimizer_properties other-concurrent-attempts parallelism path
+    pending-operators physicalMemory plan read-bytes read-bytes-complete read-records-complete
+    rescaleHistory slotSharingGroupName start-time start_time state status
+    status-counts status-duration stream-graph subtask subtasks taskHeapMemory taskOffHeapMemory
+    tasks timeSinceLastHeartbeat timestamps type vertices write-bytes write-bytes-complete
+    write-records-complete accumulated-busy-time maxParallelism schedulerType read-records
+    write-records location
+    totalProcessMemory taskmanagers freeSlots dataPort description last-modification jobType
+    """
+)
+RUNNING = "RUNNING"
+ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
+"""States of subtasks, and of jobs, that use nothing any more; what they counted is the past."""
+MOST_SUBTASKS = 1_000_000
+_UNASSIGNED = "(unassigned)"
+_MEAN = 60.0
+"""Flink's own rates are means over so many seconds."""
+_MEASURES = {
+    "busyTimeMsPerSecond": ("busy", 1e-3, 1.0),
+    "backPressuredTimeMsPerSecond": ("held", 1e-3, 1.0),
+    "numBytesInPerSecond": ("read", 1.0, math.inf),
+    "numBytesOutPerSecond": ("written", 1.0, math.inf),
+    "Shuffle.Netty.Input.numBytesInRemotePerSecond": ("remote", 1.0, math.inf),
+    "Shuffle.Netty.Input.numBytesInLocalPerSecond": ("local", 1.0, math.inf),
+}
+"""Metric to figure of a subtask, factor, and the most it can be."""
+
+
+@dataclass
+class Subtask:
+    """A subtask: where it runs, in which state, and what was read of it.
+
+    Attributes
+    ----------
+    seconds
+        How long it has run; ``None`` where not told.
+    past
+        Whether its job ended and is imported as it ran: then its figures count though it ended.
+    readings
+        By name: bytes `read` and `written`, those read from other task managers (`remote`) and
+        from its own (`local`), seconds it was `busy`, and `held` by back-pressure.
+    """
+
+    index: int
+    place: tuple[str | None, str | None]
+    seconds: float | None = None
+    state: str | None = None
+    past: bool = False
+    readings: dict[str, Reading] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it uses no CPU and no slot any more."""
+        return self.state in ENDED and not self.past
+
+    def rate(self, name: str) -> float | None:
+        """Return a figure a second: 0 once the subtask has ended, ``None`` where unknown."""
+        if self.ended:
+            return 0.0
+        reading = self.readings.get(name)
+        return None if reading is None else reading.rate
+
+    @property
+    def busy(self) -> float | None:
+        """Seconds a second for which it computes or waits for a processor."""
+        return self.rate("busy")
+
+
+@dataclass
+class Vertex:
+    """A job vertex; `inputs` are (vertex id, ship strategy), `most` its maximum parallelism.
+
+    Its `state` is that of subtasks that tell none.
+    """
+
+    id: str
+    name: str
+    parallelism: int
+    sharing: str | None = None
+    most: int | None = None
+    state: str | None = None
+    inputs: list[tuple[str, str]] = field(default_factory=list)
+    subtasks: dict[int, Subtask] = field(default_factory=dict)
+
+    def subtask(self, index: int) -> Subtask:
+        """Return a subtask, told or not."""
+        return self.subtasks.get(index) or Subtask(index, (None, None), state=self.state)
+
+    def everyone(self) -> list[Subtask]:
+        """Return all its subtasks."""
+        return [self.subtask(index) for index in range(min(self.parallelism, MOST_SUBTASKS))]
+
+    @property
+    def running(self) -> int:
+        """Number of its subtasks that have not ended."""
+        return sum(1 for subtask in self.everyone() if not subtask.ended)
+
+    def rates(self, name: str) -> list[float | None]:
+        """Return a figure a second of each subtask that has not ended, ``None`` where unknown."""
+        return [subtask.rate(name) for subtask in self.everyone() if not subtask.ended]
+
+    def total(self, name: str) -> float | None:
+        """Return a figure a second of all subtasks; unknown ones count as the mean of the others.
+
+        ``None`` where it is known of none that runs.
+        """
+        rates = self.rates(name)
+        found = completed(rates)
+        return (None if rates else 0.0) if found is None else sum(found)
+
+
+@dataclass
+class Job:
+    """A job and its vertices by id; one that does not run holds no slots."""
+
+    id: str
+    name: str
+    path: str
+    state: str | None = None
+    scheduler: str | None = None
+    vertices: dict[str, Vertex] = field(default_factory=dict)
+    planned: bool = False
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs; so it is taken where no state is told."""
+        return self.state in (None, RUNNING)
+
+
+# -- the documents ---------------------------------------------------------------------------------
+
+
+class _Page(Page):
+    unused = UNUSED
+
+
+class _Resource(_Page):
+    cpuCores: MaybeNumber = None
+    taskHeapMemory: Any = None
+    extendedResources: Any = None
+
+    def amount(self, name: str) -> float:
+        """Return how much there is of an external resource."""
+        told = self.extendedResources
+        return as_number(told.get(name)) or 0.0 if isinstance(told, dict) else 0.0
+
+
+class TaskManager(_Page):
+    """A task manager: slots and cores."""
+
+    id: Text
+    slots: Whole = Field(alias="slotsNumber")
+    free: MaybeWhole = Field(None, alias="freeSlots")
+    path: MaybeText = None
+    dataPort: MaybeWhole = None
+    totalResource: _Resource | None = None
+    freeResource: _Resource | None = None
+    hardware: _Resource | None = None
+    cpuCores: MaybeNumber = None
+
+    @property
+    def configured(self) -> float | None:
+        """CPU cores it is configured for; ``None`` where not told, as before Flink 1.12."""
+        return (self.totalResource.cpuCores if self.totalResource else None) or None
+
+    @property
+    def machine(self) -> float | None:
+        """CPU cores of its machine, which other task managers may share (1.4: beside its id)."""
+        return (self.hardware.cpuCores if self.hardware else None) or self.cpuCores or None
+
+    @property
+    def host(self) -> str:
+        """The host it is on, or its own id where that is not told."""
+        found = self.addresses
+        return found[1] if found else self.id
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Host and port, and the host, out of a path such as ``akka.tcp://flink@tm-1:6122/…``."""
+        found = re.search(r"@(\[[^\]/\s]{1,255}\]|[^:/@\s\[]{1,255})(?=[:/])", self.path or "")
+        return (f"{found[1]}:{self.dataPort}", found[1]) if found else ()
+
+    @property
+    def memory(self) -> str:
+        """Heap for tasks, as told; empty where it is not."""
+        heap = self.totalResource.taskHeapMemory if self.totalResource else None
+        return "" if as_number(heap) is None else str(heap)
+
+
+class _TaskManagers(_Page):
+    taskmanagers: list[TaskManager]
+
+
+class _Input(_Page):
+    id: Text
+    ship_strategy: MaybeText = None
+
+
+class _Node(_Page):
+    id: Text
+    description: MaybeText = None
+    inputs: _Many[_Input] = ()
+
+
+class _Plan(_Page):
+    jid: MaybeText = None
+    nodes: list[_Node]
+
+
+class _PlanPage(_Page):
+    plan: _Plan
+
+
+class _JobVertex(_Page):
+    id: Text
+    name: MaybeText = None
+    parallelism: Whole
+    maxParallelism: MaybeWhole = None
+    status: MaybeText = None
+    slotSharingGroupId: MaybeText = None
+
+
+class _JobPage(_Page):
+    id: Text = Field(validation_alias=AliasChoices("jid", "id"))
+    name: MaybeText = None
+    state: MaybeText = None
+    schedulerType: MaybeText = None
+    vertices: list[_JobVertex]
+    plan: _Plan | None = None
+
+
+class _Counters(_Page):
+    read: MaybeNumber = Field(None, alias="read-bytes")
+    write: MaybeNumber = Field(None, alias="write-bytes")
+    busy: MaybeNumber = Field(None, alias="accumulated-busy-time")
+    held: MaybeNumber = Field(None, alias="accumulated-backpressured-time")
+
+
+class _Subtask(_Page):
+    subtask: Whole
+    status: MaybeText = None
+    duration: MaybeNumber = None
+    manager: MaybeText = Field(None, alias="taskmanager-id")
+    host: MaybeText = None
+    endpoint: MaybeText = None
+    metrics: _Counters | None = None
+
+
+class _VertexPage(_Page):
+    id: Text
+    maxParallelism: MaybeWhole = None
+    subtasks: list[_Subtask]
+
+
+class _Metric(_Page):
+    id: Text
+    value: MaybeNumber = None
+    seconds: MaybeNumber = None
+
+
+class Listed(_Page):
+    """A job of ``/jobs/overview``."""
+
+    id: Text = Field(validation_alias=AliasChoices("jid", "id"))
+    name: MaybeText = None
+    state: MaybeText = Field(None, validation_alias=AliasChoices("state", "status"))
+    schedulerType: MaybeText = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs; so it is taken where no state is told."""
+        return self.state in (None, RUNNING)
+
+
+class _Overview(_Page):
+    jobs: list[Listed]
+
+
+def read_overview(value: Any, path: str, ledger: Ledger) -> list[Listed]:
+    """Read ``/jobs/overview``."""
+    page: _Overview | None = read_page(_Overview, value, path, ledger)
+    return page.jobs if page else []
+
+
+def read_task_managers(value: Any, path: str, ledger: Ledger) -> list[TaskManager]:
+    """Read ``/taskmanagers``."""
+    page: _TaskManagers | None = read_page(_TaskManagers, value, path, ledger)
+    return page.taskmanagers if page else []
+
+
+def read_job(value: Any, path: str, ledger: Ledger) -> Job | None:
+    """Read ``/jobs/:id``; its plan, where it holds one, too."""
+    page: _JobPage | None = read_page(_JobPage, value, path, ledger)
+    if page is None:
+        return None
+    job = Job(page.id, page.name or page.id, path, page.state, page.schedulerType)
+    for i, entry in enumerate(page.vertices):
+        if entry.id in job.vertices:
+            ledger.problem(f"{path}.vertices[{i}].id", entry.id, "stands twice")
+        job.vertices[entry.id] = Vertex(
+            entry.id,
+            entry.name or "",
+            entry.parallelism,
+            entry.slotSharingGroupId,
+            entry.maxParallelism,
+            entry.status if entry.status in ENDED else None,
+        )
+    if page.plan is not None:
+        _read_nodes(page.plan, f"{path}.plan", job, ledger)
+    return job
+
+
+def read_plan(value: Any, path: str, ledger: Ledger, jobs: list[Job]) -> None:
+    """Read ``/jobs/:id/plan`` into its job."""
+    page: _PlanPage | None = read_page(_PlanPage, value, path, ledger)
+    if page is None:
+        return
+    identity = page.plan.jid
+    owners = [j for j in jobs if identity in (j.id, None)]
+    if len(owners) != 1:
+        remedy = "save /jobs/ID of that job too"
+        ledger.problem(f"{path}.plan.jid", identity, "is the id of no job page", remedy)
+        return
+    _read_nodes(page.plan, f"{path}.plan", owners[0], ledger)
+
+
+def _read_nodes(plan: _Plan, path: str, job: Job, ledger: Ledger) -> None:
+    for i, entry in enumerate(plan.nodes):
+        where = f"{path}.nodes[{i}]"
+        vertex = job.vertices.get(entry.id)
+        if vertex is None:
+            ledger.problem(f"{where}.id", entry.id, f"is no vertex of {job.name}")
+            continue
+        vertex.name = vertex.name or entry.description or ""
+        vertex.inputs = [(s.id, (s.ship_strategy or "").upper()) for s in entry.inputs]
+        for k, (sender, _) in enumerate(vertex.inputs):
+            if sender not in job.vertices:
+                ledger.problem(f"{where}.inputs[{k}].id", sender, f"is no vertex of {job.name}")
+    job.planned = True
+
+
+def read_vertex(value: Any, path: str, ledger: Ledger, jobs: list[Job]) -> None:
+    """Read ``/jobs/:id/vertices/:v``: hosts and counters of the subtasks."""
+    page: _VertexPage | None = read_page(_VertexPage, value, path, ledger)
+    if page is None:
+        return
+    # The page names no job. Vertex ids come from the shape of the graph, so that two runs of the
+    # same program share them: then the file's path has to tell which job is meant.
+    owners = [j for j in jobs if page.id in j.vertices]
+    if len(owners) > 1:
+        owners = [j for j in owners if j.id in path] or owners
+    if len(owners) != 1:
+        several = "is a vertex of several jobs; keep the job's id in the file's path"
+        reason = several if owners else "is a vertex of no job page"
+        ledger.problem(f"{path}.id", page.id, reason, "save /jobs/ID too")
+        return
+    vertex = owners[0].vertices[page.id]
+    vertex.most = vertex.most or page.maxParallelism
+    for i, entry in enumerate(page.subtasks):
+        if entry.subtask in vertex.subtasks:
+            ledger.problem(f"{path}.subtasks[{i}].subtask", entry.subtask, "stands twice")
+        vertex.subtasks[entry.subtask] = _subtask(entry, vertex.state)
+
+
+def _subtask(entry: _Subtask, state: str | None) -> Subtask:
+    host = entry.endpoint if entry.host is None else entry.host
+    place = tuple(None if word == _UNASSIGNED else word for word in (entry.manager, host))
+    subtask = Subtask(entry.subtask, (place[0], place[1]), state=entry.status or state)
+    counters = entry.metrics
+    subtask.seconds = life = None if entry.duration is None else entry.duration / 1000.0
+    if counters is not None:
+        subtask.readings = {
+            "read": Reading(counters.read, life),
+            "written": Reading(counters.write, life),
+            "busy": _share(counters.busy, life),
+            "held": _share(counters.held, life),
+        }
+    return subtask
+
+
+def _share(milliseconds: float | None, seconds: float | None) -> Reading:
+    """Return the reading of time spent in some way, which is at most the time that passed."""
+    if milliseconds is None or seconds is None:
+        return Reading(None, seconds)
+    return Reading(min(milliseconds / 1000.0, seconds), seconds)
+
+
+def read_metrics(value: Any, path: str, ledger: Ledger, vertex: Vertex, index: int | None) -> None:
+    """Read metrics of a vertex (ids ``3.busyTimeMsPerSecond``) or of one of its subtasks.
+
+    They replace counters of the subtask's whole life, but where the subtask is younger than what
+    they are means of: these count the time before its start as time in which it did nothing.
+    """
+    metrics: list[_Metric] | None = read_page(list[_Metric], value, path, ledger)
+    for entry in metrics or ():
+        head, _, tail = entry.id.partition(".")
+        at, metric = (int(head), tail) if is_whole(head) else (index, entry.id)
+        subtask = None if at is None else vertex.subtasks.get(at)
+        if subtask is None or entry.value is None:
+            continue
+        if metric in _MEASURES:
+            name, scale, most = _MEASURES[metric]
+            span = entry.seconds or _MEAN
+            counted = subtask.readings.get(name)
+            if counted is None or counted.rate is None or span <= (subtask.seconds or span):
+                subtask.readings[name] = Reading.mean(min(most, entry.value * scale), span)

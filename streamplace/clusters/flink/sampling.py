@@ -1,0 +1,143 @@
+"""Rates of subtasks, from two readings of their counters.
+
+The job manager answers questions for metrics from a store, and only then has it filled anew, at
+most once in `metrics.fetcher.update-interval`. So an answer is as old as the last question of
+anybody, and while many questions are asked the store may change under them. Each reading therefore
+begins with one question whose answer is thrown away, and follows a moment later, when the store has
+been filled and does not change for the rest of its interval.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from streamplace.clusters.exchange.foreign import as_number, is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CLOCK = ("accumulateBusyTimeMs", "accumulateIdleTimeMs", "accumulateBackPressuredTimeMs")
+"""Their sum is the time a subtask has run: the store's own clock."""
+RATES = {
+    "busyTimeMsPerSecond": "accumulateBusyTimeMs",
+    "backPressuredTimeMsPerSecond": "accumulateBackPressuredTimeMs",
+    "numBytesInPerSecond": "numBytesIn",
+    "numBytesOutPerSecond": "numBytesOut",
+    "Shuffle.Netty.Input.numBytesInRemotePerSecond": "Shuffle.Netty.Input.numBytesInRemote",
+    "Shuffle.Netty.Input.numBytesInLocalPerSecond": "Shuffle.Netty.Input.numBytesInLocal",
+}
+"""Flink's means over 60 s, and the counters whose differences are better."""
+METRICS = tuple(dict.fromkeys((*RATES, *CLOCK, *RATES.values())))
+
+DEFAULT_INTERVAL = 10.0
+_MARGIN = 1.0
+_FILLED = 2.0
+"""Seconds in which a store has been filled."""
+_UNITS = {"": 1e-3, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+Sample = dict[int, dict[str, float]]
+"""Subtask index to metric to value, of one vertex."""
+
+
+def interval_of(config: Any) -> float:
+    """Return how often the store is filled, in s, from ``/jobmanager/config``."""
+    for entry in config if isinstance(config, list) else ():
+        if isinstance(entry, dict) and entry.get("key") == "metrics.fetcher.update-interval":
+            found = re.fullmatch(r"(\d{1,9})\s*([a-z]*)", str(entry.get("value")).strip())
+            if found and found[2] in _UNITS:
+                return int(found[1]) * _UNITS[found[2]]
+    return DEFAULT_INTERVAL
+
+
+def sample_of(value: Any) -> Sample:
+    """Sort a metrics document of a vertex, of ids such as ``3.numBytesIn``."""
+    found: Sample = {}
+    for entry in value if isinstance(value, list) else ():
+        name = entry.get("id") if isinstance(entry, dict) else None
+        head, _, metric = name.partition(".") if isinstance(name, str) else ("", "", "")
+        number = as_number(entry.get("value")) if is_whole(head) else None
+        if number is not None:
+            found.setdefault(int(head), {})[metric] = number
+    return found
+
+
+def twice(
+    ask: Callable[[], dict[str, Sample]], wake: Callable[[], object], interval: float
+) -> tuple[dict[str, Sample], dict[str, Sample]]:
+    """Return two answers, at least an interval apart, each from a store that was just filled.
+
+    Where the first is empty, as nothing is measured, it is the only one. Where some subtasks stand
+    still in the second, as a busy task manager was not read in time, it is asked once more.
+
+    Parameters
+    ----------
+    ask, wake
+        Ask for everything, and for anything.
+    interval
+        Of the store, s.
+    """
+
+    def read() -> dict[str, Sample]:
+        wake()
+        _rest(min(_FILLED, interval / 4))
+        return ask()
+
+    first = read()
+    if not any(first.values()):
+        return first, first
+    for _ in range(2):
+        _rest(interval + _MARGIN if interval > 0 else 0.0)
+        second = read()
+        if not _some_stand(first, second):
+            break
+    return first, second
+
+
+def _rest(seconds: float) -> None:
+    if seconds > 0:
+        time.sleep(seconds)
+
+
+def difference(first: Sample, second: Sample) -> tuple[list[dict[str, Any]], int]:
+    """Return a metrics document with rates out of counters, and of how many subtasks it has them.
+
+    A subtask whose counters stood still or went back, as after a restart, keeps Flink's means.
+    """
+    document: list[dict[str, Any]] = []
+    counted = 0
+    for index, now in sorted(second.items()):
+        before = first.get(index, {})
+        seconds = elapsed(before, now)
+        exact = seconds > 0
+        for rate, counter in RATES.items():
+            value = now.get(rate)
+            gain = now.get(counter, 0.0) - before.get(counter, 0.0)
+            differs = exact and counter in now and counter in before and gain >= 0
+            if differs:
+                value = gain / seconds
+            if value is not None:
+                span = {"seconds": seconds} if differs else {}
+                document.append({"id": f"{index}.{rate}", "value": value, **span})
+        counted += exact
+    return document, counted
+
+
+def _some_stand(first: dict[str, Sample], second: dict[str, Sample]) -> bool:
+    """Whether the clocks of some subtasks, but not of all, stood still from answer to answer."""
+    moved = {
+        elapsed(first.get(at, {}).get(index, {}), now) > 0
+        for at, sample in second.items()
+        for index, now in sample.items()
+        if all(name in now for name in CLOCK)
+    }
+    return moved == {True, False}
+
+
+def elapsed(before: dict[str, float], now: dict[str, float]) -> float:
+    """Return the seconds between two readings of a subtask, by its own clock; 0 where unknown."""
+    if not all(name in sample for name in CLOCK for sample in (before, now)):
+        return 0.0
+    spent = [now[name] - before[name] for name in CLOCK]
+    return 0.0 if min(spent) < 0 else sum(spent) / 1000.0  # one that went back began anew

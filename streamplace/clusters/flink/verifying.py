@@ -1,0 +1,211 @@
+"""Whether a cluster runs a plan: subtasks of each vertex by task manager, and what crosses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from optim.errors import InvalidInput, Problem
+from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.flink.edges import edges_of, stays_inside
+from streamplace.clusters.flink.sheet import Group, Sheet
+from streamplace.clusters.flink.units import Unit, units_of
+
+if TYPE_CHECKING:
+    from optim.format.plan import Plan
+    from streamplace.clusters.flink.reading import Job, TaskManager, Vertex
+
+_SHOWN = 5
+
+
+class Difference(NamedTuple):
+    """Subtasks of a vertex that a task manager should run, and that it runs."""
+
+    job: str
+    vertex: str
+    manager: str
+    planned: int
+    running: int
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found.
+
+    Attributes
+    ----------
+    planned, as_planned
+        Subtasks, and those of them that are where the plan has one of their vertex.
+    differences
+        Vertices on task managers whose numbers differ.
+    predicted_share, measured_share
+        Share of what subtasks read that comes from other task managers: by the plan's counts and
+        the rates that flow, and as Flink counts it; ``None`` where nothing flows.
+    """
+
+    planned: int
+    as_planned: int
+    differences: tuple[Difference, ...]
+    predicted_share: float | None
+    measured_share: float | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether all subtasks are as the plan has them."""
+        return not self.differences and self.as_planned == self.planned
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as ``--json`` prints it."""
+        return {
+            **vars(self),
+            "holds": self.holds,
+            "differences": [entry._asdict() for entry in self.differences],
+        }
+
+
+def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> Verdict:
+    """Compare a plan with running jobs.
+
+    Raises
+    ------
+    InvalidInput
+        The plan is of another job, or a vertex has another parallelism.
+    """
+    owners = _owners(sheet, jobs)
+    known = {m.id for m in managers}
+    planned = right = 0
+    differences: list[Difference] = []
+    for group in sheet.groups:
+        job = owners[group.job]
+        for identity in group.vertices:
+            vertex = job.vertices[identity]
+            seen = Counter(_manager(s.place[0], known) for s in vertex.subtasks.values())
+            planned += vertex.parallelism
+            right += sum((seen & Counter(group.counts)).values())
+            differences += _compare(job, vertex, group, seen)
+    predicted, measured = _shares(sheet, owners)
+    return Verdict(planned, right, tuple(differences), predicted, measured)
+
+
+def _manager(name: str | None, known: set[str]) -> str:
+    return name if name in known else "(none)"
+
+
+def _compare(job: Job, vertex: Vertex, group: Group, seen: Counter[str]) -> list[Difference]:
+    """Tell where numbers differ; of a narrower vertex, which slots it fills is Flink's choice."""
+    narrow = vertex.parallelism < group.parallelism
+    return [
+        Difference(job.name, vertex.name or vertex.id, manager, want, seen[manager])
+        for manager in sorted(group.counts.keys() | seen.keys())
+        if seen[manager] > (want := group.counts.get(manager, 0))
+        or (seen[manager] < want and not narrow)
+    ]
+
+
+def _owners(sheet: Sheet, jobs: list[Job]) -> dict[str, Job]:
+    """Find the running job of each job of the sheet: the one that has its vertices."""
+    found: dict[str, Job] = {}
+    for name in dict.fromkeys(group.job for group in sheet.groups):
+        groups = [group for group in sheet.groups if group.job == name]
+        wanted = {vertex for group in groups for vertex in group.vertices}
+        fitting = [job for job in jobs if wanted == job.vertices.keys()]
+        if len(fitting) > 1:
+            own = [job for job in fitting if job.id == sheet.jobs.get(name)]
+            fitting = own or [job for job in fitting if job.name == name] or fitting
+        if len(fitting) != 1:
+            raise InvalidInput(_no_owner(name, wanted, jobs, len(fitting)))
+        found[name] = fitting[0]
+        _check_parallelism(groups, fitting[0])
+    return found
+
+
+def _no_owner(name: str, wanted: set[str], jobs: list[Job], fitting: int) -> Problem:
+    there = ", ".join(sorted(f"{job.name} ({job.id[:8]})" for job in jobs)[:_SHOWN]) or "none"
+    if fitting:
+        return Problem(
+            f"job {name}", None, f"runs {fitting} times", f"name one: --job ID of {there}"
+        )
+    near = min(jobs, key=lambda job: len(wanted - job.vertices.keys()), default=None)
+    lacking = sorted(wanted - near.vertices.keys())[:_SHOWN] if near else sorted(wanted)[:_SHOWN]
+    reason = f"no running job has just the vertices of the plan (lacking {', '.join(lacking)})"
+    if near and not lacking:
+        reason = f"{near.name} has vertices that the plan does not place"
+    remedy = f"running: {there}; a plan holds for the program it was imported from"
+    return Problem(f"job {name}", None, reason, remedy)
+
+
+def _check_parallelism(groups: list[Group], job: Job) -> None:
+    problems = []
+    for group in groups:
+        widths = [job.vertices[v].parallelism for v in group.vertices]
+        if max(widths) != group.parallelism:
+            problems.append(
+                Problem(
+                    f"job {job.name}: {group.operator}",
+                    max(widths),
+                    f"is its parallelism; the plan places {group.parallelism}",
+                    "import and solve again",
+                )
+            )
+    if problems:
+        raise InvalidInput(problems)
+
+
+def _shares(sheet: Sheet, owners: dict[str, Job]) -> tuple[float | None, float | None]:
+    crossing = total = remote = local = 0.0
+    for name, job in owners.items():
+        groups = [group for group in sheet.groups if group.job == name]
+        of = {vertex: group for group in groups for vertex in group.vertices}
+        for edge in edges_of(job, Ledger()):
+            sender, receiver = of[edge.sender], of[edge.receiver]
+            unit = Unit("", job, tuple(job.vertices[v] for v in sender.vertices))
+            together = sender is receiver and stays_inside(edge, unit)
+            total += edge.rate
+            crossing += 0.0 if together else edge.rate * _apart(sender, receiver)
+        for vertex in job.vertices.values():
+            remote += vertex.total("remote") or 0.0
+            local += vertex.total("local") or 0.0
+    return (
+        crossing / total if total > 0 else None,
+        remote / (remote + local) if remote + local > 0 else None,
+    )
+
+
+def _apart(sender: Group, receiver: Group) -> float:
+    """Return the share of pairs of slots that are on two task managers."""
+    near = sum(n * receiver.counts.get(manager, 0) for manager, n in sender.counts.items())
+    return 1.0 - near / (sender.parallelism * receiver.parallelism)
+
+
+def sheet_by_names(plan: Plan, jobs: list[Job]) -> Sheet:
+    """Make the sheet of a plan whose instance is not at hand, by the names of running vertices.
+
+    Raises
+    ------
+    InvalidInput
+        Names of the plan's tasks are not those of vertices that run.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for task, node in plan.assignment.items():
+        counts.setdefault(task.rpartition("/")[0], Counter())[node] += 1
+    for place in ("subtasks", "slots"):
+        units = units_of(jobs, place, sharing=True)
+        if {unit.name for unit in units} == counts.keys():
+            break
+    else:
+        names = sorted({unit.name for unit in units} ^ counts.keys())[:_SHOWN]
+        remedy = "give the exported sheet, or --instance INSTANCE, so that vertices are found by id"
+        reason = f"names do not fit what runs: {', '.join(names)}"
+        raise InvalidInput(Problem("assignment", None, reason, remedy))
+    groups = [
+        Group(
+            operator=unit.name,
+            job=unit.job.name,
+            vertices={vertex.id: vertex.name for vertex in unit.vertices},
+            parallelism=sum(counts[unit.name].values()),
+            counts=dict(sorted(counts[unit.name].items())),
+        )
+        for unit in units
+    ]
+    return Sheet(tuple(groups), {job.name: job.id for job in jobs})

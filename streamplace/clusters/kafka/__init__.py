@@ -1,0 +1,1 @@
+"""Apache Kafka: import from its tools or Cruise Control, operations, export, verify."""

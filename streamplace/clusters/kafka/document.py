@@ -1,0 +1,325 @@
+"""The document of an instance: a task a replica, a set a partition, the rest as background."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from optim.errors import InvalidInput, Problem
+from optim.format.document import INSTANCE_FORMAT
+from streamplace.clusters.exchange.weighing import weigh
+from streamplace.clusters.kafka.cluster import LEADERS, Cluster
+from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
+from streamplace.clusters.kafka.folder import some
+from streamplace.clusters.kafka.modes import LEADERSHIP, Asked, Operation, Replica
+from streamplace.clusters.kafka.replicas import DEAD, FACTOR, LEADER, REPLICAS, ROLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.kafka.cluster import Partition
+
+NEW = "new"
+"""The node on which replicas stand that are still to be made; it leaves, and all go off it."""
+MOST_ALLOWED = 40_000_000
+"""Entries of all lists of allowed brokers together."""
+
+
+def document_of(
+    cluster: Cluster, operation: Operation, balance: str | None, ledger: Ledger
+) -> dict[str, Any]:
+    """Return the document of what an operation may do to a cluster.
+
+    Parameters
+    ----------
+    balance
+        The balanced resource; ``None`` for the first that is known and that the operation changes.
+
+    Raises
+    ------
+    InvalidInput
+        The operation does not fit the cluster, touches nothing, or a resource is not told.
+    """
+    if operation.mode == "remove-broker":
+        cluster = replace(cluster, emptied=operation.brokers)
+    asked = [
+        a._replace(replicas=sorted(a.replicas, key=lambda replica: not replica.leads))
+        for a in operation.asked(cluster, ledger)
+    ]
+    resources = _resources(cluster, operation, balance, asked)
+    nodes = _nodes(cluster, asked, operation, resources, ledger)
+    weigh(nodes, resources[0], ledger)
+    if sum(len(r.allowed or ()) for a in asked for r in a.replicas) > MOST_ALLOWED:
+        reason = f"partitions × brokers give more than {MOST_ALLOWED} allowed places"
+        raise InvalidInput(Problem("topics.txt", len(asked), reason, "take --option topics=…"))
+    _tell(cluster, asked, operation, ledger)
+    leadership = operation.mode in LEADERSHIP
+    driven = [r for r in resources if r not in ("disk", COUNT, LEADERS)]
+    return {
+        "format": INSTANCE_FORMAT,
+        "name": cluster.name,
+        "units": {r: u for r, u in cluster.units.items() if r in resources}
+        | {"state": cluster.units.get("disk", "bytes")},
+        "labels": {"system": "kafka", "mode": operation.mode},
+        "resources": resources,
+        **({"rate_driven": driven} if driven else {}),
+        "nodes": nodes,
+        "operators": [{"id": topic} for topic in sorted({a.partition.topic for a in asked})],
+        "tasks": [task for a in asked for task in _tasks(cluster, a, resources, leadership)],
+        "sets": [] if leadership else _sets(cluster, asked),
+    }
+
+
+def _resources(
+    cluster: Cluster, operation: Operation, balance: str | None, asked: Sequence[Asked]
+) -> list[str]:
+    """Return the resources, the balanced one first; of leadership those that leading changes.
+
+    Others a plan of leaders can neither mend nor break.
+    """
+    wanted = ("nw_out", "network_out", LEADERS) if operation.mode in LEADERSHIP else ("disk", COUNT)
+    known = [*cluster.resources, COUNT, LEADERS]
+    first = balance or next(name for name in wanted if name in known)
+    if first not in known:
+        reason = "is not known of this cluster"
+        raise InvalidInput(Problem("--option balance", first, reason, f"one of {', '.join(known)}"))
+    rest = [name for name in cluster.resources if name != first]
+    if operation.mode not in LEADERSHIP:
+        return [first, *rest]
+    changed = {
+        r for r in known for a in asked if a.partition.load(r, True) != a.partition.load(r, False)
+    }
+    if first not in changed and balance is not None:
+        reason = f"does not change by who leads ({operation.mode})"
+        others = ", ".join(r for r in known if r in changed)
+        raise InvalidInput(Problem("--option balance", first, reason, f"one of {others}"))
+    return [first, *(r for r in rest if r in changed)]
+
+
+def _nodes(
+    cluster: Cluster,
+    asked: Sequence[Asked],
+    operation: Operation,
+    resources: list[str],
+    ledger: Ledger,
+) -> list[dict[str, Any]]:
+    rest = _background(cluster, asked, operation, resources)
+    now = _loads(cluster, resources)
+    repairs = operation.mode in ("rebalance", "leaders")  # others need not mend what they found
+    nodes: list[dict[str, Any]] = []
+    for number, broker in cluster.brokers.items():
+        entry: dict[str, Any] = {"id": str(number)}
+        if cluster.has_racks:
+            entry["rack"] = cluster.rack_of[number]
+        if broker.alive:
+            most = {r: broker.capacity[r] for r in resources if r in broker.capacity}
+            over = [] if repairs else [r for r in most if now[number][r] > most[r]]
+            if over:
+                ledger.warn(f"broker {number} is over its capacity of {', '.join(over)} already")
+            entry["capacity"] = most | {r: now[number][r] for r in over}
+        background = {r: load for r, load in rest[number].items() if load > 0}
+        if background and broker.alive:
+            entry["background"] = background
+        if not broker.alive or number in cluster.emptied:
+            entry["leaving"] = True
+            ledger.warn(f"broker {number} is {'to be emptied' if broker.alive else 'dead'}")
+        labels = {"host": broker.host, DEAD: "" if broker.alive else "true"}
+        entry["labels"] = {key: value for key, value in labels.items() if value}
+        nodes.append(entry)
+    if any(r.broker is None for a in asked for r in a.replicas):
+        nodes.append({"id": NEW, "leaving": True, **({"rack": NEW} if cluster.has_racks else {})})
+        ledger.reading(f"replicas to be made stand on a node {NEW!r} that is no broker")
+    if cluster.resources:
+        unbounded = [
+            r
+            for r in resources
+            if r in cluster.resources
+            and any(b.alive and r not in b.capacity for b in cluster.brokers.values())
+        ]
+        if unbounded:
+            told = ", ".join(unbounded)
+            ledger.warn(f"no capacity of {told} is told: unbounded on some brokers")
+    return nodes
+
+
+def _background(
+    cluster: Cluster, asked: Sequence[Asked], operation: Operation, resources: list[str]
+) -> dict[int, dict[str, float]]:
+    """Load of each broker by what is no task: what no partition explains, partitions left alone.
+
+    Where leadership alone is decided, every replica follows, and leading is what comes on top.
+    """
+    rest = _unexplained(cluster, resources)
+    leadership = operation.mode in LEADERSHIP
+    touched = {a.partition.name for a in asked}
+    for partition in cluster.partitions:
+        is_task = partition.name in touched
+        if is_task and not leadership:
+            continue
+        _add(rest, partition, resources, leads=not is_task)
+    return rest
+
+
+def _loads(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, float]]:
+    """Load of each broker now."""
+    loads = _unexplained(cluster, resources)
+    for partition in cluster.partitions:
+        _add(loads, partition, resources)
+    return loads
+
+
+def _add(
+    loads: dict[int, dict[str, float]],
+    partition: Partition,
+    resources: list[str],
+    *,
+    leads: bool = True,
+) -> None:
+    """Add what a partition loads its brokers with; its leader's replica too may only follow."""
+    following = partition.loads(resources, False).items()
+    leading = partition.loads(resources, True).items() if leads else following
+    for broker in partition.replicas:
+        if broker in partition.lost:
+            continue
+        load = loads[broker]
+        for r, x in leading if broker == partition.leader else following:
+            load[r] += x
+
+
+def _unexplained(cluster: Cluster, resources: list[str]) -> dict[int, dict[str, float]]:
+    return {
+        number: {r: broker.rest.get(r, 0.0) for r in resources}
+        for number, broker in cluster.brokers.items()
+    }
+
+
+def _tasks(
+    cluster: Cluster, asked: Asked, resources: list[str], leadership: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield a task a replica; what those of a partition have in common is made once."""
+    partition = asked.partition
+    name, living = partition.name, cluster.living(partition)
+    loads = {leads: partition.loads(resources, leads) for leads in (True, False)}
+    if leadership:
+        loads[True] = {r: max(0.0, load - loads[False][r]) for r, load in loads[True].items()}
+    common = {
+        "topic": partition.topic,
+        "partition": str(partition.number),
+        REPLICAS: ",".join(map(str, partition.replicas)),
+        LEADER: str(partition.leader),
+    }
+    factor = str(len(partition.replicas if leadership else asked.replicas))
+    for i, replica in enumerate(asked.replicas):
+        role = "leader" if replica.leads else "follower"
+        copies = [b for b in living if b != replica.broker]
+        if leadership:
+            role, copies = "leadership", [b for b in replica.allowed or () if b != replica.broker]
+        entry: dict[str, Any] = {
+            "id": name if leadership else f"{name}#{i + 1}",
+            "operator": partition.topic,
+            "node": NEW if replica.broker is None else str(replica.broker),
+            "load": loads[replica.leads],
+            "labels": {**common, ROLE: role, FACTOR: factor},
+        }
+        if partition.size is not None:
+            entry["state"] = partition.size
+        if not copies and replica.broker is not None:  # of no other broker: what it has itself
+            copies = [b for b in living if b == replica.broker]
+        if copies:
+            entry["copies"] = [str(b) for b in copies]
+        if replica.allowed is not None:
+            entry["allowed"] = [str(b) for b in replica.allowed]
+        yield entry
+
+
+def _sets(cluster: Cluster, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+    """Sets of a partition's replicas: on distinct brokers, and over racks as `Asked` has it."""
+    found: list[dict[str, Any]] = []
+    for a in asked:
+        count = len(a.replicas)
+        if count < 2 or _is_fixed(a.replicas):
+            continue
+        name, ids = a.partition.name, [f"{a.partition.name}#{i + 1}" for i in range(count)]
+        apart = {"id": name, "tasks": ids, "rule": "apart", "over": "node", "at_most": 1}
+        found.append(apart)
+        if not cluster.has_racks:
+            continue
+        if a.racks.at_most == 1:  # brokers of distinct racks are distinct brokers
+            apart["over"] = "rack"
+        elif a.racks.at_most < count:
+            found.append(
+                {**apart, "id": f"{name} racks", "over": "rack", "at_most": a.racks.at_most}
+            )
+        if a.racks.moved_at_most is not None:
+            moved = [
+                i for i, r in zip(ids, a.replicas, strict=True) if r.broker not in (r.allowed or ())
+            ]
+            if len(moved) > a.racks.moved_at_most:
+                entry = {**apart, "id": f"{name} racks of what moves", "tasks": moved}
+                found.append({**entry, "over": "rack", "at_most": a.racks.moved_at_most})
+        if a.racks.at_least > -(-count // a.racks.at_most):
+            entry = {"id": f"{name} spread", "tasks": ids, "rule": "spread", "over": "rack"}
+            found.append({**entry, "at_least": a.racks.at_least})
+    return found
+
+
+def _is_fixed(replicas: Sequence[Replica]) -> bool:
+    return all(r.allowed == (r.broker,) for r in replicas)
+
+
+def _tell(cluster: Cluster, asked: Sequence[Asked], operation: Operation, ledger: Ledger) -> None:
+    planned = {a.partition.name for a in asked}
+    left = planned if operation.mode in LEADERSHIP else set[str]()
+    lost = [p.name for p in cluster.partitions if p.lost and p.name not in planned - left]
+    if lost:
+        remedy = "--option mode=dead-broker makes it anew"
+        ledger.warn(f"a replica is lost with a failed disk, and stays so: {some(lost)}; {remedy}")
+    drifted = [
+        p.name
+        for p in cluster.partitions
+        if p.name not in planned and p.leader in cluster.alive and p.leader != p.replicas[0]
+    ]
+    if drifted:
+        ledger.reading(
+            f"not the first of its list leads, until the next preferred election: {some(drifted)}"
+        )
+    few: dict[str, int] = {
+        a.partition.topic: a.partition.min_isr
+        for a in asked
+        if a.partition.min_isr is not None
+        and operation.mode not in LEADERSHIP
+        and len(a.replicas) < a.partition.min_isr
+    }
+    if few:
+        told = some([f"{topic} ({most})" for topic, most in few.items()])
+        ledger.warn(
+            f"fewer replicas than min.insync.replicas of {told}: Kafka may refuse what producers "
+            "send with acks=all; lower min.insync.replicas first"
+        )
+    if operation.mode in LEADERSHIP:
+        ledger.reading("leadership alone moves: nothing is copied, and no plan costs anything")
+        return
+    ledger.reading("a replica is a task; a move to a broker that holds the partition is free")
+    if not cluster.has_racks:
+        ledger.reading("racks are not told: replicas are kept apart by broker")
+        return
+    unknown = [n for n in cluster.staying if not cluster.brokers[n].rack]
+    if unknown:
+        ledger.warn(f"the rack of broker {some(unknown)} is not told: counted as one of its own")
+    shared: dict[int, list[str]] = {}
+    for a in asked:
+        shared.setdefault(cluster.most_in_a_rack(len(a.replicas)), []).append(a.partition.name)
+    if 1 in shared:
+        ledger.reading("replicas of a partition are kept on distinct racks")
+    for most, names in sorted(shared.items()):
+        if most > 1:
+            ledger.warn(f"more replicas than racks, at most {most} in a rack: {some(names)}")
+    doubled = [
+        a.partition.name for a in asked if a.racks.at_most > cluster.most_in_a_rack(len(a.replicas))
+    ]
+    if doubled and operation.mode != "trim":
+        ledger.warn(
+            f"share a rack already and may go on so: {some(doubled)}; "
+            "--option mode=rack-repair mends that"
+        )

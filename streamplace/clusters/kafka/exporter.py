@@ -1,0 +1,412 @@
+"""Kafka: the reassignment file of ``kafka-reassign-partitions``, and what goes with it.
+
+`reassignment` writes the file that takes a cluster from one placement to another: only partitions
+whose list changes, each with its whole list. ``log_dirs`` is left out, because a list of another
+length than the replicas' is refused by the tool. What Kafka would refuse is refused here, by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from optim.figures.measures import migrated_tasks, node_loads
+from optim.format.read import parse_json
+from optim.options import Option
+from streamplace.clusters.exchange.declaring import Exporter
+from streamplace.clusters.exchange.foreign import is_whole
+from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.placing import Places
+from streamplace.clusters.kafka.reading import read_assignment
+from streamplace.clusters.kafka.replicas import DEAD, FACTOR, listed_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from streamplace.clusters.kafka.replicas import Key, Listed, Lists
+
+ROLLBACK, ELECTION = ".rollback.json", ".election.json"
+BACK = ".rollback.election.json"
+"""Leaders to elect once the rollback is complete."""
+_AT_A_TIME = 5
+_NAMED = 3
+_STEPS = (
+    "kafka-reassign-partitions.sh --bootstrap-server HOST:PORT --reassignment-json-file {{0}} "
+    "{execute}; --verify in place of --execute says when it is done; the same with {{1}} takes it "
+    "back"
+)
+_THROTTLED = "--execute --throttle BYTES"
+_FULL = 0.9
+"""Share of a disk above which a plan that fills it is warned of."""
+
+
+class Change(NamedTuple):
+    """A partition whose replicas or leader change: its lists before and after."""
+
+    partition: Listed
+    before: Lists
+    after: Lists
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether its list changes; else an election is enough."""
+        return self.before.replicas != self.after.replicas
+
+    @property
+    def is_reordered(self) -> bool:
+        """Whether the same brokers go on, under the same leader."""
+        same = sorted(self.before.replicas) == sorted(self.after.replicas)
+        return same and self.before.leader == self.after.leader is not None
+
+    @property
+    def copied_to(self) -> list[int]:
+        """Brokers that copy it."""
+        return [b for b in self.after.replicas if b not in self.before.replicas]
+
+
+def changes(
+    instance: Instance,
+    before: Ints,
+    after: Ints,
+    ledger: Ledger,
+    *,
+    whole: bool = True,
+    back: bool = False,
+) -> list[Change]:
+    """Return the partitions that change between two placements.
+
+    From the present placement lists change from what they are now, and a way that ends there ends
+    with these lists; else a placement says them, the leader first.
+
+    What Kafka would refuse is a problem: dead and unknown brokers, a broker twice, an empty list,
+    another number of replicas than the partition is to have, tasks that name no partition.
+
+    Parameters
+    ----------
+    before, after
+        (T,) node of each task.
+    whole
+        Whether each partition is to have all of its replicas afterwards.
+    back
+        Whether it is part of the way back: then where replicas are at home before and after, lists
+        become what they are now.
+    """
+    broker_of = _broker_numbers(instance, ledger)
+    dead = {broker_of[n] for n, told in instance.nodes.labels.items() if told.get(DEAD)}
+    ids = instance.tasks.ids
+    moved = np.flatnonzero(before != after).tolist()
+    for t in moved:
+        if before[t] < 0:
+            reason = f"is missing ({ids[t]}): which replica to replace is unknown"
+            ledger.problem(f"tasks[{t}].node", None, reason, "import the current placement")
+    home, old, new = (
+        [broker_of[n] if n >= 0 else -1 for n in nodes.tolist()]
+        for nodes in (instance.tasks.node, before, after)
+    )
+    if not moved and not any(FACTOR in told for told in instance.tasks.labels.values()):
+        return []
+    labels = [instance.tasks.labels.get(t, {}) for t in range(instance.num_tasks)]
+    found = []
+    stays = 0
+    brokers, starts = set(broker_of), home == old and not back
+    returns = not starts and home == new
+    for partition in listed_partitions(labels, ids, ledger).values():
+        change = Change(
+            partition,
+            partition.now if starts else _lists(partition, home, old, dead),
+            partition.now if returns else _lists(partition, home, new, dead),
+        )
+        if change.before != change.after:
+            found.append(change)
+            _check(change, brokers, dead, whole, ledger)
+        else:
+            stays += not dead.isdisjoint(change.after.replicas)
+    if stays:
+        ledger.warn(f"{stays:,} partitions go on having replicas on dead brokers")
+    return found
+
+
+def _lists(partition: Listed, home: list[int], broker: list[int], dead: set[int]) -> Lists:
+    """Return the lists under a placement; one that keeps a dead broker Kafka does not reorder."""
+    lists = partition.under(home, broker)
+    now = partition.now.replicas
+    if not dead.isdisjoint(now) and sorted(lists.replicas) == sorted(now):
+        return lists._replace(replicas=list(now))
+    return lists
+
+
+def _check(change: Change, brokers: set[int], dead: set[int], whole: bool, ledger: Ledger) -> None:
+    name, replicas, wanted = change.partition.name, change.after.replicas, change.partition.factor
+    if not change.is_listed:
+        return
+    twice = [b for b, count in Counter(replicas).items() if count > 1]
+    if twice:
+        reason = f"already holds another replica of it ({change.before.replicas})"
+        ledger.problem(name, twice[0], reason, "put its replicas into a set `apart`")
+    gone = [b for b in replicas if b in dead]
+    if gone:
+        ledger.problem(name, gone[0], "is dead: Kafka refuses it", "let the plan leave it")
+    if any(b not in brokers for b in change.copied_to) or -1 in replicas:
+        ledger.problem(name, replicas, "names no broker of the instance", "place every replica")
+    may = {len(replicas)} if wanted is None else {wanted}
+    if not whole:  # on the way from now to there
+        may.add(len(change.partition.now.replicas))
+    if not replicas or not min(may) <= len(replicas) <= max(may):
+        reason = f"has {len(replicas)} replicas, not {wanted}"
+        ledger.problem(name, replicas, reason, f"as the label {FACTOR} has it")
+
+
+def reassignment(lists: Iterable[tuple[Listed, Sequence[int]]]) -> str:
+    """Return the text of a reassignment: partitions with their whole replica lists."""
+    entries = [
+        {"topic": p.topic, "partition": p.number, "replicas": list(replicas)}
+        for p, replicas in lists
+    ]
+    return json.dumps({"version": 1, "partitions": entries}, ensure_ascii=False) + "\n"
+
+
+def write(
+    instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
+) -> dict[str, str]:
+    """Return the reassignment, its rollback, the elections and numbered parts, in Kafka's JSON.
+
+    Raises
+    ------
+    InvalidInput
+        Kafka would refuse it, by name.
+    """
+    found = changes(instance, instance.tasks.node, places.node, ledger)
+    ledger.check()
+    moved = [change for change in found if change.is_listed]
+    if not moved:
+        ledger.warn("no partition moves: the file is empty of them")
+    texts = {
+        "": reassignment((c.partition, c.after.replicas) for c in moved),
+        ROLLBACK: reassignment((c.partition, c.before.replicas) for c in moved),
+    }
+    dead = {n for n, told in instance.nodes.labels.items() if told.get(DEAD)}
+    gone = {broker for n, broker in enumerate(_broker_numbers(instance, ledger)) if n in dead}
+    _tell_disks(instance, places.node, moved, ledger)
+    named = gone & {b for c in moved for b in (*c.before.replicas, *c.after.replicas)}
+    if moved:
+        ledger.next_step = _STEPS.format(execute="--execute" if named else _THROTTLED)
+    _tell_throttle(instance, moved, options["throttle"], named, ledger)
+    back = sum(not gone.isdisjoint(c.before.replicas) for c in moved)
+    if back:
+        ledger.reading(
+            f"{ROLLBACK}: Kafka refuses {back:,} of its {len(moved):,} lists while broker "
+            f"{', '.join(map(str, sorted(gone)))} is dead"
+        )
+    led = elected(found)
+    kept = sum(c.is_listed and not c.copied_to and c.is_reordered for c in found)
+    if kept:
+        ledger.reading(
+            f"{kept:,} of the lists only put the present leader first, so that it goes on leading"
+        )
+    if led:
+        texts[ELECTION] = elections(led)
+        _add_way_back(texts, found, ledger)
+        count = f"{len(led):,} partition{'s change' if len(led) > 1 else ' changes'} the leader"
+        ledger.reading(
+            f"{count}: kafka-leader-election.sh --election-type preferred --path-to-json-file "
+            f"with the file that ends in {ELECTION}, once the copies are there"
+        )
+    if options["batches"] is not None and moved:
+        parts = batches(moved, options["batches"])
+        for i, part in enumerate(parts, 1):
+            texts[f".{i}.json"] = reassignment((c.partition, c.after.replicas) for c in part)
+        ledger.reading(f"{len(parts)} numbered parts: one after the other, --verify between them")
+    return texts
+
+
+def elected(found: Iterable[Change]) -> list[Listed]:
+    """Return the partitions whose leader changes, and is to be elected: it is the first."""
+    return [
+        c.partition
+        for c in found
+        if c.after.leader != c.before.leader
+        or (c.after.leader is None and c.after.replicas[0] != c.before.replicas[0])
+    ]
+
+
+def elections(partitions: Iterable[Listed]) -> str:
+    """Return the text of an election of preferred leaders."""
+    entries = [{"topic": p.topic, "partition": p.number} for p in partitions]
+    return json.dumps({"partitions": entries}, ensure_ascii=False) + "\n"
+
+
+def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger) -> None:
+    """Add the leaders to elect after a rollback: those that were the first of their lists."""
+    led = [c for c in found if c.after.leader != c.before.leader]
+    first = [c for c in led if c.before.leader == c.before.replicas[0]]
+    if first:
+        texts[BACK] = elections(c.partition for c in first)
+    if len(first) < len(led):
+        count = f"{len(led) - len(first):,}"
+        ledger.reading(f"{ROLLBACK}: {count} leaders were not the first replica: that will lead")
+
+
+def _tell_throttle(
+    instance: Instance, moved: Sequence[Change], rate: float, dead: Collection[int], ledger: Ledger
+) -> None:
+    """Say what is copied, where most of it goes, and how long that takes under a throttle.
+
+    With --throttle Kafka's tool asks every broker of old and new lists; one that is dead does not
+    answer, and nothing is moved.
+    """
+    onto: dict[int, float] = {}
+    for change in moved:
+        size = float(instance.tasks.migration_cost[change.partition.tasks[0]])
+        for broker in change.copied_to:
+            onto[broker] = onto.get(broker, 0.0) + size
+    unit = instance.units.get("state")
+    if not onto:
+        if moved:
+            ledger.reading("nothing is copied: no throttle is needed")
+        return
+    if dead:
+        ledger.reading(
+            f"no --throttle: the tool would wait for broker {', '.join(map(str, sorted(dead)))}, "
+            "move nothing and leave rates set; kafka-configs.sh --alter sets them on the others"
+        )
+    if unit is None or not instance.tasks.state.any():
+        count = sum(len(change.copied_to) for change in moved)
+        ledger.reading(f"{count:,} replicas are copied, their sizes are unknown")
+        return
+    most = max(onto, key=lambda b: (onto[b], -b))
+    scale = {"MB": 1e6, "KB": 1e3}.get(unit, 1.0)
+    with_ = f"at {rate:.0f} bytes/s" if dead else f"with --throttle {rate:.0f}"
+    ledger.reading(
+        f"{sum(onto.values()):,.0f} {unit} are copied, {onto[most]:,.0f} of them onto broker "
+        f"{most}: {onto[most] * scale / rate:,.0f} s at least {with_}"
+    )
+
+
+def _tell_disks(instance: Instance, node: Ints, moved: Sequence[Change], ledger: Ledger) -> None:
+    """Warn of disks that the plan fills, or that are too small while old and new are on them."""
+    if "disk" not in instance.resources or not moved:
+        return
+    r = instance.resources.index("disk")
+    room = instance.nodes.capacity[:, r]
+    before, after = (node_loads(instance, where)[:, r] for where in (instance.tasks.node, node))
+    most = before.copy()
+    for t in migrated_tasks(instance, node).tolist():
+        most[node[t]] += instance.tasks.load[t, r]
+    names = instance.nodes.ids
+    with np.errstate(invalid="ignore", divide="ignore"):
+        full = np.flatnonzero((after > _FULL * room) & (after > before)).tolist()
+        over = np.flatnonzero((most > room) & (most > before) & (after <= room)).tolist()
+    if full:
+        told = ", ".join(f"{names[n]} to {100 * after[n] / room[n]:.0f} %" for n in full[:_NAMED])
+        ledger.warn(
+            f"the plan fills the disk of broker {told}: --limit max_utilisation.disk=0.8 at import "
+            "leaves room"
+        )
+    if over:
+        told = ", ".join(f"{names[n]} {100 * most[n] / room[n]:.0f} %" for n in over[:_NAMED])
+        ledger.warn(
+            "replicas that come are copied before those that go are deleted, which takes of the "
+            f"disk of broker {told}: --batches, or `streamplace steps`, one after the other"
+        )
+
+
+def batches(moved: Sequence[Change], parts: int) -> list[list[Change]]:
+    """Cut a reassignment into parts that are executed one after the other.
+
+    Copies onto a broker are dealt out over the parts; changes of order alone, which copy nothing,
+    come last.
+
+    Parameters
+    ----------
+    parts
+        How many; 0 for as few as let no broker copy more than 5 partitions at a time.
+    """
+    nth: Counter[int] = Counter()
+    order = []
+    for i, change in enumerate(moved):
+        for broker in change.copied_to:
+            nth[broker] += 1
+        turn = max((nth[broker] for broker in change.copied_to), default=len(moved))
+        order.append((not change.copied_to, turn, i))
+    if not parts:
+        parts = -(-max(nth.values(), default=1) // _AT_A_TIME)
+    parts = min(parts, len(moved))
+    chosen = [moved[i] for *_, i in sorted(order)]
+    return [chosen[k * len(chosen) // parts : (k + 1) * len(chosen) // parts] for k in range(parts)]
+
+
+def _broker_numbers(instance: Instance, ledger: Ledger) -> list[int]:
+    """Return the broker of each node, -1 where it is none; one that two name is a problem."""
+    found: list[int] = []
+    for node, name in enumerate(instance.nodes.ids):
+        text = instance.nodes.labels.get(node, {}).get("broker", name)
+        path = f"nodes[{node}].id"
+        if not is_whole(text):
+            if not instance.nodes.leaving[node]:
+                remedy = "name it in the label broker"
+                ledger.problem(path, text, "is no broker number", remedy)
+            found.append(-1)
+            continue
+        if int(text) in found:
+            ledger.problem(path, int(text), "is the broker of two nodes")
+        found.append(int(text))
+    return found
+
+
+def read_back(text: str, instance: Instance) -> Places:
+    """Return where replicas are after a reassignment; partitions it does not name stay.
+
+    Raises
+    ------
+    InvalidInput
+        Not a reassignment, of partitions or brokers the instance does not have, or with another
+        number of replicas than there are tasks.
+    """
+    ledger = Ledger()
+    broker_of = _broker_numbers(instance, ledger)
+    nodes = {broker: n for n, broker in enumerate(broker_of) if broker >= 0}
+    labels = (instance.tasks.labels.get(t, {}) for t in range(instance.num_tasks))
+    listed = listed_partitions(labels, instance.tasks.ids, ledger)
+    home = [broker_of[n] for n in instance.tasks.node.tolist()]
+    where = instance.tasks.node.copy()
+    told: dict[Key, list[int]] = read_assignment(parse_json(text.encode()), "reassignment", ledger)
+    ledger.check()
+    for i, (key, replicas) in enumerate(told.items()):
+        path, partition = f"reassignment.partitions[{i}]", listed.get(key)
+        if partition is None:
+            ledger.problem(path, f"{key[0]}-{key[1]}", "is no partition of the instance")
+            continue
+        if not set(replicas) <= {*nodes, *partition.now.replicas}:
+            ledger.problem(f"{path}.replicas", replicas, "names brokers the instance lacks")
+            continue
+        found = partition.home_of(home, replicas)
+        if found is None or not set(found.values()) <= nodes.keys():
+            reason = f"differs from {partition.now.replicas} by more than its tasks can move"
+            remedy = "import the state that the file was written for"
+            ledger.problem(f"{path}.replicas", replicas, reason, remedy)
+            continue
+        for task, broker in found.items():
+            where[task] = nodes[broker]
+    ledger.check()
+    return Places(where)
+
+
+EXPORTER = Exporter(
+    name="kafka",
+    summary="kafka-reassign-partitions JSON, the file that takes it back, leaders to elect, parts",
+    options=(
+        Option(
+            "batches", "int", None, "numbered parts beside the file; 0 for as few as let no broker "
+            f"copy more than {_AT_A_TIME} partitions at a time", minimum=0, maximum=100_000,
+        ),
+        Option("throttle", "float", 50e6, "bytes/s that the advice reckons with", minimum=1.0),
+    ),
+    write=write,
+    read_back=read_back,
+    next_step=_STEPS.format(execute=_THROTTLED),
+)  # fmt: skip

@@ -1,0 +1,370 @@
+"""What Kafka's own tools print, read into plain tables; every problem by file and line.
+
+Formats: ``kafka-topics.sh --describe``, ``kafka-log-dirs.sh --describe``, the current assignment as
+``kafka-reassign-partitions.sh`` prints it, and two files that no tool of Kafka writes: brokers with
+racks and capacities, and rates.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import re
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from pydantic import PlainValidator
+
+from optim.errors import InvalidInput
+from optim.format.read import Fault, parse_json
+from streamplace.clusters.exchange.foreign import (
+    MaybeNumber,
+    MaybeText,
+    Number,
+    Page,
+    Text,
+    Whole,
+    as_number,
+    is_whole,
+    read_page,
+)
+from streamplace.clusters.kafka.cluster import Broker
+from streamplace.clusters.kafka.replicas import broker_number, listed_brokers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from streamplace.clusters.exchange.ledger import Ledger
+
+Key = tuple[str, int]
+
+CAPACITIES = ("disk", "nw_in", "nw_out", "cpu")
+RATES = ("bytes_in", "bytes_out", "cpu")
+_FIELD = re.compile(
+    r"(?:^|(?<=\s))(Topic|TopicId|PartitionCount|ReplicationFactor|Configs|Partition|Leader|Replicas"
+    r"|Isr|Elr|LastKnownElr|Offline|Adding Replicas|Removing Replicas|MarkedForDeletion):[ ]*"
+)
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_SAVE = "save what kafka-topics.sh --describe prints, as it is"
+
+
+class Described(NamedTuple):
+    """A line of ``--describe``: who leads (``None`` for nobody), all replicas, those in sync.
+
+    Of a reassignment that is under way also the brokers that come and go; `replicas` has both.
+    """
+
+    leader: int | None
+    replicas: list[int]
+    isr: list[int]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+    @property
+    def target(self) -> list[int]:
+        """Replicas once a reassignment has ended."""
+        return [b for b in self.replicas if b not in self.removing]
+
+
+class Logs(NamedTuple):
+    """What ``kafka-log-dirs.sh`` tells.
+
+    Attributes
+    ----------
+    sizes
+        Bytes by partition and broker.
+    failed
+        Broker to the names of its failed log dirs.
+    left
+        Of brokers with failed dirs the share of dirs that work, and the bytes of their disks
+        (``None`` where not told).
+    brokers
+        Those that answered.
+    """
+
+    sizes: dict[Key, dict[int, float]]
+    failed: dict[int, list[str]]
+    left: dict[int, tuple[float, float | None]]
+    brokers: list[int]
+
+
+# -- kafka-topics.sh --describe --------------------------------------------------------------------
+
+
+def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Described]:
+    """Read ``kafka-topics.sh --describe`` of any version: partitions in the order they stand."""
+    found: dict[Key, Described] = {}
+    counts: dict[str, tuple[int, str]] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{path}:{number}"
+        fields = _fields(line)
+        if "Topic" not in fields:
+            if line.strip():
+                ledger.problem(where, line.strip()[:60], "is no line of --describe", _SAVE)
+        elif not _TOPIC.fullmatch(fields["Topic"]):
+            ledger.problem(where, fields["Topic"][:60], "is no topic", _SAVE)
+        elif "Partition" in fields:
+            _take_partition(fields, where, found, ledger)
+        elif is_whole(fields.get("PartitionCount", "")):
+            counts[fields["Topic"]] = int(fields["PartitionCount"]), where
+    seen: dict[str, int] = {}
+    for topic, _ in found:
+        seen[topic] = seen.get(topic, 0) + 1
+    for topic, (count, where) in counts.items():
+        if seen.get(topic, 0) != count:
+            reason = f"partitions are told, and {seen.get(topic, 0)} are listed ({topic})"
+            ledger.problem(where, count, reason, _SAVE)
+    if not found:
+        ledger.problem(path, None, "holds no partition", _SAVE)
+    return found
+
+
+def read_min_isr(text: str) -> dict[str, int]:
+    """Return ``min.insync.replicas`` of the topics whose ``Configs`` tell it."""
+    found = {}
+    for line in text.splitlines():
+        fields = _fields(line)
+        told = re.search(r"\bmin\.insync\.replicas=(\d{1,9})\b", fields.get("Configs", ""))
+        if told and "Topic" in fields:
+            found[fields["Topic"]] = int(told.group(1))
+    return found
+
+
+def _fields(line: str) -> dict[str, str]:
+    parts = _FIELD.split(line)
+    return {key: value.strip() for key, value in zip(parts[1::2], parts[2::2], strict=False)}
+
+
+def _take_partition(
+    fields: dict[str, str], where: str, found: dict[Key, Described], ledger: Ledger
+) -> None:
+    name = f"{fields['Topic']}-{fields['Partition']}"
+    if not is_whole(fields["Partition"]):
+        ledger.problem(where, fields["Partition"][:60], "is no partition's number", _SAVE)
+        return
+    replicas, isr = (_brokers(fields.get(key)) for key in ("Replicas", "Isr"))
+    if not replicas or isr is None:
+        what = "Isr" if replicas else "Replicas"
+        value = fields.get(what, "")[:60] or None
+        reason = (
+            f"is no list of brokers: {what} of {name}" if value else f"{what} is missing: {name}"
+        )
+        ledger.problem(where, value, reason, _SAVE)
+        return
+    if len(set(replicas)) < len(replicas):
+        ledger.problem(where, fields["Replicas"], f"lists a broker twice ({name})", _SAVE)
+    leader = fields.get("Leader", "")
+    if leader not in ("none", "-1") and not is_whole(leader):
+        ledger.problem(where, leader[:60] or None, f"is no leader ({name})", "a number, or none")
+    elif is_whole(leader) and int(leader) not in replicas:
+        ledger.problem(where, int(leader), f"leads {name}, and is not among its replicas", _SAVE)
+    coming, going = (_brokers(fields.get(f"{k} Replicas", "")) for k in ("Adding", "Removing"))
+    if coming is None or going is None:
+        reason = f"is no list of brokers: Adding or Removing Replicas of {name}"
+        ledger.problem(where, None, reason, _SAVE)
+        coming, going = [], []
+    key = fields["Topic"], int(fields["Partition"])
+    if key in found:
+        ledger.problem(where, name, "stands twice", "one --describe of the whole cluster")
+    now = int(leader) if is_whole(leader) else None
+    found[key] = Described(now, replicas, isr, tuple(coming), tuple(going))
+
+
+def _brokers(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    numbers = [_broker(word) for word in text.split(",")] if text else []
+    found = [number for number in numbers if number is not None]
+    return found if len(found) == len(numbers) else None
+
+
+@functools.lru_cache(4096)
+def _broker(word: str) -> int | None:
+    """Return a broker's number; the same few stand in every line."""
+    word = word.strip()
+    return int(word) if is_whole(word) else None
+
+
+# -- kafka-log-dirs.sh --describe ------------------------------------------------------------------
+
+
+class _Stored(Page):
+    partition: Text
+    size: Number
+    isFuture: Any = False
+    offsetLag: Any = None
+
+
+class _Directory(Page):
+    logDir: Any = None
+    error: Any = None
+    totalBytes: Any = None
+    usableBytes: Any = None
+    partitions: list[_Stored]
+
+
+class _Directories(Page):
+    broker: Whole
+    logDirs: list[_Directory]
+
+
+class _Logs(Page):
+    version: Any = None
+    brokers: list[_Directories]
+
+
+def read_logs(text: str, path: str, ledger: Ledger) -> Logs:
+    """Read bytes by partition and broker, and failed disks, out of ``kafka-log-dirs.sh``."""
+    page: _Logs | None = read_page(_Logs, _json_in(text, path, ledger), path, ledger)
+    found: dict[Key, dict[int, float]] = {}
+    logs = Logs(found, {}, {}, [])
+    for i, broker in enumerate(page.brokers if page else ()):
+        logs.brokers.append(broker.broker)
+        failed = [folder for folder in broker.logDirs if folder.error]
+        if failed:
+            logs.failed[broker.broker] = [str(folder.logDir)[:60] for folder in failed]
+            works = [as_number(folder.totalBytes) for folder in broker.logDirs if not folder.error]
+            told = [size for size in works if size]
+            total = sum(told) if told and len(told) == len(works) else None
+            logs.left[broker.broker] = len(works) / len(broker.logDirs), total
+        for j, folder in enumerate(broker.logDirs):
+            for k, stored in enumerate(folder.partitions):
+                topic, _, number = stored.partition.rpartition("-")
+                if not topic or not is_whole(number):
+                    where = f"{path}.brokers[{i}].logDirs[{j}].partitions[{k}].partition"
+                    ledger.problem(where, stored.partition, "is not of the form topic-number")
+                elif stored.isFuture is not True and not folder.error:
+                    found.setdefault((topic, int(number)), {})[broker.broker] = stored.size
+    return logs
+
+
+def _json_in(text: str, path: str, ledger: Ledger) -> Any:
+    """Return the first JSON object that begins a line; tools print words before it."""
+    at = re.search(r"^\s*\{", text, re.MULTILINE)
+    if at is None:
+        ledger.problem(path, text.strip()[:60] or None, "holds no JSON", "save the tool's output")
+        ledger.check()
+    assert at is not None
+    line = text[at.start() :].lstrip()
+    whole = line if "\n}" in line else line.partition("\n")[0]
+    return parsed(whole, path)
+
+
+def parsed(text: str, path: str) -> Any:
+    """Return JSON; problems name the file.
+
+    Raises
+    ------
+    InvalidInput
+        It is none.
+    """
+    try:
+        return parse_json(text.encode())
+    except InvalidInput as error:
+        raise error.within(path) from None
+
+
+# -- brokers, rates, the current assignment --------------------------------------------------------
+
+
+def _is_alive(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise Fault("is neither true nor false")
+    return value
+
+
+class _Capacity(Page):
+    disk: MaybeNumber = None
+    nw_in: MaybeNumber = None
+    nw_out: MaybeNumber = None
+    cpu: MaybeNumber = None
+
+
+class _Broker(Page):
+    id: Whole
+    rack: MaybeText = None
+    alive: Annotated[bool, PlainValidator(_is_alive)] = True
+    capacity: _Capacity | None = None
+    host: MaybeText = None
+
+
+def read_brokers(text: str, path: str, ledger: Ledger) -> dict[int, Broker]:
+    """Read brokers with racks and capacities."""
+    page: list[_Broker] | None = read_page(list[_Broker], parsed(text, path), path, ledger)
+    found: dict[int, Broker] = {}
+    for i, entry in enumerate(page or ()):
+        if entry.id in found:
+            ledger.problem(f"{path}[{i}].id", entry.id, "stands twice", "one entry a broker")
+        told = {} if entry.capacity is None else vars(entry.capacity)
+        capacity = {name: told[name] for name in CAPACITIES if told.get(name) is not None}
+        found[entry.id] = Broker(entry.id, entry.rack, entry.alive, capacity, host=entry.host or "")
+    return found
+
+
+def read_rates(
+    text: str, path: str, ledger: Ledger
+) -> tuple[list[str], dict[Key, dict[str, float]]]:
+    """Read bytes in and out a second and CPU by partition; which of these columns there are."""
+    rows = _rows(text, path, ledger)
+    _, headings = next(rows, (1, []))
+    columns = [name for name in RATES if name in headings]
+    missing = [name for name in ("topic", "partition") if name not in headings]
+    if missing or not columns:
+        what = ", ".join(missing) or f"any of {', '.join(RATES)}"
+        ledger.problem(f"{path}:1", ",".join(headings)[:60], f"lacks {what}", "a line of headings")
+        return [], {}
+    found: dict[Key, dict[str, float]] = {}
+    for number, values in rows:
+        row = dict(zip(headings, (value.strip() for value in values), strict=False))
+        where, name = f"{path}:{number}", f"{row.get('topic')}-{row.get('partition')}"
+        rates = {column: as_number(row.get(column)) for column in columns}
+        wrong = [column for column, rate in rates.items() if rate is None]
+        if not row.get("topic") or not is_whole(row.get("partition", "")):
+            ledger.problem(where, name[:60], "is no partition", "topic and its number")
+        elif wrong:
+            value = row.get(wrong[0], "")[:60]
+            ledger.problem(where, value, f"is no rate: {wrong[0]} of {name}", "a number from 0")
+        elif (row["topic"], int(row["partition"])) in found:
+            ledger.problem(where, name, "stands twice", "one line a partition")
+        else:
+            found[row["topic"], int(row["partition"])] = {k: r or 0.0 for k, r in rates.items()}
+    return columns, found
+
+
+def _rows(text: str, path: str, ledger: Ledger) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text))
+    try:
+        for row in reader:
+            if row:
+                yield reader.line_num, [value.strip() for value in row]
+    except csv.Error as error:
+        ledger.problem(f"{path}:{reader.line_num}", None, str(error), "a quote may be left open")
+
+
+def read_assignment(value: Any, path: str, ledger: Ledger) -> dict[Key, list[int]]:
+    """Read ``{"partitions": [{"topic", "partition", "replicas"}]}``."""
+    entries = value.get("partitions") if isinstance(value, dict) else None
+    if not isinstance(entries, list):
+        ledger.problem(f"{path}.partitions", None, "is no list", "expected a reassignment")
+        return {}
+    found: dict[Key, list[int]] = {}
+    for i, entry in enumerate(entries):
+        told = entry if isinstance(entry, dict) else {}
+        topic, number = told.get("topic"), broker_number(told.get("partition"))
+        replicas = listed_brokers(told.get("replicas"))
+        where = f"{path}.partitions[{i}]"
+        if not isinstance(topic, str) or number is None:
+            ledger.problem(where, None, "names no partition", "topic and partition are needed")
+        elif replicas is None:
+            ledger.problem(f"{where}.replicas", told.get("replicas"), "is no list of brokers")
+        elif (topic, number) in found:
+            ledger.problem(where, f"{topic}-{number}", "stands twice")
+        else:
+            found[topic, number] = replicas
+    return found
+
+
+def read_current(text: str, path: str, ledger: Ledger) -> dict[Key, list[int]]:
+    """Read the current assignment out of what ``--generate`` or ``--execute`` print."""
+    head, mark, rest = text.partition("urrent partition replica assignment")
+    return read_assignment(_json_in(rest if mark else head, path, ledger), path, ledger)

@@ -1,0 +1,1 @@
+"""Apache Storm: import from its UI, export."""

@@ -1,0 +1,468 @@
+"""From Storm's tables to the document of an instance.
+
+Storm tells how many tuples a bolt executed by sender and stream, and how many each executor sent
+and executed; no interface tells executor to executor. A sender's share is its share of what its
+component sent. What a receiver gets of each sender follows the grouping:
+
+=================================  ==============================================================
+shuffle, none, local_or_shuffle    every executor the same
+all                                every executor the same: what was executed holds the copies
+global                             all to the executor with the lowest task
+fields, direct, partial key,       in proportion to what each executor executed: keys are skewed
+custom, unknown
+=================================  ==============================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from optim.format.document import INSTANCE_FORMAT
+from streamplace.clusters.exchange.readings import Reading, completed
+from streamplace.clusters.exchange.weighing import weigh
+from streamplace.clusters.storm.reading import SYSTEM, ports_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optim.format.tables import Floats
+    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.storm.reading import (
+        Component,
+        Executor,
+        Supervisor,
+        Topology,
+    )
+
+FIRST_PORT = 6700
+"""Storm's first worker port where nothing else is configured."""
+PORTS = "ports"
+"""Node label: the worker ports in slot order."""
+MOST_PAIRS = 5_000_000
+_MOST_SLOTS = 10_000
+
+
+def build_document(
+    supervisors: dict[str, Supervisor], topologies: list[Topology], cpu: str, ledger: Ledger
+) -> dict[str, Any]:
+    """Put supervisors and topologies together.
+
+    Raises
+    ------
+    InvalidInput
+        Slots or ports contradict each other.
+    """
+    used, complete = _used_ports(supervisors, topologies)
+    _tell_shared_slots(topologies, ledger)
+    for topology in topologies:
+        _settle_workers(topology, ledger)
+    ports = _ports(supervisors, used, ledger)
+    if complete:
+        _take_off(supervisors, used, ports, ledger)
+    elif any(s.slots_used > len(used[host]) for host, s in supervisors.items()):
+        ledger.reading("whose the slots in use are is not told: those of others count as free")
+    ledger.check()
+    several = len(topologies) > 1
+    operators: list[dict[str, Any]] = []
+    tasks: list[dict[str, Any]] = []
+    streams: list[dict[str, Any]] = []
+    traffic: list[list[Any]] = []
+    for topology in topologies:
+        prefix = f"{topology.name}:" if several else ""
+        for part in topology.components.values():
+            operators.append(_operator(prefix, topology, part))
+            tasks += [
+                _task(prefix, part, executor, cpu_and_busy, ports)
+                for executor, cpu_and_busy in zip(part.executors, _cpu_of(part, cpu), strict=True)
+            ]
+        room = MOST_PAIRS - len(traffic)
+        for edge in edges_of(topology, ledger, max(0, room)):
+            _add_edge(prefix, topology, edge, streams, traffic)
+    _tell_loads(topologies, cpu, ledger)
+    resources = ["cpu"] + (["memory"] if any("memory" in t["load"] for t in tasks) else [])
+    ledger.reading("an executor's CPU is 100 × capacity, in percent of a core")
+    return {
+        "format": INSTANCE_FORMAT,
+        "name": "storm " + " ".join(sorted(t.name for t in topologies))[:200],
+        "units": {"cpu": "percent of a core", "memory": "MB", "rate": "tuples/s"},
+        "labels": {"system": "storm"},
+        "resources": resources,
+        "nodes": _nodes(supervisors, topologies, ports, resources, ledger),
+        "topologies": [
+            {"id": t.name, **({"workers": t.workers} if t.workers else {})} for t in topologies
+        ],
+        "operators": operators,
+        "tasks": tasks,
+        "streams": streams,
+        "traffic": traffic,
+    }
+
+
+def _operator(prefix: str, topology: Topology, part: Component) -> dict[str, Any]:
+    system = part.name.startswith("__")
+    role = "system" if system else "source" if part.kind == "spout" else "operator"
+    return {"id": prefix + part.name, "topology": topology.name, "role": role}
+
+
+def task_id(prefix: str, component: str, executor: str) -> str:
+    """Return an executor's id: its component and Storm's own range of tasks."""
+    return f"{prefix}{component}{executor}"
+
+
+def _task(
+    prefix: str,
+    part: Component,
+    executor: Executor,
+    cpu_and_busy: tuple[float, float | None],
+    ports: dict[str, list[int]],
+) -> dict[str, Any]:
+    cpu, busy = cpu_and_busy
+    load = {"cpu": cpu}
+    # an executor is one thread: at capacity 1 it carries no more
+    limit = {"max_load": {"cpu": _most(cpu, busy)}} if busy else {}
+    if part.memory:
+        load["memory"] = part.memory
+    entry: dict[str, Any] = {
+        "id": task_id(prefix, part.name, executor.name),
+        "operator": prefix + part.name,
+        "load": load,
+        **limit,
+    }
+    if executor.host is not None:
+        entry["node"] = executor.host
+        if executor.port is not None:
+            entry["slot"] = ports[executor.host].index(executor.port)
+    return entry
+
+
+def _most(load: float, busy: float) -> float:
+    """Return what an executor can use that uses `load` in that share of its time; what runs can."""
+    return max(load, round(load / min(1.0, busy), 9))
+
+
+def _cpu_of(part: Component, cpu: str) -> list[tuple[float, float | None]]:
+    """Return CPU, and share of time it is busy, of each executor; unknown ones as their equals."""
+    shares = completed([executor.busy for executor in part.executors])
+    request = part.cpu_request
+    if shares is None:
+        return [(request or 0.0, None)] * len(part.executors)
+    if cpu == "requested" and request is not None:
+        return [(request, share) for share in shares]
+    return [(100.0 * share, share) for share in shares]
+
+
+def _tell_loads(topologies: list[Topology], cpu: str, ledger: Ledger) -> None:
+    silent = [
+        part.name
+        for topology in topologies
+        for part in topology.components.values()
+        for _ in part.executors
+        if part.cpu_request is None and all(e.busy is None for e in part.executors)
+    ]
+    if cpu == "measured":
+        ledger.reading("spouts tell no capacity: their CPU is what they request")
+    if silent:
+        names = ", ".join(sorted(set(silent))[:5])
+        ledger.warn(f"no CPU figure for {len(silent)} executors ({names}): counted as 0")
+
+
+def _add_edge(
+    prefix: str,
+    topology: Topology,
+    edge: Edge,
+    streams: list[dict[str, Any]],
+    traffic: list[list[Any]],
+) -> None:
+    stream = {"from": prefix + edge.source, "to": prefix + edge.target, "rate": edge.rate}
+    streams.append(stream)
+    if edge.even or edge.pairs is None:
+        return
+    senders = topology.components[edge.source].executors
+    receivers = topology.components[edge.target].executors
+    from_ids = [task_id(prefix, edge.source, e.name) for e in senders]
+    to_ids = [task_id(prefix, edge.target, e.name) for e in receivers]
+    traffic += [
+        [from_ids[i], to_ids[j], rate]
+        for i, row in enumerate(edge.pairs.tolist())
+        for j, rate in enumerate(row)
+        if rate > 0
+    ]
+
+
+def _used_ports(
+    supervisors: dict[str, Supervisor], topologies: list[Topology]
+) -> tuple[dict[str, set[int]], bool]:
+    """Return the worker ports of the topologies on each host, and whether these are all."""
+    used: dict[str, set[int]] = {host: set() for host in supervisors}
+    complete = True
+    for topology in topologies:
+        found, all_told = ports_of(topology)
+        complete = complete and all_told
+        for host, ports in found.items():
+            used.setdefault(host, set()).update(ports)
+    return used, complete
+
+
+def _tell_shared_slots(topologies: list[Topology], ledger: Ledger) -> None:
+    """Warn of slots in which several topologies are now: a worker serves one."""
+    owners: dict[tuple[str, int], list[str]] = {}
+    for topology in topologies:
+        for host, ports in ports_of(topology)[0].items():
+            for port in ports:
+                owners.setdefault((host, port), []).append(topology.name)
+    for (host, port), names in sorted(owners.items()):
+        if len(names) > 1:
+            ledger.warn(
+                f"{host}:{port} holds executors of {', '.join(sorted(names))}: a slot serves one "
+                "topology, so that the current placement breaks a rule, or the pages are of "
+                "different times"
+            )
+
+
+def _settle_workers(topology: Topology, ledger: Ledger) -> None:
+    """Take the number of workers that are seen, where another one is told."""
+    found, complete = ports_of(topology)
+    seen = sum(map(len, found.values()))
+    executors = sum(len(part.executors) for part in topology.components.values())
+    told = topology.workers
+    if told is None or not seen:
+        return
+    total = max(executors, topology.executors or 0)
+    wanted = min(told, total)
+    hidden = 0 if topology.processes else total - executors  # they may have workers of their own
+    if seen > wanted or (complete and seen + hidden < wanted):
+        ledger.warn(
+            f"{topology.name}: workersTotal is {told}, its executors are in {seen} slots, which "
+            "counts: the page is stale, or workers are down"
+        )
+        topology.workers = seen if complete else None
+
+
+def _ports(
+    supervisors: dict[str, Supervisor], used: dict[str, set[int]], ledger: Ledger
+) -> dict[str, list[int]]:
+    """Return the worker ports of each host in slot order: those in use, then likely ones."""
+    found = {}
+    for host, ports in used.items():
+        supervisor = supervisors.get(host)
+        slots = len(ports) if supervisor is None else supervisor.slots
+        if slots > _MOST_SLOTS:
+            ledger.problem(f"supervisors: {host}.slotsTotal", slots, f"is more than {_MOST_SLOTS}")
+            continue
+        if len(ports) > slots:
+            reason = f"workers run on {len(ports)} ports of {host}, which has {slots} slots"
+            ledger.problem(f"supervisors: {host}.slotsTotal", slots, reason, "save all at one time")
+        found[host] = sorted(ports)
+        likely = FIRST_PORT
+        while len(found[host]) < slots:
+            if likely not in ports:
+                found[host].append(likely)
+                ledger.reading(f"ports of idle slots are unknown: counted up from {FIRST_PORT}")
+            likely += 1
+    return found
+
+
+def _take_off(
+    supervisors: dict[str, Supervisor],
+    used: dict[str, set[int]],
+    ports: dict[str, list[int]],
+    ledger: Ledger,
+) -> None:
+    """Take the slots away that topologies which are not imported use: the last of each host."""
+    for host, supervisor in supervisors.items():
+        mine = len(used[host])
+        if host in ports and supervisor.slots_used > mine:
+            left = max(mine, supervisor.slots - (supervisor.slots_used - mine))
+            del ports[host][left:]
+            ledger.reading("slots of topologies that are not imported are taken away")
+
+
+def _nodes(
+    supervisors: dict[str, Supervisor],
+    topologies: list[Topology],
+    ports: dict[str, list[int]],
+    resources: list[str],
+    ledger: Ledger,
+) -> list[dict[str, Any]]:
+    entries = []
+    taken = {
+        what: [topology.assigned(what) for topology in topologies] for what in ("cpu", "memory")
+    }
+    for host, supervisor in supervisors.items():
+        offered = {"cpu": supervisor.cpu, "memory": supervisor.memory}
+        entry: dict[str, Any] = {
+            "id": host,
+            "capacity": {r: offered[r] for r in resources if offered[r]},
+            "slots": len(ports[host]),
+            "labels": {PORTS: ",".join(map(str, ports[host]))} if ports[host] else {},
+        }
+        if not supervisor.cpu:
+            ledger.warn(f"{host} tells no totalCpu: its CPU is unbounded")
+        used = {"cpu": supervisor.used_cpu, "memory": supervisor.used_memory}
+        background = {}
+        for r, (what, noun) in enumerate((("cpu", "CPU"), ("memory", "memory"))):
+            others = used[what] - sum(found.get(host, 0.0) for found in taken[what])
+            if not all(taken[what]) or others <= 0.5:
+                others = 0.0
+            else:
+                ledger.reading(f"{noun} assigned to topologies that are not imported is background")
+            reserved = sum(t.reserved.get(host, (0.0, 0.0))[r] for t in topologies)
+            if what in resources and others + reserved:
+                background[what] = others + reserved
+        if background:
+            entry["background"] = background
+        entries.append(entry)
+    for host, known_ports in ports.items():
+        if host not in supervisors:
+            ledger.warn(f"executors run on {host}, which the supervisor summary lacks: leaving")
+            entries.append(
+                {
+                    "id": host,
+                    "slots": len(known_ports),
+                    "leaving": True,
+                    "labels": {PORTS: ",".join(map(str, known_ports))} if known_ports else {},
+                }
+            )
+    weigh(entries, resources[0], ledger)
+    return entries
+
+
+_EVEN = {"shuffle", "none", "localorshuffle", "all"}
+_GLOBAL = {"global"}
+
+
+class Edge:
+    """Traffic between two components: (a, b) rates of executor pairs, or one even rate."""
+
+    def __init__(self, source: str, target: str) -> None:
+        self.source, self.target = source, target
+        self.rate = 0.0
+        self.even = True
+        self.pairs: Floats | None = None
+
+    def add(self, rate: float, senders: Floats, receivers: Floats) -> None:
+        """Add a subscription's rate, spread over senders' and receivers' shares."""
+        part = rate * np.outer(senders, receivers)
+        self.pairs = part if self.pairs is None else self.pairs + part
+        self.rate += rate
+        self.even = self.even and _is_even(senders) and _is_even(receivers)
+
+
+def edges_of(topology: Topology, ledger: Ledger, most_pairs: int) -> list[Edge]:
+    """Split all subscriptions of a topology; rates are tuples/s.
+
+    Parameters
+    ----------
+    most_pairs
+        Edges that would give more pairs than this in all are spread evenly, which needs no list.
+    """
+    left = most_pairs
+    found: dict[tuple[str, str], Edge] = {}
+    for target, sender, stream, rate in _subscriptions(topology, ledger):
+        source = topology.components.get(sender)
+        if source is None or sender == target.name:
+            ledger.warn(f"{target.name} reads {sender}, which is left out: no pair of components")
+            continue
+        grouping = topology.groupings.get((sender, stream, target.name))
+        if grouping is None:
+            ledger.reading("groupings that no document names are split as measured")
+        edge = found.setdefault((sender, target.name), Edge(sender, target.name))
+        senders, receivers = sender_shares(source), receiver_shares(target, grouping)
+        if len(senders) * len(receivers) > left:
+            ledger.reading("edges with very many pairs of executors are spread evenly")
+            edge.rate += rate
+        elif len(senders) and len(receivers):
+            left -= len(senders) * len(receivers) if edge.pairs is None else 0
+            edge.add(rate, senders, receivers)
+    return list(found.values())
+
+
+def _subscriptions(topology: Topology, ledger: Ledger) -> list[tuple[Component, str, str, float]]:
+    """Return (receiver, sender, stream, tuples/s): what bolts executed, else what spouts sent."""
+    measured = [
+        (part, sender, stream, input_rate(topology, part, executed))
+        for part in topology.components.values()
+        for (sender, stream), executed in part.inputs.items()
+        if sender != SYSTEM
+    ]
+    known = {(sender, part.name) for part, sender, _, _ in measured}
+    readers: dict[str, list[tuple[str, str]]] = {}
+    for sender, stream, receiver in topology.groupings:
+        readers.setdefault(sender, []).append((stream, receiver))
+    for sender, subscriptions in readers.items():
+        source = topology.components.get(sender)
+        sent = None if source is None else output_rate(topology, source)
+        for stream, receiver in subscriptions:
+            target = topology.components.get(receiver)
+            if target is None or sent is None or (sender, receiver) in known:
+                continue
+            ledger.reading(
+                "where a bolt tells no inputs, what its sender transferred is shared evenly "
+                "by those who read it"
+            )
+            measured.append((target, sender, stream, sent / len(subscriptions)))
+    fed = {part.name for part, _, _, _ in measured}
+    silent = [
+        part.name
+        for part in topology.components.values()
+        if part.kind == "bolt" and part.executors and not part.is_system and part.name not in fed
+    ]
+    if silent:
+        ledger.warn(f"no page says what {', '.join(silent[:5])} reads: those streams are missing")
+    return measured
+
+
+def input_rate(topology: Topology, part: Component, count: float) -> float:
+    """Return tuples/s of an input that a component counted so many tuples of.
+
+    Its executors count since they started, each for itself: what they execute a second over what
+    they executed turns the count into a rate.
+    """
+    counted = [e for e in part.executors if e.executed is not None]
+    known = [(e.executed or 0.0, e.done) for e in counted if e.done is not None]
+    total = sum(executed for executed, _ in known)
+    if total > 0:
+        return count * sum(done for _, done in known) / total * len(counted) / len(known)
+    seconds = max((e.seconds or 0.0 for e in part.executors), default=topology.seconds(part))
+    return count / seconds if seconds else 0.0
+
+
+def output_rate(topology: Topology, part: Component) -> float | None:
+    """Return tuples/s that a component sends; ``None`` where not told."""
+    rates = completed([e.sent for e in part.executors])
+    if rates is not None:
+        return sum(rates)
+    return Reading(part.transferred, topology.seconds(part)).rate
+
+
+def sender_shares(part: Component) -> Floats:
+    """(a,) share of each executor in what its component sends."""
+    return _shares([e.sent for e in part.executors])
+
+
+def receiver_shares(part: Component, grouping: str | None) -> Floats:
+    """(b,) share of each executor in what its component receives under a grouping."""
+    count = len(part.executors)
+    plain = (grouping or "").lower().replace("_", "").replace(" ", "").replace("-", "")
+    plain = plain.removesuffix("grouping")
+    if plain in _GLOBAL:
+        only = np.zeros(count)
+        only[:1] = 1.0
+        return only
+    if plain in _EVEN:
+        return np.full(count, 1.0 / max(1, count))
+    return _shares([e.done for e in part.executors])
+
+
+def _shares(rates: Sequence[float | None]) -> Floats:
+    known = np.array(completed(rates) or (), dtype=np.float64)
+    total = known.sum()
+    if total <= 0:
+        return np.full(len(rates), 1.0 / max(1, len(rates)))
+    return np.asarray(known / total, dtype=np.float64)
+
+
+def _is_even(shares: Floats) -> bool:
+    return bool(len(shares)) and bool(np.allclose(shares, shares[0], rtol=1e-9, atol=0.0))

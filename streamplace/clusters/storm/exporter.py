@@ -1,0 +1,301 @@
+"""Storm: a placement file for a custom scheduler, which deals a component's threads to workers.
+
+    {"<topology>": {"<component>": {"conf": "<site>#<port>,<threads>/…", "threads": "<n>"}}}
+
+It names numbers of threads, not executors: which executor of a component goes where is the
+scheduler's choice. Reading it back deals them in their order, those that stay first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from optim.errors import InvalidInput, Problem
+from optim.format.read import parse_json
+from optim.rules.dealing import deal
+from optim.rules.placement import Placement
+from optim.rules.slots import SLOTS
+from streamplace.clusters.exchange.declaring import Exporter
+from streamplace.clusters.exchange.foreign import is_whole
+from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.placing import Places
+from streamplace.clusters.storm.building import FIRST_PORT, PORTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+
+_SLOTS = "plan with a method that decides slots, or check the plan: the referee says the same"
+_PART = re.compile(r"(.+)#(\d{1,5}),(\d{1,9})")
+
+
+def write(
+    instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
+) -> dict[str, str]:
+    """Return the placement JSON.
+
+    Raises
+    ------
+    InvalidInput
+        Executors without a component, a node without enough slots, names that the format cannot
+        hold.
+    """
+    slot = decided_slots(instance, places, ledger)
+    ledger.check()
+    ports = Ports(instance)
+    content: dict[str, dict[str, dict[str, str]]] = {}
+    for operator, topology, component in _components(instance, ledger):
+        tasks = instance.tasks_of(operator)
+        counts: dict[str, int] = {}
+        for t in sorted(tasks.tolist(), key=lambda t: (places.node[t], slot[t])):
+            where = ports.text(int(places.node[t]), int(slot[t]), ledger)
+            counts[where] = counts.get(where, 0) + 1
+        content.setdefault(topology, {})[component] = {
+            "conf": "/".join(f"{where},{count}" for where, count in counts.items()),
+            "threads": str(len(tasks)),
+        }
+    ledger.check()
+    _tell_swaps(instance, Places(places.node, slot), content, ledger)
+    return {"": json.dumps(content, ensure_ascii=False, indent=1) + "\n"}
+
+
+def _components(instance: Instance, ledger: Ledger) -> Iterator[tuple[int, str, str]]:
+    """Yield each operator that has tasks, with its topology's and its component's name."""
+    without = np.flatnonzero(instance.tasks.operator < 0)
+    if len(without):
+        name = instance.tasks.ids[without[0]]
+        ledger.problem("tasks[].operator", name, "has no component", "give every task an operator")
+    for operator in np.flatnonzero(instance.operators.num_tasks).tolist():
+        topology = topology_name(instance, operator)
+        yield operator, topology, component_name(instance, operator)
+
+
+def _tell_swaps(
+    instance: Instance, places: Places, content: dict[str, Any], ledger: Ledger
+) -> None:
+    """Say how many executors a scheduler that keeps what can stay would deal elsewhere."""
+    back = read_back(json.dumps(content), instance)
+    if back.slot is None or places.slot is None:
+        return
+    other = (back.node != places.node) | (back.slot != places.slot)
+    if other.any():
+        ledger.warn(
+            f"the file holds numbers of threads: {int(other.sum())} of {len(other)} executors may "
+            "trade places with others of their component"
+        )
+
+
+def read_back(text: str, instance: Instance) -> Places:
+    """Return where executors are under a placement file.
+
+    A component's executors that are in a worker of the file stay there as long as it has threads
+    left; the others take what is left, in their order and the file's.
+
+    Raises
+    ------
+    InvalidInput
+        Not a placement, or of workers and components the instance does not have.
+    """
+    ledger = Ledger()
+    value = parse_json(text.encode())
+    node, slot = instance.tasks.node.copy(), instance.tasks.slot.copy()
+    ports = Ports(instance)
+    for operator, topology, component in _components(instance, ledger):
+        path = f"{topology}.{component}"
+        conf: Any = value
+        for key in (topology, component, "conf"):
+            conf = conf.get(key) if isinstance(conf, dict) else None
+        if not isinstance(conf, str):
+            ledger.problem(f"{path}.conf", None, "is missing", "one for each component")
+            continue
+        room = _room(conf, f"{path}.conf", ports, ledger)
+        tasks = instance.tasks_of(operator).tolist()
+        if sum(room.values()) != len(tasks):
+            reason = f"threads are placed, of {len(tasks)} executors"
+            ledger.problem(f"{path}.conf", sum(room.values()), reason)
+            continue
+        _deal(tasks, room, node, slot)
+    ledger.check()
+    return Places(node, slot)
+
+
+def _deal(tasks: list[int], room: dict[tuple[int, int], int], node: Any, slot: Any) -> None:
+    left = []
+    for t in tasks:
+        now = (int(node[t]), int(slot[t]))
+        if room.get(now, 0) > 0:
+            room[now] -= 1
+        else:
+            left.append(t)
+    free = [place for place, count in room.items() for _ in range(count)]
+    for t, (n, s) in zip(left, free, strict=True):
+        node[t], slot[t] = n, s
+
+
+def _room(conf: str, path: str, ports: Ports, ledger: Ledger) -> dict[tuple[int, int], int]:
+    room: dict[tuple[int, int], int] = {}
+    for part in conf.split("/"):
+        found = _PART.fullmatch(part)
+        place = ports.place(found[1], int(found[2])) if found else None
+        if found is None or place is None:
+            ledger.problem(path, part, "is no worker of the instance", "site#port,threads")
+            continue
+        room[place] = room.get(place, 0) + int(found[3])
+        if room[place] > 10_000_000:
+            raise InvalidInput(Problem(path, room[place], "threads are too many"))
+    return room
+
+
+EXPORTER = Exporter(
+    name="storm",
+    summary="placement JSON for a custom scheduler: threads of each component by worker",
+    options=(),
+    write=write,
+    read_back=read_back,
+)
+
+
+def topology_name(instance: Instance, operator: int) -> str:
+    """Return the topology of an operator; the instance's name where there is none."""
+    at = instance.operators.topology[operator]
+    return instance.topologies.ids[at] if at >= 0 else instance.name
+
+
+def component_name(instance: Instance, operator: int) -> str:
+    """Return an operator's component: its id without ``topology:`` before it."""
+    name = instance.operators.ids[operator]
+    return name.removeprefix(f"{topology_name(instance, operator)}:")
+
+
+class Ports:
+    """Site and port of each slot, from the labels of the nodes."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._sites: list[str] = []
+        self._ports: list[list[int]] = []
+        self._index: dict[tuple[str, int], tuple[int, int]] = {}
+        table = instance.nodes
+        for n, name in enumerate(table.ids):
+            labels = table.labels.get(n, {})
+            site = labels.get("site", name)
+            ports = [int(p) for p in labels.get(PORTS, "").split(",") if is_whole(p.strip())]
+            fresh = FIRST_PORT
+            while len(ports) < min(10_000, max(0, int(table.slots[n]))):
+                if fresh not in ports:
+                    ports.append(fresh)
+                fresh += 1
+            self._sites.append(site)
+            self._ports.append(ports)
+            self._index.update({(site, port): (n, s) for s, port in enumerate(ports)})
+
+    def text(self, node: int, slot: int, ledger: Ledger) -> str:
+        """Return ``site#port``."""
+        site, ports = self._sites[node], self._ports[node]
+        if any(mark in site for mark in "#/,"):
+            ledger.problem(f"nodes[{node}].id", site, "holds one of # / , which the format uses")
+        port = ports[slot] if slot < len(ports) else FIRST_PORT + slot
+        self._index.setdefault((site, port), (node, slot))
+        return f"{site}#{port}"
+
+    def place(self, site: str, port: int) -> tuple[int, int] | None:
+        """Return node and slot of a worker, or ``None``."""
+        found = self._index.get((site, port))
+        if found is None and site in self._sites:
+            node = self._sites.index(site)
+            if port >= FIRST_PORT and not self._ports[node]:
+                return node, port - FIRST_PORT
+        return found
+
+
+def decided_slots(instance: Instance, places: Places, ledger: Ledger) -> Ints:
+    """(T,) slots of a plan; where it decides none, those that the referee finds for it.
+
+    Of the dealings that the referee accepts one is taken in which executors that stay keep their
+    slot and the others join the fullest worker of their topology on their node: a worker restarts
+    whole when its executors change. If that one breaks a rule, it is the referee's own.
+    """
+    if places.slot is not None:
+        for t in np.flatnonzero(places.slot < 0)[:1]:
+            name = instance.tasks.ids[t]
+            ledger.problem(f"slots.{name}", None, "is missing: the plan decides the others", _SLOTS)
+        return places.slot
+    dealing = deal(instance, places.node)
+    if dealing.slot is None:
+        for violation in dealing.shortage:
+            reason = f"needs {violation.needed:g}, has {violation.available:g}: {violation.rule}"
+            ledger.problem(f"slots: {violation.where}", None, reason, _SLOTS)
+        return places.node
+    kept = _keeping(instance, places)
+    if any(SLOTS.violations(Placement(instance, places.node, kept))):
+        ledger.reading("the plan decides no slots: they are those that the referee dealt")
+        return _renumbered(instance, places, dealing.slot)
+    ledger.reading(
+        "the plan decides no slots: executors that stay keep theirs, the others join their "
+        "topology's worker on the node, or the first idle slot"
+    )
+    return kept
+
+
+def _keeping(instance: Instance, places: Places) -> Ints:
+    """(T,) slots with which few workers change."""
+    table = instance.tasks
+    slot = np.full(instance.num_tasks, -1, dtype=np.int32)
+    job = np.full(instance.num_tasks, -1, dtype=np.int64)
+    owned = table.operator >= 0
+    job[owned] = instance.operators.topology[table.operator[owned]]
+    stays = (places.node == table.node) & (table.slot >= 0)
+    slot[stays] = table.slot[stays]
+    used: dict[int, set[int]] = {}
+    workers: dict[tuple[int, int], dict[int, int]] = {}
+    for t in np.flatnonzero(stays).tolist():
+        _note(used, workers, int(places.node[t]), int(job[t]), int(slot[t]))
+    for t in np.flatnonzero(~stays).tolist():
+        node, topology = int(places.node[t]), int(job[t])
+        own = workers.get((node, topology), {})
+        if own:
+            chosen = min(own, key=lambda s: (-own[s], s))
+        else:
+            taken = used.get(node, set())
+            chosen = next(s for s in range(len(taken) + 1) if s not in taken)
+        slot[t] = chosen
+        _note(used, workers, node, topology, chosen)
+    return slot
+
+
+def _renumbered(instance: Instance, places: Places, slot: Ints) -> Ints:
+    """(T,) the same dealing with the numbers under which most executors stay where they are.
+
+    Slots of a node are alike but for their port.
+    """
+    found = slot.copy()
+    for n in np.unique(places.node).tolist():
+        here = np.flatnonzero(places.node == n)
+        stays = here[(instance.tasks.node[here] == n) & (instance.tasks.slot[here] >= 0)]
+        now = instance.tasks.slot[stays]
+        width = 1 + max(int(slot[here].max()), int(now.max(initial=0)))
+        if instance.nodes.slots[n] >= 0:
+            width = min(width, int(instance.nodes.slots[n]))
+        common = np.zeros((width, width), dtype=np.int64)
+        np.add.at(common, (slot[stays][now < width], now[now < width]), 1)
+        _, number = linear_sum_assignment(common, maximize=True)
+        found[here] = number[slot[here]]
+    return found
+
+
+def _note(
+    used: dict[int, set[int]],
+    workers: dict[tuple[int, int], dict[int, int]],
+    node: int,
+    topology: int,
+    slot: int,
+) -> None:
+    used.setdefault(node, set()).add(slot)
+    counts = workers.setdefault((node, topology), {})
+    counts[slot] = counts.get(slot, 0) + 1

@@ -1,0 +1,243 @@
+"""What if: options that change an instance before it is solved, explained or evaluated."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from optim.errors import StreamplaceError
+from optim.methods.portfolio import PORTFOLIO
+from streamplace.present.arguments import assignment, count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from optim.format.altered import Change
+    from optim.format.instance import Instance
+    from optim.format.plan import Plan
+    from optim.format.tables import Ints
+    from optim.methods.pinned import Aim
+    from optim.referee.result import Result
+
+_SECONDS = 2.0
+"""For placing the tasks of a failed node anew."""
+_SHOWN = 5
+_HELP = {
+    "add-node": ("like=NODE [count=N]", "nodes like one that there is"),
+    "drop-node": ("NODE", "a node that has to be emptied"),
+    "fail-node": ("NODE", "a node that is gone, with what was there"),
+    "scale-load": ("OPERATOR=X", "loads that the input drives, of an operator, times X"),
+    "scale-rate": ("X", "all input, and loads and traffic with it, times X"),
+    "budget": ("N", "at most N moves"),
+}
+
+
+def add_what_if(parser: argparse.ArgumentParser, *, replace: bool = False) -> None:
+    """Add the options; ``--or`` begins another case.
+
+    Parameters
+    ----------
+    replace
+        Whether plans are judged in the changed instance, so that tasks may be without a node.
+    """
+    group = parser.add_argument_group("what if (several of a case together; --or begins another)")
+    for name, (metavar, words) in _HELP.items():
+        more: dict[str, Any] = {"nargs": "+"} if name == "add-node" else {}
+        shown: Any = ("like=NODE", "count=N") if name == "add-node" else metavar
+        group.add_argument(
+            f"--{name}", metavar=shown, action=_Collect, dest="what_if", default=[[]], help=words,
+            **more,
+        )  # fmt: skip
+    if replace:
+        group.add_argument(
+            "--replace", action=argparse.BooleanOptionalAction, default=True,
+            help="place the tasks of a failed node anew, the others stay (default); with "
+            "--no-replace they are nowhere, and figures of the whole job unknown",
+        )  # fmt: skip
+    group.add_argument("--or", action=_Or, nargs=0, dest="what_if", help="begin another case")
+
+
+class _Collect(argparse.Action):
+    """Adds a change to the last case."""
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
+    ) -> None:
+        name = (option_string or "").removeprefix("--")
+        try:
+            change = _change(name, values)
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentError(self, str(error)) from None
+        cases = getattr(namespace, self.dest)
+        namespace.what_if = [*cases[:-1], [*cases[-1], change]]
+
+
+class _Or(argparse.Action):
+    """Begins another case."""
+
+    def __call__(
+        self, parser: Any, namespace: Any, values: Any, option_string: str | None = None
+    ) -> None:
+        namespace.what_if = [*getattr(namespace, self.dest), []]
+
+
+def _change(name: str, given: Any) -> Change:
+    from optim.format.altered import Change
+
+    if name == "add-node":
+        parts = dict(assignment(word) for word in given)
+        if set(parts) - {"like", "count"} or "like" not in parts:
+            raise argparse.ArgumentTypeError(f"{' '.join(given)!r} is not like=NODE [count=N]")
+        return Change(name, parts["like"], count(parts.get("count", "1")))
+    if name == "scale-load":
+        what, value = assignment(given)
+        return Change(name, what, _factor(value))
+    if name == "scale-rate":
+        return Change(name, "", _factor(given))
+    if name == "budget":
+        from streamplace.present.arguments import whole
+
+        return Change(name, "", whole(given))
+    return Change(name, given)
+
+
+def _factor(text: str) -> float:
+    from streamplace.present.arguments import seconds
+
+    try:
+        return seconds(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no factor above 0") from None
+
+
+def cases_of(args: argparse.Namespace) -> list[list[Change]]:
+    """Return the cases that were asked for, without empty ones."""
+    return [case for case in args.what_if if case]
+
+
+def the_case(args: argparse.Namespace, instance: Instance) -> Instance:
+    """Return the instance with the changes of the only case; as it is where there is none."""
+    from optim.format.altered import altered
+
+    cases = cases_of(args)
+    return altered(instance, cases[0]) if cases else instance
+
+
+class Carried(NamedTuple):
+    """A plan in a changed instance.
+
+    Attributes
+    ----------
+    node, slot
+        (T,) indices; `slot` is ``None`` where the plan decides none, or tasks are placed anew.
+    anew
+        Tasks whose node is gone, and which have another.
+    """
+
+    node: Ints
+    slot: Ints | None
+    anew: tuple[int, ...] = ()
+
+    def placed_anew(self, instance: Instance) -> dict[str, str]:
+        """Name the tasks that are placed anew, and where."""
+        tasks, nodes = instance.tasks.ids, instance.nodes.ids
+        return {tasks[t]: nodes[self.node[t]] for t in self.anew}
+
+    def unplaced(self, instance: Instance) -> list[str]:
+        """Name the tasks that have no node."""
+        return [instance.tasks.ids[t] for t in np.flatnonzero(self.node < 0)]
+
+
+def carry(given: Instance, changed: Instance, plan: Plan, *, replace: bool) -> Carried:
+    """Take a plan over into a changed instance; place what was on a failed node anew.
+
+    The other tasks stay. Those of the failed node are placed for the objective of the plan's method
+    where that breaks no rule; otherwise as the rate after a loss has it, whatever that breaks; and
+    where one finds no place, none of them is placed.
+    """
+    from optim.figures.loss import restarted
+    from optim.format.altered import carried, held
+    from optim.methods.pinned import solve_pinned
+
+    before, slot = plan.node_indices(given), plan.slot_indices(given)
+    node = carried(given, changed, before)
+    lost = np.flatnonzero(node < 0)
+    if not len(lost) or not replace or before.min(initial=0) < 0:
+        return Carried(node, slot)
+    aim = _aim_of_plan(given, plan)
+    with suppress(StreamplaceError):
+        rest = held(changed, node)
+        found = solve_pinned(rest, aim, PORTFOLIO, time_limit=_SECONDS, repair=aim is None)
+        if found.plan is not None and found.feasible:
+            return Carried(found.plan.node_indices(rest), None, tuple(lost.tolist()))
+    again = restarted(changed, node)
+    return Carried(node, slot) if again is None else Carried(again, None, tuple(lost.tolist()))
+
+
+def _aim_of_plan(given: Instance, plan: Plan) -> Aim | None:
+    from optim.methods.pinned import aim_of
+    from optim.methods.registry import method_names
+
+    named = plan.method in method_names()
+    return aim_of(given, plan.method) if named else aim_of(given)
+
+
+def print_carried(console: Console, instance: Instance, carried: Carried) -> None:
+    """Say which tasks are placed anew, and which are nowhere."""
+    from streamplace.present.numbers import plural
+    from streamplace.present.problems import printable
+
+    anew, lost = carried.placed_anew(instance), carried.unplaced(instance)
+    if anew:
+        shown = ", ".join(f"{task} on {node}" for task, node in list(anew.items())[:_SHOWN])
+        more = f" and {len(anew) - _SHOWN:,} more" if len(anew) > _SHOWN else ""
+        told = f"{plural(len(anew), 'task')} placed anew: {shown}{more}"
+        console.print(printable(told), soft_wrap=True)
+    if lost:
+        shown = ", ".join(lost[:_SHOWN])
+        more = f" and {len(lost) - _SHOWN:,} more" if len(lost) > _SHOWN else ""
+        told = f"{plural(len(lost), 'task')} without a node: {shown}{more}; figures of the whole "
+        console.print(printable(f"{told}job are unknown"), soft_wrap=True)
+
+
+def words(case: Sequence[Change]) -> str:
+    """Name a case."""
+    return ", ".join(map(str, case)) or "as it is"
+
+
+def print_cases(
+    found: Sequence[tuple[Sequence[Change], Instance, Result]], *, as_json: bool
+) -> None:
+    """Print what came out of several cases: one JSON document, or a table with a line each."""
+    if as_json:
+        from streamplace.present.json_text import print_json
+
+        print_json([{"case": words(case), **result.to_dict()} for case, _, result in found])
+        return
+    from optim.figures.catalogue import BY_NAME
+    from streamplace.cli.result_text import departs_line
+    from streamplace.present.console import answer_console, plain_table
+    from streamplace.present.numbers import number
+    from streamplace.present.tables import figure
+
+    heads = ["case", "method", "ended", "objective", "bound", "moves", "highest utilisation"]
+    table = plain_table(heads, right=heads[3:])
+    for case, _, result in found:
+        if result.departs:
+            answer_console().print(departs_line(result.departs, words(case)), soft_wrap=True)
+    for case, instance, result in found:
+        told, seen = result.objective, result.evaluation
+        value = "–" if told is None else figure(instance, BY_NAME[told.name].unit, told.value)
+        label = "" if told is None else f"{BY_NAME[told.name].label} "
+        table.add_row(
+            words(case), result.method, str(result.termination),
+            f"{label}{value}" if result.plan else "no plan", number(result.bound),
+            f"{len(result.moves):,}" if result.plan else "–",
+            figure(instance, "share", seen and seen.max_utilisation),
+        )  # fmt: skip
+    answer_console().print(table)

@@ -1,0 +1,252 @@
+"""What is to be told of an instance, and of a plan for it, gathered without a word of layout."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.conflicts.atoms import atoms_of
+from formulations.conflicts.decide import Judge
+from formulations.conflicts.minimal import conflicts
+from formulations.conflicts.remedies import remedies
+from formulations.conflicts.telling import told
+from formulations.conflicts.threads import clashes_of_threads
+from optim.figures.catalogue import OBJECTIVES, find_objective
+from optim.moves.warm import warm_up
+from optim.referee.evaluate import evaluate_indices
+from optim.referee.result import Termination
+from streamplace.explain.binding import Bound, binding_rules
+from streamplace.explain.worth import worth_of_moves
+
+if TYPE_CHECKING:
+    from formulations.conflicts.remedies import Remedy
+    from formulations.conflicts.telling import Clash
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.format.tables import Ints
+    from optim.referee.evaluation import Evaluation
+    from optim.referee.result import Result
+    from streamplace.explain.what_if import Carried
+    from streamplace.explain.worth import Worth
+
+_AT_ONCE = 1.0
+"""Seconds that `solve` takes for the conflicts of an infeasible problem."""
+_CONFLICTS, _REMEDIES = 0.6, 0.25
+"""Shares of the time for deciding whether there is a plan, and for what would help."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why there is no plan, or what a plan's moves are worth and what binds it.
+
+    Attributes
+    ----------
+    feasible
+        Whether there is a plan; ``None`` where that was not decided in the time given.
+    conflicts
+        Minimal sets of rules that cannot hold together, no two of which share one.
+    relaxation
+        The smallest change of limits after which there is a plan: one remedy a conflict.
+    remedies
+        What else would help.
+    objective, evaluation
+        What moves are judged by, and the referee's figures of the plan.
+    moves
+        What undoing each move alone would cost.
+    binding
+        Rules that leave no room for more.
+    bound, bound_of, gap
+        What was proved of the objective, where the plan was solved for here.
+    carried, departs
+        Of a changed instance: the plan in it, and in what its solve differs from that of the case
+        as it is.
+    witness
+        (T,) a placement that keeps all rules, where the search for conflicts met one.
+    """
+
+    feasible: bool | None
+    conflicts: tuple[tuple[Clash, ...], ...] = ()
+    relaxation: tuple[Remedy, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    objective: Figure | None = None
+    evaluation: Evaluation | None = None
+    moves: tuple[Worth, ...] = ()
+    binding: tuple[Bound, ...] = ()
+    bound: float | None = None
+    bound_of: str | None = None
+    gap: float | None = None
+    witness: Ints | None = None
+    carried: Carried | None = None
+    departs: str = ""
+    seconds: float = 0.0
+    notes: tuple[str, ...] = field(default=())
+
+    def clashes(self) -> dict[str, Any]:
+        """Return conflicts, and what would help, as plain data."""
+        return {
+            "conflicts": [{"rules": [c.to_dict() for c in rules]} for rules in self.conflicts],
+            "relaxation": [r.to_dict() for r in self.relaxation],
+            "remedies": [r.to_dict() for r in self.remedies],
+        }
+
+    def to_dict(self, instance: Instance) -> dict[str, Any]:
+        """Return it as plain data."""
+        tasks, nodes = instance.tasks.ids, instance.nodes.ids
+        found = self.evaluation
+        return {
+            "instance": instance.name,
+            "instance_sha256": instance.sha256,
+            "feasible": self.feasible,
+            "decided": self.feasible is not None,
+            **self.clashes(),
+            "plan_feasible": None if found is None else found.feasible,
+            "violations": None if found is None else [v.to_dict() for v in found.violations],
+            "objective": self.objective and self.objective.name,
+            "value": found and self.objective and found.objective(self.objective.name),
+            "bound": self.bound,
+            "bound_of": self.bound_of,
+            "gap": self.gap,
+            "moves": [
+                {
+                    "task": tasks[m.task],
+                    "from": nodes[m.source],
+                    "to": nodes[m.target],
+                    "worth": m.worth,
+                    "breaks": list(m.breaks),
+                }
+                for m in self.moves
+            ],
+            "binding": [b.to_dict() for b in self.binding],
+            "saturation": None if found is None else found.saturation,
+            "departs": self.departs or None,
+            "placed_anew": {} if self.carried is None else self.carried.placed_anew(instance),
+            "unplaced": [] if self.carried is None else self.carried.unplaced(instance),
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+
+def why_infeasible(instance: Instance, seconds: float) -> Explanation:
+    """Find out whether an instance has a plan; where it has none, why and what would help.
+
+    Parameters
+    ----------
+    seconds
+        For all of it; where there is a plan a good part of it is left.
+    """
+    warm_up()
+    began = time.perf_counter()
+    if threads := clashes_of_threads(instance):
+        rules, changes = zip(*threads, strict=True)
+        alone = tuple((rule,) for rule in rules)
+        return Explanation(False, alone, changes, seconds=time.perf_counter() - began)
+    atoms = atoms_of(instance)
+    judge = Judge(atoms, _CONFLICTS * seconds)
+    feasible, cores = conflicts(judge)
+    clashes = [tuple(told(atoms, core, min(2.0, _REMEDIES * seconds))) for core in cores]
+    best: list[Remedy] = []
+    rest: list[Remedy] = []
+    part = _REMEDIES * seconds / max(1, len(cores))
+    for core, rules in zip(cores, clashes, strict=True):
+        found = [r for r, _ in remedies(atoms, core, rules, part, alone=len(cores) == 1)]
+        best += found[:1]
+        rest += found[1:]
+    if len(best) < len(cores):
+        best, rest = [], best + rest
+    notes = []
+    if feasible is False and not cores:
+        notes.append("proved infeasible; which rules clash was not decided in the time given")
+    if cores and not best:
+        notes.append("no change of one limit, nor nodes added, was found to be enough in time")
+    return Explanation(
+        feasible,
+        tuple(clashes),
+        tuple(best),
+        tuple(rest),
+        witness=judge.ask(np.arange(len(atoms))).node if feasible else None,
+        seconds=time.perf_counter() - began,
+        notes=tuple(notes),
+    )
+
+
+def why_no_plan(
+    instance: Instance, result: Result, rate: float | None = None
+) -> Explanation | None:
+    """Return the conflicts of a problem that was proved infeasible, as found within a second.
+
+    Parameters
+    ----------
+    instance, result
+        What was solved, and what came out.
+    rate
+        Multiple of the present input that plans had to carry.
+
+    Returns
+    -------
+    Explanation or None
+        ``None`` where there is a plan, or the conflicts were not found in time.
+    """
+    from optim.figures.rate import carrying
+    from optim.rules import without_limits
+
+    if result.termination is not Termination.INFEASIBLE or result.plan is not None:
+        return None
+    solved = without_limits(instance, result.ignored)
+    if rate is not None and clashes_of_threads(carrying(solved, rate)):
+        return None  # the reasons tell it at the rate
+    solved = solved if rate is None else carrying(solved, rate)
+    if result.objective is not None:
+        solved = OBJECTIVES[result.objective.name].binding(solved)
+    found = why_infeasible(solved, _AT_ONCE)
+    return found if found.conflicts else None
+
+
+def why_plan(
+    instance: Instance,
+    method: str,
+    node: Ints,
+    objective: str | None = None,
+    *,
+    worths: bool = True,
+) -> Explanation:
+    """Say what each move of a plan is worth and what binds.
+
+    Parameters
+    ----------
+    method
+        What made the plan; moves are judged by what it optimises, unless an `objective` is named.
+    node
+        (T,) node indices.
+    worths
+        Whether moves are judged, each with as many steps as there are tasks.
+    """
+    began = time.perf_counter()
+    evaluation = evaluate_indices(instance, node)
+    figure = objective_of(method, objective, evaluation)
+    complete = bool(len(node) and node.min() >= 0)
+    judged = worths and complete and figure.value
+    moves = worth_of_moves(instance, node, figure) if judged else []
+    moves.sort(key=lambda m: -np.inf if m.worth is None else -m.worth)
+    return Explanation(
+        evaluation.feasible or None,
+        objective=figure,
+        evaluation=evaluation,
+        moves=tuple(moves),
+        binding=tuple(binding_rules(instance, node)),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def objective_of(method: str, asked: str | None, evaluation: Evaluation) -> Figure:
+    """Return what moves are judged by: as asked, or what the method of the plan optimises."""
+    from optim.methods.registry import get_method, method_names
+
+    if asked is not None:
+        return find_objective(asked)
+    if method in method_names():
+        return OBJECTIVES[get_method(method).objective]
+    name = "imc_gain" if evaluation.total_traffic else "load_distance"
+    return OBJECTIVES[name]

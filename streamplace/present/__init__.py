@@ -1,0 +1,1 @@
+"""What people read: tables, numbers, progress, errors; and arguments that subcommands share."""

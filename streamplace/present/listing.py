@@ -1,0 +1,38 @@
+"""Listings of plug-ins: all that can be taken, and their options as lines of text."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from optim.options import Option
+    from optim.plugins import Plugins
+
+T = TypeVar("T")
+
+
+def load_all(plugins: Plugins[T]) -> list[T]:
+    """Load all plug-ins of a kind; what cannot be taken is told on standard error."""
+    from streamplace.present.problems import printable
+
+    with warnings.catch_warnings(record=True) as left_out:
+        warnings.simplefilter("always")
+        found = plugins.all()
+    for warning in left_out:
+        sys.stderr.write(f"warning: {printable(str(warning.message))}\n")
+    return found
+
+
+def option_lines(options: Sequence[Option]) -> list[str]:
+    """Return one line an option: name, meaning, choices, default."""
+    width = max((len(option.name) for option in options), default=0)
+    lines = []
+    for option in options:
+        choices = f" ({', '.join(map(str, option.choices))})" if option.choices else ""
+        default = "" if option.default in (None, "") else f" [{option.default}]"
+        lines.append(f"  {option.name:{width}}  {option.help}{choices}{default}")
+    return lines

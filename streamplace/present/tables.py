@@ -1,0 +1,341 @@
+"""What a person reads about an instance, an evaluation, a set of moves."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from rich.measure import Measurement
+from rich.text import Text
+
+from optim.figures.catalogue import FIGURES
+from optim.util.tolerance import slack
+from streamplace.present.console import name, plain_table
+from streamplace.present.numbers import bar, number, percent, plural
+from streamplace.present.problems import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from optim.figures.figure import Figure
+    from optim.format.instance import Instance
+    from optim.referee.evaluation import Evaluation
+    from optim.rules.violation import Violation
+
+SHOWN_NODES = 24
+SHOWN_MOVES = 20
+SHOWN_VIOLATIONS = 20
+SHOWN_LEAVING = 5
+
+_ROUNDING = 1e-12
+
+#: Resources up to which a node's line has bars, and loads beside the shares, where there is room.
+MOST_BARS, MOST_FIGURES = 2, 4
+
+#: What a node's line tells of a resource, from the widest to the narrowest.
+Cells = Literal["bars", "figures", "shares", "fullest"]
+
+
+def unit_of(instance: Instance, kind: str) -> str:
+    """Return the unit the instance gives to a kind of figure, with a space before it; or nothing.
+
+    Parameters
+    ----------
+    instance
+        Whose ``units`` are looked up.
+    kind
+        ``rate``, ``state``, or ``resource`` for the first resource.
+    """
+    key = instance.resources[0] if kind == "resource" else kind
+    unit = printable(instance.units.get(key, ""))
+    # A sentence is an explanation of the unit, not a unit that can stand behind a number.
+    return f" {unit}" if unit and len(unit) <= 24 and "(" not in unit else ""
+
+
+def figure(instance: Instance, kind: str, value: Any) -> str:
+    """Write a figure of a given kind with its unit."""
+    if value is None:
+        return "–"
+    if kind == "flag":
+        return "yes" if value else "no"
+    if kind == "text":
+        return printable(value)
+    if kind == "share":
+        return percent(value)
+    if kind == "multiple":
+        return f"{number(value)} ×"
+    if kind == "count":
+        return f"{int(value):,}"
+    return number(value) + unit_of(instance, kind)
+
+
+def gap_text(objective: Figure, gap: float | None) -> str:
+    """Write a gap: relative, or for some figures in percent of a mean."""
+    if gap is None:
+        return "–"
+    of = " of the mean" if objective.percent else ""
+    share = gap / 100 if objective.percent else gap
+    if _ROUNDING < gap <= objective.optimal_gap:  # counts as proved, and still is not nothing
+        limit = objective.optimal_gap * (1 if objective.percent else 100)
+        return f"< {number(limit)} %{of}"
+    return percent(share if gap > _ROUNDING else 0.0, 2 if objective.percent else 1) + of
+
+
+def size_line(instance: Instance) -> str:
+    """Say in one line how large an instance is and what it holds."""
+    tasks = plural(instance.num_tasks, "task")
+    if instance.num_operators:
+        tasks += f" of {plural(instance.num_operators, 'operator')}"
+    if instance.models and not instance.num_tasks:
+        return printable(f"{instance.name}: {_model_driven_parts(instance)}")
+    parts = [f"{tasks} on {plural(instance.num_nodes, 'node')}", "/".join(instance.resources)]
+    if instance.has_traffic:
+        parts.append(f"traffic {figure(instance, 'rate', instance.total_traffic)}")
+    if len(instance.links.ids):
+        parts.append(plural(len(instance.links.ids), "link"))
+    known = int((instance.tasks.node >= 0).sum())
+    if known:
+        of = "" if instance.has_current else f" of {plural(known, 'task')}"
+        parts.append(f"current placement{of} known")
+    leaving = int((~instance.open_nodes).sum())
+    if leaving:
+        parts.append(f"{plural(leaving, 'node')} leaving")
+    return printable(f"{instance.name}: {', '.join(parts)}")
+
+
+def _model_driven_parts(instance: Instance) -> str:
+    """Say what an instance holds that leaves threads and machines to the plan."""
+    parts = [f"{plural(instance.num_operators, 'operator')} with performance models"]
+    if instance.input_rate is not None:
+        parts.append(f"input {figure(instance, 'rate', instance.input_rate)}")
+    types = ", ".join(f"{vm.id} of {plural(vm.slots, 'slot')}" for vm in instance.vm_types[:6])
+    more = ", …" if len(instance.vm_types) > 6 else ""
+    parts.append(f"machines {types}{more}" if types else "no machine types")
+    return ", ".join(parts)
+
+
+def node_table(
+    instance: Instance, evaluation: Evaluation, console: Console | None = None
+) -> Table | None:
+    """Lay out load against capacity of every node, or of the fullest of many.
+
+    Parameters
+    ----------
+    instance, evaluation
+        Whose nodes, and what is on them.
+    console
+        What it is printed on: where resources do not fit side by side, each tells less, and at
+        last only the fullest of a node is named.
+
+    Returns
+    -------
+    rich.table.Table or None
+        ``None`` when the evaluation has no nodes.
+    """
+    if not evaluation.node_loads or evaluation.node_tasks is None:
+        return None
+    table = None
+    for cells in _layouts(instance.num_resources):
+        table = _laid_out(instance, evaluation, cells)
+        if console is None or _fits(table, console):
+            break
+    return table
+
+
+def _layouts(resources: int) -> Iterator[Cells]:
+    if resources <= MOST_BARS:
+        yield "bars"
+    if resources <= MOST_FIGURES:
+        yield "figures"
+    yield "shares"
+    if resources > 1:
+        yield "fullest"
+
+
+def _fits(table: Table, console: Console) -> bool:
+    wide = console.options.update(width=10_000, max_width=10_000)
+    return Measurement.get(console, wide, table).maximum <= console.width
+
+
+def _laid_out(instance: Instance, evaluation: Evaluation, cells: Cells) -> Table:
+    assert evaluation.node_loads is not None
+    assert evaluation.node_tasks is not None
+    told = ["fullest resource"] if cells == "fullest" else list(instance.resources)
+    table = plain_table(["node", *told, "tasks"], right=["tasks"])
+    for i in _nodes_shown(instance, evaluation):
+        node = instance.nodes.ids[i]
+        row: list[Text] = [_node_cell(instance, evaluation, i)]
+        held = np.array([evaluation.node_loads[node][resource] for resource in instance.resources])
+        room = instance.nodes.capacity[i]
+        full = (held > room) & (held <= room + slack(room))  # by rounding alone
+        loads = list(zip(np.where(full, room, held).tolist(), room.tolist(), strict=True))
+        if cells == "fullest":
+            most = max(range(len(loads)), key=lambda r: _share(*loads[r]))
+            row.append(
+                Text.assemble(
+                    _load_cell(*loads[most], "figures"), f"  {printable(instance.resources[most])}"
+                )
+            )
+        else:
+            row += [_load_cell(load, capacity, cells) for load, capacity in loads]
+        table.add_row(*row, f"{evaluation.node_tasks[node]:,}")
+    return table
+
+
+def _node_cell(instance: Instance, evaluation: Evaluation, index: int) -> Text:
+    """Name a node; one that leaves is marked, and louder while there are tasks on it."""
+    node = instance.nodes.ids[index]
+    if not instance.nodes.leaving[index]:
+        return name(node)
+    full = bool(evaluation.node_tasks and evaluation.node_tasks[node])
+    mark = (" leaving, not empty", "bold yellow") if full else (" leaving", "dim")
+    return Text.assemble(name(node, "dim"), mark)
+
+
+def hidden_nodes(instance: Instance) -> int:
+    """Return how many nodes `node_table` leaves out."""
+    return max(0, instance.num_nodes - SHOWN_NODES)
+
+
+def _nodes_shown(instance: Instance, evaluation: Evaluation) -> list[int]:
+    indices = list(range(instance.num_nodes))
+    if not hidden_nodes(instance):
+        return indices
+    shares = evaluation.utilisation or {}
+    fullest = [max(shares.get(node, {}).values(), default=0.0) for node in instance.nodes.ids]
+    return sorted(sorted(indices, key=lambda i: -fullest[i])[:SHOWN_NODES])
+
+
+def _share(load: float, capacity: float) -> float:
+    """Return load over capacity; nothing of a resource without one counts as used."""
+    return load / capacity if capacity else (0.0 if load == 0 else math.inf)
+
+
+def _load_cell(load: float, capacity: float, cells: Cells) -> Text:
+    """Show a load; the more resources share the line, the shorter."""
+    if math.isinf(capacity):
+        return Text(number(load))
+    share = _share(load, capacity)
+    style = "red" if share > 1 + 1e-9 else "yellow" if share > 0.9 else "green"
+    figures, told = f"{number(load)} / {number(capacity)}", percent(share, 0)
+    if cells == "bars":
+        return Text.assemble((f"{bar(share):<10} ", style), f"{figures}  {told}")
+    return Text.assemble("" if cells == "shares" else f"{figures}  ", (told, style))
+
+
+def violation_table(violations: Sequence[Violation]) -> Table:
+    """Lay out what is broken, where, and the figures."""
+    table = plain_table(
+        ["rule", "where", "needed", "available", "off by"], right=["needed", "available", "off by"]
+    )
+    for violation in violations[:SHOWN_VIOLATIONS]:
+        table.add_row(
+            violation.rule,
+            name(violation.where),
+            number(violation.needed, 6),
+            number(violation.available, 6),
+            number(violation.amount, 6),
+        )
+    return table
+
+
+def move_table(moves: Iterable[tuple[str, str, str, float]], shown: int = SHOWN_MOVES) -> Table:
+    """Lay out the first moves: (task, from, to, cost)."""
+    table = plain_table(["task", "from", "to", "cost"], right=["cost"])
+    for k, (task, source, target, cost) in enumerate(moves):
+        if k == shown:
+            break
+        table.add_row(name(task), name(source), name(target), number(cost))
+    return table
+
+
+def metric_table(
+    instance: Instance, columns: Sequence[tuple[str, Evaluation]], objective: str | None = None
+) -> Table:
+    """Lay out the figures of one evaluation, or of several side by side.
+
+    Parameters
+    ----------
+    instance
+        For units.
+    columns
+        Heading and evaluation of each column.
+    objective
+        What was optimised: told even where it is a figure that tables leave out.
+    """
+    headings = [heading for heading, _ in columns]
+    table = plain_table(["", *headings], right=headings)
+    for told in FIGURES:
+        values = [getattr(evaluation, told.name) for _, evaluation in columns]
+        left_out = not told.single or (told.quiet and told.name != objective)
+        if left_out or all(value is None for value in values):
+            continue
+        table.add_row(told.label, *(figure(instance, told.unit, value) for value in values))
+    for resource in instance.resources:
+        values = [(evaluation.deviation or {}).get(resource) for _, evaluation in columns]
+        if any(value is not None for value in values):
+            table.add_row(f"deviation of {printable(resource)}", *(number(v) for v in values))
+    return table
+
+
+def carries_line(evaluation: Evaluation | None) -> Text | None:
+    """Say what is full first as the input grows, and what next; nothing where nothing ever is."""
+    told = [] if evaluation is None else evaluation.saturation or []
+    if not told:
+        return None
+    parts = [
+        f"{_full(entry)} at {number(entry['rate'])} × the present input{_way_out(entry)}"
+        for entry in told
+    ]
+    return Text.assemble(("full first  ", "bold"), printable(", next ".join(parts)))
+
+
+def _full(entry: Mapping[str, Any]) -> str:
+    if "task" in entry:
+        who = (
+            f"threads of {entry['operator']}" if "operator" in entry else f"thread {entry['task']}"
+        )
+        return f"{who} ({entry['resource']})"
+    return f"link {entry['link']}" if "link" in entry else f"{entry['resource']} of {entry['node']}"
+
+
+def _way_out(entry: Mapping[str, Any]) -> str:
+    """Say in how many tasks twice the present input would not be too much for one each."""
+    if "task" not in entry or entry["rate"] >= 2:
+        return ""
+    least = entry["tasks_at_twice"]
+    if least is None:
+        return " (they can use none)"
+    if least <= entry["tasks"]:
+        return " (2 × needs its load shared more evenly)"
+    return f" (2 × needs at least {least} tasks, it has {entry['tasks']})"
+
+
+def drain_line(evaluation: Evaluation | None) -> Text | None:
+    """Say that leaving nodes keep tasks, how many and why; nothing where they do not.
+
+    The first line of every answer: a plan that was asked to empty nodes and did not is no success.
+    """
+    left = None if evaluation is None else evaluation.undrained
+    if left is None:
+        return None
+    nodes = list(left["nodes"])
+    shown = ", ".join(nodes[:SHOWN_LEAVING]) + (", …" if len(nodes) > SHOWN_LEAVING else "")
+    told = f"{plural(left['count'], 'task')} on leaving {shown}"
+    why = left["why"]
+    reasons = [w if len(why) == 1 else f"{count:,}: {w}" for w, count in why.items()]
+    return Text.assemble(
+        ("not drained", "bold yellow"), printable(f"  {told} ({'; '.join(reasons)})")
+    )
+
+
+def verdict(evaluation: Evaluation) -> Text:
+    """Say what the referee found."""
+    if evaluation.feasible:
+        return Text.assemble("referee  ", ("feasible", "bold green"))
+    count = plural(len(evaluation.violations), "violation")
+    return Text.assemble("referee  ", ("infeasible", "bold red"), f": {count}")

@@ -1,0 +1,274 @@
+"""Batches carried out by commands and by a tool that answers as Kafka's does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optim.exit_codes import ExitCode
+from streamplace.cli.main import main
+
+TOOL = '''#!{python} -IS
+"""kafka-reassign-partitions.sh over a file: a reassignment takes so many questions to complete."""
+import json, os, pathlib, sys
+path = pathlib.Path(os.environ["FAKE_KAFKA"])
+state = json.loads(path.read_text())
+words = sys.argv[1:]
+if "--election-type" in words:
+    elected = json.load(open(words[words.index("--path-to-json-file") + 1]))["partitions"]
+    for p in elected:
+        name = f"{{p['topic']}}-{{p['partition']}}"
+        state["leaders"][name] = state["lists"][name][0]
+    path.write_text(json.dumps(state)); sys.exit(0)
+wanted = json.load(open(words[words.index("--reassignment-json-file") + 1]))["partitions"]
+state["calls"].append([w for w in words if w in ("--execute", "--verify")][0])
+status = 0
+if "--execute" in words:
+    if state["under_way"]:
+        print("Cannot execute because there is an existing partition assignment."); status = 1
+    elif any(b not in state["brokers"] for p in wanted for b in p["replicas"]):
+        print("Error: Unknown broker id"); status = 1
+    else:
+        state["under_way"] = {{f"{{p['topic']}}-{{p['partition']}}": p["replicas"] for p in wanted}}
+        state["left"] = state["takes"]
+else:
+    if state["under_way"] and state["left"] <= 0:
+        for name, replicas in state["under_way"].items():
+            if name not in state["lost"]:
+                state["lists"][name] = replicas
+        state["under_way"] = {{}}
+    state["left"] -= 1
+    for p in wanted:
+        name = f"{{p['topic']}}-{{p['partition']}}"
+        if name in state["under_way"]:
+            print(f"Reassignment of partition {{name}} is still in progress.")
+        elif state["lists"][name] == p["replicas"]:
+            print(f"Reassignment of partition {{name}} is completed.")
+        else:
+            print(f"There is no active reassignment of partition {{name}}, but replica set is "
+                  f"{{state['lists'][name]}} rather than {{p['replicas']}}.")
+path.write_text(json.dumps(state))
+sys.exit(status)
+'''
+MOVES = {"a-0": "3", "b-0": "1", "c-0": "2"}
+
+
+class Cluster:
+    """Three brokers in a ring of moves that only go one after the other, and the fake tool."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.path = folder, folder / "kafka.state"
+        tool = folder / "bin" / "kafka-reassign-partitions.sh"
+        tool.parent.mkdir()
+        tool.write_text(TOOL.format(python=sys.executable))
+        tool.chmod(0o755)
+        (tool.parent / "kafka-leader-election.sh").symlink_to(tool)
+        monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+        monkeypatch.setenv("FAKE_KAFKA", str(self.path))
+        homes = {"a-0": [1, 4], "b-0": [2, 4], "c-0": [3, 4]}
+        self.write(
+            lists=homes,
+            brokers=[1, 2, 3, 4],
+            takes=1,
+            left=0,
+            under_way={},
+            lost=[],
+            calls=[],
+            leaders={},
+        )
+        tasks = [
+            {"id": name, "load": {"disk": 6}, "node": str(lists[0]), "allowed": ["1", "2", "3"],
+             "labels": {"topic": name[0], "partition": "0", "replicas": ",".join(map(str, lists))}}
+            for name, lists in homes.items()
+        ]  # fmt: skip
+        nodes = [{"id": str(n), "capacity": {"disk": 10}} for n in (1, 2, 4)]
+        nodes.insert(2, {"id": "3", "capacity": {"disk": 13}})
+        ring = {"name": "ring", "resources": ["disk"], "nodes": nodes, "tasks": tasks}
+        self.dump("kafka.json", {"format": "streamplace.instance/1", **ring})
+        plan = {"format": "streamplace.plan/1", "instance": "ring", "assignment": MOVES}
+        self.dump("plan.json", plan)
+        assert self.call("steps", "kafka.json", "plan.json", "-o", "steps.json") == 0
+
+    def dump(self, name: str, document: Any) -> None:
+        (self.folder / name).write_text(json.dumps(document))
+
+    def write(self, **changes: Any) -> None:
+        old = json.loads(self.path.read_text()) if self.path.exists() else {}
+        self.path.write_text(json.dumps({**old, **changes}))
+
+    def words(self, *words: str) -> list[str]:
+        return [str(self.folder / w) if w.endswith(".json") else w for w in words]
+
+    def call(self, *words: str) -> int:
+        return main(self.words(*words))
+
+    def run(self, steps: str = "steps.json") -> int:
+        server = ("--bootstrap-server", "b:9092", "--poll", "0.01")
+        return self.call("run-steps", "kafka", "kafka.json", steps, *server)
+
+    def __getattr__(self, name: str) -> Any:
+        return json.loads(self.path.read_text())[name]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(tmp_path, monkeypatch)
+
+
+def test_kafka_batch_by_batch_and_back(cluster: Cluster) -> None:
+    assert cluster.run() == ExitCode.OK
+    assert cluster.lists == {"a-0": [3, 4], "b-0": [1, 4], "c-0": [2, 4]}
+    assert cluster.calls.count("--execute") == 3
+    calls = len(cluster.calls)
+    assert cluster.run() == ExitCode.OK  # nothing is left to do
+    assert len(cluster.calls) == calls
+    words = ("steps", "kafka.json", "plan.json", "--rollback", "2", "-o", "back.json")
+    assert cluster.call(*words) == ExitCode.OK
+    back = json.loads((cluster.folder / "back.json").read_text())
+    assert [[m["task"] for m in batch] for batch in back["batches"]] == [["b-0"], ["a-0"]]
+    cluster.write(lists={"a-0": [3, 4], "b-0": [1, 4], "c-0": [3, 4]})
+    assert cluster.run("back.json") == ExitCode.OK
+    assert cluster.lists == {"a-0": [1, 4], "b-0": [2, 4], "c-0": [3, 4]}
+
+
+def test_two_replicas_change_places_in_one_batch(cluster: Cluster) -> None:
+    label = {"topic": "d", "partition": "0", "replicas": "1,2", "leader": "1"}
+    tasks = [
+        {"id": f"d-0#{i}", "load": {"disk": 6}, "node": str(i), "copies": ["1", "2"], "state": 6,
+         "labels": {**label, "role": role}}
+        for i, role in ((1, "leader"), (2, "follower"))
+    ]  # fmt: skip
+    nodes = [{"id": str(n), "capacity": {"disk": 10}} for n in (1, 2, 3)]
+    apart = {"id": "d-0", "tasks": ["d-0#1", "d-0#2"], "rule": "apart"}
+    swap = {"name": "swap", "resources": ["disk"], "nodes": nodes, "tasks": tasks, "sets": [apart]}
+    cluster.dump("kafka.json", {"format": "streamplace.instance/1", **swap})
+    assignment = {"d-0#1": "2", "d-0#2": "1"}
+    plan = {"format": "streamplace.plan/1", "instance": "swap", "assignment": assignment}
+    cluster.dump("plan.json", plan)
+    words = ("steps", "kafka.json", "plan.json", "--no-parking", "--copy-rate", "1")
+    assert cluster.call(*words, "-o", "swap-steps.json") == ExitCode.OK
+    written = json.loads((cluster.folder / "swap-steps.json").read_text())
+    assert (written["exchanged"], written["seconds"]) == ([["d-0#1", "d-0#2"]], [0.0])
+    cluster.write(lists={"d-0": [1, 2]}, leaders={"d-0": 1})
+    assert cluster.run("swap-steps.json") == ExitCode.OK
+    assert (cluster.lists, cluster.leaders) == ({"d-0": [2, 1]}, {"d-0": 2})
+    described = cluster.folder / "topics.txt"
+    described.write_text(
+        "Topic: d\tPartitionCount: 1\tReplicationFactor: 2\tConfigs: \n"
+        "\tTopic: d\tPartition: 0\tLeader: 2\tReplicas: 2,1\tIsr: 1,2\n"
+    )
+    assert cluster.call("verify", "kafka", "plan.json", "--describe", str(described)) == ExitCode.OK
+
+
+def test_a_failed_batch_stops_the_run_and_it_goes_on_there(cluster: Cluster) -> None:
+    cluster.write(lost=["b-0"])
+    assert cluster.run() == ExitCode.NO_PLAN
+    assert cluster.lists == {"a-0": [3, 4], "b-0": [2, 4], "c-0": [3, 4]}
+    cluster.write(lost=[], brokers=[1, 2, 3])
+    assert cluster.run() == ExitCode.NO_PLAN  # refused by the tool: a dead broker
+    cluster.write(brokers=[1, 2, 3, 4])
+    assert cluster.run() == ExitCode.OK
+    assert cluster.lists == {"a-0": [3, 4], "b-0": [1, 4], "c-0": [2, 4]}
+
+
+def test_no_partition_loses_a_replica(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = json.dumps({"partitions": [{"topic": "a", "partition": 0, "replicas": [3]}]})
+    monkeypatch.setattr("streamplace.execute.files.batch_files", lambda *rest: [{"": short}])
+    assert cluster.run() == ExitCode.NO_PLAN
+    assert cluster.calls == []
+
+
+def test_two_addresses_are_refused(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    both = ("--bootstrap-server", "b:9092", "--zookeeper", "z:2181")
+    for server, told in ((both, "excludes --zookeeper"), ((), "is missing")):
+        assert cluster.call("run-steps", "kafka", "kafka.json", "steps.json", *server) == 2
+        assert f"--bootstrap-server {told}" in capsys.readouterr().err
+    assert cluster.calls == []
+
+
+def test_kafka_after_kill_9(cluster: Cluster) -> None:
+    cluster.write(takes=10**6)
+    server = ("--bootstrap-server", "b:9092", "--poll", "0.05")
+    words = cluster.words("run-steps", "kafka", "kafka.json", "steps.json", *server)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "streamplace.cli.main", *words], stderr=subprocess.DEVNULL
+    )
+    until(lambda: cluster.calls.count("--verify") > 1)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    time.sleep(0.3)  # the tool that it started ends
+    cluster.write(takes=1, left=0)
+    assert cluster.run() == ExitCode.OK
+    assert cluster.lists == {"a-0": [3, 4], "b-0": [1, 4], "c-0": [2, 4]}
+    assert cluster.calls.count("--execute") == 3  # what was under way is not handed in again
+
+
+def until(met: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            if met():
+                return
+        except ValueError:  # half-written
+            pass
+        time.sleep(0.02)
+    raise AssertionError("waited a minute in vain")
+
+
+def test_commands_and_their_journal(cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
+    log = cluster.folder / "log"
+    script = cluster.folder / "move.py"
+    script.write_text(
+        "import json, os, sys\n"
+        "moves = [m['task'] for m in json.load(open(sys.argv[1]))['moves']]\n"
+        "again = os.environ['STREAMPLACE_AGAIN']\n"
+        f"print(sys.argv[2], moves, again, file=open({str(log)!r}, 'a'))\n"
+        "sys.exit(sys.argv[2] == '2' and again == '0')\n"
+    )
+    words = ("run-steps", "command", "kafka.json", "steps.json")
+    run = ("--run", f"{sys.executable} -IS {script} {{file}} {{batch}}")
+    assert cluster.call(*words, *run) == ExitCode.NO_PLAN
+    assert "batch 2" in capfd.readouterr().err
+    assert cluster.call(*words, *run) == ExitCode.OK
+    lines = log.read_text().splitlines()
+    assert lines == ["1 ['a-0'] 0", "2 ['b-0'] 0", "2 ['b-0'] 1", "3 ['c-0'] 0"]
+    journal = json.loads((cluster.folder / "steps.json.run" / "journal.json").read_text())
+    assert (journal["done"], journal["running"]) == (3, False)
+    other = json.loads((cluster.folder / "steps.json").read_text())
+    other["batches"][0][0]["from"] = "2"
+    cluster.dump("steps.json", other)
+    assert cluster.call(*words, *run) == ExitCode.USAGE  # the journal is of other steps
+
+
+def test_no_order_says_why(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads((cluster.folder / "kafka.json").read_text())
+    document["nodes"][2]["capacity"]["disk"] = 10
+    cluster.dump("tight.json", document)
+    words = ("steps", "tight.json", "plan.json")
+    assert cluster.call(*words, "--no-parking", "--json") == ExitCode.INFEASIBLE
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["found"], answer["batches"]) == (False, [])
+    assert answer["proven_no_order_without_parking"]
+    first = answer["blocked"][0]
+    assert (first["rule"], first["where"], first["needed"], first["available"]) == (
+        "capacity", "3.disk", 12.0, 10.0
+    )  # fmt: skip
+    assert [move["task"] for move in first["waits_for"]] == ["c-0"]
+    assert cluster.call(*words) == ExitCode.NO_PLAN  # broker 4 may hold none of them
+    assert "a-0 1 → 3: capacity at 3.disk needs 12, has 10" in capsys.readouterr().out
+    for task in document["tasks"]:
+        del task["allowed"]
+    cluster.dump("tight.json", document)
+    out = ("--copy-rate", "0.5", "-o", "parked.json", "--files", "moves")
+    assert cluster.call(*words, *out) == ExitCode.OK
+    assert "4 moves in 4 batches, 8.00 s of copying" in capsys.readouterr().out
+    assert len(list((cluster.folder / "parked.json.run").iterdir())) == 4

@@ -1,0 +1,86 @@
+"""The bench's parts that need no cluster: shares of a core, quotas of several plans, its table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from experiments.studies.lab import bench, machines
+from experiments.studies.lab.bench_table import RUNS, bench_table, read_runs
+from experiments.studies.lab.measuring import as_planned, foresee, joined
+from optim import Instance
+from streamplace.clusters.flink.sheet import Group, Sheet
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "flink.md"
+
+
+def sheet(counts: dict[str, int]) -> Sheet:
+    number = sum(counts.values())
+    vertices = {"v1": "clean"}
+    return Sheet(
+        (Group(operator="clean", job="j", vertices=vertices, parallelism=number, counts=counts),),
+        {},
+    )
+
+
+def test_quotas_of_several_plans_stand_side_by_side() -> None:
+    one, two = sheet({"a": 2, "b": 1}), sheet({"b": 3})
+    assert joined([one, two], "a")["external-resources"] == [one.resource(one.groups[0])]
+    found = joined([one, two], "b")
+    names = [s.resource(s.groups[0]) for s in (one, two)]
+    assert found["external-resources"] == names
+    assert [found[f"external-resource.{name}.amount"] for name in names] == [1, 3]
+
+
+def test_subtasks_are_counted_whichever_index_they_have() -> None:
+    plan = sheet({"a": 2, "b": 1})
+    assert as_planned(plan, {"clean/0": "b", "clean/1": "a", "clean/2": "a"}) == 3
+    assert as_planned(plan, {"clean/0": "b", "clean/1": "b", "clean/2": "a"}) == 2
+
+
+def test_what_is_full_first_is_told() -> None:
+    document = {
+        "format": "streamplace.instance/1",
+        "name": "two",
+        "nodes": [{"id": n, "capacity": {"cpu": 4}} for n in "ab"],
+        "operators": [
+            {"id": "o", "group": {"tasks": 1, "load": {"cpu": 1}}},
+            {"id": "p", "group": {"tasks": 1, "load": {"cpu": 1}}},
+        ],
+        "streams": [{"from": "o", "to": "p", "rate": 2}],
+        "links": [{"id": "out", "nodes": ["a"], "capacity": 5, "direction": "out"}],
+    }
+    two = Instance.from_dict(document)
+    assert foresee(two, {"o/0": "a", "p/0": "b"}) == (2.5, "out", 1.0)
+    assert foresee(two, {"o/0": "a", "p/0": "a"})[::2] == (2.0, 0.0)
+
+
+def test_a_share_of_a_core_in_both_versions_of_control_groups(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for folder, name in ((old, "cpu.cfs_quota_us"), (new, "cpu.max")):
+        folder.mkdir()
+        (folder / name).touch()
+    machines.set_share(old, 0.25)
+    machines.set_share(new, 0.25)
+    assert (old / "cpu.cfs_quota_us").read_text() == "2500"
+    assert (new / "cpu.max").read_text() == "2500 10000"
+    machines.set_share(old, None)
+    machines.set_share(new, None)
+    assert (old / "cpu.cfs_quota_us").read_text() == "-1"
+    assert (new / "cpu.max").read_text() == "max 10000"
+
+
+def test_without_root_it_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("sys.argv", ["bench", "--folder", str(tmp_path / "none")])
+    assert bench.main() == 0
+    assert capsys.readouterr().out.startswith("lab-bench: skipped: it takes root")
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_page_has_the_table_of_the_runs() -> None:
+    assert bench_table(read_runs(RUNS)) in PAGE.read_text()

@@ -1,0 +1,83 @@
+"""A small cluster of its own: a plan submitted, verified, and verified again after kill -9."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.studies.lab.cluster import HOST, Lab
+from experiments.studies.lab.jar import MAIN, build_jar
+from streamplace.cli.main import main
+from streamplace.clusters.flink.client import FlinkClient
+from streamplace.clusters.flink.sheet import Group, Sheet
+
+ARGUMENTS = ["1", "2", "2", "1", "1", "100", "50"]
+COUNTS = ({"a": 1}, {"b": 2}, {"a": 1, "b": 1}, {"b": 1}, {"a": 1})
+
+
+def test_only_processes_of_the_folder_are_ended(tmp_path: Path) -> None:
+    """What a killed run has left is ended by its id, unless another process has that id now."""
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with (
+        subprocess.Popen([*sleep, str(tmp_path / "tm1")]) as ours,
+        subprocess.Popen(sleep) as another,
+    ):
+        try:
+            record = {"tm1": ours.pid, "tm2": another.pid}
+            (tmp_path / "pids.json").write_text(json.dumps(record))
+            Lab(tmp_path).clear()
+            assert ours.wait(600) == -signal.SIGKILL
+            assert another.poll() is None
+            assert not (tmp_path / "pids.json").exists()
+        finally:
+            another.kill()
+            ours.kill()
+
+
+@pytest.mark.live
+@pytest.mark.slow
+def test_counts_are_as_planned_also_after_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip(
+        "pyflink.version", reason="Flink is not installed: pip install 'streamplace[flink]'"
+    )
+    with Lab(tmp_path / "cluster") as lab:
+        try:
+            _go_through(lab, tmp_path)
+        except BaseException:
+            print(lab.last_words())
+            raise
+        assert capsys.readouterr().out.count("7 of 7 subtasks as planned") == 2
+
+
+def _go_through(lab: Lab, folder: Path) -> None:
+    """Submit by a plan and verify; let a task manager fail, and verify again."""
+    with FlinkClient(HOST, 9, {}) as client:
+        jar = str(build_jar(client, folder))
+        vertices = client.vertices_of(client.graph_of_jar(jar, MAIN, ARGUMENTS))
+    groups = [
+        Group(operator=name, job=MAIN, vertices={key: name}, parallelism=n, counts=counts)
+        for (key, (name, n)), counts in zip(vertices.items(), COUNTS, strict=True)
+    ]
+    sheet = Sheet(tuple(groups), {})
+    plan = str(folder / "sheet.json")
+    Path(plan).write_text(json.dumps(sheet.to_dict()))
+    for name in sheet.task_managers:
+        lab.start(name, sheet.configuration(name))
+    lab.wait_for({"a", "b"})
+    patience = ["--timeout", "30", "--wait", "300"]
+    submit = ["flink", "submit", lab.url, plan, "--jar", jar, "--class", MAIN, *patience]
+    assert main([*submit, "--args", *ARGUMENTS]) == 0
+    verify = ["verify", "flink", lab.url, plan, *patience]
+    assert main(verify) == 0
+    lab.kill("b")
+    lab.wait_for({"a"})
+    lab.start("b", sheet.configuration("b"))
+    lab.wait_for({"a", "b"})
+    assert main(verify) == 0

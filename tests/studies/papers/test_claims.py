@@ -1,0 +1,260 @@
+"""The claims of the papers: all there, judged from what is stored, and as committed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from experiments.studies.papers import all_figures
+from experiments.studies.papers.claims import (
+    Claim,
+    Finding,
+    Judged,
+    judging,
+    read_claims,
+    store_table,
+)
+from experiments.studies.papers.claims.claim import VERDICTS
+from experiments.studies.papers.claims.tables import PAPERS, about_table, load_table
+from experiments.studies.papers.collecting import page_of
+from optim.errors import InvalidInput
+from tests.studies.papers.test_finding import run
+
+DOCS = PAPERS.parent.parent / "docs" / "papers"
+
+IDS = {
+    "task_allocation": (
+        "CIKM",
+        """
+        A1* A2* A3 M1 M2 M3 M4 M5 M6 C1 C2 C3 E1 E2* R1 R2 R3 F4a* F4b F4c F5a* F5b F5c L1* L2*
+        L3 L4 L5 F6a* F6b F6c F6d F7a* F7b F7c F8a F8b F9a* F9b F9c F9d N2 N1
+    """,
+    ),
+    "albic": (
+        "ALBIC",
+        """
+        A1 W1 W2 W3 N1 N2 N3 N4 N5 N6 N7 D1* D2 D3 F2* F3 F4* F4b F4c F5a* F5b* F7a* F7b F7c F7d
+        F8 F9 F9b F10a* F10b* F10c F10d F11a F12a F12b* F12c F12d* F12e F13a F13b F13c F14a F14b
+        F14c S1 S2 S3 S4
+    """,
+    ),
+    "elastic_allocator": (
+        "EOA",
+        """
+        A1* A2* A3* M1 M2 M3 M4 M5 F4a* F4b* F4c* F4d F4e F4f F5a* F5b* F5c* F5d G1* G2 N1 N2 N3
+    """,
+    ),
+    "storm": (
+        "STORM",
+        """
+        A1* A2* A3* A4* A5 A6 A7 A8 D1 D2 M1 M2* M3 M4 M5* O1 O2* O3* O4* O5 O6 L1* X1 X2
+    """,
+    ),
+    "model_driven": (
+        "MD",
+        """
+        A1 F3a F3b F3c F3d F3e F3f P0 F4 M1 M3 M4 M2 L1 L2 L3 F7a* F7b F7c F7d* F7e* F7f F7g F7h
+        F7i F7j F7k F8a* F8b F8c F8d F8e F8f* F8g F8h F9a* F9b* F9c* F10a F10b F10c F10d F10e
+        F10f F11a* F11b F11c F11d F11e* F11f F11g F12a F12b F13a F13b S1
+    """,
+    ),
+}
+"""Of the review of the papers, starred ones with a star; each is to be there once."""
+
+PAGES = sorted({figure.paper for figure in all_figures()})
+
+
+def expected(paper: str) -> list[tuple[str, bool]]:
+    prefix, names = IDS[paper]
+    return [(f"{prefix}-{name.rstrip('*')}", name.endswith("*")) for name in names.split()]
+
+
+@pytest.mark.parametrize("paper", IDS)
+def test_every_claim_is_there_once(paper: str) -> None:
+    claims = judging.claims_of(paper)
+    assert [(claim.id, claim.starred) for claim in claims] == expected(paper)
+    assert all(claim.paper == paper and claim.words and claim.predicate for claim in claims)
+
+
+def test_there_are_194_claims_of_which_50_matter_most() -> None:
+    every = [claim for paper in IDS for claim in expected(paper)]
+    assert len(set(every)) == 194
+    assert sum(starred for _, starred in every) == 50
+    assert judging.claiming_papers() == sorted(IDS)
+
+
+@pytest.mark.parametrize("paper", IDS)
+def test_committed_verdicts_hold(paper: str) -> None:
+    assert judging.no_longer_hold(judging.judgements([paper])) == []
+
+
+@pytest.mark.parametrize("paper", PAGES)
+def test_pages_are_what_stored_tables_say(paper: str) -> None:
+    page = (DOCS / f"{paper}.md").read_text(encoding="utf-8")
+    assert page == page_of(paper), f"run `python -m experiments.studies.papers.collecting {paper}`"
+
+
+def test_every_stored_table_says_how_it_was_made() -> None:
+    for path in sorted(PAPERS.glob("*/tables/*.csv")):
+        paper, name = path.parent.parent.name, path.stem
+        about = about_table(paper, name)
+        assert about.command
+        assert about.seeds
+        assert about.rows == len(load_table(paper, name))
+
+
+def make_claim(**changes: object) -> Claim:
+    parts = {
+        "id": "X-1",
+        "paper": "some_paper",
+        "starred": True,
+        "where": "1",
+        "words": "it grows",
+        "setup": "any",
+        "predicate": "last > first",
+        "tables": ("growth",),
+        "judge": grows,
+    }
+    return Claim(**{**parts, **changes})  # type: ignore[arg-type]
+
+
+def grows(growth: pd.DataFrame) -> Finding:
+    first, last = growth["x"].iloc[[0, -1]]
+    return Finding("same" if last > first else "different", f"{first} to {last}")
+
+
+def test_a_claim_is_judged_from_its_stored_table(tmp_path: Path) -> None:
+    before = judging.judge(make_claim(), tmp_path).finding
+    assert (before.verdict, before.figure) == ("not shown", "no table yet: growth")
+    for values, verdict in (([1, 3], "same"), ([3, 1], "different")):
+        frame = pd.DataFrame({"x": values})
+        store_table("some_paper", "growth", frame, command="c", seeds="0-1", root=tmp_path)
+        found = judging.judge(make_claim(), tmp_path)
+        assert found.finding == Finding(verdict, f"{values[0]} to {values[1]}")  # type: ignore[arg-type]
+    assert about_table("some_paper", "growth", tmp_path).rows == 2
+
+
+def test_a_smaller_table_may_lack_what_is_judged_and_a_whole_one_not(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"y": [1, 3]})
+    for reduced in (True, False):
+        made = {"command": "c", "seeds": "0-1", "root": tmp_path, "reduced": reduced}
+        store_table("some_paper", "growth", frame, **made)  # type: ignore[arg-type]
+        if reduced:
+            found = judging.judge(make_claim(), tmp_path).finding
+            assert found.verdict == "not shown"
+            assert "smaller growth ('x')" in found.figure
+    with pytest.raises(KeyError):
+        judging.judge(make_claim(), tmp_path)
+
+
+def test_what_cannot_be_checked_says_why() -> None:
+    found = judging.judge(make_claim(judge=None, tables=(), not_checkable="no cluster"))
+    assert found.finding == Finding("not shown", "", "no cluster")
+
+
+def test_a_table_that_is_not_stored_is_told_with_the_command(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="streamplace paper --tables some_paper/growth"):
+        load_table("some_paper", "growth", tmp_path)
+
+
+def test_findings_are_whole() -> None:
+    with pytest.raises(ValueError, match="verdict 'yes' is none of"):
+        Finding("yes", "1")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="without a reason"):
+        Finding("same", "1", left_out=2)
+
+
+def test_a_judge_of_an_unknown_claim_is_an_error() -> None:
+    with pytest.raises(KeyError, match="X-9"):
+        read_claims(PAPERS / "storm" / "claims.toml", {"X-9": Judged(grows, "growth")})
+
+
+def test_the_command_lists_claims_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--claims", "task-allocation", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [entry["id"] for entry in listed] == [name for name, _ in expected("task_allocation")]
+    assert {entry["paper"] for entry in listed} == {"task_allocation"}
+    keys = {"id", "paper", "starred", "verdict", "figure", "cause"}
+    assert all(set(entry) == keys and entry["verdict"] in VERDICTS for entry in listed)
+
+
+@pytest.mark.slow  # the verdicts of each paper are judged above
+def test_without_a_paper_all_claims_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--claims", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)) == 194
+
+
+def test_the_command_ends_1_where_a_committed_verdict_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--claims", "storm", "--check") == 0
+    assert "10 of 10 starred claims are the same or have a cause" in capsys.readouterr().out
+    shutil.copytree(PAPERS / "storm", tmp_path / "storm")
+    path = tmp_path / "storm" / "verdicts.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    first = lines[1].split(",")
+    first[2] = "same" if first[2] != "same" else "different"
+    path.write_text("".join([lines[0], ",".join(first), *lines[2:-1]]))
+    monkeypatch.setattr(judging, "PAPERS", tmp_path)
+    assert run("--claims", "storm", "--check") == 1
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("STORM-A1: verdict ")
+    assert told[-1].startswith("STORM-X2: no verdict is committed")
+
+
+@pytest.mark.parametrize(
+    ("paper", "table", "column", "value", "names"),
+    [
+        ("task_allocation", "examples", "links_1", 99, {"CIKM-E1", "CIKM-E2", "CIKM-L2"}),
+        ("task_allocation", "uneven_pair", "gain", 2.0, {"CIKM-F4b", "CIKM-F4c", "CIKM-L2"}),
+        ("storm", "rules", "executors_uneven", 2.0, {"STORM-D1"}),
+    ],
+)
+def test_a_claim_that_is_broken_on_purpose_is_found(
+    paper: str,
+    table: str,
+    column: str,
+    value: float,
+    names: set[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    frame = load_table(paper, table)
+    frame[column] = value
+    store_table(paper, table, frame, command="broken", seeds="none", root=tmp_path)
+    assert run("--claims", paper, "--check", "--from", str(tmp_path)) == 1
+    told = {line.split(":")[0] for line in capsys.readouterr().err.splitlines()}
+    assert told
+    assert told <= names
+
+
+def test_an_interrupted_run_of_many_tables_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from experiments.studies.papers.claims import making
+    from streamplace.cli.main import main
+
+    made: list[str] = []
+
+    def make(paper: str, name: str, one: object, reduced: bool, root: Path) -> Path:
+        if name == "c" and made.count("b") == 1 and "stop" not in made:
+            made.append("stop")
+            raise KeyboardInterrupt
+        made.append(name)
+        return root / name
+
+    monkeypatch.setattr(making, "makings", lambda _: [("p", name, None) for name in "abc"])
+    monkeypatch.setattr(making, "make_table", make)
+    command = ["paper", "--tables", "all", "-o", str(tmp_path)]
+    with contextlib.suppress(KeyboardInterrupt):
+        main(command)
+    assert (tmp_path / "tables-made.txt").read_text().split() == ["p/a", "p/b"]
+    assert main(command) == 0
+    assert made == ["a", "b", "stop", "c"]
+    assert "p/a: kept" in capsys.readouterr().err
+    assert not (tmp_path / "tables-made.txt").exists()  # the next run makes all of them again

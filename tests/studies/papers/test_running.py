@@ -1,0 +1,151 @@
+"""A figure's files: whole, labelled, and set beside the paper's words."""
+
+from __future__ import annotations
+
+import re
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+
+from experiments.studies.papers.drawing import canvas, draw_bars, draw_lines, to_svg
+from experiments.studies.papers.figure import Figure
+from experiments.studies.papers.running import FILES, run_figure
+from experiments.studies.papers.texts import to_csv, to_markdown
+from optim.errors import InvalidInput
+
+
+def make_figure(**changes: Any) -> Figure:
+    def rows(folder: Path, reduced: bool) -> pd.DataFrame:
+        sys.stderr.write("working\n")
+        with (folder / "calls").open("a") as file:
+            file.write("x")
+        return pd.DataFrame({"x": [1, 2] if reduced else [1, 2, 3]})
+
+    def table(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows.assign(**{"gain (MB/s)": rows["x"] * 1.234375})
+
+    def plot(table: pd.DataFrame, axes: Axes) -> None:
+        draw_lines(axes, table, "x")
+
+    parts: dict[str, Any] = {
+        "name": "some-paper/fig-1",
+        "title": "A < B & C",
+        "source": "Somebody, 2014, Figure 1",
+        "words": "It grows.",
+        "rows": rows,
+        "table": table,
+        "plot": plot,
+        "measured": lambda table: [f"It grows to {table['gain (MB/s)'].max():.2f}."],
+        "readings": ("The start is chosen.",),
+        "size": "Full: 3 points.",
+    }
+    return Figure(**{**parts, **changes})
+
+
+def test_every_file_is_written(tmp_path: Path) -> None:
+    made = run_figure(make_figure(), tmp_path)
+    assert made.folder == tmp_path / "some-paper" / "fig-1"
+    assert {path.name for path in made.folder.iterdir()} == {*FILES, "rows"}
+    assert made.measured == ("It grows to 3.70.",)
+    assert (made.folder / "table.csv").read_text() == (
+        "x,gain (MB/s)\n1,1.234375\n2,2.46875\n3,3.703125\n"
+    )
+    assert (made.folder / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_sets_our_figures_beside_the_papers_words(tmp_path: Path) -> None:
+    page = (run_figure(make_figure(), tmp_path).folder / "page.md").read_text()
+    order = ["It grows.\n", "It grows to 3.70.", "(plot.svg)", "| 3 | 3.703 |", "start is chosen"]
+    places = [page.index(text) for text in order]
+    assert places == sorted(places)
+    assert "`streamplace paper some-paper/fig-1`: 3 rows" in page
+    assert "reduced" not in page
+
+
+def test_a_reduced_run_says_so_in_every_text_and_never_mixes(tmp_path: Path) -> None:
+    full = run_figure(make_figure(), tmp_path)
+    small = run_figure(make_figure(), tmp_path, reduced=True)
+    assert small.folder != full.folder
+    assert len(small.table) == 2
+    for name in ("page.md", "table.md", "plot.svg"):
+        assert "reduced" in (small.folder / name).read_text()
+        assert "reduced" not in (full.folder / name).read_text()
+
+
+def test_the_drawing_needs_nothing_else_and_repeats(tmp_path: Path) -> None:
+    first = (run_figure(make_figure(), tmp_path / "a").folder / "plot.svg").read_text()
+    again = (run_figure(make_figure(), tmp_path / "b").folder / "plot.svg").read_text()
+    assert first == again
+    ET.fromstring(first)
+    assert not re.search(r'(href|src)="(?!#)', first)
+    assert "url(http" not in first and "@import" not in first
+    assert "gain (MB/s)" in first  # text stays text
+
+
+def test_rows_are_asked_again_with_the_same_folder(tmp_path: Path) -> None:
+    run_figure(make_figure(), tmp_path)
+    made = run_figure(make_figure(), tmp_path)
+    assert (made.folder / "rows" / "calls").read_text() == "xx"
+
+
+def test_what_fails_leaves_no_page(tmp_path: Path) -> None:
+    def broken(table: pd.DataFrame, axes: Axes) -> None:
+        raise InvalidInput([])
+
+    with pytest.raises(InvalidInput):
+        run_figure(make_figure(plot=broken), tmp_path)
+    assert not (tmp_path / "some-paper" / "fig-1" / "page.md").exists()
+
+
+def test_quiet_keeps_progress_to_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_figure(make_figure(), tmp_path, quiet=True)
+    assert capsys.readouterr().err == ""
+    run_figure(make_figure(), tmp_path)
+    assert capsys.readouterr().err == "working\n"
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "some-paper").write_text("a file")
+    with pytest.raises(InvalidInput, match="choose another folder"):
+        run_figure(make_figure(), tmp_path)
+
+
+def test_several_panels_are_a_list_of_axes(tmp_path: Path) -> None:
+    def plot(table: pd.DataFrame, axes: list[Axes]) -> None:
+        assert len(axes) == 2
+        for one in axes:
+            draw_lines(one, table, "x")
+
+    run_figure(make_figure(plot=plot, panels=2), tmp_path)
+
+
+def test_markdown_shows_unknown_as_a_dash_and_escapes() -> None:
+    table = pd.DataFrame({"a|b": ["x|y", "z"], "n": [1234567, 2], "v": [0.000123456, None]})
+    assert to_markdown(table) == (
+        "| a\\|b | n | v |\n|---|---:|---:|\n| x\\|y | 1,234,567 | 0.0001235 |\n| z | 2 | – |\n"
+    )
+    assert to_csv(table).splitlines()[2] == "z,2,"
+
+
+def test_markdown_of_flags_and_large_numbers() -> None:
+    table = pd.DataFrame({"ok": [True, False], "v": [123456.7, 99.999]})
+    assert to_markdown(table).splitlines()[2:] == ["| yes | 123,457 |", "| no | 100 |"]
+
+
+def test_bars_carry_their_values() -> None:
+    with canvas() as (drawing, axes):
+        draw_bars(axes, pd.DataFrame({"m": ["TD", "TL"], "v": [93.1, 85.9]}), "m", "v")
+        svg = to_svg(drawing)
+    assert ">93.1<" in svg and ">TL<" in svg
+
+
+def test_unknown_values_break_no_line() -> None:
+    table = pd.DataFrame({"x": [1, 2, 3], "TD": [1.0, None, 3.0]})
+    with canvas() as (_, axes):
+        draw_lines(axes, table, "x")
+        assert list(axes.lines[0].get_xdata()) == [1, 3]

@@ -1,0 +1,103 @@
+"""The figures on Storm and the cross comparison: sweeps that can be read, tables from rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from experiments.generators import generate
+from experiments.studies.papers import find_figures
+from experiments.studies.papers.cross_comparison.judging import can_run, measured, table_of
+from experiments.studies.papers.storm.alpha import table as alpha_table
+from experiments.studies.papers.storm.traffic import against_default, shares_by
+from experiments.studies.papers.sweeps import load
+from optim.methods.solve import solve
+
+FIGURES = find_figures("cross-comparison")
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f.name)
+def test_sweeps_can_be_read(figure: Any, repository: Path) -> None:
+    paper, name = (part.replace("-", "_") for part in figure.name.split("/"))
+    path = repository / "experiments" / "papers" / paper / f"{name}.toml"
+    assert load(path).name == figure.name
+    assert figure.words
+    assert figure.size
+
+
+def row(label: str, seed: int, nodes: float, slots: float, **more: Any) -> dict:
+    line = {"table": "clusters", "sweep": "stages", "value": "1", "seed": seed}
+    traffic = {"nodes_traffic": nodes, "slots_traffic": slots}
+    return {**line, "scheduler": label, **traffic, "proved": None, **more}
+
+
+def test_shares_are_means_and_unproved_optima_are_left_out() -> None:
+    rows = [row("default", s, 80.0, 100.0) for s in (0, 1)]
+    rows += [row("online", 0, 20.0, 40.0), row("online", 1, 60.0, 80.0)]
+    rows += [
+        row("optimum", 0, 20.0, 20.0, proved=True),
+        row("optimum", 1, 10.0, 10.0, proved=False),
+    ]
+    table = shares_by("stages", methods=("default", "online", "optimum"))(pd.DataFrame(rows))
+    line = table.iloc[0]
+    assert line["stages"] == 1
+    assert line["default, between nodes (%)"] == 80.0
+    assert line["online, between nodes (%)"] == 40.0
+    assert line["online, between slots (%)"] == 60.0
+    assert pd.isna(line["optimum, between nodes (%)"])  # proved for one seed of two
+    said = against_default(table)
+    assert any("online sends 50 % less" in sentence for sentence in said)
+
+
+def test_methods_without_alpha_stand_in_every_line() -> None:
+    busy = {"sweep": "utilisation", "value": "60"}
+    rows = [row("default", 0, 80.0, 80.0, **busy), row("optimum", 0, 20.0, 20.0, **busy)]
+    for alpha in (0.0, 1.0):
+        for label in ("offline", "online, gamma 1.5"):
+            more = {"table": "alphas", "sweep": None, "value": None, "alpha": alpha}
+            rows.append(row(label, 0, 60.0 - 10 * alpha, 60.0, **more))
+    table = alpha_table(pd.DataFrame(rows))
+    assert table["alpha"].tolist() == [0.0, 1.0]
+    assert table["default, between nodes (%)"].tolist() == [80.0, 80.0]
+    assert table["online, between nodes (%)"].tolist() == [60.0, 50.0]
+
+
+@pytest.mark.slow
+def test_one_line_a_method() -> None:
+    size = {"executors": 8, "components": 4, "workers": 2, "nodes": 3}
+    made = generate("storm_cluster", 0, **size, utilisation=50)
+    rows = []
+    for method in ("storm-online", "top-down"):
+        result = solve(made, method, ignore=() if method == "storm-online" else ("slots",))
+        rows.append(
+            {
+                "method_label": method,
+                "instance": made.name,
+                "termination": "heuristic",
+                "time_build": 0.0,
+                "time_solve": 0.5,
+                "result": result.to_json(),
+            }
+        )
+    table = table_of(range(1), size)(pd.DataFrame(rows))
+    assert table["method"].tolist() == ["storm-online", "top-down"]
+    assert table["seconds"].tolist() == pytest.approx([0.5, 0.5])
+    assert pd.isna(table["traffic between slots (%)"].iloc[1])
+    assert measured(table)
+
+
+def test_plans_that_storm_can_run() -> None:
+    made = generate("storm_cluster", 0, executors=8, components=4, workers=2, nodes=3, slots=1)
+    exact = json.loads(solve(made, "storm-milp").to_json())
+    if exact["plan"] is not None:
+        assert can_run(made, exact)
+        everywhere = json.loads(json.dumps(exact))
+        everywhere["plan"].pop("slots")
+        for i, task in enumerate(everywhere["plan"]["assignment"]):
+            everywhere["plan"]["assignment"][task] = made.nodes.ids[i % 3]
+        assert not can_run(made, everywhere)  # three nodes, two workers
+    assert not can_run(made, {"plan": None})

@@ -1,0 +1,65 @@
+"""The benchmarks of task allocation measure what they say, on small work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments.generators import generate
+from experiments.studies.timings.task_allocation import ctap, exact, graphs, random_graphs
+from optim import solve
+
+CTAP = """3 2
+0 0 0
+0 0 0
+5 1
+4
+1 1 1
+2 1
+"""
+
+
+@pytest.mark.slow
+def test_the_search_that_is_timed_is_the_search() -> None:
+    instance = generate("random_graphs", seed=3)
+    optimum = solve(instance, "imc-exact").objective
+    assert optimum is not None and optimum.value is not None
+    gain, counts, _ = random_graphs.searcher(20)(instance)()
+    assert gain == pytest.approx(optimum.value, rel=0.05)
+    assert gain <= optimum.value * (1 + 1e-9)
+    assert counts.sum() == instance.num_tasks
+
+
+def test_random_jobs_are_of_the_stated_size_and_repeat() -> None:
+    for number in range(exact.JOBS):
+        job = exact.random_job(number)
+        load = job.tasks.load.sum() / job.nodes.capacity.sum()
+        assert 65 <= job.num_tasks <= 150
+        assert 5 <= job.num_operators <= 6
+        assert 0.649 <= load <= 0.951
+        assert exact.random_job(number).sha256 == job.sha256
+
+
+def test_a_ctap_file_and_its_published_cut(tmp_path: Path) -> None:
+    (tmp_path / "tassDa.dat").write_text(CTAP)
+    (tmp_path / "tassDa.sol").write_text("1 1\n2 1\n3 2\n\n5\n")
+    # tasks 1 and 2 on the larger processor cut 1 + 4
+    line = ctap.line(tmp_path / "tassDa.dat", 10)
+    assert line[:7] == ["tassDa", "3 on 2", "5", "5", "5", "yes", "yes"]
+    (tmp_path / "tassDa.sol").write_text("4\n")
+    assert ctap.line(tmp_path / "tassDa.dat", 10)[5] == "NO"
+
+
+@pytest.mark.slow
+def test_the_reference_partition_is_judged_by_the_referee() -> None:
+    pytest.importorskip("mtkahypar")
+    instance = generate("community", seed=1, tasks=200, nodes=4)
+    node, seconds = graphs.highest(instance)
+    assert node is not None
+    assert seconds > 0
+    assert set(np.unique(node)) <= set(range(4))
+    share, _, violations = graphs.solved(instance, "imc-search", seed=1)
+    assert violations == 0
+    assert 0 < share <= 100
