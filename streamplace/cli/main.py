@@ -11,9 +11,11 @@ import importlib
 import logging
 import os
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from optim.exit_codes import ExitCode
+from streamplace.packages import missing_extra
 from streamplace.present.stopping import interrupts_heard
 from streamplace.present.streams import (
     Stdout,
@@ -26,7 +28,10 @@ from streamplace.present.streams import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import ModuleType, TracebackType
+    from types import TracebackType
+
+
+logger = logging.getLogger(__name__)
 
 
 class Command(NamedTuple):
@@ -37,7 +42,7 @@ class Command(NamedTuple):
     help: str
 
 
-COMMANDS = (
+OWN = (
     Command("solve", "streamplace.cli.solve", "find a plan for an instance"),
     Command("check", "streamplace.cli.check", "validate an instance, or referee a plan for it"),
     Command("evaluate", "streamplace.cli.evaluate", "every metric of a plan"),
@@ -53,20 +58,18 @@ COMMANDS = (
     Command("schema", "streamplace.cli.schema", "the JSON Schema of the instance format"),
     Command("warm", "streamplace.cli.warm", "compile what methods need, ahead of their first use"),
     Command("versions", "streamplace.cli.versions", "streamplace, Python, solvers, libraries"),
-    Command("generate", "experiments.generators.command", "make an instance of a stated kind"),
     Command("import", "streamplace.cli.import_system", "an instance from a running system"),
     Command("export", "streamplace.cli.export_plan", "a plan as a system's own files"),
     Command("flink", "streamplace.cli.flink", "submit a Flink job so that it runs as planned"),
     Command("verify", "streamplace.cli.verify", "whether a cluster runs as planned"),
     Command("run-steps", "streamplace.cli.run_steps", "make an order of moves, batch by batch"),
-    Command("sweep", "experiments.sweep.command", "run a matrix of runs on Spark"),
-    Command("report", "experiments.report.command", "gaps, times and profiles of a sweep"),
-    Command("trace", "experiments.traces.command", "recorded events to instances, on Spark"),
-    Command("replay", "experiments.replay.command", "an adaptation policy over changing load"),
-    Command("model", "experiments.modelling.command", "performance models of tasks from trials"),
-    Command("bench", "experiments.studies.bench.command", "a method of your own, by proven bounds"),
-    Command("paper", "experiments.studies.papers.command", "make the figures of the papers again"),
 )
+
+GROUP = "streamplace.commands"
+"""Entry point group: each entry names a tuple of `Command` that a distribution adds."""
+
+ELSEWHERE = {"bench": "streamplace-studies", "paper": "streamplace-studies"}
+"""Commands that another distribution brings."""
 
 DESCRIPTION = (
     "Places the tasks of stream-processing jobs on nodes, and proves how good the plan is."
@@ -120,6 +123,23 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
 
+@cache
+def commands() -> tuple[Command, ...]:
+    """Return our own commands, and those that installed distributions register.
+
+    What cannot be loaded is left out: a broken distribution does not stop the other commands.
+    """
+    from optim.plugins import entries
+
+    found = list(OWN)
+    for name, entry in entries(GROUP).items():
+        try:
+            found += entry.point.load()
+        except Exception as error:  # whatever the other distribution's module does
+            logger.info("commands of %s (%s) cannot be loaded: %s", name, entry.package, error)
+    return tuple(found)
+
+
 def build_parser(chosen: str | None = None) -> Parser:
     """Build the parser; only the arguments of the chosen subcommand are filled in.
 
@@ -136,9 +156,9 @@ def build_parser(chosen: str | None = None) -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and leave")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for command in COMMANDS:
-        sub = commands.add_parser(
+    choices = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for command in commands():
+        sub = choices.add_parser(
             command.name,
             help=command.help,
             description=command.help[0].upper() + command.help[1:] + ".",
@@ -146,24 +166,12 @@ def build_parser(chosen: str | None = None) -> Parser:
             allow_abbrev=False,
         )
         if command.name == chosen:
-            module = _module_of(command, parser)
+            module = importlib.import_module(command.module)
             module.add_arguments(sub)
             sub.epilog = getattr(module, "EXAMPLES", None)
             sub.set_defaults(run=module.run)
         _add_common(sub)
     return parser
-
-
-def _module_of(command: Command, parser: Parser) -> ModuleType:
-    try:
-        return importlib.import_module(command.module)
-    except ModuleNotFoundError as error:
-        if error.name != "experiments.studies.papers":
-            raise
-        parser.error(
-            "the papers' figures come with the source checkout and are not in the installed "
-            "package: in the checkout, `pip install -e .`"
-        )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -230,13 +238,13 @@ def _complete() -> None:
     import argcomplete
 
     words = os.environ.get("COMP_LINE", "").split()[1:]
-    names = {command.name for command in COMMANDS}
+    names = {command.name for command in commands()}
     chosen = next((word for word in words if word in names), None)
     argcomplete.autocomplete(build_parser(chosen))
 
 
 def _dispatch(arguments: list[str], debug: bool) -> int:
-    names = {command.name for command in COMMANDS}
+    names = {command.name for command in commands()}
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     parser = build_parser(chosen)
     if chosen is not None and chosen not in names:
@@ -268,9 +276,21 @@ def _run(args: argparse.Namespace, debug: bool) -> int:
             traceback.print_exc()
         _say(describe(error))
         return int(error.exit_code)
+    except ModuleNotFoundError as error:
+        missing = missing_extra(error)
+        if missing is None or debug:
+            raise
+        _say(f"{args.command}: {missing}")
+        return int(ExitCode.USAGE)
 
 
 def _unknown_command(word: str, names: list[str]) -> str:
+    if word in ELSEWHERE:
+        home = ELSEWHERE[word]
+        return (
+            f"the command {word!r} comes with {home}, which is not installed: "
+            f"pip install {home}, or pip install ./experiments/studies in a checkout"
+        )
     hint = _close(word, names) or f"; commands: {', '.join(names)}"
     return f"unknown command {word!r}{hint}"
 

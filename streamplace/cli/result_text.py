@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from optim.figures.catalogue import OBJECTIVES
+from optim.figures.catalogue import BY_NAME, OBJECTIVES
 from optim.referee.result import Termination
 from optim.rules import without_limits
+from streamplace.explain.what_if import words
 from streamplace.present.blocks import (
     print_carries,
     print_moves,
@@ -17,15 +18,18 @@ from streamplace.present.blocks import (
     print_undrained,
     print_violations,
 )
-from streamplace.present.console import name
+from streamplace.present.console import answer_console, name, plain_table
 from streamplace.present.numbers import duration, number, plural
 from streamplace.present.problems import printable
 from streamplace.present.tables import figure, gap_text, metric_table, verdict
 from streamplace.present.threads_text import print_threads
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
+    from optim.format.altered import Change
     from optim.format.instance import Instance
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Result
@@ -222,3 +226,30 @@ def _print_warm_start(console: Console, result: Result) -> None:
     taken = {True: "accepted", False: "not accepted", None: "acceptance unknown"}[start.accepted]
     value = number(start.objective)
     console.print(f"note     warm start {printable(start.method)} at {value}: {taken}")
+
+
+def print_cases(
+    found: Sequence[tuple[Sequence[Change], Instance, Result]], *, as_json: bool
+) -> None:
+    """Print what came out of several cases: one JSON document, or a table with a line each."""
+    if as_json:
+        from streamplace.present.json_text import print_json
+
+        print_json([{"case": words(case), **result.to_dict()} for case, _, result in found])
+        return
+    heads = ["case", "method", "ended", "objective", "bound", "moves", "highest utilisation"]
+    table = plain_table(heads, right=heads[3:])
+    for case, _, result in found:
+        if result.departs:
+            answer_console().print(departs_line(result.departs, words(case)), soft_wrap=True)
+    for case, instance, result in found:
+        told, seen = result.objective, result.evaluation
+        value = "–" if told is None else figure(instance, BY_NAME[told.name].unit, told.value)
+        label = "" if told is None else f"{BY_NAME[told.name].label} "
+        table.add_row(
+            words(case), result.method, str(result.termination),
+            f"{label}{value}" if result.plan else "no plan", number(result.bound),
+            f"{len(result.moves):,}" if result.plan else "–",
+            figure(instance, "share", seen and seen.max_utilisation),
+        )  # fmt: skip
+    answer_console().print(table)

@@ -291,7 +291,7 @@ def _draw(instance: Instance, result: Result, curve: Curve, file: str) -> None:
 def _solve_cases(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> int:
     """Solve the instance as it is and in each case, and tell a table."""
     from optim.format.altered import altered
-    from streamplace.explain.what_if import print_cases
+    from streamplace.cli.result_text import print_cases
 
     found, aim = [], _aim_of(args, instance)
     for case in ([], *cases_of(args)):

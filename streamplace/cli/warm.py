@@ -83,9 +83,10 @@ def run(args: argparse.Namespace) -> int:
 
 @cache
 def _small() -> list[Instance]:
-    from experiments.generators import KINDS
+    from optim.plugins import entries
 
-    kinds = {name: KINDS.get(name) for name in SMALL}
+    registered = entries("streamplace.generators")
+    kinds = {name: registered[name].point.load() for name in SMALL}
     return [kinds[name].make(int(kinds[name].random), SMALL[name]) for name in SMALL]
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from optim.format.plan import Plan
     from optim.format.tables import Ints
     from optim.methods.pinned import Aim
-    from optim.referee.result import Result
 
 _SECONDS = 2.0
 """For placing the tasks of a failed node anew."""
@@ -208,36 +207,3 @@ def print_carried(console: Console, instance: Instance, carried: Carried) -> Non
 def words(case: Sequence[Change]) -> str:
     """Name a case."""
     return ", ".join(map(str, case)) or "as it is"
-
-
-def print_cases(
-    found: Sequence[tuple[Sequence[Change], Instance, Result]], *, as_json: bool
-) -> None:
-    """Print what came out of several cases: one JSON document, or a table with a line each."""
-    if as_json:
-        from streamplace.present.json_text import print_json
-
-        print_json([{"case": words(case), **result.to_dict()} for case, _, result in found])
-        return
-    from optim.figures.catalogue import BY_NAME
-    from streamplace.cli.result_text import departs_line
-    from streamplace.present.console import answer_console, plain_table
-    from streamplace.present.numbers import number
-    from streamplace.present.tables import figure
-
-    heads = ["case", "method", "ended", "objective", "bound", "moves", "highest utilisation"]
-    table = plain_table(heads, right=heads[3:])
-    for case, _, result in found:
-        if result.departs:
-            answer_console().print(departs_line(result.departs, words(case)), soft_wrap=True)
-    for case, instance, result in found:
-        told, seen = result.objective, result.evaluation
-        value = "–" if told is None else figure(instance, BY_NAME[told.name].unit, told.value)
-        label = "" if told is None else f"{BY_NAME[told.name].label} "
-        table.add_row(
-            words(case), result.method, str(result.termination),
-            f"{label}{value}" if result.plan else "no plan", number(result.bound),
-            f"{len(result.moves):,}" if result.plan else "–",
-            figure(instance, "share", seen and seen.max_utilisation),
-        )  # fmt: skip
-    answer_console().print(table)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
-from streamplace.cli.main import COMMANDS, build_parser
+from streamplace.cli.main import build_parser, commands
 from tests.command import run_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -127,7 +127,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_every_command_and_flag_is_described() -> None:
     text = (REPOSITORY / "docs" / "command-line.md").read_text(encoding="utf-8")
-    for command in COMMANDS:
+    for command in commands():
         assert f"\n## `streamplace {command.name}`" in text
         section = text.split(f"\n## `streamplace {command.name}`")[1].split("\n## ")[0]
         parser = build_parser(command.name)

@@ -6,7 +6,7 @@ Processing Engine*, 2016, sections 5.2 and 5.4. Their delays of flights, here th
 [`streamplace trace`](../traces.md), then [replayed](../replay.md) by every policy. From a clone:
 
     make demo                                         # or another way to make .venv
-    .venv/bin/pip install -e '.[flights]'             # the data, 11 MB
+    .venv/bin/pip install -e '.[spark,flights]' -e experiments/studies   # and the data, 11 MB
     .venv/bin/streamplace paper albic-real            # all figures; --reduced: their first 30 days
 
 A policy plans a day on the loads of that day (*now*) and meets those of the following (*next*).
