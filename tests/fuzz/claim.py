@@ -75,6 +75,14 @@ class Claim:
         """Whether the product and we agree that there is a feasible plan."""
         return self.feasible and not self.surely_broken
 
+    def worth(self, figures: Figures) -> float | None:
+        """Return what was asked for, of another plan: the objective, or a weighted sum with it."""
+        value = None if self.name is None else figures.value(self.name)
+        if self.name == "imc_gain" and self.keywords.get("weighted"):
+            distance = figures.value("load_distance")
+            return None if value is None or distance is None else value - distance
+        return value
+
     def worse_by(self, value: float, other: float) -> float:
         """Return by how much `value` is worse than `other`."""
         return other - value if self.sense == "max" else value - other

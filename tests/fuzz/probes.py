@@ -176,16 +176,18 @@ def _no_worse(claim: Claim, other: Any, kind: str) -> Findings:
         return
     if reading.leaving[node].any() and not leaves_behind(claim.method, claim.keywords):
         return
-    theirs = measure(reading, np.array([node])).value(claim.name)
+    theirs = claim.worth(measure(reading, np.array([node])))
     if theirs is None:
         return
     if not claim.feasible or claim.value is None:
         if claim.termination != "infeasible":  # a false proof is told as such
             yield f"worse-than-{kind}", f"no feasible plan, {other.method} has {theirs!r}"
         return
-    allowed = 1e-9 * max(abs(theirs), abs(claim.value)) + claim.rounding()
-    if claim.worse_by(claim.value, theirs) > allowed:
-        told = f"{claim.name} {claim.value!r}, {other.method} has {theirs!r}"
+    value = claim.worth(claim.figures)
+    value = claim.value if value is None else value
+    allowed = 1e-9 * max(abs(theirs), abs(value)) + claim.rounding()
+    if claim.worse_by(value, theirs) > allowed:
+        told = f"{claim.name} {value!r}, {other.method} has {theirs!r}"
         yield f"worse-than-{kind}", told
 
 

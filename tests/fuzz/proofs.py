@@ -188,11 +188,13 @@ def _staying(claim: Claim) -> Findings:
         return
     if broken(reading, home.tolist(), None, TIGHT):
         return
-    stays = measure(reading, home[None]).value(str(claim.name))
+    stays = claim.worth(measure(reading, home[None]))
     if stays is None:
         return
-    allowed = 1e-9 * max(abs(stays), abs(claim.value)) + claim.rounding()
     if not claim.feasible:
         yield "worse-than-staying", f"no feasible plan, and staying keeps every rule ({stays!r})"
-    elif claim.worse_by(claim.value, stays) > allowed:
-        yield "worse-than-staying", f"{claim.name} {claim.value!r}, staying has {stays!r}"
+        return
+    value = claim.worth(claim.figures)
+    value = claim.value if value is None else value
+    if claim.worse_by(value, stays) > 1e-9 * max(abs(stays), abs(value)) + claim.rounding():
+        yield "worse-than-staying", f"{claim.name} {value!r}, staying has {stays!r}"

@@ -15,7 +15,7 @@ import pytest
 from tests.fuzz.cases import Finding, Question, Shares, questions
 from tests.fuzz.command import main
 from tests.fuzz.generate import Draw
-from tests.fuzz.product import Calls, Setting, registered
+from tests.fuzz.product import Calls, Plan, Setting, evaluate, registered
 from tests.fuzz.product import InvalidInput as Refused
 from tests.fuzz.shrink import shrink
 
@@ -107,6 +107,18 @@ def test_less_than_the_start_or_the_family_is_caught() -> None:
         Question("start", "imc-exact", {}, {"source": "naive"}), _worse
     )
     assert "worse-than-family" in kinds(Question("family", "imc-exact"), _worse)
+
+
+def test_a_weighted_sum_is_compared_as_such() -> None:
+    def all_on_one(instance: Any, method: str | None = None, **keywords: Any) -> Any:
+        result, plan = TRUE(instance, method, **keywords), Plan.from_indices(instance, [0] * 5)
+        return replace(result, plan=plan, evaluation=evaluate(instance, plan))
+
+    nodes = [{"id": "n0"}, {"id": "n1"}]
+    more = {"nodes": nodes, "traffic": [["t0", "t1", 0.1], ["t0", "t2", 0.1], ["t1", "t2", 0.1]]}
+    question = Question("result", "joint-milp", {"weighted": True})
+    assert kinds(question, **more) == set()
+    assert "worse-than-staying" in kinds(question, all_on_one, **more)
 
 
 def test_a_plan_that_overloads_a_node_is_caught() -> None:
