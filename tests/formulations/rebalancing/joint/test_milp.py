@@ -144,7 +144,8 @@ def test_option_caps_the_distance_and_gives_way_to_the_budget() -> None:
         assert short.evaluation.load_distance == pytest.approx(best.evaluation.load_distance)
         assert any("cannot be reached" in note for note in short.notes)
     # the instance's own limit does not give way
-    assert solve(job(max_migrations=1, max_load_distance=0.5), "joint-milp").exit_code == 3
+    tight = job(max_migrations=1, max_load_distance=0.5)
+    assert solve(tight, "joint-milp", start_broken="refuse").exit_code == 3
 
 
 @pytest.mark.parametrize("method", ["joint-milp", "joint-search"])
