@@ -134,6 +134,21 @@ def test_mostly_finds_the_optimum_of_small_problems() -> None:
     assert reached >= 0.9 * cases
 
 
+def test_a_clock_that_is_over_leaves_the_search_some_work() -> None:
+    reached, cases = 0, 0
+    for seed in range(40):
+        problem = varied_joint(seed)
+        every = list(placements(problem))
+        if not every:
+            continue
+        cases += 1
+        worst = min(every, key=problem.collocated)
+        found = search_joint(problem, (worst,), seed, deadline=0.0)
+        reached += found.value >= max(problem.collocated(p) for p in every) - 1e-9
+    assert cases > 20
+    assert reached >= 0.8 * cases
+
+
 def test_emptying_leaving_nodes() -> None:
     done = 0
     for seed in range(60):
@@ -178,6 +193,6 @@ def test_interruption_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_deadline_and_target_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = varied_joint(2)
     start = next(placements(problem))
-    assert search_joint(problem, (start,), deadline=0.0).steps == 0
+    assert search_joint(problem, (start,), deadline=0.0).steps == joint_search.SURE
     assert search_joint(problem, (start,), target=problem.collocated(start)).steps == 0
     assert joint_search.SLICE <= 100_000  # the clock is looked at several times a second
