@@ -19,18 +19,17 @@ if TYPE_CHECKING:
     from optim.format.tables import Ints
 
 
-def with_homes(instance: Instance, *, free_moves: bool = True) -> Instance:
+def with_homes(instance: Instance) -> Instance:
     """Return the instance in which every task has a current node; itself where all have one.
 
-    Nodes are given by a list schedule on top of what is placed already. Without `free_moves`
-    budgets count what leaves them (`counted_as_moves`).
+    Nodes are given by a list schedule on top of what is placed already.
     """
     tasks = instance.tasks
     unplaced = np.flatnonzero(tasks.node < 0)
     if not len(unplaced) or not instance.num_nodes:
         return instance
     node = _listed(instance, unplaced)
-    if not (free_moves and counts_moves(instance)):
+    if not counts_moves(instance):
         return replace(instance, tasks=replace(tasks, node=node))
     copies = {task: sorted(nodes) for task, nodes in instance.copy_nodes.items()}
     copies |= {task: list(range(instance.num_nodes)) for task in unplaced.tolist()}
@@ -52,14 +51,6 @@ def counts_moves(instance: Instance) -> bool:
     budgets = (limits.max_migrations, limits.max_migration_cost, limits.max_inflow)
     some = any(limit is not None for limit in budgets)
     return some or bool((instance.nodes.max_inflow >= 0).any())
-
-
-def counted_as_moves(instance: Instance) -> tuple[str, ...]:
-    """Return what a method assumes that knows no free moves; nothing where none are needed."""
-    unplaced = int((instance.tasks.node < 0).sum())
-    if not unplaced or not counts_moves(instance):
-        return ()
-    return (f"that count moves of the {unplaced} tasks without a current node",)
 
 
 def _listed(instance: Instance, unplaced: Any) -> Ints:

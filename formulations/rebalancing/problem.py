@@ -169,6 +169,11 @@ class BalanceProblem:
         return np.diff(self.rules.copies_indptr) > 0
 
     @cached_property
+    def is_free(self) -> Bools:
+        """(T,) key groups that migrate nowhere, as they have no current node (`with_homes`)."""
+        return self.has_copy & (np.diff(self.rules.copies_indptr) >= self.num_nodes - 1)
+
+    @cached_property
     def most_moved(self) -> int | None:
         """Key groups that may leave home at most by the budget of moves; ``None`` for any."""
         if self.max_moves is None:

@@ -59,7 +59,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     begun = time.perf_counter()
     warm_up()
     compiled = time.perf_counter()
-    problem = balance_problem(instance, "flux", free_moves=False)
+    problem = balance_problem(instance, "flux")
     passes = request.options.get("passes") or 0
     placement, used = flux_placement(problem, passes if passes > 0 else 1_000_000)
     moves = problem.moves(placement)

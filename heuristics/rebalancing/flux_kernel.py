@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.rebalancing.search.state import COST, MOVES, NOBODY, fits, may_be, relocate
+from formulations.rebalancing.search.state import COST, MOVES, NOBODY, away, fits, may_be, relocate
 from optim.util.compiled import helper, kernel
 
 #: Loads are compared up to this part of the mean share: rounding must not cause a move.
@@ -27,7 +27,8 @@ def flux(fixed, state, weight, max_passes):
     """
     passes, some = 0, len(fixed.load) > 0
     rounding = ROUNDING * (np.abs(fixed.share).max() + 1.0)
-    while some and state.budget[MOVES] >= 1.0 and passes < max_passes:
+    free = len(fixed.copies) > 0  # of key groups without a current node no budget counts the moves
+    while some and (free or state.budget[MOVES] >= 1.0) and passes < max_passes:
         passes += 1
         senders = np.argsort(-state.deviation / weight, kind="mergesort")
         receivers = senders[::-1]
@@ -37,7 +38,7 @@ def flux(fixed, state, weight, max_passes):
             a, b = senders[rank], receivers[rank]
             gap = state.deviation[a] / weight[a] - state.deviation[b] / weight[b]
             most = 2.0 * gap / (1.0 / weight[a] + 1.0 / weight[b])
-            if a == b or most <= rounding or state.budget[MOVES] < 1.0:
+            if a == b or most <= rounding or not (free or state.budget[MOVES] >= 1.0):
                 break
             k = _biggest(fixed, state, a, b, most - rounding)
             if k != NOBODY:
@@ -55,10 +56,18 @@ def _biggest(fixed, state, a, b, most):
         if (
             best_load < fixed.load[k] < most
             and fixed.home[k] == a
-            and fixed.cost[k] <= state.budget[COST]
+            and _is_paid(fixed, state, k, b)
             and may_be(fixed, k, b)
             and fits(fixed, state, a, b, k, NOBODY)
         ):
             best, best_load = k, fixed.load[k]
         k = state.after[k]
     return best
+
+
+@helper
+def _is_paid(fixed, state, k, b):
+    """Return whether the budgets are enough for k to move to b."""
+    if not away(fixed, k, b):
+        return True
+    return state.budget[MOVES] >= 1.0 and fixed.cost[k] <= state.budget[COST]

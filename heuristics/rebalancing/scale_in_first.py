@@ -50,9 +50,10 @@ def spread_evenly(problem: BalanceProblem, earlier: Floats | None = None) -> Int
     waiting = np.flatnonzero(problem.leaving[problem.home])
     moves, cost = 0, 0.0
     for task in waiting[np.argsort(-problem.load[waiting], kind="stable")].tolist():
-        if problem.max_moves is not None and moves >= problem.max_moves:
-            break
-        price = cost + float(problem.cost[task])
+        paid = not problem.is_free[task]
+        price = cost + paid * float(problem.cost[task])
+        if paid and problem.max_moves is not None and moves >= problem.max_moves:
+            continue
         if price > problem.most_cost:
             continue
         fits = problem.may_be_rows(np.array([task]))[0] & ~problem.leaving
@@ -64,7 +65,7 @@ def spread_evenly(problem: BalanceProblem, earlier: Floats | None = None) -> Int
         used[node] += problem.usage[task]
         received[node] += problem.load[task]
         placement[task] = node
-        moves, cost = moves + 1, price
+        moves, cost = moves + paid, price
     return placement
 
 
@@ -79,7 +80,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         A solver's claim does not survive our own count.
     """
     request, compiled = request.warmed(warm_up)
-    problem = balance_problem(instance, "scale-in-first", free_moves=False)
+    problem = balance_problem(instance, "scale-in-first")
     reasons = impossible(instance, problem)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
@@ -156,7 +157,8 @@ def _what_is_left(problem: BalanceProblem, emptied: Ints) -> BalanceProblem:
         moves = max(0, moves - problem.moves(emptied))
     if cost is not None:
         cost = max(0.0, cost - problem.moving_cost(emptied))
-    return replace(problem, home=emptied, max_moves=moves, max_cost=cost)
+    rules = None if problem.counted is None else replace(problem.counted, home=emptied)
+    return replace(problem, home=emptied, max_moves=moves, max_cost=cost, counted=rules)
 
 
 METHOD = Method(

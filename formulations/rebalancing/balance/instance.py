@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
 
 
-def balance_problem(
-    instance: Instance, method: str = "balance-milp", *, free_moves: bool = True
-) -> BalanceProblem:
+def balance_problem(instance: Instance, method: str = "balance-milp") -> BalanceProblem:
     """Return the rebalancing problem of an instance.
 
     The first resource is balanced; every resource with a capacity or least load somewhere binds,
@@ -32,8 +30,6 @@ def balance_problem(
         Tasks without a current node are given one first (`with_homes`).
     method
         Named in the error.
-    free_moves
-        Whether it knows moves that no budget counts.
 
     Raises
     ------
@@ -43,7 +39,7 @@ def balance_problem(
         All nodes are leaving.
     """
     _check_leaving(instance, method)
-    instance = with_homes(instance, free_moves=free_moves)
+    instance = with_homes(instance)
     tasks, nodes, limits = instance.tasks, instance.nodes, instance.limits
     headroom, floor = placing_room(instance), np.maximum(0.0, placing_floor(instance))
     binds = np.isfinite(headroom).any(axis=0) | (floor > 0).any(axis=0)

@@ -18,7 +18,6 @@ from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.milp import PUBLISHED
 from formulations.rebalancing.balance.reasons import impossible, none_within, why_none
-from formulations.rebalancing.homes import counted_as_moves
 from formulations.rebalancing.search.portfolio import warm_up
 from heuristics.rebalancing.albic.pin import Pins, choose_pins
 from heuristics.rebalancing.albic.scores import beneficial_pairs
@@ -89,7 +88,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     """
     request, compiled = request.warmed(warm_up)
     solver = UnitSolver(request)
-    problem = balance_problem(instance, "albic", free_moves=False)
+    problem = balance_problem(instance, "albic")
     reasons = impossible(instance, problem)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=tuple(reasons))
@@ -109,8 +108,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         notes = [none_within(problem)] if proven else []
         broken = why_none(instance, problem) if proven else ()
         return Outcome(
-            why, notes=[*notes, *solver.notes], times=times, reasons=broken,
-            assumes=counted_as_moves(instance),
+            why, notes=[*notes, *solver.notes], times=times, reasons=broken
         )  # fmt: skip
     node = best.placement.astype(np.int32)
     return Outcome(

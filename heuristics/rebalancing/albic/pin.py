@@ -106,7 +106,7 @@ def _pin(units: Units, members: _Members, ends: tuple[int, int], node: int, pins
     tasks = [task for unit in new for task in members[unit]]
     if problem.leaving[node] or not all(problem.may_be(task, node) for task in tasks):
         return False
-    moving = [task for task in tasks if problem.home[task] != node]
+    moving = [t for t in tasks if problem.home[t] != node and not problem.is_free[t]]
     moves, cost = pins.moves + len(moving), pins.cost + math.fsum(problem.cost[moving])
     if problem.max_moves is not None and moves > problem.max_moves:
         return False

@@ -28,7 +28,8 @@ class PartLimits:
     Attributes
     ----------
     costs
-        Pairs of (T,) amounts and their limit: migration cost, or 1 each for a budget of moves.
+        Pairs of (T,) amounts and their limit: migration cost, or 1 each for a budget of moves; 0
+        where moves are free.
     load
         (T,) load of the balanced resource.
     max_load
@@ -44,9 +45,9 @@ class PartLimits:
         """Derive the limits from the budgets of a problem."""
         costs: list[tuple[Floats, float]] = []
         if problem.max_moves is not None:
-            costs.append((np.ones(problem.num_tasks), float(problem.max_moves)))
+            costs.append((np.where(problem.is_free, 0.0, 1.0), float(problem.max_moves)))
         if problem.max_cost is not None:
-            costs.append((problem.cost, problem.max_cost))
+            costs.append((np.where(problem.is_free, 0.0, problem.cost), problem.max_cost))
         return cls(tuple(costs), problem.load, max_load)
 
     def tightest(self, members: Indices, rng: np.random.Generator) -> tuple[float, Floats]:

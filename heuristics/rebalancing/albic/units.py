@@ -75,7 +75,7 @@ class Units:
         single = self.num_units == problem.num_tasks
         return replace(
             problem,
-            # rules of key groups are none of units: a unit pays for a node with a copy, too
+            # rules of key groups are none of units: these cost what their paying members do
             counted=problem.counted if single else None,
             load=self._summed(problem.load),
             cost=cost,
@@ -105,7 +105,8 @@ class Units:
     def _budget(self) -> tuple[Floats, int | None, float | None]:
         """Return what moving each unit costs, and the budgets of moves and of cost."""
         problem = self.problem
-        size, cost = self.size.astype(np.float64), self._summed(problem.cost)
+        paid = np.where(problem.is_free, 0.0, 1.0)
+        size, cost = self._summed(paid), self._summed(paid * problem.cost)
         if problem.max_moves is None:
             return cost, None, problem.max_cost
         if problem.max_cost is None:
