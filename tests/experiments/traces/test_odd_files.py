@@ -351,7 +351,10 @@ def test_moments_in_nanoseconds(zone: str | None, tmp_path: Path) -> None:
     first = {"UTC": "2024-01-01T00:00:00Z", None: "2023-12-31T23:00:00Z"}[zone]
     assert next(p.start for p in found.manifest.periods if p.start >= first) == first
     assert {row["period"] for row in rows(found, "loads")} == {1 if zone else 0}
-    whole = traced(tmp_path, "e e.parquet", time="epoch_ms(at / 1000000)", columns={"at": "whole"})
+    whole = traced(
+        tmp_path, "e e.parquet", time="epoch_ms(at / 1000000)", columns={"at": "whole"},
+        period__length="365 d",
+    )  # fmt: skip
     assert whole.manifest.recordings["clicks"]["counted"] == 3
 
 
