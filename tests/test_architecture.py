@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from optim.rules import RULE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 PACKAGES = ("optim", "formulations", "heuristics", "streamplace", "experiments")
@@ -35,20 +35,37 @@ def sources(repository: Path) -> dict[str, Path]:
     return found
 
 
+def by_folder(imports: Mapping[str, set[str]], package: str) -> dict[str, set[str]]:
+    """Folders of a package to the folders that they import."""
+    depth = package.count(".") + 2
+    graph: dict[str, set[str]] = defaultdict(set)
+    for module, ends in imports.items():
+        for end in ends:
+            a, b = (".".join(name.split(".")[:depth]) for name in (module, end))
+            if a != b and a.startswith(f"{package}.") and b.startswith(f"{package}."):
+                graph[a].add(b)
+    return dict(graph)
+
+
+def imported(nodes: Iterable[ast.AST], sources: Mapping[str, Path]) -> set[str]:
+    """Modules of ours that these statements import."""
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module in sources:
+            full = (f"{node.module}.{alias.name}" for alias in node.names)
+            names |= {name if name in sources else node.module for name in full}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names} & sources.keys()
+    return names
+
+
 @pytest.fixture(scope="module")
 def imports(sources: dict[str, Path]) -> dict[str, set[str]]:
     """Module to the modules it imports when it runs, in functions too."""
-    found = {}
-    for module, file in sources.items():
-        names: set[str] = set()
-        for node in runtime_nodes(ast.parse(file.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module in sources:
-                full = (f"{node.module}.{alias.name}" for alias in node.names)
-                names |= {name if name in sources else node.module for name in full}
-            elif isinstance(node, ast.Import):
-                names |= {alias.name for alias in node.names} & sources.keys()
-        found[module] = names - {module}
-    return found
+    return {
+        module: imported(runtime_nodes(ast.parse(file.read_text())), sources) - {module}
+        for module, file in sources.items()
+    }
 
 
 def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
@@ -76,20 +93,27 @@ def test_no_module_imports_itself_through_others(imports: dict[str, set[str]]) -
     assert circles(imports) == []
 
 
-@pytest.mark.parametrize(
-    "package",
-    [*PACKAGES, "streamplace.clusters", "experiments.studies"],
-)
+@pytest.fixture(scope="module")
+def named(sources: dict[str, Path]) -> dict[str, set[str]]:
+    """Module to the modules it names, for the type checker too."""
+    return {module: imported(ast.walk(ast.parse(f.read_text())), sources) - {module}
+            for module, f in sources.items()}  # fmt: skip
+
+
+FOLDERS = [*PACKAGES, "formulations.rebalancing", "streamplace.clusters", "experiments.studies"]
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_no_two_folders_name_each_other(named: dict[str, set[str]], package: str) -> None:
+    graph = by_folder(named, package)
+    assert [(a, b) for a in graph for b in graph[a] if a < b and a in graph.get(b, ())] == []
+
+
+@pytest.mark.parametrize("package", FOLDERS)
 def test_no_folder_imports_its_sibling_and_is_imported_by_it(
     imports: dict[str, set[str]], package: str
 ) -> None:
-    depth = package.count(".") + 2
-    graph: dict[str, set[str]] = defaultdict(set)
-    for module, ends in imports.items():
-        for end in ends:
-            a, b = (".".join(name.split(".")[:depth]) for name in (module, end))
-            if a != b and a.startswith(f"{package}.") and b.startswith(f"{package}."):
-                graph[a].add(b)
+    graph = by_folder(imports, package)
     assert circles(graph) == []
 
 

@@ -16,20 +16,20 @@ from formulations.rebalancing.balance.classes import count_classes, few_classes,
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.milp import told_level
-from formulations.rebalancing.balance.reasons import impossible
-from formulations.rebalancing.balance.settings import BalanceAnswer, Settings
-from formulations.rebalancing.balance.solve import least_changed
-from formulations.rebalancing.bounds.copies import without_switches
-from formulations.rebalancing.bounds.touch import touch_bound, touched_bound
-from formulations.rebalancing.search.exchanges import by_exchanges
-from formulations.rebalancing.search.portfolio import (
+from formulations.rebalancing.balance.portfolio import (
     TRIES,
     Portfolio,
     descend_from_all,
     start_at_home,
     warm_up,
 )
-from formulations.rebalancing.search.watch import Watch
+from formulations.rebalancing.balance.reasons import impossible
+from formulations.rebalancing.balance.settings import BalanceAnswer, Settings
+from formulations.rebalancing.balance.solve import least_changed
+from formulations.rebalancing.bounds.copies import without_switches
+from formulations.rebalancing.bounds.touch import touch_bound, touched_bound
+from formulations.rebalancing.search.exchanges import by_exchanges
+from formulations.rebalancing.watch import Watch
 from optim.methods.registry import Method, Option, Outcome
 from optim.moves.place_rules import place_rules
 from optim.referee.result import Level, Termination
@@ -208,7 +208,7 @@ def run(instance: Instance, request: Request) -> Outcome:
 
 def _cheapest(problem: BalanceProblem, request: Request, compiled: float) -> Outcome:
     """Look for the cheapest moves within the greatest load distance."""
-    from formulations.rebalancing.search.cheapest import cost_bound, search_cheapest
+    from formulations.rebalancing.balance.cheapest import cost_bound, search_cheapest
 
     recorder = ProgressRecorder("min", request.progress, request.started)
     limit = request.time_limit

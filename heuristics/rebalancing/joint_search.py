@@ -10,13 +10,13 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from formulations.rebalancing.balance import portfolio
 from formulations.rebalancing.balance.reasons import not_emptied
-from formulations.rebalancing.bounds.collocation import collocation_bound
 from formulations.rebalancing.joint import search as joint_search
+from formulations.rebalancing.joint.collocation import collocation_bound
 from formulations.rebalancing.joint.instance import prepare
 from formulations.rebalancing.joint.milp import METHOD as JOINT_MILP
 from formulations.rebalancing.joint.start import Effort, find
-from formulations.rebalancing.search import portfolio
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
 from optim.util.progress import Progress

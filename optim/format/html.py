@@ -1,4 +1,4 @@
-"""What a notebook shows of an instance, a plan, a result: small tables, all text escaped."""
+"""What a notebook shows of an instance and a plan: small tables, all text escaped."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.plan import Plan
-    from optim.referee.result import Result
 
-_ROWS = 12
+ROWS = 12
 
 
 def instance_html(instance: Instance) -> str:
@@ -24,15 +23,15 @@ def instance_html(instance: Instance) -> str:
         if n >= 0:
             now[n] += 1
     rows = [
-        [nodes.ids[n], now[n], *map(_figure, nodes.capacity[n]), _rack(instance, n)]
-        for n in range(min(_ROWS, instance.num_nodes))
+        [nodes.ids[n], now[n], *map(figure, nodes.capacity[n]), _rack(instance, n)]
+        for n in range(min(ROWS, instance.num_nodes))
     ]
-    told = ", ".join(f"{r} {_figure(a)}" for r, a in zip(instance.resources, load, strict=True))
+    told = ", ".join(f"{r} {figure(a)}" for r, a in zip(instance.resources, load, strict=True))
     words = (
         f"{instance.num_tasks} tasks of {instance.num_operators} operators on "
-        f"{instance.num_nodes} nodes; load: {told}; traffic {_figure(instance.total_traffic)}"
+        f"{instance.num_nodes} nodes; load: {told}; traffic {figure(instance.total_traffic)}"
     )
-    return _page(f"instance {instance.name}", words, head, rows, instance.num_nodes)
+    return page(f"instance {instance.name}", words, head, rows, instance.num_nodes)
 
 
 def plan_html(plan: Plan) -> str:
@@ -42,24 +41,11 @@ def plan_html(plan: Plan) -> str:
         by_node.setdefault(node, []).append(task)
     rows = [
         [node, len(tasks), ", ".join(tasks[:8]) + (" …" if len(tasks) > 8 else "")]
-        for node, tasks in sorted(by_node.items())[:_ROWS]
+        for node, tasks in sorted(by_node.items())[:ROWS]
     ]
     words = f"of {plan.method or 'no method'}, sha256 {plan.sha256[:12]}…"
     title = f"plan for {plan.instance_name}"
-    return _page(title, words, ["node", "tasks", ""], rows, len(by_node))
-
-
-def result_html(result: Result) -> str:
-    """Return status, objective, bound, and the moves."""
-    told = result.objective
-    words = f"{result.method}: {result.termination}"
-    if told is not None:
-        words += f"; {told.name} {_figure(told.value)}, bound {_figure(result.bound)}"
-    if result.evaluation is not None:
-        words += "; feasible" if result.feasible else "; not feasible"
-    rows = [[m.task, m.source, m.target, _figure(m.cost)] for m in result.moves[:_ROWS]]
-    head = ["moves", "from", "to", "cost"] if rows else []
-    return _page(f"result for {result.instance_name}", words, head, rows, len(result.moves))
+    return page(title, words, ["node", "tasks", ""], rows, len(by_node))
 
 
 def _rack(instance: Instance, n: int) -> str:
@@ -67,18 +53,18 @@ def _rack(instance: Instance, n: int) -> str:
     return ids[rack] if 0 <= rack < len(ids) else ""
 
 
-def _figure(value: Any) -> str:
+def figure(value: Any) -> str:
     return "unknown" if value is None else f"{float(value):.4g}"
 
 
-def _page(
+def page(
     title: str, words: str, head: Sequence[str], rows: Iterable[Sequence[Any]], count: int
 ) -> str:
     cells = "".join(f"<th>{escape(text)}</th>" for text in head)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
     )
-    more = f"<p>and {count - _ROWS} more</p>" if count > _ROWS else ""
+    more = f"<p>and {count - ROWS} more</p>" if count > ROWS else ""
     return (
         f"<div><b>{escape(title)}</b><p>{escape(words)}</p>"
         f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{more}</div>"

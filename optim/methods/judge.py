@@ -14,6 +14,7 @@ from optim.figures.measures import migrated_tasks, moved_tasks
 from optim.format.plan import Plan
 from optim.methods.claims import broken_by, check_claim, check_promise, write_result
 from optim.methods.hand import BEFORE, Held
+from optim.methods.versions import versions_of
 from optim.moves.room import at_the_edge
 from optim.moves.undo import (
     enough_for,
@@ -25,7 +26,6 @@ from optim.moves.undo import (
 from optim.referee.evaluate import evaluate_indices, plan_kind
 from optim.referee.result import Level, Move, Termination, WarmStart
 from optim.rules import kept_by
-from optim.util.versions import versions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

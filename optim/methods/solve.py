@@ -459,7 +459,7 @@ def _solve_by(
     dropped = tuple(dict.fromkeys([*asked.dropped, *_dropped_by(chosen, request)]))
     relaxed = asked.relaxed(dropped)
     check_suitable(chosen, relaxed, repair=repair and not threads)
-    with by_size(relaxed):
+    with by_size(relaxed.num_tasks * relaxed.num_nodes):
         start = resolve_start(relaxed, chosen, asked.warm_start, request)
         outcome = run_method(chosen, relaxed, request, start)
         repaired = False

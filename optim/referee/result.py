@@ -263,7 +263,7 @@ class Result:
         return ExitCode.NO_PLAN
 
     def _repr_html_(self) -> str:
-        from optim.format.html import result_html
+        from optim.referee.html import result_html
 
         return result_html(self)
 

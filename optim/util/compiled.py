@@ -32,7 +32,6 @@ from optim.util.signals import Held
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from optim.format.instance import Instance
 
 SMALL = 400
 """Tasks times nodes up to which Python may do in moments what numba takes a second to load."""
@@ -172,9 +171,9 @@ _CLOCK = _Clock()
 
 
 @contextmanager
-def by_size(instance: Instance) -> Iterator[None]:
-    """Within, kernels run as they stand where the instance is small."""
-    small = instance.num_tasks * instance.num_nodes <= SMALL
+def by_size(cells: int) -> Iterator[None]:
+    """Within, kernels run as they stand where the instance is small: tasks × nodes."""
+    small = cells <= SMALL
     if not small or _small.get() or threading.current_thread() is not threading.main_thread():
         yield
         return

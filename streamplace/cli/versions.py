@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 def gather() -> dict[str, dict[str, str | None]]:
     """Return versions by part: streamplace, solvers, libraries, platform."""
-    from optim.util.versions import PACKAGES, package_version
+    from optim.methods.versions import PACKAGES, package_version
 
     libraries: dict[str, Any] = {name: package_version(name) for name in PACKAGES}
     return {

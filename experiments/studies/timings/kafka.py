@@ -26,7 +26,7 @@ from experiments.studies.timings.cruise_control import (
     optimise,
 )
 from experiments.studies.timings.table import print_table
-from formulations.rebalancing.search.portfolio import warm_up
+from formulations.rebalancing.balance.portfolio import warm_up
 from optim import solve
 from optim.format.instance import Instance
 from streamplace.clusters.exchange.ledger import Ledger

@@ -7,8 +7,8 @@ import platform
 import time
 from typing import TYPE_CHECKING
 
+from optim.methods.versions import package_version
 from optim.util.processor import processor_seconds as processor_seconds
-from optim.util.versions import package_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,6 +14,7 @@ import numpy as np
 
 from formulations.rebalancing.balance.classes import solve_by_classes
 from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.balance.portfolio import warm_up
 from formulations.rebalancing.balance.prepare import (
     Prepared,
     best_start,
@@ -40,7 +41,6 @@ from formulations.rebalancing.balance.solve import (
 from formulations.rebalancing.make_problem import make_problem
 from formulations.rebalancing.problem import ordered
 from formulations.rebalancing.search.exchanges import by_exchanges
-from formulations.rebalancing.search.portfolio import warm_up
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.methods.registry import Method, Option, Outcome
 from optim.moves.place_rules import place_rules

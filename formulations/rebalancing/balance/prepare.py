@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from formulations.rebalancing.balance.portfolio import TRIES, search_balance, start_at_home
 from formulations.rebalancing.bounds.touch import touch_bound
 from formulations.rebalancing.search.arrays import fixed_part, state_of
-from formulations.rebalancing.search.portfolio import TRIES, search_balance, start_at_home
-from formulations.rebalancing.search.watch import Watch
+from formulations.rebalancing.watch import Watch
 from optim.rules.violation import Violation
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.rebalancing.search.watch import Watch
+from formulations.rebalancing.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

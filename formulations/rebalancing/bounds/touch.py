@@ -24,7 +24,7 @@ from formulations.rebalancing.bounds.counting import (
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
-    from formulations.rebalancing.search.watch import Watch
+    from formulations.rebalancing.watch import Watch
 
 #: Bisection stops at this width, relative to the largest deviation there is.
 PRECISION = 1e-10

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.balance.portfolio import LARGE, search_balance
 from formulations.rebalancing.balance.prepare import emptied, why_not_emptied
 from formulations.rebalancing.balance.reasons import impossible, not_emptied
 from formulations.rebalancing.bounds.touch import touch_bound
 from formulations.rebalancing.joint.problem import JointProblem
-from formulations.rebalancing.search.portfolio import LARGE, search_balance
-from formulations.rebalancing.search.watch import Watch
+from formulations.rebalancing.watch import Watch
 from optim.rules.violation import Violation
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.rebalancing.balance import portfolio
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.reasons import none_within, not_emptied, still_there
-from formulations.rebalancing.bounds.collocation import collocation_bound
 from formulations.rebalancing.joint import search as joint_search
+from formulations.rebalancing.joint.collocation import collocation_bound
 from formulations.rebalancing.joint.instance import Prepared, prepare
 from formulations.rebalancing.joint.solve import Answer, JointSettings, solve_joint
 from formulations.rebalancing.joint.start import KERNELS, Effort, find
-from formulations.rebalancing.search import portfolio
 from optim.errors import SolverError
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination

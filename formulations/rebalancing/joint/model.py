@@ -28,7 +28,7 @@ from formulations.rebalancing.balance.model import (
     add_resource_rows,
     add_touch_rows,
 )
-from formulations.rebalancing.bounds.collocation import largest_rates, most_moves
+from formulations.rebalancing.joint.collocation import largest_rates, most_moves
 from formulations.rule_rows import add_rule_rows
 from optim.solvers.linear_model import LinearModel
 

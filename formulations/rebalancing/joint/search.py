@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.rebalancing.balance.portfolio import TRIES, Portfolio
 from formulations.rebalancing.problem import writable
 from formulations.rebalancing.search.arrays import changing_part
-from formulations.rebalancing.search.portfolio import TRIES, Portfolio
-from formulations.rebalancing.search.watch import Watch
+from formulations.rebalancing.watch import Watch
 from optim.util.ahead import at_once
 from optim.util.compiled import warming
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.rebalancing.bounds.collocation import collocation_bound
+from formulations.rebalancing.joint.collocation import collocation_bound
 from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
 from formulations.rebalancing.joint.model import JointAim, backbone_of
 from formulations.rebalancing.joint.relax import arcs_of, relax, rounded, solve_kernel

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formulations.rebalancing.problem import BalanceProblem, Ints
-    from formulations.rebalancing.search.watch import Watch
+    from formulations.rebalancing.watch import Watch
 
 
 class Stage(NamedTuple):

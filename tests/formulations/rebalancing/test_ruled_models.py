@@ -9,8 +9,8 @@ import pytest
 
 from formulations.rebalancing.balance.forms import build_full, build_moves
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.collocation import collocation_bound
 from formulations.rebalancing.bounds.touch import touch_bound
+from formulations.rebalancing.joint.collocation import collocation_bound
 from formulations.rebalancing.joint.columns import all_places, columns_of
 from formulations.rebalancing.joint.instance import joint_problem
 from formulations.rebalancing.joint.model import build_joint

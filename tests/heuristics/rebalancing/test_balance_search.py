@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.rebalancing.search import portfolio as balance_search
+from formulations.rebalancing.balance import portfolio as balance_search
 from heuristics.rebalancing.balance_search import METHOD
 from optim import solve
 from optim.methods.registry import Request

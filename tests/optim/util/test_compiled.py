@@ -16,7 +16,7 @@ from optim.errors import StreamplaceError
 from optim.util.turn import Turn
 
 if TYPE_CHECKING:
-    from optim.format.instance import Instance
+    pass
 
 HELPERS = """
 from optim.util.compiled import helper
@@ -220,12 +220,6 @@ def test_an_interruption_waits_for_numba_to_be_whole(tmp_path: Path, repository:
     assert call(tmp_path, repository, before) == ["20", "0", "True"]
 
 
-def small_instance() -> Instance:
-    from experiments.generators import generate
-
-    return generate("community", seed=1, tasks=4, nodes=2)
-
-
 def test_small_work_runs_as_it_stands_and_draws_what_compiled_code_draws() -> None:
     import numpy as np
 
@@ -243,7 +237,7 @@ def test_small_work_runs_as_it_stands_and_draws_what_compiled_code_draws() -> No
 
     here, there = np.zeros(50), np.zeros(50)
     before = np.random.get_state()[2]  # noqa: NPY002
-    with by_size(small_instance()):
+    with by_size(0):
         run(3, here)
         assert not run.left
     assert np.random.get_state()[2] == before  # noqa: NPY002
@@ -268,7 +262,7 @@ def test_what_takes_too_long_as_it_stands_is_undone_and_left_to_the_twin(
 
     monkeypatch.setattr(compiled, "_COMPILED", 0.2)
     cell = np.zeros(1, dtype=np.int64)
-    with by_size(small_instance()):
+    with by_size(0):
         assert count((cell, 0)) == 3_000_000
     assert count.left
     assert cell[0] == 3_000_000
@@ -278,12 +272,11 @@ def test_a_profiler_goes_on_after_what_took_too_long(tmp_path: Path, repository:
     """What is sent and taken back again keeps CPython 3.11 in the first call for ever."""
     program = (
         "import sys\nfrom optim.util import compiled\n"
-        "from experiments.generators import generate\n"
         "compiled._COMPILED = 0.01\n"
         "@compiled.kernel\ndef count(most):\n    total = 0\n"
         "    for i in range(most):\n        total += i\n    return total\n"
         "count.on_disk, count.compiled = False, lambda most: -1\n"
-        "with compiled.by_size(generate('community', seed=1, tasks=4, nodes=2)):\n"
+        "with compiled.by_size(8):\n"
         "    print(count(50_000_000))\n"
         "sys.setprofile(lambda *_: None)\nprint(len(str(1)))\n"
     )
@@ -327,7 +320,7 @@ def test_nothing_is_warmed_where_kernels_run_as_they_stand() -> None:
 
     calls: list[int] = []
     warm_up = warming(lambda: calls.append(1))
-    with by_size(small_instance()):
+    with by_size(0):
         warm_up()
     assert not calls
     warm_up()

@@ -115,7 +115,7 @@ def traced(instance: Instance, solver: str, warm: bool, seconds: tuple[float, ..
     """Solve the paper's model once and read its trace at each time."""
     from formulations.rebalancing.balance.forms import build_full
     from formulations.rebalancing.balance.instance import balance_problem
-    from formulations.rebalancing.search.portfolio import search_balance
+    from formulations.rebalancing.balance.portfolio import search_balance
     from optim.solvers import solve_linear
 
     problem = balance_problem(instance)

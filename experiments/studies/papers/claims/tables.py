@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
+from optim.methods.versions import PACKAGES, package_version
 from optim.util.files import write_atomic
-from optim.util.versions import PACKAGES, package_version
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -45,7 +45,7 @@ def test_a_deadline_that_is_past_leaves_what_was_given() -> None:
 @pytest.mark.parametrize("what", ["touch_bound", "search_balance"])
 def test_ctrl_c_keeps_the_best_start(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if what == "search_balance":  # Ctrl-C in the search is the search's to catch
-        monkeypatch.setattr("formulations.rebalancing.search.portfolio.run_portfolio", interrupt)
+        monkeypatch.setattr("formulations.rebalancing.balance.portfolio.run_portfolio", interrupt)
     else:
         monkeypatch.setattr(balance_preparing, what, interrupt)
     problem = random_problem(3)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from experiments.generators.rebalancing import SCALE_IN
 from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.balance.portfolio import search_balance
 from formulations.rebalancing.bounds.counting import _Counting, counting_bound
 from formulations.rebalancing.bounds.touch import touch_bound
 from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.search.portfolio import search_balance
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
     brute_force,

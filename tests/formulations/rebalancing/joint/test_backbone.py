@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.generators import generate
-from formulations.rebalancing.bounds.collocation import collocation_bound
+from formulations.rebalancing.joint.collocation import collocation_bound
 from formulations.rebalancing.joint.columns import all_places, columns_of
 from formulations.rebalancing.joint.instance import joint_problem
 from formulations.rebalancing.joint.model import JointAim, backbone_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.rebalancing.bounds.collocation import collocation_bound
+from formulations.rebalancing.joint.collocation import collocation_bound
 from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
 from formulations.rebalancing.joint.model import JointAim, build_joint
 from formulations.rebalancing.joint.problem import JointProblem

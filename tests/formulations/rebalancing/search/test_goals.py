@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from formulations.rebalancing.balance.portfolio import search_balance, start_at_home
 from formulations.rebalancing.bounds.touch import touch_bound
 from formulations.rebalancing.make_problem import make_problem
 from formulations.rebalancing.search.goals import GoalSearch, bisect_goals
-from formulations.rebalancing.search.portfolio import search_balance, start_at_home
-from formulations.rebalancing.search.watch import Watch
+from formulations.rebalancing.watch import Watch
 from tests.formulations.rebalancing.balance.cases import varied_problem
 
 if TYPE_CHECKING:

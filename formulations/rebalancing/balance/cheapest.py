@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.rebalancing.balance.portfolio import Portfolio, run_portfolio, start_at_home
 from formulations.rebalancing.bounds.copies import without_switches
 from formulations.rebalancing.bounds.touch import Needs
 from formulations.rebalancing.search.goals import GoalSearch
 from formulations.rebalancing.search.neighbourhoods import SECONDS, cheapen
-from formulations.rebalancing.search.portfolio import Portfolio, run_portfolio, start_at_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from formulations.rebalancing.problem import BalanceProblem, Ints
-    from formulations.rebalancing.search.watch import Watch
+    from formulations.rebalancing.watch import Watch
 
 #: Budgets that are tried for a goal, and with all searches; how near to the bound the last one is.
 ATTEMPTS, LAST, NEAR = 7, 2, 1.01
@@ -61,7 +61,7 @@ def search_cheapest(
     Parameters
     ----------
     problem, seed, watch
-        As in `formulations.rebalancing.search.portfolio.Portfolio`.
+        As in `formulations.rebalancing.balance.portfolio.Portfolio`.
     starts
         Placements to begin with.
     bound

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.rebalancing.balance.cheapest import cost_bound, search_cheapest, undone
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.search.cheapest import cost_bound, search_cheapest, undone
 from formulations.rebalancing.search.neighbourhoods import cheapen
-from formulations.rebalancing.search.watch import Watch
+from formulations.rebalancing.watch import Watch
 from optim import solve
 from tests.formulations.rebalancing.bounds.test_copies import replicas
 

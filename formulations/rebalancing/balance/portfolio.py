@@ -9,7 +9,7 @@ import numpy as np
 from formulations.rebalancing.balance.forms import build_moves
 from formulations.rebalancing.search.arrays import fixed_part, state_of
 from formulations.rebalancing.search.goals import bisect_goals
-from formulations.rebalancing.search.watch import Watch
+from formulations.rebalancing.watch import Watch
 from optim.format.tables import APART
 from optim.solvers.inprocess import solve_small_milp
 from optim.util.compiled import warming

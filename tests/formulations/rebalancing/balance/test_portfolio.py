@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.balance.portfolio import PARTNERS, search_balance
 from formulations.rebalancing.bounds.touch import touch_bound
 from formulations.rebalancing.make_problem import make_problem
 from formulations.rebalancing.search.arrays import fixed_part, state_of
 from formulations.rebalancing.search.kernel import BEST, FIRST_STEP, lower
-from formulations.rebalancing.search.portfolio import PARTNERS, search_balance
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 
