@@ -19,7 +19,7 @@ from optim.figures.rate import carrying
 from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.methods.choose import choices, takes_long
-from optim.methods.judge import judge
+from optim.methods.judge import judge, moves_of
 from optim.methods.mend import (
     MEND,
     START_BROKEN,
@@ -170,7 +170,65 @@ def solve(
 def _solve(
     asked: _Asked, method: str | None, options: Mapping[str, Any], *, repair: bool
 ) -> Result:
-    """Solve as asked: by the method that is named, or by those that suit."""
+    """Solve as asked; where nothing loads the resource that is balanced, by another resource."""
+    found = _solve_as_asked(asked, method, options, repair=repair)
+    other = _other_resource(asked, found, named=method not in (None, PORTFOLIO))
+    if other is None:
+        return found
+    limits = replace(asked.instance.limits, max_load_distance=None)  # of the resource without load
+    turned = replace(asked.instance, limits=limits).replace(resources=other)
+    left = asked._replace(instance=turned, objective="load_distance", warm_start=None)
+    second = _solve_as_asked(left, method, options, repair=repair)
+    if not second.feasible or second.plan is None or second.objective is None:
+        return found
+    assert found.objective is not None
+    node, name, instance = second.plan.node_indices(turned), found.objective.name, asked.instance
+    plan = Plan.from_indices(instance, node, None, second.method, second.plan.versions)
+    evaluation = evaluate_indices(instance, node, None, name)
+    if not evaluation.feasible:
+        return found
+    told = (
+        f"no task has a load of {instance.resources[0]}, the resource that is balanced: "
+        f"{other[0]} in its place, to a load distance of {second.objective.value:g} "
+        f"({second.termination})"
+    )
+    return replace(
+        second, instance_sha256=instance.sha256, plan=plan, evaluation=evaluation, bound=None,
+        objective=replace(found.objective, value=evaluation.objective(name)), bound_of=None,
+        gap=None, bound_by=None, assumes=(), objective_levels=(), certified_bound=None,
+        termination=Termination.INTERRUPTED if _stopped(second) else Termination.HEURISTIC,
+        moves=moves_of(instance, node), notes=(told, *second.notes),
+    )  # fmt: skip
+
+
+def _stopped(result: Result) -> bool:
+    return result.termination is Termination.INTERRUPTED
+
+
+def _other_resource(asked: _Asked, result: Result, *, named: bool) -> list[str] | None:
+    """Return the resources with the first one that is loaded first, where that is to be balanced.
+
+    Nothing loads the resource that stands first, and so every plan is as good as another.
+    """
+    instance, told = asked.instance, result.objective
+    if asked.objective not in (None, "load_distance") or not result.feasible or told is None:
+        return None
+    figure, chosen = OBJECTIVES[told.name], OBJECTIVES["load_distance"]
+    loaded = np.flatnonzero(instance.total_load > 0)
+    if not len(loaded) or chosen.fixed(instance) is None or _stopped(result):
+        return None
+    if (named and figure is not chosen) or figure.fixed(
+        instance, told.value, result.whole_bound
+    ) is None:
+        return None
+    names = list(instance.resources)
+    return [names.pop(int(loaded[0])), *names]
+
+
+def _solve_as_asked(
+    asked: _Asked, method: str | None, options: Mapping[str, Any], *, repair: bool
+) -> Result:
+    """Solve by the method that is named, or by those that suit."""
     if method is not None and method != PORTFOLIO:
         return _solve_by(get_method(method), asked, options, repair=repair)
     several = method == PORTFOLIO

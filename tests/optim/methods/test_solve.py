@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from optim import InvalidInput, Plan, UnsuitableMethod, plugins, solve
+from optim import InvalidInput, Plan, UnsuitableMethod, evaluate, plugins, solve
 from optim.errors import Problem, RefereeRefused, SolverError
 from optim.exit_codes import ExitCode
+from optim.figures.measures import load_distance_of
 from optim.format.instance import Instance
 from optim.methods.registry import METHODS, Method, Option, Outcome, Request, get_method
 from optim.methods.run import _limit as run_limit
@@ -408,3 +410,37 @@ def test_what_a_method_refuses_while_it_runs_is_told(fake: Maker) -> None:
     fake(refuses, starts=("storm-even",))
     with pytest.raises(InvalidInput, match="too large"):
         solve(instance(), "fake")
+
+
+@pytest.mark.parametrize("placed", [False, True])
+@pytest.mark.parametrize("method", [None, "balance-milp", "balance-search"])
+def test_where_nothing_loads_the_first_resource_another_is_balanced(
+    method: str | None, placed: bool
+) -> None:
+    """Against all plans: the least load distance that they have with memory first."""
+    rng = np.random.default_rng(5)
+    for _ in range(6):
+        tasks = [
+            {"id": name, "load": {"memory": int(rng.integers(1, 9)), "disk": 1}} for name in "abcde"
+        ]
+        if placed:
+            tasks = [{**task, "node": "n1"} for task in tasks]
+        document = {
+            "format": "streamplace.instance/1", "name": "x", "tasks": tasks,
+            "resources": ["cpu", "memory", "disk"], "limits": {"max_load_distance": 3},
+            "nodes": [{"id": n, "capacity": {"memory": 40}} for n in ("n1", "n2", "n3")],
+        }  # fmt: skip
+        instance = Instance.from_dict(document)
+        turned = Instance.from_dict({**document, "resources": ["memory", "cpu", "disk"]})
+        turned = turned.replace(limits={})
+        every = itertools.product(range(3), repeat=5)
+        best = min(load_distance_of(turned, np.array(p, np.int32)) for p in every)
+        result = solve(instance, method)
+        assert result.plan is not None and result.feasible
+        assert evaluate(turned, Plan(turned.name, result.plan.assignment)).load_distance == (
+            pytest.approx(best)
+        )
+        assert str(result.termination) == "heuristic"  # the file's own objective is equal for all
+        assert result.bound is None
+        assert result.notes[0].startswith("no task has a load of cpu, the resource that is")
+        assert result.instance_sha256 == instance.sha256
