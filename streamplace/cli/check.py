@@ -22,7 +22,7 @@ examples:
   streamplace check cluster.json.gz plan.json
 
 exit codes: 0 sound, and the plan (if given) feasible; 2 invalid input; 3 no plan can exist;
-4 the plan breaks a rule"""
+4 the plan, or without one the current placement, breaks a rule"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     """Validate an instance, look for what is suspicious, and judge a plan where one is given."""
     from optim import Plan, evaluate
     from optim.rules import hopeless, without_limits
-    from streamplace.cli.suspicions import suspicions
+    from streamplace.cli.suspicions import current_violations, suspicions
     from streamplace.present.inputs import load_instance
 
     instance = load_instance(args.instance)
@@ -46,11 +46,14 @@ def run(args: argparse.Namespace) -> int:
     if args.plan is not None:
         evaluation = evaluate(instance, Plan.load(args.plan), args.ignore)
     reasons = hopeless(relaxed)
+    now = None if args.plan is not None else current_violations(relaxed)
     show = _print_json if args.json else _print_text
-    show(instance, suspicions(relaxed), reasons, evaluation)
+    show(instance, suspicions(relaxed), reasons, evaluation, now)
     if evaluation is not None:
         return int(ExitCode.OK if evaluation.feasible else ExitCode.NO_PLAN)
-    return int(ExitCode.INFEASIBLE if reasons else ExitCode.OK)
+    if reasons:
+        return int(ExitCode.INFEASIBLE)
+    return int(ExitCode.NO_PLAN if now else ExitCode.OK)
 
 
 def _print_json(
@@ -58,6 +61,7 @@ def _print_json(
     odd: Sequence[Problem],
     reasons: Sequence[Violation],
     evaluation: Evaluation | None,
+    now: Sequence[Violation] | None,
 ) -> None:
     from streamplace.present.json_text import print_json
 
@@ -70,6 +74,7 @@ def _print_json(
         "resources": list(instance.resources),
         "warnings": [vars(problem) for problem in odd],
         "infeasible": [reason.to_dict() for reason in reasons],
+        "current_feasible": None if now is None else not now,
         "feasible": None if evaluation is None else evaluation.feasible,
         "drained": None if evaluation is None else evaluation.drained,
         "undrained": None if evaluation is None else evaluation.undrained,
@@ -85,6 +90,7 @@ def _print_text(
     odd: Sequence[Problem],
     reasons: Sequence[Violation],
     evaluation: Evaluation | None,
+    now: Sequence[Violation] | None,
 ) -> None:
     from streamplace.present.blocks import print_reasons, print_undrained, print_violations
     from streamplace.present.console import answer_console
@@ -106,4 +112,5 @@ def _print_text(
         console.print(verdict(evaluation))
         print_violations(console, evaluation.violations)
     elif not reasons:
-        console.print("valid")
+        broken = ", but the current placement breaks a rule (solve mends it)" if now else ""
+        console.print(f"valid{broken}", soft_wrap=True)

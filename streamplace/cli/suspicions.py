@@ -8,12 +8,14 @@ import numpy as np
 
 from optim.errors import Problem
 from optim.format.tables import SET_RULES
+from optim.rules import SLOTS
 from streamplace.present.numbers import number, percent, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from optim.format.instance import Instance
+    from optim.rules.violation import Violation
 
 NEARLY_FULL = 0.95
 LARGE_TASK = 0.9
@@ -156,17 +158,24 @@ def _current(instance: Instance) -> Iterator[Problem]:
             f"is given for {placed.sum():,} of {plural(len(placed), 'task')}; "
             f"{_named(instance.tasks.ids, missing)} {'has' if len(missing) == 1 else 'have'} none",
         )
-    if len(placed) and not len(missing):
-        yield from _broken_now(instance)
+    yield from _broken_now(instance)
+
+
+def current_violations(instance: Instance) -> Sequence[Violation] | None:
+    """Return what the current placement breaks; ``None`` where a task has no node."""
+    from optim.referee.evaluate import evaluate_indices
+
+    if not instance.num_tasks or (instance.tasks.node < 0).any():
+        return None
+    slot = instance.tasks.slot
+    dealt = (slot >= 0).all() and SLOTS.present(instance) is not None
+    placed = slot if dealt else None
+    return evaluate_indices(instance, instance.tasks.node, placed).violations
 
 
 def _broken_now(instance: Instance) -> Iterator[Problem]:
     """What the current placement breaks: a plan has to mend it."""
-    from optim.referee.evaluate import evaluate_indices
-
-    slot = instance.tasks.slot
-    placed = slot if (slot >= 0).all() else None
-    broken = evaluate_indices(instance, instance.tasks.node, placed).violations
+    broken = current_violations(instance) or ()
     for k, violation in enumerate(broken):
         if k == _NAMED:
             yield Problem(

@@ -104,7 +104,8 @@ def _need(path: str, value: str | None, remedy: str) -> None:
 def _text(verdict: Verdict) -> str:
     from streamplace.present.problems import printable
 
-    lines = [f"{verdict.as_planned} of {verdict.planned} subtasks as planned"]
+    ended = f"; {verdict.ended} ended" if verdict.ended else ""
+    lines = [f"{verdict.as_planned} of {verdict.planned} subtasks as planned{ended}"]
     lines += [
         printable(f"  {d.vertex} on {d.manager}: {d.running}, planned {d.planned}")
         for d in verdict.differences

@@ -36,7 +36,10 @@ class Verdict:
     Attributes
     ----------
     planned, as_planned
-        Subtasks, and those of them that are where the plan has one of their vertex.
+        Subtasks that have not ended, and those of them that are where the plan has one of their
+        vertex.
+    ended
+        Subtasks that have ended (finished, cancelled, failed): where they were is the past.
     differences
         Vertices on task managers whose numbers differ.
     predicted_share, measured_share
@@ -46,14 +49,15 @@ class Verdict:
 
     planned: int
     as_planned: int
+    ended: int
     differences: tuple[Difference, ...]
     predicted_share: float | None
     measured_share: float | None
 
     @property
     def holds(self) -> bool:
-        """Whether all subtasks are as the plan has them."""
-        return not self.differences and self.as_planned == self.planned
+        """Whether subtasks run, and all that do are as the plan has them."""
+        return bool(self.planned) and not self.differences and self.as_planned == self.planned
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as ``--json`` prints it."""
@@ -74,27 +78,34 @@ def verify(sheet: Sheet, managers: list[TaskManager], jobs: list[Job]) -> Verdic
     """
     owners = _owners(sheet, jobs)
     known = {m.id for m in managers}
-    planned = right = 0
+    planned = right = ended = 0
     differences: list[Difference] = []
     for group in sheet.groups:
         job = owners[group.job]
         for identity in group.vertices:
             vertex = job.vertices[identity]
-            seen = Counter(_manager(s.place[0], known) for s in vertex.subtasks.values())
-            planned += vertex.parallelism
+            alive = [s for s in vertex.subtasks.values() if not s.ended]
+            gone = len(vertex.subtasks) - len(alive)
+            seen = Counter(_manager(s.place[0], known) for s in alive)
+            planned, ended = planned + vertex.parallelism - gone, ended + gone
             right += sum((seen & Counter(group.counts)).values())
-            differences += _compare(job, vertex, group, seen)
+            differences += _compare(job, vertex, group, seen, gone)
     predicted, measured = _shares(sheet, owners)
-    return Verdict(planned, right, tuple(differences), predicted, measured)
+    return Verdict(planned, right, ended, tuple(differences), predicted, measured)
 
 
 def _manager(name: str | None, known: set[str]) -> str:
     return name if name in known else "(none)"
 
 
-def _compare(job: Job, vertex: Vertex, group: Group, seen: Counter[str]) -> list[Difference]:
-    """Tell where numbers differ; of a narrower vertex, which slots it fills is Flink's choice."""
-    narrow = vertex.parallelism < group.parallelism
+def _compare(
+    job: Job, vertex: Vertex, group: Group, seen: Counter[str], gone: int
+) -> list[Difference]:
+    """Tell where numbers differ; of a narrower vertex, which slots it fills is Flink's choice.
+
+    One of which subtasks have ended is as a narrower one.
+    """
+    narrow = vertex.parallelism - gone < group.parallelism
     return [
         Difference(job.name, vertex.name or vertex.id, manager, want, seen[manager])
         for manager in sorted(group.counts.keys() | seen.keys())

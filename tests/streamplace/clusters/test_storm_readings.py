@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optim import Instance, evaluate
+from optim.exit_codes import ExitCode
 from optim.format.plan import Plan
 from streamplace.cli.suspicions import suspicions
 from streamplace.clusters.exchange.importing import Imported, import_instance
@@ -324,6 +325,12 @@ def test_two_topologies_in_one_slot(saved: Callable[..., str], tmp_path: Path) -
     made.instance.save(tmp_path / "two.json")
     done = run_command(["check", "two.json"], tmp_path, {})
     assert "the current placement breaks one_topology_a_slot" in done.stdout
+    assert done.stdout.endswith("valid, but the current placement breaks a rule (solve mends it)\n")
+    assert done.returncode == ExitCode.NO_PLAN
+    done = run_command(["check", "two.json", "--json", "--ignore", "slots"], tmp_path, {})
+    assert (json.loads(done.stdout)["current_feasible"], done.returncode) == (True, 0)
+    done = run_command(["check", "two.json", "--json"], tmp_path, {})
+    assert (json.loads(done.stdout)["current_feasible"], done.returncode) == (False, 4)
     alone = import_instance("storm", [saved(documents, "alone")])
     assert not broken(alone.instance)
 

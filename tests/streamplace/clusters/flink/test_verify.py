@@ -88,6 +88,31 @@ def test_a_plan_that_is_not_run(
     ]
 
 
+@pytest.mark.parametrize("state", ["FINISHED", "CANCELED"])
+def test_subtasks_that_have_ended_are_the_past(
+    files: dict[str, str],
+    serve: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+    state: str,
+) -> None:
+    """Wherever they were; those that run are judged, and where none does the plan is not run."""
+    documents = running(AS_PLANNED | {SINK: [TWO, TWO, ONE, ONE]})
+    subtasks = documents[f"jobs/{JOB}/vertices/{SINK}"]["subtasks"]
+    subtasks[0]["status"] = state
+    assert main(["verify", "flink", serve(documents), files["sheet"], *NOW]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "9 of 9 subtasks as planned; 1 ended"
+    subtasks[0]["status"], subtasks[3]["status"] = "RUNNING", state
+    assert main(["verify", "flink", serve(documents), files["sheet"], "--json", *NOW]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["planned"], answer["as_planned"], answer["ended"]) == (9, 8, 1)
+    for vertex in (SOURCE, MAP, SINK):
+        for subtask in documents[f"jobs/{JOB}/vertices/{vertex}"]["subtasks"]:
+            subtask["status"] = state
+    assert main(["verify", "flink", serve(documents), files["sheet"], *NOW]) == 1
+    assert capsys.readouterr().out.startswith("0 of 0 subtasks as planned; 10 ended")
+
+
 def test_narrow_vertices_fill_the_slots_they_like(
     saved: Callable[..., str], serve: Callable[..., str], tmp_path: Path
 ) -> None:
