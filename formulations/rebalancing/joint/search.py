@@ -28,7 +28,7 @@ FIRST, ROUNDS = 200_000, 4
 #: so many pairs a key group a step takes longer, and a call has fewer.
 SLICE, PAIRS = 50_000, 8
 
-#: Steps that are made whatever the clock says, some milliseconds: a busy machine takes no plan away.
+#: Steps that are made whatever the clock says, some milliseconds: a busy machine takes no plan.
 SURE = 2_000
 
 #: Value of no placement: finite, since the kernel adds a part of it to it.
