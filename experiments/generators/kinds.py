@@ -155,11 +155,11 @@ def job(
 ) -> Instance:
     """Build an instance of groups (id, tasks, CPU of all) and full streams (from, to, MB/s).
 
-    `network` holds the parameters of `streamplace.clusters.exchange.network`, where a kind has
+    `network` holds the parameters of `streamplace.clusters.exchange.nodes`, where a kind has
     them.
     """
     from optim.format.instance import Instance
-    from streamplace.clusters.exchange.network import add_network
+    from streamplace.clusters.exchange.nodes import add_network
 
     return Instance.from_dict(
         add_network(

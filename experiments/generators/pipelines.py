@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.generators.kinds import Kind, equal_nodes, job, numbers
 from optim.options import Option
-from streamplace.clusters.exchange.network import COSTS, LINKS
+from streamplace.clusters.exchange.nodes import COSTS, LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ import numpy as np
 from experiments.generators.kinds import Kind, equal_nodes, job
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
-from streamplace.clusters.exchange.network import COSTS, LINKS
+from streamplace.clusters.exchange.nodes import COSTS, LINKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     from optim.errors import InvalidInput, Problem
     from optim.format.plan import Plan
     from streamplace.cli.import_system import tell, telling
-    from streamplace.clusters.exchange.declaring import EXPORTERS
+    from streamplace.clusters.exchange.declarations import EXPORTERS
     from streamplace.clusters.exchange.exporting import export_plan
     from streamplace.present.inputs import load_instance
 
@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
 
 def list_formats(as_json: bool) -> None:
     """Print the formats and their options."""
-    from streamplace.clusters.exchange.declaring import EXPORTERS
+    from streamplace.clusters.exchange.declarations import EXPORTERS
     from streamplace.present.listing import load_all, option_lines
 
     exporters = load_all(EXPORTERS)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from streamplace.present.arguments import add_json, add_option, assignment, count, seconds
 
 if TYPE_CHECKING:
-    from streamplace.clusters.flink.client import FlinkClient
+    from streamplace.clusters.flink.submit import FlinkClient
 
 EXAMPLES = """\
 examples:

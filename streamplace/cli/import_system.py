@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from streamplace.clusters.exchange.importing import Imported
     from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.transfer import Imported
 
 EXAMPLES = """\
 examples:
@@ -85,16 +85,16 @@ def run(args: argparse.Namespace) -> int:
     Raises
     ------
     InvalidInput
-        As `streamplace.clusters.exchange.importing.import_instance`.
+        As `streamplace.clusters.exchange.transfer.import_instance`.
     """
     from optim.errors import InvalidInput, Problem
-    from streamplace.clusters.exchange.importing import import_instance
+    from streamplace.clusters.exchange.transfer import import_instance
 
     if args.format is None:
         list_formats(args.json)
         return 0
     if not args.sources:
-        from streamplace.clusters.exchange.declaring import IMPORTERS
+        from streamplace.clusters.exchange.declarations import IMPORTERS
 
         sources = IMPORTERS.get(args.format).sources
         raise InvalidInput(Problem("SOURCE", None, "is missing", f"it takes {sources}"))
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
 
 def list_formats(as_json: bool) -> None:
     """Print the formats with what they read and their options."""
-    from streamplace.clusters.exchange.declaring import IMPORTERS
+    from streamplace.clusters.exchange.declarations import IMPORTERS
     from streamplace.present.listing import load_all, option_lines
 
     importers = load_all(IMPORTERS)

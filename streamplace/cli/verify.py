@@ -11,7 +11,7 @@ from streamplace.present.arguments import add_json, seconds
 if TYPE_CHECKING:
     import argparse
 
-    from streamplace.clusters.flink.verifying import Verdict
+    from streamplace.clusters.flink.verify import Verdict
 
 EXAMPLES = """\
 examples:
@@ -68,16 +68,16 @@ def run(args: argparse.Namespace) -> int:
         The cluster cannot be read, or the plan is of another job.
     """
     if args.system == "kafka":
-        from streamplace.clusters.kafka import verifying
+        from streamplace.clusters.kafka.verify import run as verify_kafka
 
         _need("--describe", args.describe, "save what kafka-topics.sh --describe prints")
-        return verifying.run(args.plan, args.describe, args.json, args.election)
+        return verify_kafka(args.plan, args.describe, args.json, args.election)
     _need("URL", args.url, "the job manager's REST address")
     from streamplace.clusters.exchange.web import WebClient
     from streamplace.clusters.flink.inputs import read_plan
     from streamplace.clusters.flink.live import read_live, wait_until_running
     from streamplace.clusters.flink.sheet import Sheet
-    from streamplace.clusters.flink.verifying import sheet_by_names, verify
+    from streamplace.clusters.flink.verify import sheet_by_names, verify
     from streamplace.present.inputs import load_instance
 
     instance = None if args.instance is None else load_instance(args.instance)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from optim.errors import InvalidInput, Problem
 from optim.options import read_options
 from optim.util.files import write_atomic
-from streamplace.clusters.exchange.declaring import EXPORTERS
+from streamplace.clusters.exchange.declarations import EXPORTERS
 from streamplace.clusters.exchange.ledger import Ledger
-from streamplace.clusters.exchange.placing import Places
+from streamplace.clusters.exchange.placements import Places
 from streamplace.clusters.kafka import exporter as kafka
 from streamplace.clusters.kafka.replicas import FACTOR
 from streamplace.execute.document import placements

@@ -78,7 +78,7 @@ def test_everything_that_it_registers_is_in_it(wheel: Path) -> None:
     script = (
         "from streamplace.packages import HOME, claim; claim()\n"
         "from experiments.generators import KINDS\n"
-        "from streamplace.clusters.exchange.declaring import EXPORTERS, IMPORTERS\n"
+        "from streamplace.clusters.exchange.declarations import EXPORTERS, IMPORTERS\n"
         "from experiments.replay.policies import POLICIES\n"
         "from optim.methods.registry import METHODS\n"
         "tables = (METHODS, KINDS, IMPORTERS, EXPORTERS, POLICIES)\n"

@@ -17,7 +17,7 @@ from optim import plugins
 from optim.errors import InvalidInput
 from optim.methods.registry import METHODS
 from optim.plugins import Plugins
-from streamplace.clusters.exchange.declaring import EXPORTERS, IMPORTERS
+from streamplace.clusters.exchange.declarations import EXPORTERS, IMPORTERS
 from tests.conftest import Plug
 
 TABLES: list[Plugins[Any]] = [METHODS, KINDS, IMPORTERS, EXPORTERS, POLICIES]
@@ -109,7 +109,7 @@ def test_listing_loads_nothing_heavy() -> None:
     script = (
         "import sys\n"
         "from experiments.generators import KINDS\n"
-        "from streamplace.clusters.exchange.declaring import EXPORTERS, IMPORTERS\n"
+        "from streamplace.clusters.exchange.declarations import EXPORTERS, IMPORTERS\n"
         "from optim.methods.registry import METHODS\n"
         "names = [t.names() for t in (METHODS, KINDS, IMPORTERS, EXPORTERS)]\n"
         "assert all(names)\n"

@@ -80,8 +80,8 @@ def _example(name: str, variation: dict[str, Any]) -> Instance:
 def _cluster(source: dict[str, Any]) -> Instance:
     from optim import Instance
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.kafka.document import document_of
-    from streamplace.clusters.kafka.modes import Operation
+    from streamplace.clusters.kafka.model import document_of
+    from streamplace.clusters.kafka.operations import Operation
     from streamplace.clusters.kafka.seeded import cluster_of
 
     asked = source["operation"]
@@ -93,7 +93,7 @@ def _cluster(source: dict[str, Any]) -> Instance:
 
 
 def _imported(source: dict[str, Any], data: Path | None) -> Instance:
-    from streamplace.clusters.exchange.importing import import_instance
+    from streamplace.clusters.exchange.transfer import import_instance
 
     path = _found(source["needs"], source["file"], data)
     options = [(key, str(value)) for key, value in source.get("options", {}).items()]

@@ -16,7 +16,7 @@ from experiments.studies.formats.zerotune_reading import Host, Operator, read_gr
 from optim.errors import InvalidInput
 from optim.format.document import INSTANCE_FORMAT
 from optim.options import Option
-from streamplace.clusters.exchange.declaring import Importer, Request
+from streamplace.clusters.exchange.declarations import Importer, Request
 from streamplace.clusters.exchange.sources import one_file, read_text, stem_of
 
 if TYPE_CHECKING:

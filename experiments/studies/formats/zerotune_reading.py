@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, Field
 
 from optim.format.read import Fault
-from streamplace.clusters.exchange.foreign import (
+from streamplace.clusters.exchange.naming import UniqueNames
+from streamplace.clusters.exchange.pages import (
     MaybeNumber,
     Number,
     Page,
@@ -19,7 +20,6 @@ from streamplace.clusters.exchange.foreign import (
     read_page,
     words,
 )
-from streamplace.clusters.exchange.naming import UniqueNames
 
 if TYPE_CHECKING:
     from experiments.studies.formats.dot import DotGraph

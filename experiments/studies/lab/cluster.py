@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from optim.errors import InvalidInput
 from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink.client import flink_jars, java_options
+from streamplace.clusters.flink.submit import flink_jars, java_options
 from streamplace.java import find_java
 
 if TYPE_CHECKING:

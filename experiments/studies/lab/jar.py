@@ -6,10 +6,10 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamplace.clusters.flink.client import flink_jars
+from streamplace.clusters.flink.submit import flink_jars
 
 if TYPE_CHECKING:
-    from streamplace.clusters.flink.client import FlinkClient
+    from streamplace.clusters.flink.submit import FlinkClient
 
 SOURCE = Path(__file__).with_name("Orders.java")
 MAIN = SOURCE.stem

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from experiments.studies.lab.cluster import PATIENCE, LabError
 from optim import Instance, Plan, evaluate
 from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink.sampling import CLOCK, elapsed, sample_of
+from streamplace.clusters.flink.rates import CLOCK, elapsed, sample_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from streamplace.clusters.flink.sampling import Sample
+    from streamplace.clusters.flink.rates import Sample
     from streamplace.clusters.flink.sheet import Sheet
 
 _RECORDS = "numRecordsOut"

@@ -21,9 +21,9 @@ from experiments.studies.lab.jar import MAIN, build_jar
 from experiments.studies.lab.measuring import Running, as_planned, joined
 from optim import InvalidInput
 from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink.client import FlinkClient
 from streamplace.clusters.flink.live import wait_until_running
 from streamplace.clusters.flink.sheet import Group, Sheet
+from streamplace.clusters.flink.submit import FlinkClient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -31,8 +31,8 @@ from optim import solve
 from optim.format.instance import Instance
 from streamplace.clusters.exchange.ledger import Ledger
 from streamplace.clusters.kafka.cluster import REPLICAS
-from streamplace.clusters.kafka.document import document_of
-from streamplace.clusters.kafka.modes import Operation
+from streamplace.clusters.kafka.model import document_of
+from streamplace.clusters.kafka.operations import Operation
 from streamplace.clusters.kafka.seeded import RESOURCES, cluster_of
 
 if TYPE_CHECKING:

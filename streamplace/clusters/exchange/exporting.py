@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from optim.errors import InvalidInput, Problem
 from optim.options import read_options
 from optim.util.files import write_atomic
-from streamplace.clusters.exchange.declaring import EXPORTERS
+from streamplace.clusters.exchange.declarations import EXPORTERS
 from streamplace.clusters.exchange.ledger import Ledger
-from streamplace.clusters.exchange.placing import Places, places_of_plan
+from streamplace.clusters.exchange.placements import Places, places_of_plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.foreign import is_whole
-from streamplace.clusters.exchange.placing import Places
+from streamplace.clusters.exchange.pages import is_whole
+from streamplace.clusters.exchange.placements import Places
 from streamplace.present.spreadsheet import from_cell
 
 if TYPE_CHECKING:

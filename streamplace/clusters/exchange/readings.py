@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from streamplace.clusters.exchange.foreign import as_number
+from streamplace.clusters.exchange.pages import as_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

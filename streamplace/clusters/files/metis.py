@@ -9,7 +9,7 @@ import numpy as np
 
 from optim.format.document import INSTANCE_FORMAT, MAX_NUMBER, MAX_TASKS
 from optim.options import Option
-from streamplace.clusters.exchange.declaring import Importer, Request
+from streamplace.clusters.exchange.declarations import Importer, Request
 from streamplace.clusters.exchange.sources import one_file, read_text, stem_of
 
 if TYPE_CHECKING:

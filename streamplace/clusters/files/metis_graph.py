@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.options import Option
-from streamplace.clusters.exchange.declaring import Exporter
+from streamplace.clusters.exchange.declarations import Exporter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Floats
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.exchange.placing import Places
+    from streamplace.clusters.exchange.placements import Places
 
 _EXACT = 2**31 - 1
 

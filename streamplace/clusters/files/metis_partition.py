@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.declaring import Exporter
-from streamplace.clusters.exchange.foreign import is_whole
-from streamplace.clusters.exchange.placing import Places
+from streamplace.clusters.exchange.declarations import Exporter
+from streamplace.clusters.exchange.pages import is_whole
+from streamplace.clusters.exchange.placements import Places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

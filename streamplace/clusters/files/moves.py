@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamplace.clusters.exchange.declaring import Exporter
+from streamplace.clusters.exchange.declarations import Exporter
 from streamplace.clusters.exchange.reading_tables import places_of_table
 from streamplace.present.numbers import plural
 from streamplace.present.spreadsheet import to_cell
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.exchange.placing import Places
+    from streamplace.clusters.exchange.placements import Places
 
 HEADINGS = ("task", "from", "to", "cost")
 

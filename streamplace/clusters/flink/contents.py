@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from optim.format.tables import Floats
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.flink.reading import Vertex
+    from streamplace.clusters.flink.pages import Vertex
     from streamplace.clusters.flink.slots import Placed
     from streamplace.clusters.flink.units import Unit
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from streamplace.clusters.exchange.ledger import Ledger
     from streamplace.clusters.flink.contents import Contents
-    from streamplace.clusters.flink.reading import Job
+    from streamplace.clusters.flink.pages import Job
     from streamplace.clusters.flink.units import Unit
 
 MB = 1e6

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamplace.clusters.exchange.declaring import Exporter
+from streamplace.clusters.exchange.declarations import Exporter
 from streamplace.clusters.flink.sheet import Sheet, sheet_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.exchange.placing import Places
+    from streamplace.clusters.exchange.placements import Places
 
 _NAMED = 5
 _HOW_TO = """\

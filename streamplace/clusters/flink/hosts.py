@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.flink.reading import TaskManager
+    from streamplace.clusters.flink.pages import TaskManager
 
 _LINK = re.compile(r"(\d+(?:\.\d*)?) ?([kMGT]?)(bit|b|B)(?:/s|ps)?")
 _SCALE = {"": 1e-6, "k": 1e-3, "M": 1.0, "G": 1e3, "T": 1e6}

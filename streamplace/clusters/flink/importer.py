@@ -7,15 +7,14 @@ from typing import Any
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
-from streamplace.clusters.exchange.declaring import Importer, Request
+from streamplace.clusters.exchange.declarations import Importer, Request
 from streamplace.clusters.exchange.ledger import Ledger
-from streamplace.clusters.exchange.network import COSTS
+from streamplace.clusters.exchange.nodes import COSTS
 from streamplace.clusters.exchange.sources import Document, documents_of
 from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink.building import build_document
-from streamplace.clusters.flink.fetching import Cluster
-from streamplace.clusters.flink.processors import share_processors, tell_waiting
-from streamplace.clusters.flink.reading import (
+from streamplace.clusters.flink.fetch import Cluster
+from streamplace.clusters.flink.model import build_document
+from streamplace.clusters.flink.pages import (
     ENDED,
     Job,
     TaskManager,
@@ -26,6 +25,7 @@ from streamplace.clusters.flink.reading import (
     read_task_managers,
     read_vertex,
 )
+from streamplace.clusters.flink.processors import share_processors, tell_waiting
 
 #: Names told of many.
 _NAMED = 5

@@ -8,7 +8,7 @@ from optim.errors import InvalidInput, Problem
 from optim.format.plan import Plan
 from optim.format.read import parse_json
 from optim.util.files import read_bytes
-from streamplace.clusters.exchange.placing import places_of_plan
+from streamplace.clusters.exchange.placements import places_of_plan
 from streamplace.clusters.flink.sheet import SHEET_FORMAT, Sheet, sheet_of
 
 if TYPE_CHECKING:

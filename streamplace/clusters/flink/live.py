@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.ledger import Ledger
 from streamplace.clusters.exchange.web import WebClient, quoted
-from streamplace.clusters.flink.fetching import Cluster
+from streamplace.clusters.flink.fetch import Cluster
 from streamplace.clusters.flink.importer import read_pages
-from streamplace.clusters.flink.reading import (
+from streamplace.clusters.flink.pages import (
     RUNNING,
     read_overview,
     read_task_managers,
 )
 
 if TYPE_CHECKING:
-    from streamplace.clusters.flink.reading import Job, TaskManager
+    from streamplace.clusters.flink.pages import Job, TaskManager
 
 _PAUSE = 0.5
 _SETTLED = 4.0

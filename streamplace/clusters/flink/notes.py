@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.flink.reading import Job, Vertex
+    from streamplace.clusters.flink.pages import Job, Vertex
 
 _PRESSED = 0.1
 """Share of time under back-pressure from which on Flink's own pages call it low, not none."""

@@ -9,18 +9,18 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from streamplace.clusters.exchange.foreign import as_number
+from streamplace.clusters.exchange.pages import as_number
 from streamplace.clusters.exchange.readings import Reading
 from streamplace.clusters.exchange.web import quoted
-from streamplace.clusters.flink.sampling import elapsed
+from streamplace.clusters.flink.rates import elapsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from streamplace.clusters.exchange.ledger import Ledger
     from streamplace.clusters.exchange.web import WebClient
-    from streamplace.clusters.flink.reading import Job, Subtask
-    from streamplace.clusters.flink.sampling import Sample
+    from streamplace.clusters.flink.pages import Job, Subtask
+    from streamplace.clusters.flink.rates import Sample
 
 _TIME = "Status.JVM.CPU.Time"
 """Processor time of a task manager's process, ns."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from optim.format.instance import Instance
-    from streamplace.clusters.exchange.placing import Places
+    from streamplace.clusters.exchange.placements import Places
 
 SHEET_FORMAT = "streamplace.flink/1"
 VERTEX = "vertex "

@@ -9,7 +9,7 @@ from streamplace.clusters.flink.units import groups_of
 
 if TYPE_CHECKING:
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.flink.reading import Job, Subtask, TaskManager
+    from streamplace.clusters.flink.pages import Job, Subtask, TaskManager
 
     Placed: TypeAlias = dict[tuple[str, str], list[tuple[Subtask, str | None]]]
 

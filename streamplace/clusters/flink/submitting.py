@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.flink.client import FlinkClient, reason_of
+from streamplace.clusters.flink.submit import FlinkClient, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from streamplace.clusters.flink.reading import TaskManager
+    from streamplace.clusters.flink.pages import TaskManager
     from streamplace.clusters.flink.sheet import Group, Sheet
 
 _SHOWN = 5

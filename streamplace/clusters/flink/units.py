@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from streamplace.clusters.exchange.naming import UniqueNames
 
 if TYPE_CHECKING:
-    from streamplace.clusters.flink.reading import Job, Vertex
+    from streamplace.clusters.flink.pages import Job, Vertex
 
 POINTWISE = {"FORWARD", "RESCALE"}
 

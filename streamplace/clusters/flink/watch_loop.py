@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.importing import import_instance
-from streamplace.clusters.flink.watching import propose
+from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.flink.watch import propose
 from streamplace.present.problems import printable
 
 if TYPE_CHECKING:
     import argparse
 
-    from streamplace.clusters.flink.watching import Proposal
+    from streamplace.clusters.flink.watch import Proposal
 
 
 def watch(args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optim.options import Option
-from streamplace.clusters.exchange.declaring import Importer, Request
+from streamplace.clusters.exchange.declarations import Importer, Request
 from streamplace.clusters.exchange.sources import (
     JSON_ENDINGS,
     Document,
@@ -26,10 +26,10 @@ from streamplace.clusters.kafka.cruise_control_reading import (
     read_offline,
     read_partitions,
 )
-from streamplace.clusters.kafka.document import document_of
 from streamplace.clusters.kafka.folder import some
 from streamplace.clusters.kafka.following import follow
 from streamplace.clusters.kafka.importer import OPERATION, operation_of
+from streamplace.clusters.kafka.model import document_of
 
 if TYPE_CHECKING:
     from streamplace.clusters.exchange.ledger import Ledger

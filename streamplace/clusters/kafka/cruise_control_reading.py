@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import PlainValidator
 
 from optim.format.read import Fault
-from streamplace.clusters.exchange.foreign import (
+from streamplace.clusters.exchange.pages import (
     MaybeNumber,
     MaybeText,
     Number,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka.cluster import Broker, Cluster, Partition, follower_cpu
-from streamplace.clusters.kafka.reading import (
+from streamplace.clusters.kafka.pages import (
     Logs,
     read_brokers,
     read_current,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.kafka.reading import Described, Key
+    from streamplace.clusters.kafka.pages import Described, Key
 
 TOPICS, LOGS, BROKERS = "topics.txt", "log-dirs.json", "brokers.json"
 RATES, CURRENT = "rates.csv", "current.txt"

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
-from streamplace.clusters.exchange.declaring import Importer, Request
-from streamplace.clusters.exchange.foreign import is_whole
+from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.kafka.cluster import LEADERS, REPLICAS
-from streamplace.clusters.kafka.document import document_of
 from streamplace.clusters.kafka.folder import read_folder
 from streamplace.clusters.kafka.following import follow
-from streamplace.clusters.kafka.modes import MODES, Operation
-from streamplace.clusters.kafka.reading import CAPACITIES
+from streamplace.clusters.kafka.model import document_of
+from streamplace.clusters.kafka.operations import MODES, Operation
+from streamplace.clusters.kafka.pages import CAPACITIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from streamplace.clusters.exchange.foreign import as_whole, is_whole
+from streamplace.clusters.exchange.pages import as_whole, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from optim.options import Option
-from streamplace.clusters.exchange.declaring import Importer, Request
-from streamplace.clusters.exchange.foreign import as_whole
-from streamplace.clusters.exchange.network import COSTS
+from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.nodes import COSTS
+from streamplace.clusters.exchange.pages import as_whole
 from streamplace.clusters.exchange.sources import Document, documents_of
 from streamplace.clusters.exchange.web import WebClient, quoted, site_of
-from streamplace.clusters.storm.building import build_document
-from streamplace.clusters.storm.reading import (
+from streamplace.clusters.storm.model import build_document
+from streamplace.clusters.storm.pages import (
     ACTIVE,
     SYSTEM,
     YOUNG,

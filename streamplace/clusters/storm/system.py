@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
-from streamplace.clusters.storm.reading import (
+from streamplace.clusters.storm.pages import (
     SYSTEM,
     Component,
     Executor,
@@ -19,7 +19,7 @@ from streamplace.clusters.storm.reading import (
 
 if TYPE_CHECKING:
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.storm.reading import Topology
+    from streamplace.clusters.storm.pages import Topology
 
 _MEMORY, _CPU = 128.0, 10.0
 """What Storm takes a component to need that says nothing: MB, percent of a core."""

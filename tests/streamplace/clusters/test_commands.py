@@ -11,7 +11,7 @@ import pytest
 from optim.format.instance import Instance
 from optim.format.plan import Plan
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.declaring import EXPORTERS, IMPORTERS
+from streamplace.clusters.exchange.declarations import EXPORTERS, IMPORTERS
 from tests.streamplace.clusters import systems
 
 

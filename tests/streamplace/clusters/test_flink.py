@@ -10,8 +10,8 @@ import pytest
 from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.importing import import_instance
-from streamplace.clusters.flink.building import NO_PRICE
+from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.flink.model import NO_PRICE
 from tests.streamplace.clusters import systems
 from tests.streamplace.clusters.systems import JOB, MAP, OTHER, SINK, SOURCE
 

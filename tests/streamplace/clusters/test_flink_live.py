@@ -13,10 +13,10 @@ import pytest
 from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.importing import import_instance
-from streamplace.clusters.flink import sampling as flink_sampling
+from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.flink import rates as flink_sampling
 from streamplace.clusters.flink.hosts import megabytes
-from streamplace.clusters.flink.sampling import (
+from streamplace.clusters.flink.rates import (
     CLOCK,
     difference,
     interval_of,

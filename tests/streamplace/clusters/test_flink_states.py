@@ -18,8 +18,8 @@ from optim import Instance, evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
 from streamplace.clusters.exchange.exporting import export_plan
-from streamplace.clusters.exchange.importing import Imported, import_instance
-from streamplace.clusters.flink.building import NO_PRICE
+from streamplace.clusters.exchange.transfer import Imported, import_instance
+from streamplace.clusters.flink.model import NO_PRICE
 
 JOB = "ab" * 16
 LIFE = 1000.0

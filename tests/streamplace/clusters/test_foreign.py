@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optim.errors import InvalidInput
-from streamplace.clusters.exchange.foreign import (
+from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.pages import (
     Listed,
     MaybeNumber,
     MaybeText,
@@ -24,7 +25,6 @@ from streamplace.clusters.exchange.foreign import (
     as_whole,
     read_page,
 )
-from streamplace.clusters.exchange.ledger import Ledger
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

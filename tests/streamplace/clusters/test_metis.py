@@ -13,7 +13,7 @@ from optim import Instance, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
 from streamplace.clusters.exchange.exporting import export_plan
-from streamplace.clusters.exchange.importing import Imported, import_instance
+from streamplace.clusters.exchange.transfer import Imported, import_instance
 from streamplace.clusters.files.metis_partition import read_back
 
 # the manual's way of writing: sizes, one weight, edge weights

@@ -9,8 +9,8 @@ import pytest
 
 from experiments.generators import generate
 from optim import InvalidInput, solve
-from streamplace.clusters.exchange.declaring import IMPORTERS
-from streamplace.clusters.exchange.network import COSTS, add_network
+from streamplace.clusters.exchange.declarations import IMPORTERS
+from streamplace.clusters.exchange.nodes import COSTS, add_network
 
 
 @pytest.mark.slow

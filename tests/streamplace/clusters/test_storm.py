@@ -11,7 +11,7 @@ import pytest
 from optim import solve
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
-from streamplace.clusters.exchange.importing import import_instance
+from streamplace.clusters.exchange.transfer import import_instance
 from tests.streamplace.clusters import systems
 
 BASE = "topology/wordcount-1-1700000000"
@@ -315,7 +315,7 @@ def test_window_of_all_time_uses_the_uptime(saved: Callable[..., str]) -> None:
 def test_many_pairs_are_spread_evenly(
     saved: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("streamplace.clusters.storm.building.MOST_PAIRS", 7)
+    monkeypatch.setattr("streamplace.clusters.storm.model.MOST_PAIRS", 7)
     made = import_instance("storm", [saved(systems.storm())])
     # sentences to split are 2 pairs, split to count 4; count to report would be 4 more
     pairs = pairs_of(made.instance)

@@ -12,7 +12,7 @@ import pytest
 
 from optim.errors import InvalidInput
 from streamplace.clusters.exchange import web
-from streamplace.clusters.exchange.importing import import_instance
+from streamplace.clusters.exchange.transfer import import_instance
 from streamplace.clusters.exchange.web import WebClient, site_of
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from experiments.generators import generate
 from experiments.studies.timings.table import print_table, processor_seconds
 from optim import solve
-from streamplace.clusters.exchange.importing import import_instance
+from streamplace.clusters.exchange.transfer import import_instance
 
 LIMIT = 60.0
 

@@ -9,9 +9,9 @@ import pytest
 
 from experiments.studies.lab.jar import MAIN, build_jar
 from optim.errors import InvalidInput
-from streamplace.clusters.flink.client import FlinkClient, flink_jars, reason_of
 from streamplace.clusters.flink.sheet import Group, Sheet
 from streamplace.clusters.flink.sql import read_script
+from streamplace.clusters.flink.submit import FlinkClient, flink_jars, reason_of
 from streamplace.clusters.flink.submitting import groups_of_job
 
 pytestmark = pytest.mark.slow

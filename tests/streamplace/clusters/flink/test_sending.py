@@ -12,8 +12,8 @@ import pytest
 
 from experiments.studies.lab.jar import MAIN, build_jar
 from streamplace.cli.main import main
-from streamplace.clusters.flink.client import FlinkClient
 from streamplace.clusters.flink.sheet import Group, Sheet
+from streamplace.clusters.flink.submit import FlinkClient
 from tests.streamplace.clusters.systems import JOB
 
 pytestmark = pytest.mark.slow

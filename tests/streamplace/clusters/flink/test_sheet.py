@@ -15,8 +15,8 @@ from optim.format.instance import Instance
 from optim.format.plan import Plan
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.exporting import export_plan
-from streamplace.clusters.exchange.importing import import_instance
-from streamplace.clusters.exchange.placing import places_of_plan
+from streamplace.clusters.exchange.placements import places_of_plan
+from streamplace.clusters.exchange.transfer import import_instance
 from streamplace.clusters.flink.sheet import Sheet, sheet_of
 from tests.streamplace.clusters import systems
 from tests.streamplace.clusters.systems import JOB, MAP, SINK, SOURCE

@@ -14,7 +14,7 @@ from streamplace.cli.main import main
 from streamplace.clusters.exchange.ledger import Ledger
 from streamplace.clusters.exchange.web import WebClient
 from streamplace.clusters.flink import live
-from streamplace.clusters.flink.reading import TaskManager, read_task_managers
+from streamplace.clusters.flink.pages import TaskManager, read_task_managers
 from streamplace.clusters.flink.sheet import Group, Sheet
 from streamplace.clusters.flink.sql import read_script
 from streamplace.clusters.flink.submitting import check_quotas, groups_of_job

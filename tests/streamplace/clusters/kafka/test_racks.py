@@ -15,7 +15,7 @@ from optim import Instance, solve
 from optim.errors import InvalidInput
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.exporting import export_plan
-from streamplace.clusters.exchange.importing import import_instance
+from streamplace.clusters.exchange.transfer import import_instance
 from tests.streamplace.clusters.kafka.folders import Line, write_folder
 
 

@@ -22,14 +22,14 @@ import numpy as np
 from optim.format.document import INSTANCE_FORMAT
 from streamplace.clusters.exchange.readings import Reading, completed
 from streamplace.clusters.exchange.weighing import weigh
-from streamplace.clusters.storm.reading import SYSTEM, ports_of
+from streamplace.clusters.storm.pages import SYSTEM, ports_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from optim.format.tables import Floats
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.storm.reading import (
+    from streamplace.clusters.storm.pages import (
         Component,
         Executor,
         Supervisor,

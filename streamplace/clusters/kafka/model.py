@@ -11,7 +11,7 @@ from streamplace.clusters.exchange.weighing import weigh
 from streamplace.clusters.kafka.cluster import LEADERS, Cluster
 from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
 from streamplace.clusters.kafka.folder import some
-from streamplace.clusters.kafka.modes import LEADERSHIP, Asked, Operation, Replica
+from streamplace.clusters.kafka.operations import LEADERSHIP, Asked, Operation, Replica
 from streamplace.clusters.kafka.replicas import DEAD, FACTOR, LEADER, REPLICAS, ROLE
 
 if TYPE_CHECKING:

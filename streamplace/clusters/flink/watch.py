@@ -10,7 +10,7 @@ from optim.figures.catalogue import find_objective
 from optim.format.plan import Plan
 from optim.methods.solve import solve
 from optim.referee.evaluate import evaluate
-from streamplace.clusters.exchange.placing import places_of_plan
+from streamplace.clusters.exchange.placements import places_of_plan
 from streamplace.clusters.flink.sheet import Sheet, sheet_of
 
 if TYPE_CHECKING:

@@ -8,18 +8,18 @@ from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.ledger import Ledger
 from streamplace.clusters.exchange.sources import Document
 from streamplace.clusters.exchange.web import quoted
-from streamplace.clusters.flink.processors import (
-    ask_processors,
-    take_processors,
-)
-from streamplace.clusters.flink.reading import (
+from streamplace.clusters.flink.pages import (
     Job,
     Listed,
     read_job,
     read_overview,
     read_task_managers,
 )
-from streamplace.clusters.flink.sampling import (
+from streamplace.clusters.flink.processors import (
+    ask_processors,
+    take_processors,
+)
+from streamplace.clusters.flink.rates import (
     CLOCK,
     METRICS,
     Sample,

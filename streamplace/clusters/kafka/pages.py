@@ -17,7 +17,7 @@ from pydantic import PlainValidator
 
 from optim.errors import InvalidInput
 from optim.format.read import Fault, parse_json
-from streamplace.clusters.exchange.foreign import (
+from streamplace.clusters.exchange.pages import (
     MaybeNumber,
     MaybeText,
     Number,

@@ -13,11 +13,11 @@ from optim.format.read import parse_json
 from optim.options import read_options
 from optim.rules import NUMBERS
 from optim.util.garbage import collection_paused
-from streamplace.clusters.exchange.declaring import EXPORTERS, IMPORTERS, Request
-from streamplace.clusters.exchange.foreign import is_whole
+from streamplace.clusters.exchange.declarations import EXPORTERS, IMPORTERS, Request
 from streamplace.clusters.exchange.ledger import Ledger
-from streamplace.clusters.exchange.network import add_network
-from streamplace.clusters.exchange.placing import Places, moves_to, places_of_plan, with_places
+from streamplace.clusters.exchange.nodes import add_network
+from streamplace.clusters.exchange.pages import is_whole
+from streamplace.clusters.exchange.placements import Places, moves_to, places_of_plan, with_places
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.exchange.web import DEFAULT_TIMEOUT
 

@@ -14,7 +14,7 @@ from streamplace.clusters.flink.units import Unit, units_of
 
 if TYPE_CHECKING:
     from optim.format.plan import Plan
-    from streamplace.clusters.flink.reading import Job, TaskManager, Vertex
+    from streamplace.clusters.flink.pages import Job, TaskManager, Vertex
 
 _SHOWN = 5
 

@@ -6,7 +6,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from streamplace.clusters.exchange.declaring import Exporter
+from streamplace.clusters.exchange.declarations import Exporter
 from streamplace.clusters.exchange.reading_tables import places_of_table
 from streamplace.present.spreadsheet import to_cell
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.exchange.placing import Places
+    from streamplace.clusters.exchange.placements import Places
 
 HEADINGS = ("task", "operator", "node", "slot", "current_node", "moves")
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.options import Option
     from streamplace.clusters.exchange.ledger import Ledger
-    from streamplace.clusters.exchange.placing import Places
+    from streamplace.clusters.exchange.placements import Places
 
 
 @dataclass(frozen=True)

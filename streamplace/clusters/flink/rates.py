@@ -13,7 +13,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from streamplace.clusters.exchange.foreign import as_number, is_whole
+from streamplace.clusters.exchange.pages import as_number, is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

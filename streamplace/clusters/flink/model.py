@@ -12,7 +12,7 @@ from streamplace.clusters.flink.contents import Contents
 from streamplace.clusters.flink.edges import edges_of, traffic_of
 from streamplace.clusters.flink.hosts import Hosts
 from streamplace.clusters.flink.notes import labels_of, tell_of_jobs
-from streamplace.clusters.flink.reading import ENDED, MOST_SUBTASKS, RUNNING
+from streamplace.clusters.flink.pages import ENDED, MOST_SUBTASKS, RUNNING
 from streamplace.clusters.flink.slots import (
     is_sharing,
     slot_shares,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from streamplace.clusters.flink.edges import Edge
-    from streamplace.clusters.flink.reading import (
+    from streamplace.clusters.flink.pages import (
         Job,
         Subtask,
         TaskManager,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, Field
 
-from streamplace.clusters.exchange.foreign import (
+from streamplace.clusters.exchange.pages import (
     Listed,
     MaybeNumber,
     MaybeText,

@@ -13,10 +13,10 @@ from optim.format.plan import PLAN_FORMAT, Plan
 from optim.util.files import write_atomic
 from streamplace.clusters.exchange.ledger import Ledger
 from streamplace.clusters.exchange.sources import read_text
-from streamplace.clusters.kafka.reading import parsed, read_assignment, read_topics
+from streamplace.clusters.kafka.pages import parsed, read_assignment, read_topics
 
 if TYPE_CHECKING:
-    from streamplace.clusters.kafka.reading import Described, Key
+    from streamplace.clusters.kafka.pages import Described, Key
 
 _REPLICA = re.compile(r"(.+)-(\d{1,9})(?:#(\d+))?")
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, Field
 
-from streamplace.clusters.exchange.foreign import (
+from streamplace.clusters.exchange.pages import (
     Listed as _Many,
 )
-from streamplace.clusters.exchange.foreign import (
+from streamplace.clusters.exchange.pages import (
     MaybeNumber,
     MaybeText,
     MaybeWhole,
