@@ -54,13 +54,13 @@ def run(args: argparse.Namespace) -> int:
     Raises
     ------
     InvalidInput
-        As `streamplace.clusters.exchange.exporting.export_plan`.
+        As `streamplace.clusters.exchange.transfer.export_plan`.
     """
     from optim.errors import InvalidInput, Problem
     from optim.format.plan import Plan
     from streamplace.cli.import_system import tell, telling
     from streamplace.clusters.exchange.declarations import EXPORTERS
-    from streamplace.clusters.exchange.exporting import export_plan
+    from streamplace.clusters.exchange.transfer import export_plan
     from streamplace.present.inputs import load_instance
 
     if args.format is None:

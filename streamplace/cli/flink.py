@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         As from the two.
     """
     if args.verb == "watch":
-        from streamplace.clusters.flink.watch_loop import watch
+        from streamplace.clusters.flink.watch import watch
 
         return watch(args)
     return _submit(args)
@@ -138,11 +138,9 @@ def _submit(args: argparse.Namespace) -> int:
     from optim.errors import InvalidInput, Problem
     from streamplace.clusters.exchange.sources import read_text
     from streamplace.clusters.exchange.web import WebClient
-    from streamplace.clusters.flink.inputs import read_plan
-    from streamplace.clusters.flink.live import read_managers, wait_until_running
-    from streamplace.clusters.flink.sheet import Sheet
-    from streamplace.clusters.flink.sql import read_script
-    from streamplace.clusters.flink.submitting import check_quotas, groups_of_job, submit
+    from streamplace.clusters.flink.exporter import Sheet, read_plan
+    from streamplace.clusters.flink.fetch import read_managers, wait_until_running
+    from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit
     from streamplace.present.inputs import load_instance
 
     if args.plan is None or (args.jar is None) == (args.sql is None):

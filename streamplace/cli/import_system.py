@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.exchange.transfer import Imported
 
 EXAMPLES = """\
@@ -145,7 +145,7 @@ def list_formats(as_json: bool) -> None:
 def telling(quiet: bool) -> Iterator[Ledger]:
     """Give a ledger, and tell its warnings where what is done with it fails."""
     from optim.errors import StreamplaceError
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.present.problems import printable
 
     ledger = Ledger()

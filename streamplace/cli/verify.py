@@ -74,9 +74,8 @@ def run(args: argparse.Namespace) -> int:
         return verify_kafka(args.plan, args.describe, args.json, args.election)
     _need("URL", args.url, "the job manager's REST address")
     from streamplace.clusters.exchange.web import WebClient
-    from streamplace.clusters.flink.inputs import read_plan
-    from streamplace.clusters.flink.live import read_live, wait_until_running
-    from streamplace.clusters.flink.sheet import Sheet
+    from streamplace.clusters.flink.exporter import Sheet, read_plan
+    from streamplace.clusters.flink.fetch import read_live, wait_until_running
     from streamplace.clusters.flink.verify import sheet_by_names, verify
     from streamplace.present.inputs import load_instance
 

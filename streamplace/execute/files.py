@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optim.errors import InvalidInput, Problem
 from optim.options import read_options
 from optim.util.files import write_atomic
-from streamplace.clusters.exchange.declarations import EXPORTERS
-from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.declarations import EXPORTERS, Ledger
 from streamplace.clusters.exchange.placements import Places
 from streamplace.clusters.kafka import exporter as kafka
 from streamplace.clusters.kafka.replicas import FACTOR

@@ -6,8 +6,8 @@
     One of `examples` (see `EXAMPLES`), capacities multiplied; ``"links": factor`` multiplies the
     capacities of the links, ``"what_if": text`` makes changes as `experiments.sweep.variations`.
 ``{"kafka": seed, "operation": {"mode": …, "brokers": […]}, "max_migrations": n}``
-    What an operation may do to a cluster of `streamplace.clusters.kafka.seeded`, disk balanced; the
-    last is left out where moves are not limited.
+    What an operation may do to a cluster of `experiments.studies.timings.kafka_clusters`, disk
+    balanced; the last is left out where moves are not limited.
 ``{"import": format, "needs": NAME, "file": path, "options": {…}}``
     A file of others, which is not copied here: found below a folder that the user names.
 """
@@ -78,11 +78,11 @@ def _example(name: str, variation: dict[str, Any]) -> Instance:
 
 
 def _cluster(source: dict[str, Any]) -> Instance:
+    from experiments.studies.timings.kafka_clusters import cluster_of
     from optim import Instance
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.kafka.model import document_of
     from streamplace.clusters.kafka.operations import Operation
-    from streamplace.clusters.kafka.seeded import cluster_of
 
     asked = source["operation"]
     operation = Operation(asked["mode"], frozenset(asked.get("brokers", ())))

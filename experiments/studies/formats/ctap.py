@@ -26,7 +26,7 @@ from streamplace.clusters.exchange.pages import as_number
 from streamplace.clusters.exchange.sources import one_file, read_text, stem_of
 
 if TYPE_CHECKING:
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
 
 OFFSET = "cost_offset"
 _MOST = 100_000

@@ -22,7 +22,7 @@ from streamplace.clusters.exchange.sources import one_file, read_text, stem_of
 if TYPE_CHECKING:
     from experiments.studies.formats.zerotune_reading import Instance
     from optim.format.tables import Floats
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
 
 MOST_PAIRS = 5_000_000
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import AfterValidator, Field
 
 from optim.format.read import Fault
-from streamplace.clusters.exchange.naming import UniqueNames
 from streamplace.clusters.exchange.pages import (
     MaybeNumber,
     Number,
     Page,
     Text,
+    UniqueNames,
     Whole,
     is_whole,
     read_page,
@@ -23,7 +23,7 @@ from streamplace.clusters.exchange.pages import (
 
 if TYPE_CHECKING:
     from experiments.studies.formats.dot import DotGraph
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
 
 UNUSED = words(
     """

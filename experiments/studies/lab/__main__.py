@@ -21,8 +21,8 @@ from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main as streamplace
 from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink.live import wait_until_running
-from streamplace.clusters.flink.sheet import Sheet
+from streamplace.clusters.flink.exporter import Sheet
+from streamplace.clusters.flink.fetch import wait_until_running
 from streamplace.clusters.flink.submit import FlinkClient
 
 ARGUMENTS = ("2", "4", "4", "2", "1", "600", "400")

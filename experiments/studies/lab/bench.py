@@ -44,10 +44,9 @@ from experiments.studies.lab.shapes import (
 )
 from optim import Instance, InvalidInput
 from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink.live import wait_until_running
-from streamplace.clusters.flink.sheet import Sheet
-from streamplace.clusters.flink.submit import FlinkClient, flink_jars
-from streamplace.clusters.flink.submitting import groups_of_job
+from streamplace.clusters.flink.exporter import Sheet
+from streamplace.clusters.flink.fetch import wait_until_running
+from streamplace.clusters.flink.submit import FlinkClient, flink_jars, groups_of_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

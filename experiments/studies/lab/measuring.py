@@ -15,8 +15,8 @@ from streamplace.clusters.flink.rates import CLOCK, elapsed, sample_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from streamplace.clusters.flink.exporter import Sheet
     from streamplace.clusters.flink.rates import Sample
-    from streamplace.clusters.flink.sheet import Sheet
 
 _RECORDS = "numRecordsOut"
 _PAUSE = 0.5

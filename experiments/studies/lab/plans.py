@@ -21,8 +21,8 @@ from experiments.studies.lab.jar import MAIN, build_jar
 from experiments.studies.lab.measuring import Running, as_planned, joined
 from optim import InvalidInput
 from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink.live import wait_until_running
-from streamplace.clusters.flink.sheet import Group, Sheet
+from streamplace.clusters.flink.exporter import Group, Sheet
+from streamplace.clusters.flink.fetch import wait_until_running
 from streamplace.clusters.flink.submit import FlinkClient
 
 if TYPE_CHECKING:

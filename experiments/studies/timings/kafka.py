@@ -5,7 +5,7 @@
 Paired: each cluster is balanced by Cruise Control's goals (`cruise_control`), and what that reached
 is then asked of our plan at least: the load distance of disk, and the highest utilisation of every
 other resource and number of replicas. Clusters are random and seeded: replicas dealt out as Kafka
-does (`streamplace.clusters.kafka.seeded`).
+does (`experiments.studies.timings.kafka_clusters`).
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from experiments.studies.timings.cruise_control import (
     State,
     optimise,
 )
+from experiments.studies.timings.kafka_clusters import RESOURCES, cluster_of
 from experiments.studies.timings.table import print_table
 from formulations.rebalancing.balance.portfolio import warm_up
 from optim import solve
 from optim.format.instance import Instance
-from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.kafka.cluster import REPLICAS
 from streamplace.clusters.kafka.model import document_of
 from streamplace.clusters.kafka.operations import Operation
-from streamplace.clusters.kafka.seeded import RESOURCES, cluster_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What crossing nodes costs, as parameters of generators and options of importers."""
+"""What crossing nodes costs, links and weights: options and parameters that write them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from optim.errors import InvalidInput, Problem
 from optim.options import Option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from streamplace.clusters.exchange.declarations import Ledger
+
 
 COSTS = (
     Option(
@@ -84,3 +87,28 @@ def _costs(text: str) -> dict[str, float]:
         reason, remedy = "is no cost of crossing nodes", "one number of at least 0, or two: out,in"
         raise InvalidInput(Problem("crossing_cost", text, reason, remedy))
     return {"out": values[0], "in": values[-1]}
+
+
+def weigh(nodes: Sequence[dict[str, Any]], resource: str, ledger: Ledger) -> None:
+    """Give nodes of unequal capacity a ``weight``, so that an even plan fills them alike.
+
+    Nothing is done where capacities are equal, or one that stays has none: a share of nothing known
+    would be a guess.
+
+    Parameters
+    ----------
+    nodes
+        Of a document that is being made.
+    resource
+        The balanced one.
+    ledger
+        Takes the reading.
+    """
+    told = [node.get("capacity", {}).get(resource) for node in nodes]
+    known = [own for own, node in zip(told, nodes, strict=True) if not node.get("leaving")]
+    if not known or not all(known) or min(known) == max(known):
+        return
+    for node, own in zip(nodes, told, strict=True):
+        if own:
+            node["weight"] = own / max(known)
+    ledger.reading(f"an even share of {resource} is one in proportion to a node's capacity")

@@ -1,8 +1,10 @@
-"""Types of foreign systems' documents: numbers in strings, absent fields, unknown ones counted."""
+"""Documents of foreign systems as types; figures, with the time they stand for; unique ids."""
 
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
@@ -20,10 +22,11 @@ from optim.format.document import MAX_NUMBER
 from optim.format.read import Fault, check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from optim.errors import Problem
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
+
 
 T = TypeVar("T")
 
@@ -150,3 +153,84 @@ Whole = Annotated[int, needed(as_whole, "a whole number of at least 0")]
 Text = Annotated[str, needed(_as_text, f"a text of 1 to {_MAX_TEXT} characters")]
 Listed = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
 """A list that may be null; to be given a default of none."""
+
+
+_SPAN = re.compile(r"(?:(\d{1,9})d)?\s*(?:(\d{1,9})h)?\s*(?:(\d{1,9})m)?\s*(?:(\d{1,9})s)?")
+_UNITS = (86_400.0, 3_600.0, 60.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was counted, and since when.
+
+    Attributes
+    ----------
+    amount
+        ``None`` where it is not reported, negative or no number.
+    seconds
+        For how long it was counted: the age of the counter, the window, or the time between two
+        readings, whichever is shortest; ``None`` where unknown.
+    """
+
+    amount: float | None
+    seconds: float | None
+
+    @property
+    def rate(self) -> float | None:
+        """The amount a second; ``None`` where it is unknown, or counted over no time at all."""
+        if self.amount is None or self.seconds is None or self.seconds <= 0:
+            return None
+        return self.amount / self.seconds
+
+    @classmethod
+    def mean(cls, rate: float | None, seconds: float) -> Reading:
+        """Return the reading of a rate that a system computed over so many seconds."""
+        return cls(None if rate is None else rate * seconds, seconds)
+
+
+def completed(rates: Sequence[float | None]) -> list[float] | None:
+    """Return rates of equals, unknown ones as the mean of the known; ``None`` if all are."""
+    known = [rate for rate in rates if rate is not None]
+    if not known:
+        return None
+    mean = sum(known) / len(known)
+    return [mean if rate is None else rate for rate in rates]
+
+
+def seconds_of(text: object) -> float | None:
+    """Return a span such as ``1h 21m 20s`` or ``4m 0s``, or a number of seconds, in s."""
+    if isinstance(text, str):
+        found = _SPAN.fullmatch(text.strip().lower())
+        if found and any(found.groups()):
+            return sum(unit * int(n or 0) for unit, n in zip(_UNITS, found.groups(), strict=True))
+    return as_number(text)
+
+
+class UniqueNames:
+    """Hands out ids: the wanted one, or, where that is taken, one with a mark after it."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def take(self, wanted: str, mark: str = "") -> str:
+        """Return an id that nobody has yet.
+
+        Parameters
+        ----------
+        wanted
+            Preferred; cut to 200 characters.
+        mark
+            Tried after the wanted id before numbers are, such as a part of a hash.
+        """
+        base = wanted[:200].strip() or "unnamed"
+        tries = [base] + ([f"{base} ({mark[:40]})"] if mark else [])
+        for name in tries:
+            if name not in self._taken:
+                self._taken.add(name)
+                return name
+        number = 2
+        while f"{base} ({number})" in self._taken:
+            number += 1
+        name = f"{base} ({number})"
+        self._taken.add(name)
+        return name

@@ -1,4 +1,8 @@
-"""METIS graph files: vertices as tasks, edges as traffic, equal parts as nodes."""
+"""METIS: graph files in and out, and the partition file that gpmetis would write.
+
+METIS takes whole numbers. Where loads and rates are whole they stand as they are; otherwise each is
+scaled so that the largest is `scale`, rounded, and at least 1 for an edge.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,129 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.errors import InvalidInput, Problem
 from optim.format.document import INSTANCE_FORMAT, MAX_NUMBER, MAX_TASKS
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.declarations import Exporter, Importer, Request
+from streamplace.clusters.exchange.pages import is_whole
+from streamplace.clusters.exchange.placements import Places
 from streamplace.clusters.exchange.sources import one_file, read_text, stem_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from streamplace.clusters.exchange.ledger import Ledger
+    from optim.format.instance import Instance
+    from optim.format.tables import Floats
+    from streamplace.clusters.exchange.declarations import Ledger
+
+
+def write_partition(
+    instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
+) -> dict[str, str]:
+    """Return one line a task, in the instance's order: the index of its node, from 0."""
+    return {"": "".join(f"{node}\n" for node in places.node.tolist())}
+
+
+def read_partition(text: str, instance: Instance) -> Places:
+    """Read a partition file.
+
+    Raises
+    ------
+    InvalidInput
+        A line is no part, or there are more or fewer than tasks.
+    """
+    words = text.split()
+    if len(words) != instance.num_tasks:
+        reason = f"lines are not the {instance.num_tasks} tasks of the instance"
+        raise InvalidInput(Problem("partition", len(words), reason))
+    problems = [
+        Problem(f"line {i + 1}", word[:40], f"is no part from 0 to {instance.num_nodes - 1}")
+        for i, word in enumerate(words)
+        if not (is_whole(word) and int(word) < instance.num_nodes)
+    ]
+    if problems:
+        raise InvalidInput(problems[:1000])
+    return Places(np.array([int(word) for word in words], dtype=np.int32))
+
+
+PARTITION = Exporter(
+    name="metis",
+    summary="a METIS partition file: line i is the number of task i's node",
+    options=(),
+    write=write_partition,
+    read_back=read_partition,
+)
+
+
+_EXACT = 2**31 - 1
+
+
+def write_graph(
+    instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
+) -> dict[str, str]:
+    """Return the graph: sizes where there is state, a weight a resource, undirected edges.
+
+    Raises
+    ------
+    InvalidInput
+        There are more task pairs than are spread out.
+    """
+    u, v, rate = instance.pairs
+    weights = np.column_stack(
+        [
+            _whole(instance.tasks.load[:, r], f"loads of {name}", options["scale"], ledger)
+            for r, name in enumerate(instance.resources)
+        ]
+    )
+    edges = np.maximum(1, _whole(rate, "rates", options["scale"], ledger)) if len(rate) else rate
+    state = instance.tasks.state
+    sized = bool(len(state)) and not np.isnan(state).any()
+    sizes = _whole(state, "states", options["scale"], ledger) if sized else None
+    _tell_flat(weights, instance, ledger)
+    lines: list[list[str]] = [
+        [*([str(int(sizes[t]))] if sizes is not None else []), *map(str, weights[t].tolist())]
+        for t in range(instance.num_tasks)
+    ]
+    for a, b, weight in zip(u.tolist(), v.tolist(), edges.tolist(), strict=True):
+        lines[a] += [str(b + 1), str(int(weight))]
+        lines[b] += [str(a + 1), str(int(weight))]
+    width = f" {weights.shape[1]}" if weights.shape[1] > 1 else ""
+    head = f"{instance.num_tasks} {len(u)} {int(sized)}11{width}"
+    return {"": "\n".join([head, *(" ".join(line) for line in lines)]) + "\n"}
+
+
+def _whole(values: Floats, what: str, scale: int, ledger: Ledger) -> Any:
+    largest = float(values.max(initial=0.0))
+    if largest <= _EXACT and np.array_equal(values, np.round(values)):
+        return values.astype(np.int64)
+    ledger.reading(f"{what} are scaled so that the largest is {scale}, and rounded")
+    return np.round(values * (scale / largest)).astype(np.int64)
+
+
+def _tell_flat(weights: Any, instance: Instance, ledger: Ledger) -> None:
+    for r, name in enumerate(instance.resources):
+        if not weights[:, r].any():
+            ledger.warn(f"no task has any {name}: its weights are all 0")
+
+
+GRAPH = Exporter(
+    name="metis-graph",
+    summary="the instance as a METIS graph file; needs no plan",
+    options=(
+        Option(
+            "scale",
+            "int",
+            1_000_000,
+            "largest number that scaling gives",
+            minimum=1,
+            maximum=_EXACT,
+        ),
+    ),
+    write=write_graph,
+    needs_plan=False,
+)
+
 
 _DIGITS = re.compile(r"[+]?\d{1,18}")
 

@@ -15,7 +15,7 @@ from streamplace.clusters.exchange.sources import read_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.flink.pages import TaskManager
 
 _LINK = re.compile(r"(\d+(?:\.\d*)?) ?([kMGT]?)(bit|b|B)(?:/s|ps)?")

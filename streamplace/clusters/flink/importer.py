@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
-from streamplace.clusters.exchange.declarations import Importer, Request
-from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.nodes import COSTS
 from streamplace.clusters.exchange.sources import Document, documents_of
 from streamplace.clusters.exchange.web import WebClient
 from streamplace.clusters.flink.fetch import Cluster
 from streamplace.clusters.flink.model import build_document
-from streamplace.clusters.flink.pages import (
-    ENDED,
-    Job,
-    TaskManager,
-    read_job,
-    read_metrics,
-    read_overview,
-    read_plan,
-    read_task_managers,
-    read_vertex,
-)
-from streamplace.clusters.flink.processors import share_processors, tell_waiting
+from streamplace.clusters.flink.pages import ENDED, Job, read_pages
+from streamplace.clusters.flink.rates import share_processors, tell_waiting
 
 #: Names told of many.
 _NAMED = 5
@@ -156,78 +144,6 @@ def _take_past(job: Job, ledger: Ledger) -> None:
         vertex.state = None
         for subtask in vertex.subtasks.values():
             subtask.past = True
-
-
-def read_pages(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
-    """Read documents, told apart by what they hold, into task managers and jobs.
-
-    Raises
-    ------
-    InvalidInput
-        Documents cannot be read, or do not belong together.
-    """
-    managers: list[TaskManager] = []
-    jobs: list[Job] = []
-    plans, vertices, metrics = [], [], []
-    schedulers: dict[str, str | None] = {}
-    for document in documents:
-        value = document.value
-        if isinstance(value, list):
-            metrics.append(document)
-        elif not isinstance(value, dict):
-            ledger.problem(document.name, value, "is not an object", "expected a REST document")
-        elif "taskmanagers" in value and "subtasks" not in value and "name" not in value:
-            managers += read_task_managers(value, _short(document.name), ledger)
-        elif "vertices" in value:
-            job = read_job(value, _short(document.name), ledger)
-            jobs += [] if job is None else [job]
-        elif "subtasks" in value:
-            vertices.append(document)
-        elif "plan" in value:
-            plans.append(document)
-        elif "jobs" in value:
-            listed = read_overview(value, document.name, Ledger())  # needed for nothing else
-            schedulers |= {entry.id: entry.schedulerType for entry in listed}
-        else:
-            ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
-    ledger.check()  # what a page that cannot be read lacks is no problem of the others
-    seen: set[str] = set()
-    for job in jobs:
-        if job.id in seen:
-            ledger.problem(f"{job.path}.jid", job.id, "stands in two documents", "keep one")
-        seen.add(job.id)
-        job.scheduler = job.scheduler or schedulers.get(job.id)
-    for document in plans:
-        read_plan(document.value, _short(document.name), ledger, jobs)
-    for document in vertices:
-        read_vertex(document.value, document.name, ledger, jobs)
-    for document in metrics:
-        _place_metrics(document, jobs, ledger)
-    return managers, jobs
-
-
-def _short(name: str) -> str:
-    return name.rsplit("/", 1)[-1]
-
-
-def _place_metrics(document: Document, jobs: list[Job], ledger: Ledger) -> None:
-    """Give metrics to the vertex, or subtask, that the document's path names."""
-    fitting = [
-        (job, vertex)
-        for job in jobs
-        for vertex in job.vertices.values()
-        if vertex.id in document.name
-    ]
-    if len(fitting) > 1:
-        fitting = [pair for pair in fitting if pair[0].id in document.name]
-    if len(fitting) != 1:
-        ledger.warn(
-            f"{_short(document.name)} holds metrics, but its path names no single vertex: left out"
-        )
-        return
-    index = re.search(r"subtasks?[/_.-](\d{1,9})", document.name)
-    at = int(index[1]) if index else None
-    read_metrics(document.value, _short(document.name), ledger, fitting[0][1], at)
 
 
 def _download(request: Request, ledger: Ledger, used: dict[str, float]) -> list[Document]:

@@ -1,38 +1,238 @@
-"""From Flink's tables to the document of an instance."""
+"""From Flink's tables to the document of an instance: edges, loads, slots, and what is noted."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from optim.format.document import INSTANCE_FORMAT
-from streamplace.clusters.exchange.ledger import Ledger
-from streamplace.clusters.exchange.weighing import weigh
-from streamplace.clusters.flink.contents import Contents
-from streamplace.clusters.flink.edges import edges_of, traffic_of
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.nodes import weigh
 from streamplace.clusters.flink.hosts import Hosts
-from streamplace.clusters.flink.notes import labels_of, tell_of_jobs
 from streamplace.clusters.flink.pages import ENDED, MOST_SUBTASKS, RUNNING
-from streamplace.clusters.flink.slots import (
+from streamplace.clusters.flink.units import (
+    POINTWISE,
+    Contents,
     is_sharing,
     slot_shares,
     slots_held,
     slots_taken,
+    topology_of,
+    units_of,
 )
-from streamplace.clusters.flink.units import topology_of, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from streamplace.clusters.flink.edges import Edge
-    from streamplace.clusters.flink.pages import (
-        Job,
-        Subtask,
-        TaskManager,
-        Vertex,
+    from streamplace.clusters.flink.pages import Job, Subtask, TaskManager, Vertex
+    from streamplace.clusters.flink.units import Placed, Unit
+
+
+MB = 1e6
+_MOST_PAIRS = 1_000_000
+"""Pairs of tasks between which traffic is written."""
+
+
+class Edge(NamedTuple):
+    """What one vertex sends to another, in bytes/s, and whether index by index (or block)."""
+
+    job: str
+    sender: str
+    receiver: str
+    rate: float
+    pointwise: bool
+
+
+def edges_of(job: Job, ledger: Ledger) -> Iterator[Edge]:
+    """Give each edge of the plan its rate: what the receiver reads, shared by its senders."""
+    for vertex in job.vertices.values():
+        senders = list(dict.fromkeys(sender for sender, _ in vertex.inputs))
+        running = [s for s in senders if job.vertices[s].running]
+        written = {s: job.vertices[s].total("written") for s in running}
+        read = vertex.total("read")
+        if len(running) > 1:
+            ledger.reading(
+                "what a vertex of several inputs reads is shared by what its senders write"
+            )
+        for sender in senders:
+            if sender == vertex.id:
+                ledger.warn(f"{vertex.name or vertex.id} reads itself: left out")
+                continue
+            strategies = {s for source, s in vertex.inputs if source == sender}
+            if strategies & {"GLOBAL", "CUSTOM"}:
+                ledger.reading("custom partitioning is taken as an even spread over all pairs")
+            rate = _rate(read, written, sender) if sender in written else 0.0
+            yield Edge(job.id, sender, vertex.id, rate, strategies <= POINTWISE)
+
+
+def _rate(read: float | None, written: dict[str, float | None], sender: str) -> float:
+    """Return a sender's part of what a vertex reads: in proportion to what each sender writes.
+
+    Senders of which that is unknown share what the others leave.
+    """
+    own = written[sender]
+    if read is None:
+        return own or 0.0
+    known = sum(value for value in written.values() if value is not None)
+    unknown = sum(1 for value in written.values() if value is None)
+    if own is None:
+        return max(0.0, read - known) / unknown
+    if known <= 0:
+        return 0.0 if unknown else read / len(written)
+    return own * (read / known if known > read or not unknown else 1.0)
+
+
+def stays_inside(edge: Edge, unit: Unit) -> bool:
+    """Whether an edge between two vertices of a unit goes from a subtask to one in its own slot."""
+    vertices = unit.job.vertices
+    alike = vertices[edge.sender].parallelism == vertices[edge.receiver].parallelism
+    return edge.pointwise and alike
+
+
+def traffic_of(
+    edges: list[Edge], units: list[Unit], contents: Contents, ledger: Ledger
+) -> tuple[list[dict[str, Any]], list[tuple[str, str, float]]]:
+    """Return streams between units, and pairs of tasks where a stream would not say who talks.
+
+    Flink gives subtasks to slots as it likes, so that what is left between units is an even spread
+    in the mean, whatever its pattern: one to one is only had within a unit. Pairs stand for what
+    flows among the slots of one unit, and between units where a task holds no running subtask of
+    the sender or the receiver.
+    """
+    unit_of = {(unit.job.id, v.id): unit for unit in units for v in unit.vertices}
+    between: dict[tuple[str, str], list[Edge]] = {}
+    for edge in edges:
+        sender, receiver = unit_of[edge.job, edge.sender], unit_of[edge.job, edge.receiver]
+        if sender is receiver and stays_inside(edge, sender):
+            ledger.reading("what a subtask forwards within its slot is no traffic")
+            continue
+        between.setdefault((sender.name, receiver.name), []).append(edge)
+        if sender is not receiver and edge.pointwise:
+            ledger.reading(
+                "FORWARD and RESCALE between units are an even spread: Flink decides which "
+                "index goes where"
+            )
+    width = {unit.name: unit.width for unit in units}
+    streams, pairs = [], []
+    left = _MOST_PAIRS
+    for (a, b), parts in between.items():
+        if a != b:
+            streams.append({"from": a, "to": b, "rate": sum(e.rate for e in parts) / MB})
+        whole = a != b and all(contents.is_whole(e.job, v) for e in parts for v in e[1:3])
+        parts = [edge for edge in parts if edge.rate > 0]
+        if whole or not parts:
+            continue
+        left -= width[a] * width[b]
+        if left >= 0:
+            pairs += _pairs(a, b, (width[a], width[b]), parts, contents)
+        elif a == b:
+            reason = "slots are too many to write who talks to whom"
+            ledger.problem(a, width[a], reason, "--option place=subtasks")
+        else:
+            ledger.reading("streams of very many pairs of subtasks are spread over all of them")
+    return streams, pairs
+
+
+def _pairs(
+    a: str, b: str, widths: tuple[int, int], edges: list[Edge], contents: Contents
+) -> list[tuple[str, str, float]]:
+    """Return who talks to whom: each running sender to each running receiver the same."""
+    rates = np.zeros(widths)
+    for edge in edges:
+        senders = contents.per_task(edge.job, edge.sender)
+        receivers = contents.per_task(edge.job, edge.receiver)
+        number = senders.sum() * receivers.sum()
+        if number:
+            rates += edge.rate / MB / number * np.outer(senders, receivers)
+    if a == b:
+        np.fill_diagonal(rates, 0.0)
+    return [
+        (f"{a}/{i}", f"{b}/{j}", float(rates[i, j])) for i, j in np.argwhere(rates > 0).tolist()
+    ]
+
+
+_PRESSED = 0.1
+"""Share of time under back-pressure from which on Flink's own pages call it low, not none."""
+_UNEVEN = 1.1
+"""Most key groups of a subtask, by the mean, from which on a warning is due."""
+_NAMED = 5
+
+
+def labels_of(vertices: Sequence[Vertex]) -> dict[str, str]:
+    """Return labels of the operator that is made of vertices."""
+    pressed = [share for vertex in vertices if (share := _pressure(vertex)) is not None]
+    most = [vertex.most for vertex in vertices if vertex.most]
+    found = {
+        "back-pressured": f"{max(pressed):.2f}" if pressed else "",
+        "max parallelism": str(min(most)) if most else "",
+    }
+    return {name: text for name, text in found.items() if text}
+
+
+def tell_of_jobs(jobs: Sequence[Job], ledger: Ledger) -> None:
+    """Warn of what has ended, of back-pressure, uneven key groups, and the adaptive scheduler."""
+    for job in jobs:
+        _tell_ended(job, ledger)
+        _tell_pressure(job, ledger)
+        for vertex in job.vertices.values():
+            _tell_key_groups(vertex, ledger)
+        if (job.scheduler or "").lower().startswith("adaptive"):
+            ledger.warn(
+                f"{job.name} runs under the {job.scheduler} scheduler, which chooses parallelism "
+                "itself and takes no groups of `export flink`: its plan holds until the next "
+                "rescaling, and needs jobmanager.scheduler: Default to be submitted"
+            )
+
+
+def _tell_ended(job: Job, ledger: Ledger) -> None:
+    for vertex in job.vertices.values():
+        states = Counter(s.state or "" for s in vertex.everyone() if s.ended)
+        if not states:
+            continue
+        told = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
+        again = "" if set(states) == {"FINISHED"} else "; import again once the job has recovered"
+        ledger.warn(
+            f"{vertex.name or vertex.id}: of {vertex.parallelism} subtasks {told}: no CPU, slot or "
+            f"traffic of theirs is counted, though a new start runs them again{again}"
+        )
+
+
+def _pressure(vertex: Vertex) -> float | None:
+    """Return the share of time its running subtasks are held by back-pressure."""
+    told = [share for share in vertex.rates("held") if share is not None]
+    return fmean(told) if told else None
+
+
+def _tell_pressure(job: Job, ledger: Ledger) -> None:
+    pressed = [(v, _pressure(v) or 0.0) for v in job.vertices.values()]
+    names = [f"{v.name or v.id} {share:.0%}" for v, share in pressed if share > _PRESSED]
+    if names:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        ledger.warn(
+            f"{job.name} is back-pressured ({', '.join(names[:_NAMED])}{more} of the time): it is "
+            "at its limit, and the rates are what it carries, not what arrives"
+        )
+
+
+def _tell_key_groups(vertex: Vertex, ledger: Ledger) -> None:
+    """Tell where keys are dealt unevenly: whole key groups on subtasks that do not divide them."""
+    groups, width = vertex.most, vertex.parallelism
+    if not groups or not 1 < width < groups or not any(how == "HASH" for _, how in vertex.inputs):
+        return
+    least, rest = divmod(groups, width)
+    if (least + (rest > 0)) * width <= _UNEVEN * groups:
+        return
+    fewer = next(n for n in range(width, 0, -1) if groups % n == 0)
+    more = next(n for n in range(width, groups + 1) if groups % n == 0)
+    ledger.warn(
+        f"{vertex.name or vertex.id}: {groups} key groups on {width} subtasks: {rest} have "
+        f"{least + 1}, {width - rest} have {least}, up to "
+        f"{(least + 1) * width / groups:.2f} × the mean; {fewer} or {more} subtasks have the same"
     )
-    from streamplace.clusters.flink.slots import Placed
-    from streamplace.clusters.flink.units import Unit
+
 
 NO_PRICE = (
     "no --link-rate: what crosses task managers costs nothing, so that `solve` gathers the job on "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, Field
 
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import (
     Listed as _Many,
 )
@@ -17,17 +18,18 @@ from streamplace.clusters.exchange.pages import (
     MaybeText,
     MaybeWhole,
     Page,
+    Reading,
     Text,
     Whole,
     as_number,
+    completed,
     is_whole,
     read_page,
     words,
 )
-from streamplace.clusters.exchange.readings import Reading, completed
 
 if TYPE_CHECKING:
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.sources import Document
 
 UNUSED = words(
     """
@@ -441,3 +443,75 @@ def read_metrics(value: Any, path: str, ledger: Ledger, vertex: Vertex, index: i
             counted = subtask.readings.get(name)
             if counted is None or counted.rate is None or span <= (subtask.seconds or span):
                 subtask.readings[name] = Reading.mean(min(most, entry.value * scale), span)
+
+
+def read_pages(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
+    """Read documents, told apart by what they hold, into task managers and jobs.
+
+    Raises
+    ------
+    InvalidInput
+        Documents cannot be read, or do not belong together.
+    """
+    managers: list[TaskManager] = []
+    jobs: list[Job] = []
+    plans, vertices, metrics = [], [], []
+    schedulers: dict[str, str | None] = {}
+    for document in documents:
+        value = document.value
+        if isinstance(value, list):
+            metrics.append(document)
+        elif not isinstance(value, dict):
+            ledger.problem(document.name, value, "is not an object", "expected a REST document")
+        elif "taskmanagers" in value and "subtasks" not in value and "name" not in value:
+            managers += read_task_managers(value, _short(document.name), ledger)
+        elif "vertices" in value:
+            job = read_job(value, _short(document.name), ledger)
+            jobs += [] if job is None else [job]
+        elif "subtasks" in value:
+            vertices.append(document)
+        elif "plan" in value:
+            plans.append(document)
+        elif "jobs" in value:
+            listed = read_overview(value, document.name, Ledger())  # needed for nothing else
+            schedulers |= {entry.id: entry.schedulerType for entry in listed}
+        else:
+            ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
+    ledger.check()  # what a page that cannot be read lacks is no problem of the others
+    seen: set[str] = set()
+    for job in jobs:
+        if job.id in seen:
+            ledger.problem(f"{job.path}.jid", job.id, "stands in two documents", "keep one")
+        seen.add(job.id)
+        job.scheduler = job.scheduler or schedulers.get(job.id)
+    for document in plans:
+        read_plan(document.value, _short(document.name), ledger, jobs)
+    for document in vertices:
+        read_vertex(document.value, document.name, ledger, jobs)
+    for document in metrics:
+        _place_metrics(document, jobs, ledger)
+    return managers, jobs
+
+
+def _short(name: str) -> str:
+    return name.rsplit("/", 1)[-1]
+
+
+def _place_metrics(document: Document, jobs: list[Job], ledger: Ledger) -> None:
+    """Give metrics to the vertex, or subtask, that the document's path names."""
+    fitting = [
+        (job, vertex)
+        for job in jobs
+        for vertex in job.vertices.values()
+        if vertex.id in document.name
+    ]
+    if len(fitting) > 1:
+        fitting = [pair for pair in fitting if pair[0].id in document.name]
+    if len(fitting) != 1:
+        ledger.warn(
+            f"{_short(document.name)} holds metrics, but its path names no single vertex: left out"
+        )
+        return
+    index = re.search(r"subtasks?[/_.-](\d{1,9})", document.name)
+    at = int(index[1]) if index else None
+    read_metrics(document.value, _short(document.name), ledger, fitting[0][1], at)

@@ -1,5 +1,6 @@
-"""Flink's own client in a JVM of its own: a program becomes a job graph, is regrouped, and sent.
+"""Submitting a job so that it runs as planned: all is checked before anything is sent.
 
+Flink's own client runs in a JVM of its own: a program becomes a job graph, is regrouped, and sent.
 Only public classes of the shipped jars are called, over py4j; no jar of ours, no compiler. The
 program is run as ``flink run`` does, so that nothing of it has to change.
 """
@@ -7,17 +8,85 @@ program is run as ``flink run`` does, so that nothing of it has to change.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from urllib.parse import urlsplit
 
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from streamplace.clusters.flink.sheet import Group, Sheet
-    from streamplace.clusters.flink.sql import Script
+    from streamplace.clusters.flink.exporter import Group, Sheet
+    from streamplace.clusters.flink.pages import TaskManager
+
+
+_TOKEN = re.compile(
+    r"""(?P<quoted>'(?:[^']|'')*'|`(?:[^`]|``)*`|"(?:[^"]|"")*")"""
+    r"""|(?P<comment>--[^\n]*|/\*(?!\+).*?\*/)|(?P<end>;)""",
+    re.DOTALL,
+)
+_SET = re.compile(r"SET\s+'([^']+)'\s*=\s*'((?:[^']|'')*)'", re.IGNORECASE | re.DOTALL)
+_FRAME = re.compile(
+    r"(EXECUTE\s+STATEMENT\s+SET\s+BEGIN|BEGIN\s+STATEMENT\s+SET|END)\s*", re.IGNORECASE
+)
+_INSERT = re.compile(r"(EXECUTE\s+)?(?=INSERT\s)", re.IGNORECASE)
+_SHOWN_SQL = 60
+
+
+class Script(NamedTuple):
+    """Settings, statements that define, and those that insert: all of these are one job."""
+
+    settings: dict[str, str]
+    definitions: list[str]
+    inserts: list[str]
+
+
+def read_script(text: str) -> Script:
+    """Part a script, as Flink's SQL client takes it, into its statements.
+
+    Raises
+    ------
+    InvalidInput
+        It inserts nothing, or asks a question, whose answer would have nowhere to go.
+    """
+    script = Script({}, [], [])
+    for statement in _statements(text):
+        rest = _FRAME.sub("", statement, count=1) if _FRAME.match(statement) else statement
+        setting = _SET.fullmatch(rest)
+        insert = _INSERT.match(rest)
+        if setting:
+            script.settings[setting[1]] = setting[2].replace("''", "'")
+        elif insert:
+            script.inserts.append(rest[insert.end() :])
+        elif re.match(r"(SELECT|WITH|VALUES)\b", rest, re.IGNORECASE):
+            remedy = "insert its rows into a table"
+            raise InvalidInput(Problem("--sql", rest[:_SHOWN_SQL], "answers to nobody", remedy))
+        elif rest:
+            script.definitions.append(rest)
+    if not script.inserts:
+        raise InvalidInput(Problem("--sql", None, "has no INSERT: there is no job in it"))
+    return script
+
+
+def _statements(text: str) -> list[str]:
+    """Split at semicolons outside quotes and comments; comments that are no hints are dropped."""
+    found, current, at = [], "", 0
+    for token in _TOKEN.finditer(text):
+        current += text[at : token.start()]
+        at = token.end()
+        if token["quoted"]:
+            current += token["quoted"]
+        elif token["end"]:
+            found.append(current.strip())
+            current = ""
+        else:
+            current += " "
+    found.append((current + text[at:]).strip())
+    return [statement for statement in found if statement]
+
 
 _CPU, _HEAP = 0.01, 1
 """Cores and MB a slot asks for: compulsory, and small, as the quota alone is to bind."""
@@ -222,3 +291,125 @@ def reason_of(error: Any) -> str:
 
 def _first_line(thrown: Any) -> str:
     return str(thrown.toString()).strip().partition("\n")[0][:_LONGEST]
+
+
+_SHOWN = 5
+
+
+def submit(
+    url: str,
+    sheet: Sheet,
+    settings: Mapping[str, str],
+    make: Callable[[FlinkClient], Any],
+    *,
+    home: str | None = None,
+    managed: int = 0,
+    dry_run: bool = False,
+) -> tuple[str | None, list[Group]]:
+    """Make a job graph, give it the plan's groups, and send it.
+
+    Parameters
+    ----------
+    make
+        Makes the graph of the user's program.
+    dry_run
+        Do all but send it.
+
+    Returns
+    -------
+    tuple
+        The job's id, or ``None`` for a dry run; and its groups.
+
+    Raises
+    ------
+    InvalidInput
+        The program fails, is not the one that was planned, or the cluster does not take it.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
+        remedy = "http://HOST:PORT, as jobs are not sent through proxies or TLS"
+        raise InvalidInput(Problem("URL", url, "is no address to submit to", remedy))
+    with FlinkClient(parts.hostname, parts.port or 80, settings, home) as client:
+        step = "the program"
+        try:
+            graph = make(client)
+            groups = groups_of_job(sheet, client.vertices_of(graph))
+            client.regroup(graph, sheet, groups, managed)
+            step = "the cluster"
+            return (None if dry_run else client.submit(graph)), groups
+        except Py4JJavaError as error:
+            reason = f"fails: {reason_of(error)}"
+            raise InvalidInput(Problem(step, None, reason, "nothing was submitted")) from None
+
+
+def groups_of_job(sheet: Sheet, vertices: Mapping[str, tuple[str, int]]) -> list[Group]:
+    """Return the groups of the planned job that has just these vertices.
+
+    Raises
+    ------
+    InvalidInput
+        There is none, or a vertex has another parallelism: nothing may be submitted.
+    """
+    nearest: set[str] | None = None
+    for job in dict.fromkeys(group.job for group in sheet.groups):
+        groups = [group for group in sheet.groups if group.job == job]
+        planned = {vertex for group in groups for vertex in group.vertices}
+        if planned == vertices.keys():
+            _check_widths(groups, vertices)
+            return groups
+        if nearest is None or len(planned ^ vertices.keys()) < len(nearest):
+            nearest = planned ^ vertices.keys()
+    names = {v: n for group in sheet.groups for v, n in group.vertices.items()}
+    names |= {identity: name for identity, (name, _) in vertices.items()}
+    odd = ", ".join(f"{names.get(v, '')} ({v})" for v in sorted(nearest or ())[:_SHOWN])
+    reason = f"is not the one that was planned: only one of both has {odd}"
+    remedy = "import and solve for this program; nothing was submitted"
+    raise InvalidInput(Problem("the program", None, reason, remedy))
+
+
+def _check_widths(groups: list[Group], vertices: Mapping[str, tuple[str, int]]) -> None:
+    problems = []
+    for group in groups:
+        width = max(vertices[v][1] for v in group.vertices)
+        if width != group.parallelism:
+            reason = f"is its parallelism, the plan places {group.parallelism}"
+            remedy = "-D parallelism.default=N, or import and solve again; nothing was submitted"
+            problems.append(Problem(group.operator, width, reason, remedy))
+    if problems:
+        raise InvalidInput(problems)
+
+
+def check_quotas(sheet: Sheet, groups: list[Group], managers: list[TaskManager]) -> None:
+    """See that the task managers offer what the plan takes, and that it is free.
+
+    Raises
+    ------
+    InvalidInput
+        Some do not: the job would wait for slots that nobody offers, or go elsewhere.
+    """
+    by_name = {manager.id: manager for manager in managers}
+    problems = []
+    for group in groups:
+        name = sheet.resource(group)
+        for manager in sorted(by_name.keys() | group.counts.keys()):
+            planned = group.counts.get(manager, 0)
+            there = by_name.get(manager)
+            total = there.totalResource if there else None
+            free = there.freeResource if there else None
+            offered = total.amount(name) if total else 0.0
+            where = f"task manager {manager}: {name}"
+            if planned and there is None:
+                remedy = "start it, with its block of the export"
+                problems.append(Problem(where, None, "is not there", remedy))
+            elif offered != planned:
+                reason = f"are offered, the plan takes {planned}"
+                remedy = "give it its block of the export, and restart it; nothing was submitted"
+                problems.append(Problem(where, f"{offered:g}", reason, remedy))
+            elif free is not None and free.amount(name) < planned:
+                reason = f"are free, the plan takes {planned}"
+                remedy = "cancel the job that runs there; nothing was submitted"
+                problems.append(Problem(where, f"{free.amount(name):g}", reason, remedy))
+    if problems:
+        raise InvalidInput(problems)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.exchange.ledger import Ledger
-from streamplace.clusters.flink.edges import edges_of, stays_inside
-from streamplace.clusters.flink.sheet import Group, Sheet
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.flink.exporter import Group, Sheet
+from streamplace.clusters.flink.model import edges_of, stays_inside
 from streamplace.clusters.flink.units import Unit, units_of
 
 if TYPE_CHECKING:

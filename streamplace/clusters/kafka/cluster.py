@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 REPLICAS, LEADERS = "replicas", "leaders"
 """Resources that every cluster has: 1 a replica, 1 a leader."""
 
+_NAMED = 3
 LEADER_IN, LEADER_OUT, FOLLOWER_IN = 0.6, 0.1, 0.3
 """Weights of bytes in a broker's CPU, as Cruise Control has them unless told otherwise."""
 
@@ -170,3 +171,9 @@ def follower_cpu(cpu: float, bytes_in: float, bytes_out: float) -> float:
     """CPU that a follower takes where the leader takes `cpu`, as Cruise Control estimates it."""
     whole = LEADER_IN * bytes_in + LEADER_OUT * bytes_out
     return cpu * FOLLOWER_IN * bytes_in / whole if whole > 0 else 0.0
+
+
+def some(names: Collection[object]) -> str:
+    """Write the first few names, and how many there are."""
+    shown = ", ".join(str(name) for name in list(names)[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown}, … ({len(names):,} in all)"

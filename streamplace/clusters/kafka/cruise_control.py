@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import PlainValidator
+
+from optim.format.read import Fault
 from optim.options import Option
 from streamplace.clusters.exchange.declarations import Importer, Request
+from streamplace.clusters.exchange.pages import (
+    MaybeNumber,
+    MaybeText,
+    Number,
+    Page,
+    Percent,
+    Text,
+    Whole,
+    as_number,
+    read_page,
+    words,
+)
 from streamplace.clusters.exchange.sources import (
     JSON_ENDINGS,
     Document,
@@ -15,24 +32,332 @@ from streamplace.clusters.exchange.sources import (
 )
 from streamplace.clusters.exchange.web import WebClient, is_url
 from streamplace.clusters.kafka import cluster as kafka
-from streamplace.clusters.kafka.cruise_control_reading import (
-    RESOURCES,
-    Broker,
-    Partition,
-    leave_out_failed,
-    read_assignment,
-    read_brokers,
-    read_capacities,
-    read_offline,
-    read_partitions,
-)
-from streamplace.clusters.kafka.folder import some
-from streamplace.clusters.kafka.following import follow
-from streamplace.clusters.kafka.importer import OPERATION, operation_of
+from streamplace.clusters.kafka.cluster import some
+from streamplace.clusters.kafka.importer import OPERATION, follow, operation_of
 from streamplace.clusters.kafka.model import document_of
+from streamplace.clusters.kafka.replicas import broker_number
 
 if TYPE_CHECKING:
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
+
+
+RESOURCES = ("cpu", "network_in", "network_out", "disk")
+UNUSED = words(
+    """
+    version hosts NumCore Replicas Leaders PnwOutRate DiskPct msg_in brokers doc log_dirs
+    BrokerSet IsEstimated Host Leaders topicReplicas recentWindows
+    """
+)
+_DEFAULT = -1
+_MOST_REPLICAS = 1000
+
+
+@dataclass
+class Broker:
+    """A broker: load and capacity by resource; log dirs that failed, of so many."""
+
+    id: int
+    host: str
+    rack: str | None
+    dead: bool
+    load: dict[str, float]
+    capacity: dict[str, float | None]
+    failed: tuple[str, ...] = ()
+    num_dirs: int = 0
+    by_dir: bool = False
+
+
+@dataclass
+class Partition:
+    """A partition: leader (``None`` while it has none), all replicas, the leader's load.
+
+    `offline` are brokers whose replica of it does not work.
+    """
+
+    topic: str
+    number: int
+    leader: int | None
+    replicas: list[int]
+    load: dict[str, float]
+    path: str
+    offline: frozenset[int] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """Topic and number, as Kafka writes it."""
+        return f"{self.topic}-{self.number}"
+
+
+# -- the responses ---------------------------------------------------------------------------------
+
+
+def _leader(value: Any) -> int | None:
+    """Return the leader; -1 stands for none."""
+    if value is None:
+        raise Fault("is missing", "a broker's number is needed")
+    return broker_number(value)
+
+
+def _brokers(value: Any) -> list[int]:
+    numbers = [broker_number(item) for item in value] if isinstance(value, list) else [None]
+    if any(n is None for n in numbers) or len(numbers) > _MOST_REPLICAS:
+        raise Fault("is no list of broker numbers")
+    return [n for n in numbers if n is not None]
+
+
+def _signed(value: Any) -> int:
+    number = _DEFAULT if value in (_DEFAULT, str(_DEFAULT)) else broker_number(value)
+    if number is None:
+        raise Fault("is no broker number", "-1 is the default")
+    return number
+
+
+def _amount(value: Any) -> float | None:
+    """Return a capacity."""
+    found = as_number(value)
+    if found is None and value is not None:
+        raise Fault("is no number of at least 0")
+    return found
+
+
+def _disks(value: Any) -> dict[str, float] | None:
+    """Return the capacity of disks by log dir; under the empty name where it is that of all."""
+    if not isinstance(value, dict):
+        whole = _amount(value)
+        return None if whole is None else {"": whole}
+    return {str(name): _amount(part) or 0.0 for name, part in value.items()}
+
+
+def _cpu(value: Any) -> float | None:
+    """Return a capacity of CPU: a number, or 100 % of the cores named."""
+    return 100.0 if isinstance(value, dict) and set(value) == {"num.cores"} else _amount(value)
+
+
+Brokers = Annotated[list[int], PlainValidator(_brokers)]
+Amount = Annotated[float | None, PlainValidator(_amount)]
+
+
+class _Page(Page):
+    unused = UNUSED
+
+
+class _BrokerLoad(_Page):
+    Broker: Whole
+    BrokerState: MaybeText = None
+    Host: MaybeText = None
+    Rack: MaybeText = None
+    CpuPct: Percent
+    LeaderNwInRate: Number
+    FollowerNwInRate: MaybeNumber = None
+    NwOutRate: Number
+    DiskMB: Number
+    NetworkInCapacity: MaybeNumber = None
+    NetworkOutCapacity: MaybeNumber = None
+    DiskCapacityMB: MaybeNumber = None
+    DiskState: Any = None
+
+
+class _Load(_Page):
+    brokers: list[_BrokerLoad]
+
+
+class _PartitionRecord(_Page):
+    topic: Text
+    partition: Whole
+    leader: Annotated[int | None, PlainValidator(_leader)]
+    followers: Brokers | None = None
+    cpu: Number
+    networkInbound: Number
+    networkOutbound: Number
+    disk: Number
+
+
+class _PartitionLoad(_Page):
+    records: list[_PartitionRecord]
+
+
+class _Capacity(_Page):
+    CPU: Annotated[float | None, PlainValidator(_cpu)] = None
+    NW_IN: Amount = None
+    NW_OUT: Amount = None
+    DISK: Annotated[dict[str, float] | None, PlainValidator(_disks)] = None
+
+
+class _BrokerCapacity(_Page):
+    brokerId: Annotated[int, PlainValidator(_signed)]
+    capacity: _Capacity
+
+
+class _Capacities(_Page):
+    brokerCapacities: list[_BrokerCapacity]
+
+
+class _Offline(_Page):
+    unused = UNUSED | words("leader replicas in-sync out-of-sync")
+    topic: Text
+    partition: Whole
+    offline: Brokers
+
+
+class _States(_Page):
+    KafkaPartitionState: dict[str, list[_Offline]]
+
+
+class _Assigned(_Page):
+    topic: Text
+    partition: Whole
+    replicas: Brokers
+
+
+class _Assignment(_Page):
+    partitions: list[_Assigned]
+
+
+def read_brokers(value: Any, path: str, ledger: Ledger, brokers: dict[int, Broker]) -> None:
+    """Read the ``load`` response."""
+    page: _Load | None = read_page(_Load, value, path, ledger)
+    for i, entry in enumerate(page.brokers if page else ()):
+        number = entry.Broker
+        state = (entry.BrokerState or "ALIVE").upper()
+        if number in brokers:
+            ledger.problem(f"{path}.brokers[{i}].Broker", number, "stands twice")
+        failed, num_dirs = _failed_dirs(entry.DiskState)
+        if state not in ("ALIVE", "NEW", "DEAD", "BAD_DISKS"):
+            ledger.warn(f"broker {number} is {state}: taken as any other")
+        if state == "BAD_DISKS" and not failed:
+            remedy = "save load?populate_disk_info=true, and kafka_cluster_state?verbose=true"
+            ledger.warn(f"broker {number} has failed disks, it is not told which: {remedy}")
+        brokers[number] = Broker(
+            id=number,
+            host=entry.Host or "",
+            rack=entry.Rack,
+            dead=state == "DEAD" or 0 < num_dirs == len(failed),
+            load={
+                "cpu": entry.CpuPct,
+                "network_in": entry.LeaderNwInRate + (entry.FollowerNwInRate or 0.0),
+                "network_out": entry.NwOutRate,
+                "disk": entry.DiskMB,
+            },
+            capacity={
+                "cpu": 100.0,
+                "network_in": entry.NetworkInCapacity,
+                "network_out": entry.NetworkOutCapacity,
+                "disk": entry.DiskCapacityMB,
+            },
+            failed=failed,
+            num_dirs=num_dirs,
+        )
+
+
+def _failed_dirs(told: Any) -> tuple[tuple[str, ...], int]:
+    """Return the log dirs that ``DiskState`` calls DEAD, and how many there are."""
+    dirs = {str(k)[:60]: v for k, v in told.items()} if isinstance(told, dict) else {}
+    failed = (
+        name for name, disk in dirs.items() if isinstance(disk, dict) and "DEAD" in disk.values()
+    )
+    return tuple(failed), len(dirs)
+
+
+def read_offline(
+    value: Any, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
+) -> None:
+    """Read which replicas are offline out of ``kafka_cluster_state?verbose=true``."""
+    page: _States | None = read_page(_States, value, path, ledger)
+    for entry in itertools.chain(*(page.KafkaPartitionState.values() if page else ())):
+        known = partitions.get((entry.topic, entry.partition))
+        if known is not None:
+            known.offline |= frozenset(entry.offline)
+
+
+def leave_out_failed(
+    brokers: dict[int, Broker], partitions: dict[tuple[str, int], Partition], ledger: Ledger
+) -> None:
+    """Leave the room of failed disks out of capacities, and say what is lost with them."""
+    for number, broker in brokers.items():
+        if not broker.failed:
+            continue
+        told = f"broker {number}: log dir {', '.join(broker.failed[:3])} failed"
+        if broker.dead:
+            ledger.warn(f"{told}, and it has no other: taken for dead")
+            continue
+        has = broker.capacity.get("disk")
+        if has is not None and not broker.by_dir:
+            broker.capacity["disk"] = has * (1 - len(broker.failed) / broker.num_dirs)
+        if has is not None:
+            told += f", its disk counts {broker.capacity['disk']:,.0f} MB"
+        lost = [p.name for p in partitions.values() if number in p.offline]
+        which = f"lost with it: {', '.join(lost[:3])}{', …' if len(lost) > 3 else ''}"
+        unknown = "which replicas are lost is not told: add kafka_cluster_state?verbose=true"
+        ledger.warn(f"{told}; {which if lost else unknown}")
+
+
+def read_partitions(
+    value: Any, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
+) -> None:
+    """Read the ``partition_load`` response."""
+    page: _PartitionLoad | None = read_page(_PartitionLoad, value, path, ledger)
+    for i, entry in enumerate(page.records if page else ()):
+        topic, number, leader = entry.topic, entry.partition, entry.leader
+        if entry.followers is None:
+            reason = "is missing: without all replicas a plan could put two on one broker"
+            remedy = "a list of broker numbers is needed"
+            ledger.problem(f"{path}.records[{i}].followers", None, reason, remedy)
+        if (topic, number) in partitions:
+            where = f"{path}.records[{i}].partition"
+            ledger.problem(where, f"{topic}-{number}", "stands twice")
+        followers = [b for b in entry.followers or () if b != leader]
+        partitions[topic, number] = Partition(
+            topic=topic,
+            number=number,
+            leader=leader,
+            replicas=([] if leader is None else [leader]) + followers,
+            load={
+                "cpu": entry.cpu,
+                "network_in": entry.networkInbound,
+                "network_out": entry.networkOutbound,
+                "disk": entry.disk,
+            },
+            path=path,
+        )
+
+
+def read_capacities(value: Any, path: str, ledger: Ledger, brokers: dict[int, Broker]) -> None:
+    """Read a capacity file: numbers in strings; broker -1 stands for all that are not named."""
+    page: _Capacities | None = read_page(_Capacities, value, path, ledger)
+    named: dict[int, dict[str, float]] = {}
+    disks: dict[int, dict[str, float]] = {}
+    for entry in page.brokerCapacities if page else ():
+        told = entry.capacity
+        amounts = zip(RESOURCES, (told.CPU, told.NW_IN, told.NW_OUT), strict=False)
+        named[entry.brokerId] = {name: amount for name, amount in amounts if amount is not None}
+        if told.DISK is not None:
+            disks[entry.brokerId] = told.DISK
+    for number, broker in brokers.items():
+        broker.capacity |= {**named.get(_DEFAULT, {}), **named.get(number, {})}
+        has = disks.get(number, disks.get(_DEFAULT))
+        if has is not None:
+            broker.capacity["disk"] = sum(x for d, x in has.items() if d not in broker.failed)
+            broker.by_dir = set(broker.failed) <= has.keys()
+    unknown = sorted(number for number in named if number not in brokers and number != _DEFAULT)
+    if unknown:
+        ledger.warn(f"{path} names brokers that the load response lacks: {unknown[:5]}")
+
+
+def read_assignment(
+    value: Any, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
+) -> None:
+    """Read Kafka's current assignment, which tells the true order of the replicas."""
+    page: _Assignment | None = read_page(_Assignment, value, path, ledger)
+    for i, entry in enumerate(page.partitions if page else ()):
+        known = partitions.get((entry.topic, entry.partition))
+        if known is None:
+            continue
+        if set(entry.replicas) != set(known.replicas):
+            reason = f"differs from the replicas of partition_load {known.replicas}"
+            where = f"{path}.partitions[{i}].replicas"
+            ledger.problem(where, entry.replicas, reason, "save both at one time")
+        known.replicas = entry.replicas
+
 
 _PREFIX = "kafkacruisecontrol"
 _TASK_HEADER = "User-Task-ID"

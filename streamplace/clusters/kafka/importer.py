@@ -1,4 +1,4 @@
-"""Kafka: what its own tools print, saved in a folder, as an instance of replicas on brokers."""
+"""Kafka: a folder of what its own tools print, as an instance of replicas on brokers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,240 @@ from optim.errors import InvalidInput, Problem
 from optim.options import Option
 from streamplace.clusters.exchange.declarations import Importer, Request
 from streamplace.clusters.exchange.pages import is_whole
-from streamplace.clusters.kafka.cluster import LEADERS, REPLICAS
-from streamplace.clusters.kafka.folder import read_folder
-from streamplace.clusters.kafka.following import follow
+from streamplace.clusters.exchange.sources import read_text
+from streamplace.clusters.kafka.cluster import (
+    LEADERS,
+    Broker,
+    Cluster,
+    Partition,
+    follower_cpu,
+    some,
+)
+from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
 from streamplace.clusters.kafka.model import document_of
 from streamplace.clusters.kafka.operations import MODES, Operation
-from streamplace.clusters.kafka.pages import CAPACITIES
+from streamplace.clusters.kafka.pages import (
+    CAPACITIES,
+    Logs,
+    read_brokers,
+    read_current,
+    read_logs,
+    read_min_isr,
+    read_rates,
+    read_topics,
+)
+from streamplace.clusters.kafka.replicas import (
+    DEAD,
+    LEADER,
+    LEADERSHIP,
+    REPLICAS,
+    ROLE,
+    listed_partitions,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
+    from streamplace.clusters.kafka.pages import Described, Key
+
+
+TOPICS, LOGS, BROKERS = "topics.txt", "log-dirs.json", "brokers.json"
+RATES, CURRENT = "rates.csv", "current.txt"
+UNITS = {"disk": "bytes", "nw_in": "bytes/s", "nw_out": "bytes/s", "cpu": "percent"}
+
+
+def read_folder(folder: Path, ledger: Ledger) -> Cluster:
+    """Read what a folder holds.
+
+    Raises
+    ------
+    InvalidInput
+        There is no ``topics.txt``, or a file is not what it should be, by line or path.
+    """
+    texts = {
+        name: read_text(folder / name)
+        for name in (TOPICS, LOGS, BROKERS, RATES, CURRENT)
+        if (folder / name).is_file()
+    }
+    if TOPICS not in texts:
+        remedy = f"save what kafka-topics.sh --describe prints as {folder / TOPICS}"
+        raise InvalidInput(Problem(str(folder / TOPICS), None, "does not exist", remedy))
+    path = {name: (folder / name).as_posix() for name in texts}
+    topics = read_topics(texts[TOPICS], path[TOPICS], ledger)
+    brokers: dict[int, Broker] = {}
+    if BROKERS in texts:
+        brokers = read_brokers(texts[BROKERS], path[BROKERS], ledger)
+    logs = read_logs(texts[LOGS], path[LOGS], ledger) if LOGS in texts else Logs({}, {}, {}, [])
+    sizes, min_isr = logs.sizes, read_min_isr(texts[TOPICS])
+    columns, rates = read_rates(texts[RATES], path[RATES], ledger) if RATES in texts else ([], {})
+    if CURRENT in texts:
+        _compare(topics, read_current(texts[CURRENT], path[CURRENT], ledger), path[CURRENT], ledger)
+    ledger.check()
+    _complete(brokers, topics, logs.brokers, BROKERS in texts, ledger)
+    _tell_failed(brokers, logs, ledger)
+    _tell_missing(texts, ledger)
+    told = {"disk": bool(sizes), "nw_in": "bytes_in" in columns, "cpu": "cpu" in columns}
+    told["nw_out"] = told["nw_in"] and "bytes_out" in columns
+    cluster = Cluster(
+        name=folder.resolve().name or "kafka",
+        brokers=dict(sorted(brokers.items())),
+        partitions=[
+            _partition(key, line, logs, rates.get(key, {}), min_isr.get(key[0]))
+            for key, line in topics.items()
+        ],
+        resources=tuple(name for name in UNITS if told[name]),
+        units=UNITS,
+    )
+    for what, found in (("size in log-dirs.json", sizes), ("rate in rates.csv", rates)):
+        led = [p for p in cluster.partitions if found and p.leader is not None]
+        lost = [p.name for p in led if (p.topic, p.number) not in found]
+        if lost:
+            ledger.warn(f"no {what}, taken for 0: {some(lost)}")
+        if gone := [f"{t}-{n}" for t, n in found if (t, n) not in topics]:
+            ledger.warn(f"a {what} of no partition of topics.txt, left out: {some(gone)}")
+    return cluster
+
+
+def _tell_missing(texts: Mapping[str, str], ledger: Ledger) -> None:
+    for name, what in (
+        (LOGS, "sizes are unknown, a replica costs 1 to copy"),
+        (BROKERS, "racks and capacities are unknown"),
+        (RATES, "rates and CPU are unknown"),
+    ):
+        if name not in texts:
+            ledger.reading(f"no {name}: {what}")
+
+
+def _compare(
+    topics: dict[Key, Described], current: dict[Key, list[int]], path: str, ledger: Ledger
+) -> None:
+    for key, replicas in current.items():
+        known = topics.get(key)
+        if known is not None and known.replicas != replicas:
+            name, reason = f"{key[0]}-{key[1]}", f"differs from {known.replicas} of {TOPICS}"
+            ledger.problem(f"{path}: {name}", replicas, reason, "save both at one time")
+
+
+def _complete(
+    brokers: dict[int, Broker],
+    topics: dict[Key, Described],
+    answered: Collection[int],
+    listed: bool,
+    ledger: Ledger,
+) -> None:
+    """Add the brokers that only replicas or log dirs name; judge who is dead by what tells it.
+
+    Only living brokers tell their log dirs.
+    """
+    named = {number for line in topics.values() for number in line.replicas}
+    in_sync = {number for line in topics.values() for number in line.isr}
+    for number in [] if listed else sorted({*answered} - named):
+        brokers[number] = Broker(number)
+        ledger.warn(f"broker {number} holds no replica, and is known from {LOGS} alone")
+    for number in sorted(named - brokers.keys()):
+        alive = not listed and (number in in_sync or number in answered)
+        brokers[number] = Broker(number, alive=alive)
+        if listed:
+            ledger.warn(f"broker {number} holds replicas and {BROKERS} lacks it: taken for dead")
+        elif not alive:
+            ledger.warn(f"broker {number} is in no ISR: taken for dead")
+    for number in sorted(named - in_sync):
+        if brokers[number].alive:
+            ledger.warn(f"broker {number} is alive by {BROKERS}, and in no ISR")
+    for number in sorted(number for number in in_sync if not brokers[number].alive):
+        ledger.warn(f"broker {number} is in an ISR, and not alive by {BROKERS}: taken for dead")
+    if not any(broker.alive for broker in brokers.values()):
+        ledger.problem(BROKERS, None, "no broker is alive", "look at topics.txt")
+        ledger.check()
+
+
+def _tell_failed(brokers: dict[int, Broker], logs: Logs, ledger: Ledger) -> None:
+    """Leave out the room of failed disks; a broker all of whose disks failed is as good as dead."""
+    for number, names in logs.failed.items():
+        share, total = logs.left[number]
+        broker = brokers.setdefault(number, Broker(number, alive=False))
+        told = f"broker {number}: log dir {some(names)} failed"
+        if not share:
+            broker.alive = False
+            ledger.warn(f"{told}, and it has no other: taken for dead")
+        elif broker.alive:
+            has = broker.capacity.get("disk")
+            told += ": its replicas there are lost"
+            if has is not None:
+                broker.capacity["disk"] = has * share if total is None else min(has, total)
+                told += f", its disk counts {broker.capacity['disk']:,.0f} of {has:,.0f}"
+            ledger.warn(told)
+
+
+def _size(sizes: dict[Key, dict[int, float]], key: Key, leader: int | None) -> float | None:
+    """Bytes of a partition: those of the leader's replica, else of the largest."""
+    stored = sizes.get(key, {})
+    if not sizes:
+        return None
+    return stored[leader] if leader in stored else max(stored.values(), default=0.0)
+
+
+def _partition(
+    key: Key, line: Described, logs: Logs, rates: dict[str, float], min_isr: int | None
+) -> Partition:
+    replicas, leader, size = line.target, line.leader, _size(logs.sizes, key, line.leader)
+    if leader is not None and leader not in replicas:
+        leader = replicas[0]  # as it is once the reassignment has ended
+    stored = logs.sizes.get(key, {})
+    lost = {b for b in logs.failed if b in replicas and b not in line.isr and b not in stored}
+    into, cpu = rates.get("bytes_in", 0.0), rates.get("cpu", 0.0)
+    out = rates.get("bytes_out", 0.0) + into * (len(replicas) - 1)
+    follows = follower_cpu(cpu, into, out)
+    disk = size or 0.0
+    return Partition(
+        *key,
+        replicas=replicas,
+        leader=leader,
+        isr=line.isr,
+        leading={"disk": disk, "nw_in": into, "nw_out": out, "cpu": cpu},
+        following={"disk": disk, "nw_in": into, "nw_out": 0.0, "cpu": follows},
+        size=size,
+        lost=frozenset(lost),
+        adding=line.adding,
+        removing=line.removing,
+        min_isr=min_isr,
+    )
+
+
+def follow(
+    document: dict[str, Any], moves: Mapping[str, str], options: Mapping[str, Any], ledger: Ledger
+) -> None:
+    """Move tasks in the document: node, replica list, leader, copies, and where they may go."""
+    tasks = document["tasks"]
+    dead = {n["id"] for n in document["nodes"] if n.get("labels", {}).get(DEAD)}
+    names = [entry["id"] for entry in tasks]
+    listed = listed_partitions((entry["labels"] for entry in tasks), names, ledger)
+    home = [_number(entry["node"]) for entry in tasks]
+    after = [_number(moves.get(entry["id"], entry["node"])) for entry in tasks]
+    for partition in listed.values():
+        if not any(names[t] in moves for t in partition.tasks):
+            continue
+        lists = partition.under(home, after)
+        if len(set(lists.replicas)) < len(lists.replicas):
+            ledger.problem(partition.name, lists.replicas, "lists a broker twice", "move it on")
+        for t in partition.tasks:
+            entry, node = tasks[t], str(after[t])
+            entry["node"] = node
+            entry["labels"][REPLICAS] = ",".join(map(str, lists.replicas))
+            entry["labels"][LEADER] = str(lists.leader)
+            if entry["labels"][ROLE] == LEADERSHIP:
+                copies = [b for b in entry["allowed"] if b != node]
+            else:
+                copies = [str(b) for b in lists.replicas if str(b) not in dead | {node}]
+                entry.pop("allowed", None)
+            entry["copies"] = copies or [node]
+
+
+def _number(node: str) -> int:
+    """Return a broker's number; -1 for the node of replicas that are still to be made."""
+    return int(node) if node.isdecimal() else -1
+
 
 OPERATION = (
     Option("mode", "str", "rebalance", "what is to be done", choices=MODES),
@@ -75,7 +298,7 @@ IMPORTER = Importer(
             "str",
             None,
             "the balanced resource; default disk, or nw_out for leadership",
-            choices=(*CAPACITIES, REPLICAS, LEADERS),
+            choices=(*CAPACITIES, COUNT, LEADERS),
         ),
     ),
     read=read,

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from optim.errors import InvalidInput, Problem
 from optim.format.document import INSTANCE_FORMAT
-from streamplace.clusters.exchange.weighing import weigh
-from streamplace.clusters.kafka.cluster import LEADERS, Cluster
+from streamplace.clusters.exchange.nodes import weigh
+from streamplace.clusters.kafka.cluster import LEADERS, Cluster, some
 from streamplace.clusters.kafka.cluster import REPLICAS as COUNT
-from streamplace.clusters.kafka.folder import some
 from streamplace.clusters.kafka.operations import LEADERSHIP, Asked, Operation, Replica
 from streamplace.clusters.kafka.replicas import DEAD, FACTOR, LEADER, REPLICAS, ROLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.kafka.cluster import Partition
 
 NEW = "new"

@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from optim.errors import InvalidInput, Problem
-from streamplace.clusters.kafka.cluster import least_limit
-from streamplace.clusters.kafka.folder import some
+from streamplace.clusters.kafka.cluster import least_limit, some
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable, Collection
 
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.kafka.cluster import Cluster, Partition
 
 MODES = (

@@ -34,7 +34,7 @@ from streamplace.clusters.kafka.replicas import broker_number, listed_brokers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
 
 Key = tuple[str, int]
 

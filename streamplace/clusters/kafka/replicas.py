@@ -15,7 +15,7 @@ from streamplace.clusters.exchange.pages import as_whole, is_whole
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
 
 REPLICAS, LEADER, ROLE, FACTOR = "replicas", "leader", "role", "factor"
 """Task labels: brokers of all replicas in Kafka's order, the present leader, the task's role, and

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from optim.errors import InvalidInput, Problem
 from optim.format.plan import PLAN_FORMAT, Plan
 from optim.util.files import write_atomic
-from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
 from streamplace.clusters.kafka.pages import parsed, read_assignment, read_topics
 

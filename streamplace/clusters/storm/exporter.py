@@ -20,8 +20,7 @@ from optim.format.read import parse_json
 from optim.rules.dealing import deal
 from optim.rules.placement import Placement
 from optim.rules.slots import SLOTS
-from streamplace.clusters.exchange.declarations import Exporter
-from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.declarations import Exporter, Ledger
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
 from streamplace.clusters.storm.model import FIRST_PORT, PORTS

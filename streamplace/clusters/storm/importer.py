@@ -10,7 +10,7 @@ from streamplace.clusters.exchange.nodes import COSTS
 from streamplace.clusters.exchange.pages import as_whole
 from streamplace.clusters.exchange.sources import Document, documents_of
 from streamplace.clusters.exchange.web import WebClient, quoted, site_of
-from streamplace.clusters.storm.model import build_document
+from streamplace.clusters.storm.model import add_system_executors, build_document
 from streamplace.clusters.storm.pages import (
     ACTIVE,
     SYSTEM,
@@ -26,10 +26,9 @@ from streamplace.clusters.storm.pages import (
     read_topology,
     read_visualization,
 )
-from streamplace.clusters.storm.system import add_system_executors
 
 if TYPE_CHECKING:
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
 
 _MAX_EXECUTORS = 1_000_000
 _PREFIX = "/api/v1"

@@ -19,17 +19,18 @@ from streamplace.clusters.exchange.pages import (
     MaybeText,
     MaybeWhole,
     Page,
+    Reading,
     Text,
     Whole,
     as_number,
     as_whole,
     read_page,
+    seconds_of,
     words,
 )
-from streamplace.clusters.exchange.readings import Reading, seconds_of
 
 if TYPE_CHECKING:
-    from streamplace.clusters.exchange.ledger import Ledger
+    from streamplace.clusters.exchange.declarations import Ledger
 
 UNUSED = words(
     """

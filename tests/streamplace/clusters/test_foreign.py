@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optim.errors import InvalidInput
-from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import (
     Listed,
     MaybeNumber,

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from optim import Instance, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.exporting import export_plan
-from streamplace.clusters.exchange.transfer import Imported, import_instance
-from streamplace.clusters.files.metis_partition import read_back
+from streamplace.clusters.exchange.transfer import Imported, export_plan, import_instance
+from streamplace.clusters.files.metis import read_partition
 
 # the manual's way of writing: sizes, one weight, edge weights
 WEIGHTED = """% a remark
@@ -172,7 +171,7 @@ def test_fractions_are_scaled(tmp_path: Path) -> None:
 )
 def test_partition_files_that_do_not_fit(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(InvalidInput, match=told):
-        read_back(text, load(tmp_path, WEIGHTED).instance)
+        read_partition(text, load(tmp_path, WEIGHTED).instance)
 
 
 def test_a_plan_of_another_instance_is_refused(tmp_path: Path) -> None:

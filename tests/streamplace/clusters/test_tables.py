@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 from optim import Instance
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
-from streamplace.clusters.exchange.exporting import export_plan
 from streamplace.clusters.exchange.placements import with_places
-from streamplace.clusters.exchange.transfer import read_placement
-from streamplace.clusters.files.moves import read_back as read_moves
-from streamplace.clusters.files.tables import read_back as read_table
+from streamplace.clusters.exchange.transfer import export_plan, read_placement
+from streamplace.clusters.files.tables import read_moves, read_table
 
 ODD = ["plain", "with,comma", 'with "quotes"', "line\nbreak", "=1+1", "ünïcode"]
 

@@ -11,7 +11,7 @@ from experiments.studies.lab import bench, machines
 from experiments.studies.lab.bench_table import RUNS, bench_table, read_runs
 from experiments.studies.lab.measuring import as_planned, foresee, joined
 from optim import Instance
-from streamplace.clusters.flink.sheet import Group, Sheet
+from streamplace.clusters.flink.exporter import Group, Sheet
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "flink.md"
 

@@ -13,7 +13,7 @@ import pytest
 from experiments.studies.lab.cluster import HOST, Lab
 from experiments.studies.lab.jar import MAIN, build_jar
 from streamplace.cli.main import main
-from streamplace.clusters.flink.sheet import Group, Sheet
+from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.submit import FlinkClient
 
 ARGUMENTS = ["1", "2", "2", "1", "1", "100", "50"]

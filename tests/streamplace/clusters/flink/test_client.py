@@ -9,10 +9,14 @@ import pytest
 
 from experiments.studies.lab.jar import MAIN, build_jar
 from optim.errors import InvalidInput
-from streamplace.clusters.flink.sheet import Group, Sheet
-from streamplace.clusters.flink.sql import read_script
-from streamplace.clusters.flink.submit import FlinkClient, flink_jars, reason_of
-from streamplace.clusters.flink.submitting import groups_of_job
+from streamplace.clusters.flink.exporter import Group, Sheet
+from streamplace.clusters.flink.submit import (
+    FlinkClient,
+    flink_jars,
+    groups_of_job,
+    read_script,
+    reason_of,
+)
 
 pytestmark = pytest.mark.slow
 SQL = """

@@ -12,7 +12,7 @@ import pytest
 
 from experiments.studies.lab.jar import MAIN, build_jar
 from streamplace.cli.main import main
-from streamplace.clusters.flink.sheet import Group, Sheet
+from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.submit import FlinkClient
 from tests.streamplace.clusters.systems import JOB
 

@@ -14,10 +14,9 @@ from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from optim.format.plan import Plan
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.exporting import export_plan
 from streamplace.clusters.exchange.placements import places_of_plan
-from streamplace.clusters.exchange.transfer import import_instance
-from streamplace.clusters.flink.sheet import Sheet, sheet_of
+from streamplace.clusters.exchange.transfer import export_plan, import_instance
+from streamplace.clusters.flink.exporter import Sheet, sheet_of
 from tests.streamplace.clusters import systems
 from tests.streamplace.clusters.systems import JOB, MAP, SINK, SOURCE
 

@@ -11,13 +11,12 @@ import pytest
 from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink import live
+from streamplace.clusters.flink import fetch as live
+from streamplace.clusters.flink.exporter import Group, Sheet
 from streamplace.clusters.flink.pages import TaskManager, read_task_managers
-from streamplace.clusters.flink.sheet import Group, Sheet
-from streamplace.clusters.flink.sql import read_script
-from streamplace.clusters.flink.submitting import check_quotas, groups_of_job
+from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script
 
 SHEET = Sheet(
     (

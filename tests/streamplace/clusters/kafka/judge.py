@@ -19,8 +19,7 @@ from typing import Any
 
 from optim import solve
 from optim.errors import InvalidInput
-from streamplace.clusters.exchange.exporting import export_plan
-from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.exchange.transfer import export_plan, import_instance
 
 MODES = (
     "rebalance",

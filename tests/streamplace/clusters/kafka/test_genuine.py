@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from streamplace.cli.main import main
-from streamplace.clusters.exchange.ledger import Ledger
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.kafka.pages import read_topics
 from streamplace.java import find_java
 

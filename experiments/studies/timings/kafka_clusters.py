@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamplace.clusters.kafka.cluster import Broker, Cluster, Partition, follower_cpu
-from streamplace.clusters.kafka.folder import UNITS
+from streamplace.clusters.kafka.importer import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
