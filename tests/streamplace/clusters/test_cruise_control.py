@@ -45,7 +45,7 @@ def test_replicas_and_brokers(saved: Callable[..., str]) -> None:
     }
     # brokers that hold the partition are free to go to; its replicas are on distinct racks
     copies = {t: instance.nodes.ids[next(iter(n))] for t, n in instance.copy_nodes.items()}
-    assert copies == {0: "2", 1: "1", 2: "2", 3: "1", 4: "3", 5: "1"}
+    assert copies == {0: "2", 1: "1", 2: "2", 3: "1", 4: "3", 5: "1", 6: "1"}  # 6: its own
     assert instance.sets.ids == ("orders-0", "orders-1", "orders-2")
     assert instance.sets.by_rack.all()
 
