@@ -9,9 +9,15 @@ import re
 import tempfile
 import zlib
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+UNFINISHED = ".unfinished"
+"""End of the name of a file that is being written."""
 _PREFIX = 50
 """Characters of a file's name that its temporary file shows: names have an end."""
 _LONGEST = 200
@@ -97,18 +103,26 @@ def write_atomic(path: str | Path, data: str | bytes) -> None:
             with path.open("ab") if number is None else os.fdopen(os.dup(number), "wb") as stream:
                 stream.write(payload)
         else:
-            _replace(behind_links(path), payload)
+            with whole_file(behind_links(path)) as file:
+                file.write(payload)
     except (OSError, ValueError) as error:
         reason = f"cannot be written: {_words(error)}"
         raise InvalidInput(Problem(str(path), None, reason, "choose another place")) from None
 
 
-def _replace(path: Path, payload: bytes) -> None:
-    """Write beside a file and put the whole in its place."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:_PREFIX]}.", dir=path.parent)
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Give a new file that takes the place of `path` when the block ends well, on the disk, too.
+
+    Where the block fails, what was there stays and nothing else; a process that is killed leaves
+    the new file, whose name begins with a dot and ends with `UNFINISHED`.
+    """
+    handle, name = tempfile.mkstemp(
+        prefix=f".{path.name[:_PREFIX]}.", suffix=UNFINISHED, dir=path.parent
+    )
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(payload)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         Path(name).chmod(0o666 & ~_umask())

@@ -1,0 +1,363 @@
+"""Results in a folder that stay whole when a process is killed, and that the next call resumes.
+
+* `Store`: a folder with a marker that states which question its files answer, written by one
+  process at a time.
+* `Records`: a file of JSON lines, appended to; `remembered`: the answer to one question, in a file.
+* `Lock`: what keeps two processes from the same work.
+
+Files are replaced as a whole, by `optim.util.files.write_atomic` and `whole_file`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from optim.errors import InvalidInput, Problem
+from optim.util.files import UNFINISHED, read_bytes, write_atomic
+
+try:
+    import fcntl
+except ImportError:  # Windows: nobody is kept out
+    fcntl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+_LOCK = ".lock"
+_STEP = 0.05
+"""Seconds between two attempts to take a lock."""
+_MAX_MARKER_BYTES = 256 << 20
+_SHOWN = 60
+_MOST = 3
+"""Characters of a value, and differences, in a message."""
+
+
+class Lock:
+    """An exclusive lock on a file or folder, which the system releases when its process ends.
+
+    Not the package `filelock`: it locks no folders, does not say which descriptor a child process
+    has to inherit, and takes 0.1 s to import.
+
+    Parameters
+    ----------
+    path
+        A folder, or a file, which is made and stays, since others may wait for it.
+    inherited
+        Child processes hold the lock, too, if `fileno` is passed to them: it is released when the
+        last of them ends.
+    """
+
+    def __init__(self, path: Path, *, inherited: bool = False) -> None:
+        self._path = path
+        self._inherited = inherited
+        self._handle: int | None = None
+        self._owner = 0
+
+    @property
+    def held(self) -> bool:
+        """Whether this process holds it."""
+        return self._handle is not None and self._owner == os.getpid()
+
+    def fileno(self) -> int:
+        """Return the descriptor that holds the lock."""
+        assert self._handle is not None
+        return self._handle
+
+    def acquire(self, seconds: float = 0.0) -> bool:
+        """Take the lock; False where another process holds it, after waiting for so long.
+
+        Raises
+        ------
+        OSError
+            The file cannot be opened.
+        """
+        if self.held or fcntl is None:
+            return True
+        folder = self._path.is_dir()
+        handle = os.open(self._path, os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT, 0o644)
+        latest = time.monotonic() + seconds
+        try:
+            while (taken := _try(handle)) is False:
+                if time.monotonic() >= latest:
+                    break
+                time.sleep(_STEP)
+            if taken is None and folder:  # NFS locks only what is open for writing
+                inside = os.open(self._path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+                os.close(handle)
+                handle = inside
+                taken = _try(handle)
+            if taken is None:
+                logger.warning("%s: the file system has no locks: start nothing twice", self._path)
+        except BaseException:
+            os.close(handle)
+            raise
+        if taken is False:
+            os.close(handle)
+            return False
+        self._handle, self._owner = handle, os.getpid()
+        return True
+
+    def release(self) -> None:
+        """Let the next process take it."""
+        if self._handle is not None and self._owner == os.getpid():
+            if not self._inherited:  # forked processes have the descriptor as well
+                with contextlib.suppress(OSError):
+                    fcntl.flock(self._handle, fcntl.LOCK_UN)
+            os.close(self._handle)
+        self._handle = None
+
+
+def _try(handle: int) -> bool | None:
+    """Take a lock: whether it was free, ``None`` where the file system has none."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of results of one kind.
+
+    Attributes
+    ----------
+    path
+        The folder.
+    noun
+        What it holds: ``sweep``, ``replay``.
+    marker
+        Name of the JSON file that states the question.
+    format
+        Its entry ``format``; ``None`` for markers without one.
+    argument
+        What errors call the folder.
+    remedy
+        What to do where it cannot be used.
+    parts
+        Names of folders in it, where files are added one by one.
+    only_question
+        The marker holds nothing but the question: further entries are of another one.
+    """
+
+    path: Path
+    noun: str
+    marker: str
+    format: str | None
+    argument: str = "--output"
+    remedy: str = "choose another folder"
+    parts: tuple[str, ...] = ()
+    only_question: bool = False
+
+    @contextlib.contextmanager
+    def writing(self, question: Mapping[str, Any]) -> Iterator[None]:
+        """Make the folder and keep other processes out for the block.
+
+        What killed processes left half-written is removed. The marker is not written.
+
+        Parameters
+        ----------
+        question
+            What the results depend on; a folder whose marker has other values is refused.
+
+        Raises
+        ------
+        InvalidInput
+            It is a file, holds something else, is being written, or cannot be.
+        """
+        self.check(question)
+        lock = Lock(self.path)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            free = lock.acquire()
+        except OSError as error:
+            raise self.refused(f"cannot be written: {error.strerror}") from None
+        if not free:
+            reason = f"is being written by another {self.noun}"
+            raise self.refused(reason, f"wait for it, or {self.remedy}")
+        try:
+            self.check(question)  # the process that had the lock may have written it
+            left = [path for path in self.path.iterdir() if self._is_unfinished(path.name)]
+            for name in self.parts:
+                (self.path / name).mkdir(exist_ok=True)
+                left += (self.path / name).glob(".*")
+            for path in left:
+                path.unlink()
+            yield
+        finally:
+            lock.release()
+
+    def check(self, question: Mapping[str, Any]) -> None:
+        """Refuse a folder that holds something else, or answers another question.
+
+        Raises
+        ------
+        InvalidInput
+            With what differs.
+        """
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
+            raise self.refused("is a file, not a folder")
+        names = {entry.name for entry in self.path.iterdir()} - {_LOCK, *self.parts}
+        if self.marker not in names:
+            if all(self._is_unfinished(name) for name in names):
+                return  # empty, or left by a process that was killed before it wrote the marker
+            raise self.refused(f"is not empty and holds no {self.marker}")
+        known = self.read()
+        asked = json.loads(json.dumps(question))
+        if self.only_question:
+            asked = dict.fromkeys(known.keys() - {"format"}) | asked
+        told = [text for key in asked for text in _differences(key, known.get(key), asked[key])]
+        if told:
+            more = f"; and {len(told) - _MOST} more" if len(told) > _MOST else ""
+            raise self.refused(f"holds another {self.noun}: {'; '.join(told[:_MOST])}{more}")
+
+    def read(self) -> dict[str, Any]:
+        """Return the content of the marker.
+
+        Raises
+        ------
+        InvalidInput
+            There is none, or it is something else.
+        """
+        path = self.path / self.marker
+        if not path.is_file():
+            raise self._no_result(f"it holds no {self.marker}")
+        try:
+            content = json.loads(read_bytes(path, _MAX_MARKER_BYTES))
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            raise self._no_result(f"{self.marker} is damaged")
+        if self.format is not None and content.get("format") != self.format:
+            found = _shown(content.get("format"))
+            raise self._no_result(f"{self.marker} has the format {found}, not {self.format}")
+        return content
+
+    def write(self, content: Mapping[str, Any]) -> None:
+        """Replace the marker."""
+        whole = content if self.format is None else {"format": self.format, **content}
+        text = json.dumps(whole, indent=1, ensure_ascii=False)
+        write_atomic(self.path / self.marker, text + "\n")
+
+    def refused(self, reason: str, remedy: str | None = None) -> InvalidInput:
+        """Return the error that refuses the folder."""
+        problem = Problem(self.argument, str(self.path), reason, remedy or self.remedy)
+        return InvalidInput(problem)
+
+    def _no_result(self, reason: str) -> InvalidInput:
+        return self.refused(f"is no result folder of a {self.noun} ({reason})")
+
+    def _is_unfinished(self, name: str) -> bool:
+        # earlier versions: .sweep.json.x1y2, .unfinished-0123
+        old = name.startswith((f"{UNFINISHED}-", f".{self.marker}."))
+        return old or (name.startswith(".") and name.endswith(UNFINISHED))
+
+
+def _differences(path: str, known: Any, asked: Any) -> Iterator[str]:
+    """Tell where two JSON values differ, down to what is no list or object."""
+    if isinstance(known, dict) and isinstance(asked, dict):
+        for key in {**known, **asked}:
+            yield from _differences(f"{path}.{key}", known.get(key), asked.get(key))
+    elif isinstance(known, list) and isinstance(asked, list):
+        if len(known) != len(asked):
+            yield f"{path} has {len(known)} entries, not {len(asked)}"
+        else:
+            for i, (a, b) in enumerate(zip(known, asked, strict=True)):
+                yield from _differences(f"{path}[{i}]", a, b)
+    elif known != asked:
+        yield f"{path} is {_shown(known)}, not {_shown(asked)}"
+
+
+def _shown(value: Any) -> str:
+    text = "absent" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def remembered(path: Path, question: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+    """Return the answer to a question: that of the file, or a new one, which the file then holds.
+
+    Parameters
+    ----------
+    path
+        The file; its folder is made. One that answers another question is replaced.
+    question
+        What the answer depends on.
+    make
+        Gives the answer, as JSON can hold it.
+    """
+    asked = json.dumps(question, sort_keys=True, default=str)
+    with contextlib.suppress(OSError, ValueError, RecursionError, InvalidInput):
+        known = json.loads(read_bytes(path)) if path.is_file() else None
+        if isinstance(known, dict) and known.get("question") == asked and "answer" in known:
+            return known["answer"]
+    answer = json.loads(json.dumps(make()))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, json.dumps({"question": asked, "answer": answer}))
+    return answer
+
+
+def fingerprint(question: Any, length: int = 24) -> str:
+    """Return hexadecimal digits that differ where questions do."""
+    text = json.dumps(question, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+class Records:
+    """A file of JSON values, one a line; a line that a killed process left torn does not count.
+
+    Parameters
+    ----------
+    path
+        The file; it and its folder are made by the first `add`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> list[Any]:
+        """Return the values.
+
+        Raises
+        ------
+        InvalidInput
+            A line that is whole is no JSON.
+        """
+        if not self._path.exists():
+            return []
+        found = []
+        lines = read_bytes(self._path).split(b"\n")
+        for number, line in enumerate(lines[:-1], 1):  # after the last line break: nothing, or torn
+            try:
+                found.append(json.loads(line))
+            except (ValueError, RecursionError):
+                remedy = "remove the line, or begin another file"
+                problem = Problem(f"{self._path}, line {number}", None, "is no JSON", remedy)
+                raise InvalidInput(problem) from None
+        return found
+
+    def add(self, value: Any) -> None:
+        """Append a value; it is on the disk when this returns."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a+b") as file:
+            if file.seek(0, os.SEEK_END):
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":  # torn
+                    file.seek(0)
+                    file.truncate(file.read().rfind(b"\n") + 1)
+            file.write(json.dumps(value).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
