@@ -10,7 +10,7 @@ Four properties of numba's cache make this necessary.
   files unpacked from wheels keep their dates. Hence the stamp covers every source file that the
   kernel's module imports, directly or through others, so that kernels may share code.
 * Processes that start together (the workers of a sweep) would all compile the same. Hence each
-  kernel is compiled by one, and the others wait for it (`Turn`).
+  kernel is compiled by one, and the others wait for it (`Lock`).
 * A truncated file ends the program, and what an image brought along is not found by users who may
   not write there. Hence the files of a kernel are read by `_Kept`.
 """
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from optim.util import compilation
 from optim.util.marks import Entry, kind_of
 from optim.util.signals import Held
-from optim.util.turn import Turn
+from optim.util.store import Lock
 
 with Held():  # half of numba could not be imported again, nor the other half
     import numba
@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 _njit: Any = numba.njit
 _LIBRARIES = {"llvmlite", "numba", "numpy", "scipy", *sys.stdlib_module_names}
 """What kernels build on; numba's own index knows their versions."""
+_LONGEST_WAIT = 120.0
+"""Seconds for a process that compiles, which may be stopped; then each compiles by itself."""
 
 
 class _Teller(event.Listener):
@@ -188,19 +190,27 @@ class _Kept(IndexDataCacheFile):
     def __init__(self, path: str, base: str, stamp: str, shipped: _Kept | None = None) -> None:
         super().__init__(cache_path=path, filename_base=base, source_stamp=stamp)
         self._shipped = shipped
-        self._turn = Turn(Path(path) / f"{base}.lock")
+        self._lock = Lock(Path(path) / f"{base}.lock")
 
     def load(self, key: Any) -> Any:
         found = self._read(key)
         if found is not None:
             return found
         with compilation.waiting():
-            waited = self._turn.wait()
+            waited = self._wait()
         if waited:  # meanwhile another process may have compiled it
             found = self._read(key)
             if found is not None:
-                self._turn.end()
+                self._lock.release()
         return found
+
+    def _wait(self) -> bool:
+        """Take the kernel's lock; True where another process had it, which may have compiled."""
+        with contextlib.suppress(OSError):  # a folder that may not be written: all compile
+            if not self._lock.acquire():
+                self._lock.acquire(_LONGEST_WAIT)
+                return True
+        return False
 
     def _read(self, key: Any) -> Any:
         with contextlib.suppress(Exception):  # a torn pickle raises anything
@@ -212,11 +222,11 @@ class _Kept(IndexDataCacheFile):
     def save(self, key: Any, data: Any) -> None:
         with contextlib.suppress(OSError):
             super().save(key, data)
-        self._turn.end()
+        self._lock.release()
 
     def give_up(self) -> None:
         """Let another process compile."""
-        self._turn.end()
+        self._lock.release()
 
     def _load_index(self) -> Any:
         with contextlib.suppress(Exception):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optim.errors import StreamplaceError
-from optim.util.turn import Turn
 
 if TYPE_CHECKING:
     pass
@@ -152,29 +150,13 @@ def test_one_process_compiles_and_the_others_wait(tmp_path: Path, repository: Pa
 def test_waiting_for_another_process_counts_as_compiling(tmp_path: Path, repository: Path) -> None:
     write_modules(tmp_path)
     before = (
-        "import time\nfrom optim.util import compilation, turn\n"
-        "def wait(self):\n    time.sleep(0.2)\n    return False\n"
-        "turn.Turn.wait = wait\nimport kernels_of_test as k\n"
+        "import time\nfrom optim.util import compilation, store\n"
+        "def acquire(self, seconds=0):\n    time.sleep(0.2)\n    return True\n"
+        "store.Lock.acquire = acquire\nimport kernels_of_test as k\n"
         "from optim.util import compiled\nk.run.compiled._cache._cache_file.load(('nothing', 1))\n"
         "assert compilation.seconds() >= 0.2, compilation.seconds()\n"
     )
     assert call(tmp_path, repository, before)[0] == "20"
-
-
-def test_who_waits_goes_on_when_compiling_fails_or_its_process_ends(tmp_path: Path) -> None:
-    path = tmp_path / "kernel.lock"
-    code = "import sys, pathlib, optim.util.turn as t; t.Turn(pathlib.Path(sys.argv[1])).wait()"
-    subprocess.run([sys.executable, "-c", code, path], check=True)
-    first, second = Turn(path), Turn(path)
-    assert not first.wait()
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(second.wait)
-        time.sleep(0.2)
-        assert not waiting.done()
-        first.end()
-        assert waiting.result()
-    second.end()
-    assert not Turn(tmp_path / "nowhere" / "kernel.lock").wait()
 
 
 def test_interrupted_compilation_lets_the_others_go_on(tmp_path: Path, repository: Path) -> None:
@@ -184,7 +166,7 @@ def test_interrupted_compilation_lets_the_others_go_on(tmp_path: Path, repositor
         "    raise KeyboardInterrupt\n"
         "inner = twin._compiler.compile\ntwin._compiler.compile = lambda *_: stop()\n"
         "try:\n    run(1)\nexcept KeyboardInterrupt:\n    pass\n"
-        "assert twin._cache._cache_file._turn._file is None\ntwin._compiler.compile = inner\n"
+        "assert twin._cache._cache_file._lock._handle is None\ntwin._compiler.compile = inner\n"
     )
     assert call(tmp_path, repository, before) == ["20", "0", "True"]
 
