@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
+import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
+from optim.util.store import Lock, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,25 +40,27 @@ class Journal:
     """
 
     def __init__(self, folder: Path, sha256: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self.folder, self.sha256 = folder, sha256
-        self._path = folder / JOURNAL
+        self._store = Store(folder, "run", JOURNAL, None, "--folder", "name another --folder")
+        self._question = {"steps_sha256": sha256}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._store.refused(f"cannot be made: {error.strerror}") from None
         self.read()
 
     def read(self) -> None:
         """Take up what the file says."""
         self.done, self.running = 0, False
-        if not self._path.exists():
+        if not (self._store.path / JOURNAL).exists():
             return
-        try:
-            held = json.loads(self._path.read_text())
-            self.done, self.running = int(held["done"]), bool(held["running"])
-            of = held["steps_sha256"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise InvalidInput(Problem(str(self._path), None, f"is no journal: {error}")) from None
-        if of != self.sha256:
-            reason = "is of other steps"
-            raise InvalidInput(Problem(str(self._path), of, reason, "name another --folder"))
+        self._store.check(self._question)
+        held = self._store.read()
+        done, running = held.get("done"), held.get("running")
+        if type(done) is not int or done < 0 or type(running) is not bool:
+            reason = "is no journal: done must be a count, and running true or false"
+            remedy = self._store.remedy
+            raise InvalidInput(Problem(str(self._store.path / JOURNAL), None, reason, remedy))
+        self.done, self.running = done, running
 
     def begin(self) -> None:
         """Say that the next batch is begun, before it is."""
@@ -72,18 +73,7 @@ class Journal:
         self._write()
 
     def _write(self) -> None:
-        held = {"steps_sha256": self.sha256, "done": self.done, "running": self.running}
-        beside = self._path.with_suffix(".new")
-        with beside.open("w") as file:
-            file.write(json.dumps(held) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
-        folder = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        self._store.write({**self._question, "done": self.done, "running": self.running})
 
     @contextmanager
     def locked(self, waiting: Callable[[], None]) -> Iterator[int]:
@@ -92,10 +82,11 @@ class Journal:
         So the lock outlives a run that is killed for as long as its command runs, and that batch is
         not begun a second time beside itself.
         """
-        with (self.folder / "lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waiting()
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = Lock(self._store.path, inherited=True)
+        if not lock.acquire():
+            waiting()
+            lock.acquire(math.inf)
+        try:
             yield lock.fileno()
+        finally:
+            lock.release()

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
+from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main
+from streamplace.execute.journal import Journal
 
 TOOL = '''#!{python} -IS
 """kafka-reassign-partitions.sh over a file: a reassignment takes so many questions to complete."""
@@ -246,7 +248,35 @@ def test_commands_and_their_journal(cluster: Cluster, capfd: pytest.CaptureFixtu
     other = json.loads((cluster.folder / "steps.json").read_text())
     other["batches"][0][0]["from"] = "2"
     cluster.dump("steps.json", other)
-    assert cluster.call(*words, *run) == ExitCode.USAGE  # the journal is of other steps
+    capfd.readouterr()
+    assert cluster.call(*words, *run) == ExitCode.USAGE
+    told = capfd.readouterr().err
+    assert "holds another run: steps_sha256 is" in told
+    assert "name another --folder" in told
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"done": 1}', '{"done": -1, "running": false}', '{"done": true}']
+)
+def test_a_damaged_journal(content: str, tmp_path: Path) -> None:
+    Journal(tmp_path, "0" * 64).end()
+    assert Journal(tmp_path, "0" * 64).done == 1
+    known = json.loads((tmp_path / "journal.json").read_text())
+    assert known == {"steps_sha256": "0" * 64, "done": 1, "running": False}
+    if content.startswith("{"):
+        content = json.dumps({"steps_sha256": "0" * 64, "running": "yes"} | json.loads(content))
+    (tmp_path / "journal.json").write_text(content)
+    with pytest.raises(InvalidInput, match="name another --folder"):
+        Journal(tmp_path, "0" * 64)
+
+
+def test_a_journal_is_held_until_the_command_of_a_killed_run_ends(tmp_path: Path) -> None:
+    journal, waited = Journal(tmp_path, "0" * 64), []
+    with journal.locked(lambda: None) as handle:
+        child = subprocess.Popen(["sleep", "0.5"], pass_fds=(handle,))
+    with Journal(tmp_path, "0" * 64).locked(lambda: waited.append(child.poll())):
+        assert child.wait(10) == 0
+    assert waited == [None]
 
 
 def test_no_order_says_why(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
