@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 import zlib
 from typing import TYPE_CHECKING
 
-from experiments.sweep.store import UNFINISHED, write_whole
+from experiments.sweep.store import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -37,8 +36,7 @@ def keep_instances(folder: Path, prepared: Iterable[Prepared]) -> None:
             size += len(one.packed)
     if len(packed) == before:
         return
-    table = pa.table({"sha256": list(packed), "packed": list(packed.values())})
-    write_whole(table, folder / f"{UNFINISHED}{uuid.uuid4().hex}", path)
+    write_table(path, pa.table({"sha256": list(packed), "packed": list(packed.values())}))
 
 
 def kept_instances(folder: Path, wanted: Collection[str]) -> dict[str, Instance]:

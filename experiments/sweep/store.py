@@ -16,18 +16,16 @@ tried twice, a failed run repeated): readers keep the latest of each key.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import logging
-import os
 import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, arrow_schema
 from optim.errors import InvalidInput, Problem
-from optim.util.files import read_bytes, write_atomic
+from optim.util.files import whole_file
+from optim.util.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,14 +40,9 @@ MARKER = "sweep.json"
 ROWS = "rows.parquet"
 PARTS = "parts"
 
-_LOCK = ".lock"
-UNFINISHED = ".unfinished-"
-_TORN = (UNFINISHED, f".{MARKER}.")
-"""Beginnings of what is left where a sweep was killed while it wrote."""
 DAMAGED = "damaged"
 _PART = re.compile(r"rows-(?P<name>[0-9a-f]{32})-(?P<rows>\d+)-(?P<failed>\d+)\.parquet")
 _GROUP_BYTES = 32 << 20
-_MAX_MARKER_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -65,31 +58,21 @@ def write_part(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     """Write a batch of complete rows as one more part; whole or not at all."""
     import pyarrow as pa
 
-    name = uuid.uuid4().hex
     failed = sum(row["outcome"] != "ok" for row in rows)
-    final = folder / f"rows-{name}-{len(rows)}-{failed}.parquet"
-    temporary = folder / f"{UNFINISHED}{name}"
-    table = pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema())
-    write_whole(table, temporary, final)
-    return final
+    path = folder / f"rows-{uuid.uuid4().hex}-{len(rows)}-{failed}.parquet"
+    write_table(path, pa.Table.from_pylist([dict(row) for row in rows], schema=arrow_schema()))
+    return path
 
 
-def write_whole(table: pa.Table, temporary: Path, final: Path) -> None:
+def write_table(path: Path, table: pa.Table) -> None:
     """Write a table to a file that is there whole or not at all."""
     import pyarrow.parquet as pq
 
-    try:
-        with temporary.open("wb") as file:
-            pq.write_table(table, file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(final)
-    except BaseException:  # an interrupt, too, leaves no part behind
-        temporary.unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
 
 
-@dataclass
+@dataclass(frozen=True)
 class ResultFolder:
     """A result folder, opened for writing by one sweep at a time.
 
@@ -100,7 +83,6 @@ class ResultFolder:
     """
 
     path: Path
-    _lock: IO[str] | None = field(default=None, repr=False)
 
     @property
     def parts(self) -> Path:
@@ -112,6 +94,10 @@ class ResultFolder:
         """The compacted file."""
         return self.path / ROWS
 
+    @property
+    def _store(self) -> Store:
+        return Store(self.path, "sweep", MARKER, FORMAT, "output folder", parts=(PARTS,))
+
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[ResultFolder]:
         """Create the folder if need be, and keep other sweeps out while the block runs.
@@ -121,37 +107,9 @@ class ResultFolder:
         InvalidInput
             It is something else, holds another sweep, is being written, or cannot be.
         """
-        self._check_usable(name)
-        try:
-            self.parts.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / _LOCK).open("w")
-        except OSError as error:
-            raise self._refused(f"cannot be written: {error.strerror}") from None
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                remedy = "wait for it, or choose another folder"
-                raise self._refused("is being written by another sweep", remedy) from None
-            self._remove_torn()
+        with self._store.writing({"name": name}):
             self._set_damaged_aside()
             yield self
-
-    def _check_usable(self, name: str) -> None:
-        if not self.path.exists():
-            return
-        if not self.path.is_dir():
-            raise self._refused("is a file, not a folder")
-        names = {entry.name for entry in self.path.iterdir()} - {_LOCK, PARTS}
-        if all(name.startswith(_TORN) for name in names):
-            return  # empty, or left by a sweep that ended before its first word
-        held = self.marker()["name"]
-        if held != name:
-            reason = f"holds the results of the sweep {held!r}, not of {name!r}"
-            raise self._refused(reason, "choose another folder, or the name that it holds")
-
-    def _refused(self, reason: str, remedy: str = "choose another folder") -> InvalidInput:
-        return InvalidInput(Problem("output folder", str(self.path), reason, remedy))
 
     def marker(self) -> dict[str, Any]:
         """Return what ``sweep.json`` holds.
@@ -161,33 +119,12 @@ class ResultFolder:
         InvalidInput
             The folder is no result folder.
         """
-        path = self.path / MARKER
-        if not self.path.is_dir() or not path.is_file():
-            reason = f"is no result folder of a sweep (it holds no {MARKER})"
-            raise InvalidInput(
-                Problem("result folder", str(self.path), reason, "name one that `sweep -o` made")
-            )
-        try:
-            marker = json.loads(read_bytes(path, _MAX_MARKER_BYTES))
-        except (ValueError, RecursionError):
-            marker = None
-        if not isinstance(marker, dict) or marker.get("format") != FORMAT or "name" not in marker:
-            reason = f"is no result folder of a sweep ({MARKER} is not of the format {FORMAT})"
-            raise InvalidInput(
-                Problem("result folder", str(self.path), reason, "name one that `sweep -o` made")
-            )
-        return marker
+        remedy = "name one that `sweep -o` made"
+        return Store(self.path, "sweep", MARKER, FORMAT, "result folder", remedy).read()
 
     def write_marker(self, content: Mapping[str, Any]) -> None:
         """Say what this folder is, atomically."""
-        text = json.dumps({"format": FORMAT, **content}, indent=1, ensure_ascii=False)
-        write_atomic(self.path / MARKER, text + "\n")
-
-    def _remove_torn(self) -> None:
-        """Remove what an earlier sweep left when it was killed: half-written files, stop files."""
-        left = [path for path in self.path.iterdir() if path.name.startswith(_TORN)]
-        for torn in (*self.parts.glob(".*"), *left):
-            torn.unlink(missing_ok=True)
+        self._store.write(content)
 
     def _set_damaged_aside(self) -> None:
         """Move files whose rows cannot be read out of the way: their runs are planned again."""
@@ -218,13 +155,8 @@ class ResultFolder:
         files = self.files()
         if files in ([], [self.rows]):
             return
-        temporary = self.path / f"{UNFINISHED}{uuid.uuid4().hex}"
-        try:
-            _write_tables(temporary, latest_rows(files))
-            temporary.replace(self.rows)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        with whole_file(self.rows) as file:
+            _write_tables(file, latest_rows(files))
         for path in files:
             if path != self.rows:
                 path.unlink(missing_ok=True)
@@ -274,25 +206,22 @@ def check_file(path: Path) -> None:
         raise InvalidInput(Problem(str(path), None, f"is damaged: {told}", remedy)) from None
 
 
-def _write_tables(path: Path, tables: Iterator[pa.Table]) -> None:
+def _write_tables(file: IO[bytes], tables: Iterator[pa.Table]) -> None:
     """Write tables one after another; small ones share a row group."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with path.open("wb") as file:
-        with pq.ParquetWriter(file, arrow_schema(), compression="zstd") as writer:
-            waiting: list[pa.Table] = []
-            size = 0
-            for table in tables:
-                waiting.append(table)
-                size += table.nbytes
-                if size >= _GROUP_BYTES:
-                    writer.write_table(pa.concat_tables(waiting))
-                    waiting, size = [], 0
-            if waiting:
+    with pq.ParquetWriter(file, arrow_schema(), compression="zstd") as writer:
+        waiting: list[pa.Table] = []
+        size = 0
+        for table in tables:
+            waiting.append(table)
+            size += table.nbytes
+            if size >= _GROUP_BYTES:
                 writer.write_table(pa.concat_tables(waiting))
-        file.flush()
-        os.fsync(file.fileno())
+                waiting, size = [], 0
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
 
 
 def latest_rows(

@@ -164,9 +164,9 @@ def test_folders_that_are_something_else(tmp_path: Path) -> None:
     assert [p.name for p in home.iterdir()] == ["letter.txt"]
     for content in ("{", "[]", '{"format": "other/1", "name": "t"}', '{"name": "t"}'):
         (home / "sweep.json").write_text(content)
-        refuse(home, "is not of the format")
+        refuse(home, "is no result folder of a sweep")
     (home / "sweep.json").write_text(json.dumps({"format": store.FORMAT, "name": "u"}))
-    refuse(home, "holds the results of the sweep 'u', not of 't'")
+    refuse(home, """holds another sweep: name is "u", not "t\"""")
 
 
 def test_reading_what_is_no_result_folder(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_nothing_is_made_when_the_input_is_wrong(make_spec: Make, base: Path) ->
     assert not (base / "out").exists()
     (base / "full").mkdir()
     (base / "full" / "file").touch()
-    with pytest.raises(InvalidInput, match="no result folder"):
+    with pytest.raises(InvalidInput, match=r"is not empty and holds no sweep\.json"):
         sweep(make_spec({"method": ["good"]}), base / "full")
     assert [p.name for p in (base / "full").iterdir()] == ["file"]
 
