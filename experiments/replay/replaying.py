@@ -114,13 +114,13 @@ def run_replay(
     )
     policies = _read_policies(setting, options)
     folder = ReplayFolder(Path(output))
-    folder.open(_record(periods, options))
-    known = {name: folder.load(name) for name in policies}
-    total = len(policies) * len(periods)
-    tell = Teller(total, sum(len(p.rows) for p in known.values()), quiet)
-    for name, policy in policies.items():
-        _run_policy(setting, name, policy, folder, known[name], tell)
-    return _finish(folder, known, len(periods))
+    with folder.writing(_record(periods, options)):
+        known = {name: folder.load(name) for name in policies}
+        total = len(policies) * len(periods)
+        tell = Teller(total, sum(len(p.rows) for p in known.values()), quiet)
+        for name, policy in policies.items():
+            _run_policy(setting, name, policy, folder, known[name], tell)
+        return _finish(folder, known, len(periods))
 
 
 def _read_policies(setting: Setting, options: ReplayOptions) -> dict[str, Policy]:

@@ -6,6 +6,7 @@ any moment, a replay goes on after the last period that was finished.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -24,9 +25,10 @@ from optim.errors import InvalidInput, Problem, raise_any
 from optim.figures.catalogue import BY_NAME
 from optim.format.read import Fault, check
 from optim.util.files import read_bytes, write_atomic
+from optim.util.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -134,9 +136,11 @@ class ReplayFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._store = Store(path, "replay", MARKER, FORMAT, parts=(_STATES,), only_question=True)
 
-    def open(self, record: Mapping[str, Any]) -> None:
-        """Take the folder for a replay; one of the same is taken up again.
+    @contextlib.contextmanager
+    def writing(self, record: Mapping[str, Any]) -> Iterator[None]:
+        """Take the folder for a replay, alone; one of the same is taken up again.
 
         Parameters
         ----------
@@ -146,26 +150,11 @@ class ReplayFolder:
         Raises
         ------
         InvalidInput
-            The folder holds another replay, a damaged one, or something else.
+            The folder holds another replay, a damaged one, or something else, or is being written.
         """
-        marker = self.path / MARKER
-        content = json.loads(json.dumps({"format": FORMAT, **record}))
-        if marker.is_file():
-            known = _json(marker)
-            if not isinstance(known, dict) or known.get("format") != FORMAT:
-                raise self._wrong(f"holds a {MARKER} that is no record of a replay")
-            if known != content:
-                changed = [key for key in content if known.get(key) != content[key]]
-                reason = f"holds another replay: {', '.join(changed) or 'its record'} differs"
-                raise self._wrong(reason)
-            return
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
-            raise self._wrong("is not empty and holds no replay")
-        (self.path / _STATES).mkdir(parents=True, exist_ok=True)
-        write_atomic(marker, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-
-    def _wrong(self, reason: str) -> InvalidInput:
-        return InvalidInput(Problem("--output", str(self.path), reason, "choose another folder"))
+        with self._store.writing(record):
+            self._store.write(record)
+            yield
 
     def load(self, policy: str) -> Progressed:
         """Return how far a policy is.

@@ -79,13 +79,13 @@ def test_another_replay_is_refused(tmp_path: Path) -> None:
     periods = recording("01", [[1, 2], [2, 1]])
     options = ReplayOptions(policies=("static",))
     run_replay(periods, tmp_path / "a", options)
-    with pytest.raises(InvalidInput, match="seed differs"):
+    with pytest.raises(InvalidInput, match="holds another replay: seed is 0, not 1"):
         run_replay(periods, tmp_path / "a", ReplayOptions(policies=("static",), seed=1))
-    with pytest.raises(InvalidInput, match="periods differs"):
+    with pytest.raises(InvalidInput, match="periods has 2 entries, not 1"):
         run_replay(periods[:1], tmp_path / "a", options)
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "letter.txt").write_text("mine")
-    with pytest.raises(InvalidInput, match="holds no replay"):
+    with pytest.raises(InvalidInput, match=r"is not empty and holds no replay\.json"):
         run_replay(periods, tmp_path / "b", options)
     assert [p.name for p in (tmp_path / "b").iterdir()] == ["letter.txt"]
 

@@ -31,12 +31,12 @@ def row(policy: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("deployment", [WHOLE, SPLIT], ids=["whole", "split"])
 def test_round_trip(tmp_path: Path, deployment: Deployment) -> None:
     folder = ReplayFolder(tmp_path / "out")
-    folder.open({"seed": 1})
-    assert folder.load("a").state is None
+    with folder.writing({"seed": 1}):
+        assert folder.load("a").state is None
     rows = [row("a", load_distance=0.1 + 0.2)]
     folder.save("a", Progressed(rows, [1.5], State(CLUSTER, deployment, 50.25, 7)))
-    folder.open({"seed": 1})
-    found = folder.load("a")
+    with folder.writing({"seed": 1}):
+        found = folder.load("a")
     assert found.rows == rows
     assert found.seconds == [1.5]
     assert found.state is not None
@@ -52,7 +52,8 @@ def test_round_trip(tmp_path: Path, deployment: Deployment) -> None:
 
 def test_policies_of_like_names_keep_apart(tmp_path: Path) -> None:
     folder = ReplayFolder(tmp_path / "out")
-    folder.open({})
+    with folder.writing({}):
+        pass
     for number, name in enumerate(("flux:a=1", "flux_a=1", "flux/../a=1")):
         rows = [row(name, nodes=number)]
         folder.save(name, Progressed(rows, [0.0], State(CLUSTER, WHOLE, 1.0)))
@@ -61,22 +62,39 @@ def test_policies_of_like_names_keep_apart(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["policies", "replay.json"]
 
 
+def refuse(path: Path, record: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidInput, match=text), ReplayFolder(path).writing(record):
+        pass
+
+
 @pytest.mark.parametrize(
     "text",
     ["", '{"format": "streamplace.replay/1", "se', "[]", "5", "{}", '"x"', "\x00", "[" * 99999],
 )
 def test_a_record_that_is_none(text: str, tmp_path: Path) -> None:
     (tmp_path / "replay.json").write_text(text)
-    with pytest.raises(InvalidInput, match=r"no record of a replay \(choose another folder\)"):
-        ReplayFolder(tmp_path).open({"seed": 1})
+    refuse(tmp_path, {"seed": 1}, r"no result folder of a replay .*choose another fol")
     assert (tmp_path / "replay.json").read_text() == text
+
+
+def test_one_replay_writes_and_another_is_refused(tmp_path: Path) -> None:
+    record = {"seed": 1, "periods": [{"name": "a", "sha256": "0"}, {"name": "b", "sha256": "1"}]}
+    with ReplayFolder(tmp_path).writing(record):
+        refuse(tmp_path, record, "is being written by another replay")
+        (tmp_path / "policies" / ".a.json.gz.x1y2").write_text("torn")
+    with ReplayFolder(tmp_path).writing(record):
+        assert list((tmp_path / "policies").iterdir()) == []
+    refuse(tmp_path, {"periods": record["periods"]}, "another replay: seed is 1, not absent")
+    record["periods"][1]["sha256"] = "2"  # type: ignore[index]
+    refuse(tmp_path, record, r'another replay: periods\[1\].sha256 is "1", not "2"')
 
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
     """The state file of a policy."""
     folder = ReplayFolder(tmp_path / "out")
-    folder.open({})
+    with folder.writing({}):
+        pass
     folder.save("a", Progressed([row("a")], [0.5], State(CLUSTER, SPLIT, 1.0)))
     assert folder.load("a").seconds == [0.5]
     (path,) = (tmp_path / "out" / "policies").iterdir()
