@@ -81,7 +81,7 @@ def scale_of(instance: Instance) -> Scale:
     """Choose the scale of an instance."""
     nodes, tasks = max(1, instance.num_nodes), max(1, instance.num_tasks)
     flows, cost = instance.flows, instance.tasks.migration_cost
-    rates = np.array([*flows.rate[flows.rate > 0], *(block.pair_rate for block in flows.blocks)])
+    rates = np.concatenate([flows.rate, [block.pair_rate for block in flows.blocks]])
     loads = zip(instance.totals.tolist(), instance.tasks.load.T, strict=True)
     load, rate, cost_unit = _least_units(instance)
     return Scale(
@@ -101,7 +101,7 @@ def _least_units(instance: Instance) -> tuple[Floats, float, float]:
     nodes, tasks = instance.nodes, instance.tasks
     traffic = instance.total_traffic
     loads = np.vstack([instance.totals, nodes.min_load, instance.crossing_cost * traffic])
-    rates = [traffic, *(s.rate for s in instance.streams), *instance.links.background.tolist()]
+    rates = [traffic, *(s.rate for s in instance.streams), instance.links.background.max(initial=0)]
     costs = np.concatenate([tasks.state, tasks.migration_cost])
     return (
         np.array([_least_unit(most) for most in loads.max(axis=0)]),
@@ -128,6 +128,7 @@ def scaled(instance: Instance, scale: Scale) -> Instance:
     """Return the instance in units of the scale; the same one where nothing changes."""
     nodes, tasks, links, limits = instance.nodes, instance.tasks, instance.links, instance.limits
     load = scale.load
+    rates = canonical(np.array([s.rate for s in instance.streams]), scale.rate).tolist()
     changed = replace(
         instance,
         nodes=replace(
@@ -151,8 +152,7 @@ def scaled(instance: Instance, scale: Scale) -> Instance:
         ),
         crossing_cost=canonical(instance.crossing_cost, load / scale.rate),
         streams=tuple(
-            stream._replace(rate=float(canonical(np.array(stream.rate), scale.rate)))
-            for stream in instance.streams
+            stream._replace(rate=rate) for stream, rate in zip(instance.streams, rates, strict=True)
         ),
         traffic=replace(instance.traffic, rate=canonical(instance.traffic.rate, scale.rate)),
         limits=replace(
