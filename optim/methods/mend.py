@@ -27,7 +27,7 @@ from optim.format.tables import APART
 from optim.methods.judge import moves_of
 from optim.methods.lowering import with_columns, with_set_columns
 from optim.methods.scale import scale_of, scaled
-from optim.moves.least_excess import LeastExcess, descend, excess_bound
+from optim.moves.least_excess import LeastExcess, descend, excess_bound, is_small
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Mending, Termination
 from optim.rules import broken, hopeless
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
+    from optim.methods.start import Start
     from optim.referee.result import Result
     from optim.rules.violation import Violation
 
@@ -194,18 +195,16 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     best = _judged(start, node, bound)
     model = _model()
     left = None if seconds is None else seconds - (time.perf_counter() - began)
-    if best.proven or model is None or (left is not None and left <= 0):
+    late = left is not None and left <= 0 and not is_small(seen)
+    if best.proven or model is None or late:
         return best
     node, proved = model(seen, loose, weight, left)
     other = _judged(start, node, max(bound, proved))
     return other if other.excess < best.excess else replace(best, bound=other.bound)
 
 
-def no_more_than(plan: Plan, start: BrokenStart, least: LeastExcess) -> LeastExcess:
-    """Take a plan that is given for the least excess known, where it has less."""
-    node = plan.node_indices(start.instance)
-    if len(node) and node.min() < 0:
-        return least
+def no_more_than(node: Ints, start: BrokenStart, least: LeastExcess) -> LeastExcess:
+    """Take a placement that is given for the least excess known, where it has less."""
     other = _judged(start, node, least.bound)
     return other if other.excess < least.excess else least
 
@@ -484,17 +483,38 @@ class SecondLevel:
         reasons = hopeless(self.start.binding)
         return [f"no plan keeps every limit: {reason}" for reason in reasons[:1]]
 
+    def not_below(self, given: Start) -> None:
+        """Take the warm start where the method ended with a plan that is worse."""
+        first = self.first
+        assert first is not None
+        if first.termination is Termination.INFEASIBLE:
+            return
+        name = f"the warm start ({given.method})"
+        told = f"{name} is better than what {first.method} ended with: taken"
+        found = self._of(given.node, told, first.termination)
+        if np.isfinite(found.excess) and (
+            self.best is None or self._rank(found) < self._rank(self.best)
+        ):
+            self.best = found
+
     def _of_first_level(self) -> _Found:
         """Take the plan of the first level where the method has none."""
-        first, node = self.first, self.least.node
+        assert self.first is not None
+        assert self.least.node is not None
+        told = f"{self.first.method} found no plan: that of least excess is taken"
+        return self._of(self.least.node, told)
+
+    def _of(
+        self, node: Ints, told: str, termination: Termination = Termination.HEURISTIC
+    ) -> _Found:
+        """Write a result of a plan that no run of the method returned."""
+        first = self.first
         assert first is not None
-        assert node is not None
-        told = f"{first.method} found no plan: that of least excess is taken"
         plan = Plan.from_indices(self.start.instance, node, None, first.method, first.versions)
         result = replace(
             first,
             plan=plan,
-            termination=Termination.HEURISTIC,
+            termination=termination,
             objective_levels=(),
             unplaced=(),
             notes=(*first.notes, told),

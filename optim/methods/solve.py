@@ -30,7 +30,7 @@ from optim.methods.mend import (
 )
 from optim.methods.objective import aim
 from optim.methods.portfolio import PORTFOLIO, SECONDS, run_portfolio
-from optim.methods.registry import Method, Request, all_methods, get_method
+from optim.methods.registry import Method, Request, all_methods, get_method, method_names
 from optim.methods.run import finish, run_method
 from optim.methods.start import resolve_start
 from optim.methods.suitable import check_suitable
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
     from optim.format.tables import Ints
     from optim.methods.choose import Choice
+    from optim.methods.mend import BrokenStart
+    from optim.methods.start import Start
+    from optim.moves.least_excess import LeastExcess
     from optim.rules.violation import Violation
     from optim.util.progress import Progress
 
@@ -286,10 +289,13 @@ def _mended(
         return None
     began = time.perf_counter()
     least = first_level(start, asked.time_limit)
-    if isinstance(asked.warm_start, Plan):
-        least = no_more_than(asked.warm_start, start, least)
     if least.node is None and least.bound == np.inf:
         return None
+    given = _start_of_mending(asked, chosen, start, least)
+    if given is not None:  # one plan in all runs, wherever it comes from
+        least = no_more_than(given.node, start, least)
+        plan = Plan.from_indices(start.instance, given.node, None, given.method, {})
+        asked = asked._replace(warm_start=plan)
     whole = None
     if least.excess == 0 or least.bound <= 0:  # there may be plans that keep every limit
         limit = asked.time_limit
@@ -298,7 +304,7 @@ def _mended(
         stopped = whole.termination is Termination.INTERRUPTED
         mended = repair and whole.repaired  # no need of it where the first level's plan will do
         if (whole.feasible and not mended) or stopped or _carries_less(whole):
-            return whole
+            return _with_start_time(whole, given)
     repaired = whole if whole is not None and whole.feasible else None
     if asked.time_limit is not None:
         left = asked.time_limit - (time.perf_counter() - began)
@@ -326,13 +332,56 @@ def _mended(
         if repaired is None:
             raise
         return repaired
+    if given is not None:
+        second.not_below(given)
     if second.best is None and not chosen.promises_feasibility:
         return whole
     result = second.told(asked.instance, began, promises=chosen.promises_feasibility)
     if result is None or (repaired is not None and not result.feasible):
         return whole
-    warm_start = None if asked.warm_start is None else result.warm_start
-    return replace(result, ignored=dropped, warm_start=warm_start)
+    warm_start = None if given is None else result.warm_start
+    return _with_start_time(replace(result, ignored=dropped, warm_start=warm_start), given)
+
+
+def _with_start_time(result: Result, given: Start | None) -> Result:
+    """Report the seconds that the warm start took."""
+    if given is None or given.seconds <= 0:
+        return result
+    return replace(result, times={**result.times, "warm_start": given.seconds})
+
+
+def _start_of_mending(
+    asked: _Asked, chosen: Method, start: BrokenStart, least: LeastExcess
+) -> Start | None:
+    """Return the warm start: of a method, the best of its plans with and without mending.
+
+    Raises
+    ------
+    InvalidInput
+        As `resolve_start` does.
+    """
+    if asked.warm_start is None:
+        return None
+    limit = None if asked.time_limit is None else asked.time_limit / 4
+    request = _request(chosen, None, limit, None, asked.seed, asked.threads, {}, asked.progress)
+    found: list[tuple[float, int, Start]] = []
+    refused: InvalidInput | None = None
+    mended = [] if least.node is None else [start.loose(least.node, narrow=True)]
+    for instance in (start.instance, *mended, start.loose(start.instance.tasks.node)):
+        try:
+            with by_size(instance):
+                given = resolve_start(instance, chosen, asked.warm_start, request)
+        except InvalidInput as error:
+            refused = error
+            continue
+        assert given is not None
+        found.append((start.judged(given.node)[0], len(found), given))
+        if found[-1][0] <= least.excess or str(asked.warm_start) not in method_names():
+            break
+    if not found:
+        assert refused is not None
+        raise refused
+    return min(found)[2]
 
 
 def _chosen(

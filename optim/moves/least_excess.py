@@ -34,6 +34,8 @@ _REFUSED = 300
 """Moves that the referee refuses, one after the other, until the descent ends."""
 _STEPS = 500
 """Moves and swaps that are made."""
+_SMALL, _SURE = 2_000, 10
+"""Tasks × nodes up to which so many moves are made whatever the clock says: some milliseconds."""
 _FAR = 1e6
 """Excess that is added where a move would be worse than today."""
 _SAME = 1e-6
@@ -104,7 +106,8 @@ def descend(
     weight
         (R,) what a unit of a resource's excess counts.
     seconds
-        Time after which no further move is begun; ``None`` for a number of moves alone.
+        Time after which no further move is begun, but for the first few of a small instance;
+        ``None`` for a number of moves alone.
 
     Returns
     -------
@@ -127,8 +130,9 @@ def descend(
     excess = judged(node)
     if not np.isfinite(excess):
         return None, np.inf
-    for _ in range(_STEPS):
-        if excess <= 0 or time.perf_counter() >= ends:
+    sure = _SURE if is_small(instance) else 0
+    for step in range(_STEPS):
+        if excess <= 0 or (step >= sure and time.perf_counter() >= ends):
             break
         found = _step(instance, rows, node, excess, judged)
         if found is None:
@@ -136,6 +140,11 @@ def descend(
         node, excess = found
         rows.used = _used(instance, rows.load, node)
     return node, excess
+
+
+def is_small(instance: Instance) -> bool:
+    """Whether the least excess of an instance takes so little work that no clock is needed."""
+    return instance.num_tasks * instance.num_nodes <= _SMALL
 
 
 def _move_forced(instance: Instance, rows: _Rows, node: Ints) -> None:

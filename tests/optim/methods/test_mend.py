@@ -9,7 +9,7 @@ import pytest
 from optim import Instance, InvalidInput, solve
 from streamplace import InstanceBuilder
 from tests.command import run_command
-from tests.fuzz.mending import SOFT, asked
+from tests.fuzz.mending import SOFT, asked, broken_instance
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -154,6 +154,22 @@ def test_that_the_excess_is_the_least_is_proven_however_small_it_is(share: float
         assert str(result.termination) == "optimal"
         assert result.mending is not None
         assert result.mending.least
+
+
+@pytest.mark.parametrize("seed", [15, 17])
+def test_a_start_by_name_is_never_made_worse(seed: int) -> None:
+    instance = Instance.from_dict(broken_instance(seed))
+    start = solve(instance, "balance-search")
+    found = solve(instance, "balance-milp", warm_start="balance-search", time_limit=0.001)
+    assert start.mending is not None
+    assert found.mending is not None
+    assert found.warm_start is not None
+    assert found.warm_start.method == "balance-search"
+    assert start.objective is not None
+    assert found.objective is not None
+    assert found.mending.excess <= start.mending.excess * (1 + 1e-7)
+    if found.mending.excess >= start.mending.excess * (1 - 1e-7):
+        assert found.objective.value <= start.objective.value * (1 + 1e-9)  # type: ignore[operator]
 
 
 def test_a_rate_to_be_carried_is_kept_or_refused() -> None:
