@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from formulations.patterns.clock import Clock
 from formulations.patterns.integer import Backend
-from optim.solvers import solve_linear
+from optim.solvers import LIMITED_WORK, solve_linear
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
@@ -93,17 +94,23 @@ class SolverCalls:
         share: float = 1.0,
         most: float | None = None,
     ) -> LinearSolution:
-        """Hand a model to the back end, for a share of the time left or so many seconds at most."""
+        """Hand a model to the back end, for a share of the time left or so many seconds at most.
+
+        Where no time is set, `most` asks for limited work: that repeats where a clock does not.
+        """
         request, left = self.request, self.left()
-        limits = [seconds for seconds in (None if left is None else share * left, most) if seconds]
+        limit = None if left is None else min(share * left, math.inf if most is None else most)
+        limited = left is None and most is not None
+        solver = request.solver or "highs"
         answer = solve_linear(
             model,
-            request.solver or "highs",
-            time_limit=0.0 if left == 0.0 else min(limits, default=None),
+            solver,
+            time_limit=limit,
             gap=request.gap,
             seed=request.seed,
             threads=request.threads,
             warm_start=start,
+            options=LIMITED_WORK[solver] if limited else None,
         )
         self.solver = answer.solver
         self.handover += answer.build_seconds

@@ -9,11 +9,13 @@ import numpy as np
 
 from formulations.patterns.count_table import affordable, best_choice
 from formulations.patterns.pool import Rows
-from optim.solvers import solve_linear
+from optim.solvers import LIMITED_WORK, solve_linear
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from formulations.patterns.clock import Clock
@@ -113,7 +115,7 @@ def choose(
     rows
         Side rows, of patterns alone.
     time_limit
-        Seconds for this call, beside the clock's.
+        Seconds for this call, beside the clock's; limited work where that has no end.
     node_limit
         Give up after so many branch-and-bound nodes; for programs that run in this process.
     """
@@ -126,8 +128,13 @@ def choose(
     model = pattern_model(problem.sizes, problem.nodes, pool, rows)
     x: NDArray[Any] | None = None
     bound = np.inf
-    left = [t for t in (clock.left(), time_limit) if t is not None]
-    seconds = min(left) if left else None
+    seconds = clock.left()
+    options: Mapping[str, Any] = {}
+    if time_limit is not None:
+        if seconds is None:
+            options = LIMITED_WORK[backend.name]
+        else:
+            seconds = min(seconds, time_limit)
     stopped, solver, accepted = "iteration_limit", None, None
     if backend.name == "highs" and len(pool) <= IN_PROCESS:
         x, bound, done = _in_process(model, seconds, node_limit or FEW_NODES)
@@ -136,6 +143,7 @@ def choose(
         answer = solve_linear(
             model, backend.name, time_limit=seconds, gap=0.0, seed=backend.seed,
             threads=backend.threads, warm_start=_start_vector(problem, pool, start),
+            options=options,
         )  # fmt: skip
         x, bound, stopped = _read(answer)
         solver, accepted = answer.solver, answer.warm_start_accepted

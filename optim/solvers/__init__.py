@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from optim.solvers.backends import SOLVERS, available, capabilities
     from optim.solvers.interface import (
+        LIMITED_WORK,
         LinearSolution,
         LinearTermination,
         SolverCapabilities,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from optim.solvers.solve import solve_linear
 
 __all__ = [
+    "LIMITED_WORK",
     "SOLVERS",
     "LinearSolution",
     "LinearTermination",
@@ -29,6 +31,7 @@ _HOMES = {
     "SOLVERS": "backends",
     "available": "backends",
     "capabilities": "backends",
+    "LIMITED_WORK": "interface",
     "LinearSolution": "interface",
     "LinearTermination": "interface",
     "SolverCapabilities": "interface",

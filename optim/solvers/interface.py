@@ -41,6 +41,16 @@ class LinearTermination(StrEnum):
     INFEASIBLE_OR_UNBOUNDED = "infeasible_or_unbounded"
 
 
+#: Native options for a try that must not take long where no time limit is set: a count repeats
+#: where a clock does not. Levels that break ties get it, and steps that others follow.
+LIMITED_WORK: Mapping[str, Mapping[str, Any]] = {
+    "cbc": {"maxNodes": 1000},
+    "highs": {"mip_max_nodes": 1000},
+    "scip": {"limits/nodes": 1000},
+    "cp-sat": {"max_deterministic_time": 5.0},
+}
+
+
 @dataclass(frozen=True)
 class SolverCapabilities:
     """What a back end can do.

@@ -21,11 +21,11 @@ from formulations.rebalancing.bounds.touch import touch_bound
 from formulations.rebalancing.covers import ROUNDS, add_cuts, cuts_of
 from formulations.rebalancing.problem import lexicographically_less, ordered
 from optim.errors import SolverError
-from optim.solvers import solve_linear
+from optim.solvers import LIMITED_WORK, solve_linear
 from optim.solvers.interface import LinearTermination
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from formulations.rebalancing.balance.model import BalanceModel, Goal
     from formulations.rebalancing.balance.prune import Pruned
@@ -39,15 +39,6 @@ CAP = 1e-7
 
 #: A solver and our own count may differ by this much (relative above 1) before it is an error.
 AGREE = 1e-5
-
-#: Work granted to the levels after the load distance when no time limit is set: these break ties,
-#: their proofs may take longer than the rest together, and a count repeats where a clock does not.
-TIE_WORK: Mapping[str, Mapping[str, Any]] = {
-    "cbc": {"maxNodes": 1000},
-    "highs": {"mip_max_nodes": 1000},
-    "scip": {"limits/nodes": 1000},
-    "cp-sat": {"max_deterministic_time": 5.0},
-}
 
 #: Beyond this size both sides are tightened by the search alone: a third level is not worth hours.
 MAX_TIE_BINARIES = 10_000
@@ -389,7 +380,7 @@ def _in_our_terms(solution: LinearSolution, aim: Aim, built: BalanceModel) -> Li
 def _native(settings: Settings, goal: Goal, later: bool) -> dict[str, Any]:
     """Return native options: a later level without a time limit gets a limited amount of work."""
     limited = settings.deadline is None and later and goal != "distance"
-    return {**(TIE_WORK[settings.solver] if limited else {}), **settings.options}
+    return {**(LIMITED_WORK[settings.solver] if limited else {}), **settings.options}
 
 
 def _check_claims(

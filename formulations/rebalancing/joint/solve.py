@@ -7,12 +7,11 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.rebalancing.balance.solve import TIE_WORK
 from formulations.rebalancing.covers import ROUNDS, add_cuts, cuts_of
 from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
 from formulations.rebalancing.joint.model import JointAim, JointGoal, build_joint
 from optim.errors import SolverError
-from optim.solvers import solve_linear
+from optim.solvers import LIMITED_WORK, solve_linear
 from optim.solvers.interface import LinearTermination
 
 if TYPE_CHECKING:
@@ -166,7 +165,7 @@ def solve_joint(
             answer.bound = max(answer.value, min(answer.bound, solution.bound))
         if answer.interrupted or _near(settings, answer):
             return _closed(settings, answer)
-    options = TIE_WORK[settings.solver] if work else None
+    options = LIMITED_WORK[settings.solver] if work else None
     built, solution = _run_kept(problem, settings, answer, options)
     _read(problem, settings, built, solution, answer)
     return _closed(settings, answer)

@@ -14,6 +14,9 @@ from formulations.model_driven.items import Items
 from formulations.model_driven.slots import fits
 from formulations.model_driven.solver_calls import SolverCalls
 from optim.methods.registry import Request
+from optim.solvers import LIMITED_WORK
+from optim.solvers.interface import SolveTask
+from tests.optim.solvers.models import knapsacks
 
 if TYPE_CHECKING:
     from formulations.model_driven.slots import Slot
@@ -87,3 +90,22 @@ def test_a_packing_that_the_generated_contents_do_not_hold() -> None:
         known = Fewest(items, start, expected + 1, 1)
         prove_fewest(known, SolverCalls(Request(solver="highs")), pooled=False)
         assert (known.num_slots, known.bound) == (expected, expected)
+
+
+def test_a_short_try_is_of_limited_work_where_no_time_is_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that a busy machine, or another unit or order of names, changes no plan."""
+    asked: list[SolveTask] = []
+
+    def task(*args: Any, **more: Any) -> SolveTask:
+        asked.append(SolveTask(*args, **more))
+        return asked[-1]
+
+    monkeypatch.setattr("optim.solvers.solve.SolveTask", task)
+    SolverCalls(Request()).solve(knapsacks(6, 2), most=10.0)
+    assert (asked[0].time_limit, asked[0].options) == (None, LIMITED_WORK["highs"])
+    SolverCalls(Request()).solve(knapsacks(6, 2))
+    assert (asked[1].time_limit, asked[1].options) == (None, {})
+    SolverCalls(Request(time_limit=100.0)).solve(knapsacks(6, 2), share=0.5, most=10.0)
+    assert asked[2].time_limit is not None and asked[2].time_limit <= 10.0

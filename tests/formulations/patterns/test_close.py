@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from formulations.patterns.integer import Backend
 from formulations.patterns.problem import PatternProblem, make_problem
 from formulations.patterns.solve import solve_counts
 from formulations.patterns.start import constructed, feasible, improved
+from optim.solvers import LIMITED_WORK, solve_linear
 from tests.formulations.patterns.make import best_gain, gapped_problem, random_problem, seeds
 
 WAYS = ("table", "columns", "filters", "stages", "memory")
@@ -142,7 +144,17 @@ def test_every_back_end_takes_the_integer_program(
         10**6,
     )
     assert pool is not None
+    asked = []
+
+    def handed(*args: Any, **more: Any) -> Any:
+        asked.append((more["time_limit"], more["options"]))
+        return solve_linear(*args, **more)
+
+    monkeypatch.setattr(integer, "solve_linear", handed)
     answer = integer.choose(problem, pool, Clock(), Backend(solver))
+    integer.choose(problem, pool, Clock(), Backend(solver), time_limit=10.0)
+    # a clock without an end: work is counted, so that a busy machine changes no plan
+    assert asked == [(None, {}), (None, LIMITED_WORK[solver])]
     best = best_gain(problem)
     assert answer.counts is not None
     assert problem.gain(answer.counts).sum() == pytest.approx(best, rel=1e-6)
