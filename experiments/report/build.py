@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.report.chance import chance_section
@@ -15,31 +14,27 @@ from experiments.report.formats import listed
 from experiments.report.grading import grade
 from experiments.report.opening import metric_section
 from experiments.report.summary import summarise
-from experiments.report.views import define_views, laid_out
+from experiments.report.views import define_views
 from experiments.report.why import why_section
-from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, REQUIRED
-from experiments.sweep.store import ResultFolder
-from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from duckdb import DuckDBPyConnection
 
 _MANY = 5
 
 
 def make_findings(
-    spark: SparkSession, rows: DataFrame, tell: Callable[[str], None] = lambda _: None
+    con: DuckDBPyConnection, tell: Callable[[str], None] = lambda _: None
 ) -> Findings:
     """Grade the rows of a sweep and ask them everything.
 
     Parameters
     ----------
-    spark
-        A session from `experiments.report.views.report_session`; `rows` must be of it.
-    rows
-        At least one, from `experiments.report.build.read_sweep`.
+    con
+        A database with at least one row, from `experiments.report.database.read_sweep`.
     tell
         Is told what is being done.
 
@@ -49,10 +44,10 @@ def make_findings(
         Runs contradict one another; nothing is reported from them.
     """
     tell("grading the runs against each other")
-    labels = define_views(spark, rows)
-    grade(spark)
+    labels = define_views(con)
+    grade(con)
     tell("comparing the methods")
-    return gather(spark, labels)
+    return gather(con, labels)
 
 
 def make_report(findings: Findings, folder: Path | None = None) -> Report:
@@ -108,104 +103,3 @@ def _versions(findings: Findings) -> list[tuple[str, list[str]]]:
         for name, version in content.items() if isinstance(content, dict) else ():
             found.setdefault(str(name), set()).add(str(version))
     return [(name, sorted(found[name])) for name in sorted(found)]
-
-
-_SHOWN = 8
-
-
-def check_folder(folder: str | Path) -> Path:
-    """Return the folder if it holds rows that can be read.
-
-    Raises
-    ------
-    InvalidInput
-        It does not exist, is no result folder, holds no rows, or a file of it is not Parquet or
-        lacks columns.
-    """
-    path = Path(folder)
-    if not path.exists():
-        raise _refused(path, "does not exist")
-    results = ResultFolder(path)
-    results.marker()
-    try:
-        files = results.files()
-        num_rows = sum(_check_file(file) for file in files)
-    except PermissionError as error:
-        raise _refused(
-            Path(error.filename or path), "may not be read", "check its permissions"
-        ) from None
-    if not num_rows:
-        raise _refused(path, "holds no rows", "run the sweep first, or resume it")
-    return path
-
-
-def _check_file(path: Path) -> int:
-    """Return the number of rows of a file, from its footer."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            names, num_rows = set(file.schema_arrow.names), file.metadata.num_rows
-    except PermissionError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        reason = f"cannot be read as Parquet: {_first_line(error)}"
-        raise _refused(path, reason, _REMEDY) from None
-    missing = [name for name in COLUMNS if name not in names and name not in NEWER_COLUMNS]
-    if missing:
-        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-        reason = f"lacks columns of a sweep's rows: {', '.join(missing[:_SHOWN])}{more}"
-        raise _refused(path, reason, _REMEDY)
-    return int(num_rows)
-
-
-_REMEDY = "remove the file and run the sweep again; it resumes what is missing"
-
-
-def read_sweep(spark: SparkSession, folder: Path) -> DataFrame:
-    """Return the rows of a result folder, each run once, with ``ignored`` in place of ``result``.
-
-    Results hold whole plans; all that the report needs of them is which limits were ignored.
-
-    Raises
-    ------
-    InvalidInput
-        Spark cannot read them, or what a row must have is null.
-    """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    from experiments.sweep.reading import read_rows
-
-    try:
-        rows = (
-            read_rows(spark, folder)
-            .selectExpr("* EXCEPT (result)", "get_json_object(result, '$.ignored') AS ignored")
-            .localCheckpoint()
-        )
-        rows.createOrReplaceTempView("rows_read")
-        counts = ", ".join(f"count_if({name} IS NULL) AS {name}" for name in REQUIRED)
-        found = spark.sql(f"SELECT count(*) AS num_rows, {counts} FROM rows_read").collect()[0]
-    except (PySparkException, Py4JError) as error:
-        reason = f"cannot be read: {_first_line(error)}"
-        raise _refused(folder, reason, _REMEDY) from None
-    broken = [name for name in REQUIRED if found[name]]
-    if broken:
-        raise _refused(folder, f"has rows without {', '.join(broken)}", _REMEDY)
-    return laid_out(spark, rows, found["num_rows"])
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of the cause that lies deepest, where Spark says what it met."""
-    java = getattr(error, "java_exception", None)
-    while java is not None and java.getCause() is not None:
-        java = java.getCause()
-    lines = str(java.getMessage() if java is not None else error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
-def _refused(
-    path: Path, reason: str, remedy: str = "name one that `sweep -o` made"
-) -> InvalidInput:
-    return InvalidInput(Problem("result folder", str(path), reason, remedy))

@@ -55,7 +55,7 @@ def _matrix(
     for case in findings.labels.cases:
         if case.problem in findings.infeasible:
             continue
-        found = (metric.cells.get((name, case.problem)) for name in metric.order)
+        found = (metric.cells.get(name, case.problem) for name in metric.order)
         rows.append(row(*_case_cells(case), *(item[cell] if item else None for item in found)))
     return Table(
         f"{words.slug}-{slug}",
@@ -141,7 +141,7 @@ def _case_row(findings: Findings, metric: MetricFindings, case: Case) -> tuple[C
 
 
 def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | None) -> Cell:
-    words, found = WORDS[metric.name], metric.cells.get((name, case.problem))
+    words, found = WORDS[metric.name], metric.cells.get(name, case.problem)
     if found is None:
         return Cell(None, "not run")
     if not found["plans"]:
@@ -191,7 +191,7 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
     for case in findings.labels.cases:
         status = metric.status.get(case.problem) or {}
         for name in order:
-            found = metric.cells.get((name, case.problem))
+            found = metric.cells.get(name, case.problem)
             if found is None:
                 continue
             value = (found["value"], found["collocation_factor"])

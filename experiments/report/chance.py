@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from experiments.report.curves import MOST_LINES, NUMBERS, competing, contestant_styles
 from experiments.report.document import Column, Figure, Section, Table, row
 from experiments.report.formats import first_line
-from experiments.report.pairing import LEAST_CASES, holm, interval, pairs_of, runs_of, units_of
+from experiments.report.pairing import (
+    LEAST_CASES,
+    interval,
+    pairs_of,
+    runs_of,
+    unit_means,
+    units_of,
+)
 from experiments.report.plots import interval_plot
+from experiments.report.queries import FAILURES
 from experiments.report.words import VERDICTS, WORDS
+from experiments.statistics import holm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from experiments.report.document import Kind, Value
-    from experiments.report.findings import Findings, MetricFindings
+    from experiments.report.findings import Findings, MetricFindings, Record
     from experiments.report.pairing import Pair, Runs
 
 TEXT = (
@@ -49,9 +60,9 @@ def chance_section(findings: Findings) -> Section | None:
     for metric in findings.metrics:
         words = WORDS[metric.name]
         runs = runs_of(metric.runs, words.value)
-        if max((len(found) for found in runs.values()), default=0) < 2:
+        if runs.ran.sum(axis=1).max(initial=0) < 2:
             continue
-        order = [name for name in metric.order if name in runs]
+        order = [name for name in metric.order if name in runs.names]
         tables.append(_interval_table(metric, runs, order))
         rivals = competing(findings, metric)
         pairs = pairs_of(runs, rivals, metric.sense == "max")
@@ -66,7 +77,7 @@ def chance_section(findings: Findings) -> Section | None:
     return Section("chance", "How sure that is", TEXT, tuple(tables), tuple(figures), tuple(folded))
 
 
-def _interval_table(metric: MetricFindings, runs: dict[str, Runs], order: list[str]) -> Table:
+def _interval_table(metric: MetricFindings, runs: Runs, order: list[str]) -> Table:
     words = WORDS[metric.name]
     columns = (
         Column("method", "Method", "name"),
@@ -80,21 +91,29 @@ def _interval_table(metric: MetricFindings, runs: dict[str, Runs], order: list[s
     )
     rows = []
     for name in order:
-        known = {key: plan[0] for key, plan in runs[name].items() if plan is not None}
-        _, units = units_of(runs[name])
-        parts = [[known[key] for key in keys if key in known] for keys in units.values()]
-        means = [math.fsum(part) / len(part) for part in parts if part]
-        by_case: dict[str, list[float]] = {}
-        for (case, _), value in sorted(known.items()):
-            by_case.setdefault(case, []).append(value)
-        spread = [statistics.stdev(found) for found in by_case.values() if len(found) > 1]
-        told: Value = statistics.fmean(spread) if spread else None
-        rows.append(row(name, len(runs[name]), len(known), len(by_case), *interval(means), told))
+        mine = runs.ran[runs.names.index(name)]
+        value, case = runs.value[runs.names.index(name), mine], runs.case[mine]
+        known = ~np.isnan(value)
+        _, unit = units_of(case, value)
+        spread = _deviations(case[known], value[known])
+        told: Value = float(spread.mean()) if spread.size else None
+        cases = len(np.unique(case[known]))
+        means = interval(unit_means(unit, value))
+        rows.append(row(name, len(value), int(known.sum()), cases, *means, told))
     return Table(
         f"{words.slug}-intervals", f"{words.heading} with intervals", columns, tuple(rows),
         "Over the runs with a plan. The deviation over seeds is the standard deviation within a "
         "case, blank where every case has one seed.",
     )  # fmt: skip
+
+
+def _deviations(case: NDArray[np.int64], value: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard deviation within every case with several values."""
+    _, place, count = np.unique(case, return_inverse=True, return_counts=True)
+    mean = np.bincount(place, weights=value) / np.maximum(count, 1)
+    squares = np.bincount(place, weights=(value - mean[place]) ** 2)
+    several = count > 1
+    return np.asarray(np.sqrt(squares[several] / (count[several] - 1)))
 
 
 def _pair_table(key: str, metric: MetricFindings, pairs: Sequence[Pair]) -> Table:
@@ -179,18 +198,19 @@ def _without_plan(findings: Findings) -> Table:
         Column("seed", "Seed", "number"),
         Column("outcome", "Outcome"),
     )
-    errors = {item["run_key"]: first_line(item["error"]) for item in findings.failed}
-    found = findings.metrics[0].runs
     rows = [
         row(
             item["contestant"],
             findings.labels.case(item["problem"]).name,
             item["seed"],
-            " ".join(filter(None, (VERDICTS[item["verdict"]], errors.get(item["run_key"])))),
+            " ".join(filter(None, (VERDICTS[item["verdict"]], _reason(item)))),
         )
-        for item in found
-        if not item["has_plan"]
+        for item in findings.without_plan
     ]
     return Table(
         "without-plan", "Runs without a plan, which lost in their pairs", columns, tuple(rows)
     )
+
+
+def _reason(item: Record) -> str:
+    return first_line(item["error"]) if item["verdict"] in FAILURES else ""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
-import tempfile
-import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +12,7 @@ from streamplace.present.status_line import StatusLine
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from experiments.report.document import Report
 
@@ -52,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="tables for LaTeX too: in OUT, without it beside the CSV files",
     )
     parser.add_argument(
-        "--master", default="local[*]", metavar="URL", help="Spark master (default: %(default)s)"
+        "--master",
+        default="local[*]",
+        metavar="URL",
+        help="Spark master where DIR or an output is at a URI that only Hadoop reads, as hdfs:",
     )
 
 
@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
     experiments.report.grading.ContradictoryRuns
         The runs contradict each other.
     """
-    from experiments.report.build import check_folder
+    from experiments.report.database import check_folder
+    from experiments.report.place import input_folder, output_path
     from experiments.report.terminal import print_report
     from experiments.report.writing import (
         check_output,
@@ -75,22 +76,21 @@ def run(args: argparse.Namespace) -> int:
         write_latex,
         write_report,
     )
-    from experiments.spark.remote import input_at, output_at
     from optim.exit_codes import ExitCode
     from streamplace.present.console import answer_console
 
     output = args.output or f"{args.folder.rstrip('/')}/report.html"
     with ExitStack() as stack:
-        page = stack.enter_context(page_at(output, args.master))
-        folder = check_folder(stack.enter_context(input_at(args.folder, args.master)))
+        page = stack.enter_context(output_path(output, args.master))
+        folder = check_folder(stack.enter_context(input_folder(args.folder, args.master)))
         check_output(page)
         figures = None
         if args.figures:
-            figures = figures_folder(stack.enter_context(output_at(args.figures, args.master)))
+            figures = figures_folder(stack.enter_context(output_path(args.figures, args.master)))
         logger.info("reading %s", args.folder)
         tell = Steps(quiet=bool(getattr(args, "quiet", False)))
         stack.callback(tell.close)
-        report = report_of(folder, args.master, tell)
+        report = report_of(folder, tell)
         tell("writing")
         paths = write_report(report, page)
         if figures:
@@ -105,35 +105,6 @@ def run(args: argparse.Namespace) -> int:
     for path, what in zip(told, ("report", "Markdown", "tables", "figures"), strict=False):
         console.print(f"{what:<9} {path}", soft_wrap=True)
     return int(ExitCode.OK)
-
-
-@contextmanager
-def page_at(output: str, master: str) -> Iterator[Path]:
-    """Give the local path of the page; at a URI all that lies beside it is put there, it last.
-
-    Raises
-    ------
-    InvalidInput
-        It cannot be written.
-    """
-    from experiments.spark.remote import Place, is_remote, local_path
-    from experiments.spark.session import spark_session
-
-    if not is_remote(output):
-        yield local_path(output)
-        return
-    with (
-        spark_session(master, app_name="streamplace report") as spark,
-        tempfile.TemporaryDirectory(prefix="streamplace-") as made,
-    ):
-        place = Place(spark, output)
-        page = Path(made) / place.name
-        yield page
-        beside = sorted(path for path in Path(made).iterdir() if path != page)
-        for path in (*beside, page):
-            target = Place(spark, place.beside(path.name))
-            target.settle()
-            target.put(path)
 
 
 class Steps:
@@ -155,35 +126,22 @@ class Steps:
             self._line.close()
 
 
-def report_of(
-    folder: str | Path, master: str = "local[*]", tell: Callable[[str], None] = lambda _: None
-) -> Report:
+def report_of(folder: str | Path, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Return the report of a result folder.
 
     Parameters
     ----------
     folder
         The folder.
-    master
-        Spark master; not used where a session is running.
     tell
         Is told what is being done.
     """
-    from experiments.report.build import make_findings, make_report, read_sweep
-    from experiments.report.views import report_session
-    from experiments.spark.session import spark_session
+    from experiments.report.build import make_findings, make_report
+    from experiments.report.database import connect, read_sweep
 
-    # needed at the end, loaded while a JVM does the work
-    threading.Thread(target=_load_drawing, daemon=True).start()
-    tell("starting Spark")
-    with spark_session(master, app_name="streamplace report") as session:
-        spark = report_session(session)
-        tell("reading the rows")
-        findings = make_findings(spark, read_sweep(spark, Path(folder)), tell)
+    tell("reading the rows")
+    with connect() as con:
+        read_sweep(con, Path(folder))
+        findings = make_findings(con, tell)
     tell("drawing")
     return make_report(findings, Path(folder))
-
-
-def _load_drawing() -> None:
-    for name in ("scipy.stats", "matplotlib.figure", "matplotlib.backends.backend_svg"):
-        importlib.import_module(name)

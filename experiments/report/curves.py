@@ -83,7 +83,7 @@ def spread_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure 
     words = WORDS[metric.name]
     values: dict[str, list[float]] = {}
     for name in metric.order:
-        gaps = [cell["gap_optimum"] for (who, _), cell in metric.cells.items() if who == name]
+        gaps = metric.cells.values(name, "gap_optimum")
         known = [gap for gap in gaps if gap is not None]
         if known:
             values[name] = sorted(1 - gap if words.relative else gap for gap in known)
@@ -140,9 +140,7 @@ def profile_figure(
 ) -> Figure | None:
     """Return the performance profile of the plans' quality."""
     words = WORDS[metric.name]
-    found = profiles(
-        (item for item in metric.ratios if item["contestant"] in rivals), metric.num_measured
-    )
+    found = profiles(metric.ratios, metric.num_measured, rivals)
     if not found:
         return None
     key, name = f"{words.slug}-profile", words.heading.lower()

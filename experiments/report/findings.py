@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from experiments.report import queries
-from experiments.report.queries import ask, ask_all
-from experiments.report.views import COMPARED, define_comparisons
+from experiments.report.database import COMPARED, ask, ask_columns, codes, numbers
+from experiments.report.views import define_comparisons
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
 
+    from experiments.report.database import Rows
     from experiments.report.labels import Labels
-    from experiments.report.queries import Rows
     from optim.figures.figure import Figure
 
 Record = dict[str, Any]
@@ -28,6 +30,56 @@ QUICK_SECONDS = 0.1
 _MOST_SIZES = 12
 _MOMENTS_PER_DECADE = 8
 _TIME_SPAN = 1e8
+
+
+class Cells:
+    """What became of each contestant on each case: columns with a row a pair, found by number.
+
+    Parameters
+    ----------
+    table
+        From `experiments.report.queries.METRIC_CELLS`.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._columns = {name: _plain(table[name]) for name in table.column_names}
+        self._places = {name: _places(self._columns[name]) for name in ("contestant", "problem")}
+        who, case = (
+            np.array([self._places[name][text] for text in self._columns[name]], dtype=np.int64)
+            for name in ("contestant", "problem")
+        )
+        self._rows = np.full((len(self._places["contestant"]), len(self._places["problem"])), -1)
+        self._rows[who, case] = np.arange(table.num_rows)
+
+    def get(self, contestant: str, problem: str) -> Record | None:
+        """Return what became of a contestant on a case; None where it did not run."""
+        place = self._row(contestant, problem)
+        return None if place < 0 else {n: column[place] for n, column in self._columns.items()}
+
+    def values(self, contestant: str, name: str) -> list[Any]:
+        """Return a column of all cases that a contestant ran on."""
+        column, rows = self._columns[name], self._rows[self._places["contestant"][contestant]]
+        return [column[place] for place in rows[rows >= 0]]
+
+    def column(self, name: str, contestant: str, problems: Sequence[str]) -> list[Any]:
+        """Return a column of these cases; None where the contestant did not run."""
+        column = self._columns[name]
+        rows = (self._row(contestant, problem) for problem in problems)
+        return [None if place < 0 else column[place] for place in rows]
+
+    def _row(self, contestant: str, problem: str) -> int:
+        who = self._places["contestant"].get(contestant)
+        case = self._places["problem"].get(problem)
+        return -1 if who is None or case is None else int(self._rows[who, case])
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    """Return a column as values of Python."""
+    return list(column.to_pylist())
+
+
+def _places(texts: Sequence[str]) -> dict[str, int]:
+    return {text: place for place, text in enumerate(dict.fromkeys(texts))}
 
 
 @dataclass(frozen=True)
@@ -57,16 +109,16 @@ class MetricFindings:
     name: str
     sense: str
     status: dict[str, Record]
-    cells: dict[tuple[str, str], Record]
+    cells: Cells
     contestants: dict[str, Record]
     best: Record
-    ratios: Rows
-    proof_ratios: Rows
+    ratios: pa.Table
+    proof_ratios: pa.Table
     num_measured: int
     num_proved: int
     sizes: Rows
     buckets: bool
-    runs: Rows
+    runs: pa.Table
 
     @property
     def order(self) -> list[str]:
@@ -100,6 +152,8 @@ class Findings:
         Gap over time.
     failed, not_applicable
         Runs without an answer.
+    without_plan
+        Runs without a plan on cases that may have one.
     chosen
         Per case the run whose plan is explained.
     """
@@ -114,21 +168,22 @@ class Findings:
     own_best: Rows
     anytime: Rows
     failed: Rows
+    without_plan: Rows
     not_applicable: Rows
     chosen: Rows
 
 
-def gather(spark: SparkSession, labels: Labels) -> Findings:
-    """Ask every question, once `experiments.report.views.define_views` has defined its views."""
-    define_comparisons(spark)
-    sweep = ask(spark, queries.SWEEP)[0]
+def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
+    """Ask every question, once `experiments.report.views.define_views` has made its tables."""
+    define_comparisons(con)
+    sweep = ask(con, queries.SWEEP)[0]
     shift = time_shift(sweep["median_seconds"])
     buckets = sweep["num_sizes"] > _MOST_SIZES
-    moments = json.dumps(time_grid(sweep["least_seconds"], sweep["most_seconds"]))
-    given = {"shift": shift, "buckets": buckets, "moments": moments}
-    of_metrics = _by_metric(ask_all(spark, queries.OF_METRICS, **given))
-    metrics = (_metric(of_metrics, figure, buckets) for figure in COMPARED)
-    told = ask_all(spark, queries.OF_RUNS, **given)
+    given = {"shift": shift, "buckets": buckets}
+    of_metrics = _by_metric({n: ask(con, text, **given) for n, text in queries.OF_METRICS.items()})
+    metrics = (_metric(con, of_metrics, figure, buckets) for figure in COMPARED)
+    told = {name: ask(con, text, **given) for name, text in queries.OF_RUNS.items()}
+    moments = time_grid(sweep["least_seconds"], sweep["most_seconds"])
     return Findings(
         labels=labels,
         sweep=sweep,
@@ -136,8 +191,45 @@ def gather(spark: SparkSession, labels: Labels) -> Findings:
         contestants=_by(told.pop("contestants"), "contestant"),
         infeasible={row["problem"]: row["infeasible_by"] for row in told.pop("infeasible")},
         metrics=tuple(metric for metric in metrics if metric is not None),
+        anytime=anytime(ask_columns(con, queries.ANYTIME), moments),
         **told,
     )
+
+
+def anytime(steps: pa.Table, moments: Sequence[float]) -> Rows:
+    """Return the gap that at least half of the runs have reached at each moment.
+
+    Parameters
+    ----------
+    steps
+        From `experiments.report.queries.ANYTIME`.
+    moments
+        Ascending, in s.
+    """
+    objective, objectives = codes(steps["objective_name"])
+    contestant, contestants = codes(steps["contestant"])
+    place, seconds, gap = (numbers(steps[name]) for name in ("place", "seconds", "gap"))
+    gap = np.where(np.isnan(gap), math.inf, gap)
+    # the first moment at which a step counts; what has no time, or a later one, never does
+    at = np.searchsorted(moments, np.where(np.isnan(seconds), math.inf, seconds))
+    found: Rows = []
+    for who in sorted(set(zip(objective.tolist(), contestant.tolist(), strict=True))):
+        mine = (objective == who[0]) & (contestant == who[1])
+        _, run = np.unique(place[mine], return_inverse=True)
+        reached = np.full((run.max() + 1, len(moments) + 1), math.nan)
+        # of several steps between two moments the last
+        last = np.append((np.diff(run) != 0) | (np.diff(at[mine]) != 0), True)
+        reached[run[last], at[mine][last]] = gap[mine][last]
+        steps_at = np.where(np.isnan(reached), -1, np.arange(len(moments) + 1))
+        latest = np.maximum.accumulate(steps_at, axis=1)[:, :-1]
+        held = np.where(latest < 0, math.inf, np.take_along_axis(reached, latest, axis=1))
+        half = math.ceil(len(held) / 2) - 1
+        for moment, value in zip(moments, np.partition(held, half, axis=0)[half], strict=True):
+            found.append(
+                {"objective_name": objectives[who[0]], "contestant": contestants[who[1]],
+                 "moment": moment, "gap": None if math.isinf(value) else float(value)}
+            )  # fmt: skip
+    return sorted(found, key=lambda row: (row["objective_name"], row["contestant"]))
 
 
 def ranking(rows: Rows, cases: Mapping[str, int]) -> dict[str, tuple[float, str]]:
@@ -186,7 +278,10 @@ def _by_metric(answers: Mapping[str, Rows]) -> dict[str, dict[str, Rows]]:
 
 
 def _metric(
-    found: Mapping[str, Mapping[str, Rows]], figure: Figure, buckets: bool
+    con: DuckDBPyConnection,
+    found: Mapping[str, Mapping[str, Rows]],
+    figure: Figure,
+    buckets: bool,
 ) -> MetricFindings | None:
     """Pick what is known of one metric; None when there is nothing to compare.
 
@@ -202,20 +297,26 @@ def _metric(
     ):
         return None
     profiled = rows["profiled"][0]
+    cells, ratios, proof_ratios, runs = (
+        ask_columns(con, text, metric=name)
+        for text in (
+            queries.METRIC_CELLS, queries.RATIOS, queries.PROOF_RATIOS, queries.METRIC_RUNS
+        )
+    )  # fmt: skip
     return MetricFindings(
         name=name,
         sense=str(figure.sense),
         status=status,
-        cells={(row["contestant"], row["problem"]): row for row in rows["cells"]},
+        cells=Cells(cells),
         contestants=_by(rows["contestants"], "contestant"),
         best=rows["best"][0],
-        ratios=rows["ratios"],
-        proof_ratios=rows["proof_ratios"],
+        ratios=ratios,
+        proof_ratios=proof_ratios,
         num_measured=profiled["measured"],
         num_proved=profiled["proved"],
         sizes=rows["sizes"],
         buckets=buckets,
-        runs=rows["runs"],
+        runs=runs,
     )
 
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.report.queries import ask_all
+from experiments.report.database import ask
 from experiments.report.views import define_graded
 from optim.errors import StreamplaceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import SparkSession
+    from duckdb import DuckDBPyConnection
 
 _SHOWN = 20
 _SHOWN_KEY = 12
 
-_RUN = "struct(contestant, seed, run_key, instance)"
+_RUN = "{'contestant': contestant, 'seed': seed, 'run_key': run_key, 'instance': instance}"
 
 DISAGREEING_OPTIMA = f"""
 WITH proved AS (
@@ -29,8 +29,10 @@ WITH proved AS (
   WHERE proved AND objective IS NOT NULL),
 best AS (
   SELECT problem, objective_name,
-    CASE min(sense) WHEN 'max' THEN max_by(struct(objective, run), struct(objective, run))
-      ELSE min_by(struct(objective, run), struct(objective, run)) END AS best
+    CASE min(sense)
+      WHEN 'max'
+        THEN first({{'objective': objective, 'run': run}} ORDER BY objective DESC, run DESC)
+      ELSE first({{'objective': objective, 'run': run}} ORDER BY objective, run) END AS best
   FROM proved GROUP BY problem, objective_name)
 SELECT p.problem, p.objective_name, p.run AS first, p.objective AS first_value,
   best.run AS second, best.objective AS second_value
@@ -49,8 +51,9 @@ WITH plans AS (
   SELECT problem, metric, value, sizes, {_RUN} FROM measured WHERE value IS NOT NULL),
 bounds AS (
   SELECT problem, objective_name, min(sense) AS sense,
-    CASE min(sense) WHEN 'max' THEN min_by(struct(bound, run), struct(bound, run))
-      ELSE max_by(struct(bound, run), struct(bound, run)) END AS tightest
+    CASE min(sense)
+      WHEN 'max' THEN first({{'bound': bound, 'run': run}} ORDER BY bound, run)
+      ELSE first({{'bound': bound, 'run': run}} ORDER BY bound DESC, run DESC) END AS tightest
   FROM (SELECT *, {_RUN} AS run FROM claims WHERE bound IS NOT NULL)
   GROUP BY problem, objective_name)
 SELECT p.problem, p.objective_name, p.run AS first, p.value AS first_value,
@@ -63,7 +66,7 @@ ORDER BY problem, objective_name, first
 
 FALSE_INFEASIBILITY = f"""
 WITH refused AS (
-  SELECT problem, min(struct(contestant, seed, run_key, instance)) AS second FROM runs
+  SELECT problem, first({_RUN} ORDER BY contestant, seed, run_key) AS second FROM runs
   WHERE verdict = 'proven infeasible' GROUP BY problem)
 SELECT problem, '' AS objective_name, {_RUN} AS first, CAST(NULL AS DOUBLE) AS first_value,
   second, CAST(NULL AS DOUBLE) AS second_value
@@ -127,7 +130,7 @@ class ContradictoryRuns(StreamplaceError):
         )
 
 
-def grade(spark: SparkSession) -> None:
+def grade(con: DuckDBPyConnection) -> None:
     """Compare all runs in the views with each other.
 
     A feasible plan may not beat a bound of the same problem and objective by more than rounding
@@ -139,18 +142,18 @@ def grade(spark: SparkSession) -> None:
     ContradictoryRuns
         Something of this is broken; names the runs.
     """
-    found = contradictions(spark)
+    found = contradictions(con)
     if found:
         raise ContradictoryRuns(found)
 
 
-def contradictions(spark: SparkSession) -> list[Contradiction]:
+def contradictions(con: DuckDBPyConnection) -> list[Contradiction]:
     """Return every contradiction, each pair of runs once per objective."""
-    define_graded(spark)
+    define_graded(con)
     found: list[Contradiction] = []
     seen: set[tuple[str, frozenset[str]]] = set()
-    for kind, rows in ask_all(spark, _CONTRADICTIONS).items():
-        for row in rows:
+    for kind, text in _CONTRADICTIONS.items():
+        for row in ask(con, text):
             key = (
                 row["objective_name"],
                 frozenset({row["first"]["run_key"], row["second"]["run_key"]}),

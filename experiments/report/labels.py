@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from experiments.report.database import ask, distinct, literal
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
-
-    Query = tuple[str, dict[str, str]]
+    from duckdb import DuckDBPyConnection
 
 _NEVER_A_CASE = frozenset({"method", "method_label", "solver", "seed", "instance"})
 _IN_THE_LABEL = frozenset({"method", "method_label", "solver", "seed", "instance"})
@@ -80,100 +80,77 @@ def natural_key(text: str) -> list[tuple[int, float, str]]:
     ]
 
 
-def count_distinct(expression: str) -> str:
-    """Return SQL for a number of values; each DISTINCT would make Spark read all rows once more."""
-    return f"size(collect_set({expression}))"
+def factor_names(con: DuckDBPyConnection) -> list[str]:
+    """Return the names of all factors in the table ``sweep_rows``."""
+    text = "SELECT DISTINCT unnest(map_keys(factors)) AS name FROM sweep_rows ORDER BY name"
+    return [row["name"] for row in ask(con, text)]
 
 
-def factor_names(spark: SparkSession) -> list[str]:
-    """Return the names of all factors in the view ``sweep_rows``."""
-    rows = spark.sql(
-        "SELECT DISTINCT explode(map_keys(factors)) AS name FROM sweep_rows ORDER BY name"
-    ).collect()
-    return [row["name"] for row in rows]
-
-
-def case_factors(spark: SparkSession, names: Sequence[str]) -> list[str]:
+def case_factors(con: DuckDBPyConnection, names: Sequence[str]) -> list[str]:
     """Return the factors that belong to the instance: one value on each, several in the sweep."""
     names = [name for name in names if name not in _NEVER_A_CASE]
-    if not names:
-        return []
-    values, args = _values(names)
-    inside = ", ".join(f"{count_distinct(value)} AS n{i}" for i, value in enumerate(values))
-    overall = ", ".join(f"{count_distinct(value)} AS all{i}" for i, value in enumerate(values))
-    most = ", ".join(f"max(n{i}) AS most{i}" for i in range(len(values)))
-    row = spark.sql(
-        f"WITH inside AS (SELECT instance_sha256, {inside} FROM sweep_rows "
-        f"GROUP BY instance_sha256), most AS (SELECT {most} FROM inside), "
-        f"overall AS (SELECT {overall} FROM sweep_rows) SELECT * FROM most CROSS JOIN overall",
-        args,
-    ).collect()[0]
-    return [name for i, name in enumerate(names) if row[f"most{i}"] == 1 and row[f"all{i}"] > 1]
+    inside = _varying(con, names, "instance_sha256")
+    overall = _varying(con, names)
+    return [name for name in names if name in overall and name not in inside]
 
 
-def setting_factors(spark: SparkSession, names: Sequence[str]) -> list[str]:
+def setting_factors(con: DuckDBPyConnection, names: Sequence[str]) -> list[str]:
     """Return the factors that differ between runs of one method, solver, seed and instance."""
     names = [name for name in names if name not in _IN_THE_LABEL]
+    group = "instance_sha256, method_label, coalesce(solver, factors['solver'], ''), seed"
+    varying = _varying(con, names, group)
+    return [name for name in names if name in varying]
+
+
+def _varying(con: DuckDBPyConnection, names: Sequence[str], group: str = "") -> set[str]:
+    """Return the factors with several values within a group of rows; absent is one of them."""
     if not names:
-        return []
-    values, args = _values(names)
-    inside = ", ".join(f"{count_distinct(value)} AS n{i}" for i, value in enumerate(values))
-    most = ", ".join(f"max(n{i}) AS most{i}" for i in range(len(values)))
-    row = spark.sql(
-        f"WITH inside AS (SELECT {inside} FROM sweep_rows GROUP BY instance_sha256, method_label, "
-        f"coalesce(solver, factors['solver'], ''), seed) SELECT {most} FROM inside",
-        args,
-    ).collect()[0]
-    return [name for i, name in enumerate(names) if (row[f"most{i}"] or 0) > 1]
+        return set()
+    values = [f"coalesce(factors[{literal(name)}], '')" for name in names]
+    several = ", ".join(f"min({v}) <> max({v}) AS f{i}" for i, v in enumerate(values))
+    any_of = ", ".join(f"bool_or(f{i}) AS f{i}" for i in range(len(values)))
+    grouped = f"SELECT {several} FROM sweep_rows" + (f" GROUP BY {group}" if group else "")
+    (found,) = ask(con, f"SELECT {any_of} FROM ({grouped})")
+    return {name for i, name in enumerate(names) if found[f"f{i}"]}
 
 
-def contestant_expression(settings: Sequence[str]) -> Query:
-    """Return the SQL text of a contestant's name, and its parameters.
+def contestant_expression(settings: Sequence[str]) -> str:
+    """Return the SQL text of a contestant's name.
 
     Needs the columns ``method_label``, ``used_solver``, ``num_solvers`` and ``factors``.
     """
     parts = [
         "method_label",
-        "CASE WHEN num_solvers > 1 THEN concat(' [', used_solver, ']') ELSE '' END",
+        "CASE WHEN num_solvers > 1 THEN ' [' || used_solver || ']' END",
+        *(f"{literal(f' {name}=')} || factors[{literal(name)}]" for name in settings),
     ]
-    args = {}
-    for i, name in enumerate(settings):
-        args[f"setting{i}"] = name
-        value = f"factors[:setting{i}]"
-        parts.append(f"coalesce(concat(' ', :setting{i}, '=', {value}), '')")
-    return f"concat({', '.join(f'coalesce({part}, {_EMPTY})' for part in parts)})", args
+    return f"concat({', '.join(parts)})"  # which leaves out what is NULL
 
 
-_EMPTY = "''"
-
-
-def read_labels(spark: SparkSession, runs: DataFrame, case_names: Sequence[str]) -> Labels:
-    """Name the cases of the view ``runs``.
+def read_labels(con: DuckDBPyConnection, case_names: Sequence[str]) -> Labels:
+    """Name the cases of the table ``runs``.
 
     Parameters
     ----------
-    spark
-        The session.
-    runs
-        The view's content.
+    con
+        The database.
     case_names
         The factors that belong to the instance, from `case_factors`.
     """
-    args = {f"level{i}": name for i, name in enumerate(case_names)}
     levels = [
-        f"array_sort(collect_set(factors[:level{i}])) AS level{i}" for i in range(len(case_names))
+        f"{distinct(f'factors[{literal(name)}]')} AS level{i}" for i, name in enumerate(case_names)
     ]
     columns = ", ".join(
         [
             "problem",
-            "array_sort(collect_set(instance)) AS instances",
+            f"{distinct('instance')} AS instances",
             "min(ignored) AS ignored",
             "max(num_tasks) AS num_tasks",
             "max(num_nodes) AS num_nodes",
             *levels,
         ]
     )
-    rows = spark.sql(f"SELECT {columns} FROM {{runs}} GROUP BY problem", args, runs=runs).collect()
+    rows = ask(con, f"SELECT {columns} FROM runs GROUP BY problem")
     names = tuple(case_names)
     if len({row["ignored"] for row in rows}) > 1:
         names = (*names, "ignored limits")
@@ -221,9 +198,3 @@ def _told_apart(
         for case in cases
     ]
     return tuple(longer), (*names, "sha256")
-
-
-def _values(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return one SQL expression per factor, absent ones as an empty text, and the parameters."""
-    args = {f"factor{i}": name for i, name in enumerate(names)}
-    return [f"coalesce(factors[:{key}], '')" for key in args], args

@@ -8,12 +8,17 @@ Mathematical Programming 91 (2002), 201-213. https://doi.org/10.1007/s1010701002
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.report.database import codes, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container
+
+    import pyarrow as pa
 
 _SAME = 1e-6
 """Ratios this close to the best count as the best."""
@@ -52,7 +57,9 @@ class Profile:
         return self.shares[-1] if self.shares else 0.0
 
 
-def profiles(rows: Iterable[Mapping[str, Any]], num_cases: int) -> list[Profile]:
+def profiles(
+    ratios: pa.Table, num_cases: int, contestants: Container[str] | None = None
+) -> list[Profile]:
     """Return the profiles of all contestants that solve a case, the best at the left first.
 
     ρ(τ) is the share of cases with r ≤ τ, where r is the ratio (or difference) of a run to the
@@ -61,30 +68,28 @@ def profiles(rows: Iterable[Mapping[str, Any]], num_cases: int) -> list[Profile]
 
     Parameters
     ----------
-    rows
-        ``contestant``, ``ratio``, ``runs`` (how many have this ratio) and ``tries`` (how many
-        runs the contestant had on the case).
+    ratios
+        Columns ``contestant``, ``ratio``, ``runs`` (how many have this ratio) and ``tries`` (how
+        many runs the contestant had on the case).
     num_cases
         Number of cases in the profile, the same for all contestants.
+    contestants
+        Whose profiles; all if not given.
     """
     if not num_cases:
         return []
-    weights: dict[str, dict[float, list[float]]] = {}
-    for item in rows:
-        steps = weights.setdefault(item["contestant"], {})
-        steps.setdefault(item["ratio"], []).append(item["runs"] / item["tries"])
-    found = [_profile(name, steps, num_cases) for name, steps in weights.items()]
+    who, names = codes(ratios["contestant"])
+    ratio, runs, tries = (numbers(ratios[name]) for name in ("ratio", "runs", "tries"))
+    found = []
+    for number, name in enumerate(names):
+        mine = who == number
+        if mine.any() and (contestants is None or name in contestants):
+            steps, place = np.unique(ratio[mine], return_inverse=True)
+            parts = np.bincount(place, weights=runs[mine] / tries[mine])
+            shares = np.minimum(parts.cumsum() / num_cases, 1.0)
+            found.append(Profile(name, tuple(steps.tolist()), tuple(shares.tolist())))
     found.sort(key=lambda profile: (-_area(profile), profile.contestant))
     return found
-
-
-def _profile(name: str, steps: Mapping[float, list[float]], num_cases: int) -> Profile:
-    ratios = sorted(steps)
-    shares, parts = [], []
-    for ratio in ratios:
-        parts += steps[ratio]
-        shares.append(math.fsum(parts) / num_cases)
-    return Profile(name, tuple(ratios), tuple(shares))
 
 
 def _area(profile: Profile) -> float:

@@ -76,7 +76,7 @@ def _state(findings: Findings, metric: MetricFindings) -> str:
 def _prover(findings: Findings, metric: MetricFindings, proved: int) -> str:
     """Say which exact method found most, and in what time."""
     counts = {
-        name: sum(cell["proved"] > 0 for (who, _), cell in metric.cells.items() if who == name)
+        name: sum(proved > 0 for proved in metric.cells.values(name, "proved"))
         for name in metric.order
     }
     times = {name: findings.contestants[name]["seconds"] for name in counts}

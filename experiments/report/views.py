@@ -1,4 +1,4 @@
-"""The SQL views that every question of the report is asked of.
+"""The tables that every question of the report is asked of.
 
 ``sweep_rows``  the rows as stored, without results
 ``runs``        one row a run: contestant, problem, verdict, method time, the sizes that gaps are
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.report.database import COMPARED, MEASURES, SIZES, distinct
 from experiments.report.labels import (
     Labels,
     case_factors,
@@ -30,46 +31,43 @@ from experiments.report.labels import (
     read_labels,
     setting_factors,
 )
-from optim.figures.catalogue import FIGURES, OBJECTIVES
+from optim.figures.catalogue import OBJECTIVES
 from optim.figures.figure import PERCENT_GAP, RELATIVE_GAP, SHARE_NOISE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from duckdb import DuckDBPyConnection
 
     from optim.figures.figure import Figure
 
 UNSUITABLE = "^(unsuitable|UnsuitableMethod): "
 """How the error of a run begins whose method said that it does not suit the instance."""
 
-COMPARED = tuple(figure for figure in FIGURES if figure.question)
-"""What every feasible plan is measured by, whatever its method optimises."""
-
 _RUNS = """
-WITH ready AS (
-  SELECT *,
-    coalesce(solver, factors['solver']) AS used_solver,
-    coalesce(max(instance_content) OVER (PARTITION BY instance_sha256), instance_sha256) AS content,
-    array_join(array_sort(from_json(ignored, 'array<string>')), ', ') AS limits
-  FROM sweep_rows
+WITH contents AS (
+  SELECT instance_sha256, coalesce(max(instance_content), instance_sha256) AS content
+  FROM sweep_rows GROUP BY instance_sha256
 ), solvers AS (
-  SELECT method_label, size(collect_set(used_solver)) AS num_solvers
-  FROM ready GROUP BY method_label
+  SELECT method_label, count(DISTINCT coalesce(solver, factors['solver'])) AS num_solvers
+  FROM sweep_rows GROUP BY method_label
+), ready AS (
+  SELECT *, coalesce(solver, factors['solver']) AS used_solver,
+    array_to_string(list_sort(ignored), ', ') AS limits
+  FROM sweep_rows JOIN contents USING (instance_sha256) JOIN solvers USING (method_label)
 )
 SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
-  method, method_label, family, kind, used_solver AS solver, coalesce(seed, 0) AS seed,
+  method, family, kind, coalesce(seed, 0) AS seed,
   host, versions, started_at, outcome, error, exit_code, termination, feasible, repaired,
   objective_name, sense, bound_of, trace, coalesce(limits, '') AS ignored,
   finite(objective) AS objective, finite(bound) AS bound,
   finite(certified_bound) AS certified_bound, bound_by AS said_by,
   drained, {figures},
-  finite(time_total) AS time_total,
-  coalesce(finite(time_build), 0D) + finite(time_solve) AS seconds,
-  concat(content, CASE WHEN limits <> '' THEN concat(' without ', limits) ELSE '' END) AS problem,
+  coalesce(finite(time_build), 0) + finite(time_solve) AS seconds,
+  concat(content, CASE WHEN limits <> '' THEN ' without ' || limits END) AS problem,
   {contestant} AS contestant,
   CASE
-    WHEN outcome = 'error' AND error RLIKE '{unsuitable}' THEN 'not applicable'
+    WHEN outcome = 'error' AND regexp_matches(error, '{unsuitable}') THEN 'not applicable'
     WHEN outcome IN ('crash', 'timeout', 'memory') THEN outcome
     WHEN outcome <> 'ok' THEN 'error'
     WHEN termination = 'error' THEN 'error'
@@ -79,20 +77,22 @@ SELECT run_key, sweep, factors, instance, instance_sha256, num_tasks, num_nodes,
     WHEN NOT feasible THEN 'refused plan'
     WHEN termination = 'infeasible' THEN 'proven infeasible'
     ELSE 'no plan' END AS verdict
-FROM ready JOIN solvers USING (method_label)
+FROM ready
 """
 
 _GRADED = {
     "infeasible_problems": """
-SELECT problem, sort_array(collect_set(contestant)) AS infeasible_by
+SELECT problem, list(DISTINCT contestant ORDER BY contestant) AS infeasible_by
 FROM runs WHERE verdict = 'proven infeasible' GROUP BY problem
 """,
+    "own_objectives": """
+SELECT contestant, max(objective_name) AS own_objective FROM runs GROUP BY contestant
+""",
     "judged": """
-SELECT r.* EXCEPT (objective_name),
-  coalesce(objective_name, max(objective_name) OVER (PARTITION BY contestant)) AS objective_name,
+SELECT r.* EXCLUDE (objective_name), coalesce(objective_name, own_objective) AS objective_name,
   infeasible_by IS NOT NULL AS none_exists,
   verdict IN ('proved optimal', 'plan') AS has_plan
-FROM runs r LEFT JOIN infeasible_problems USING (problem)
+FROM runs r JOIN own_objectives USING (contestant) LEFT JOIN infeasible_problems USING (problem)
 """,
     # a proof of optimality is a bound too, should its row hold none
     "claims": """
@@ -105,23 +105,24 @@ FROM runs
 WHERE outcome = 'ok' AND objective_name IS NOT NULL AND sense IN ('max', 'min')
 """,
     "measured": """
-SELECT j.* EXCEPT (trace), metric, metric_sense, CASE WHEN has_plan THEN raw END AS value
-FROM judged j LATERAL VIEW {stacked} AS metric, metric_sense, raw
+SELECT problem, contestant, seed, run_key, instance, verdict, outcome, has_plan, none_exists,
+  objective_name, bound, bound_of, certified_bound, said_by, collocation_factor, total_traffic,
+  num_tasks, seconds, sizes, place, m.metric, m.metric_sense,
+  CASE WHEN has_plan THEN CASE m.metric {values} END END AS value
+FROM judged CROSS JOIN (VALUES {metrics}) m(metric, metric_sense)
 """,
 }
 """What runs are graded by."""
 
 _COMPARED = {
-    "reference": """
+    "reference": f"""
 SELECT problem, objective_name,
   CASE min(sense) WHEN 'max' THEN min(bound) ELSE max(bound) END AS best_bound,
-  CASE min(sense) WHEN 'max' THEN min_by(contestant, struct(bound, contestant)) FILTER (
-      WHERE bound IS NOT NULL)
-    ELSE min_by(contestant, struct(-bound, contestant)) FILTER (WHERE bound IS NOT NULL)
-    END AS bound_by,
+  first(contestant ORDER BY CASE sense WHEN 'max' THEN bound ELSE -bound END, contestant)
+    FILTER (WHERE bound IS NOT NULL) AS bound_by,
   CASE min(sense) WHEN 'max' THEN max(objective) FILTER (WHERE proved)
     ELSE min(objective) FILTER (WHERE proved) END AS optimum,
-  sort_array(collect_set(contestant) FILTER (WHERE proved)) AS proved_by,
+  {distinct("contestant", "proved")} AS proved_by,
   CASE min(sense) WHEN 'max' THEN max(objective) ELSE min(objective) END AS best_known
 FROM claims GROUP BY problem, objective_name
 """,
@@ -141,7 +142,7 @@ SELECT problem, metric,
 FROM measured GROUP BY problem, metric
 """,
     "evaluated": """
-SELECT m.*, r.best_bound, r.bound_by, r.optimum, r.proved_by, b.best_known,
+SELECT m.* EXCLUDE (run_key, instance), r.best_bound, r.optimum, b.best_known,
   gap_share(m.metric, value, r.best_bound, sizes) AS gap_bound,
   gap_share(m.metric, value, r.optimum, sizes) AS gap_optimum,
   CASE WHEN m.objective_name = m.metric
@@ -156,105 +157,71 @@ LEFT JOIN best_measured b ON b.problem = m.problem AND b.metric = m.metric
 }
 """What is asked about runs that do not contradict each other."""
 
-_KEPT = ("runs", "judged", "claims", "measured", "compared", "evaluated")
-"""Views that are asked often: computed once, and short plans for what builds on them."""
-
-_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""Thousands of rows, dozens of queries: compiling each would take longer than answering it."""
+_KEPT = ("infeasible_problems", "own_objectives", "reference", "best_measured", "evaluated")
+"""Computed once; the others are asked seldom, or are a few columns more of what is stored."""
 
 
-def report_session(spark: SparkSession) -> SparkSession:
-    """Return a session of the same Spark with its own views, set for many small queries."""
-    session = spark.newSession()
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    return session
-
-
-ROWS_TOGETHER = 20_000
-"""Up to so many rows lie in one partition, which one task works through in a second or two."""
-
-_TOGETHER = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-}
-"""Then no join, no grouping and no sorting moves a row: each query is one task of one stage."""
-
-_APART = {"spark.sql.shuffle.partitions": "8"}
-
-
-def laid_out(spark: SparkSession, rows: DataFrame, num_rows: int) -> DataFrame:
-    """Return the rows in as many partitions as their number asks for, and set the session so."""
-    together = num_rows <= ROWS_TOGETHER
-    for name, value in (_TOGETHER if together else _APART).items():
-        spark.conf.set(name, value)
-    return rows.coalesce(1) if together else rows
-
-
-def define_views(spark: SparkSession, rows: DataFrame) -> Labels:
-    """Define the view ``runs`` over the rows of a sweep, in this session, and name its cases.
+def define_views(con: DuckDBPyConnection) -> Labels:
+    """Make the table ``runs`` of ``sweep_rows``, and name its cases.
 
     Parameters
     ----------
-    spark
-        The session; gets temporary functions and views.
-    rows
-        The rows of the sweep, one a run, from `experiments.report.build.read_sweep`.
+    con
+        A database with the rows of a sweep, from `experiments.report.database.read_sweep`.
 
     Returns
     -------
     Labels
         The cases.
     """
-    for function in FUNCTIONS:
-        spark.sql(function)
-    for name in ("runs", *_GRADED, *_COMPARED):
-        spark.catalog.dropTempView(name)  # of other rows
-    rows.createOrReplaceTempView("sweep_rows")
-    names = factor_names(spark)
-    of_case = case_factors(spark, names)
-    settings = [name for name in setting_factors(spark, names) if name not in of_case]
-    expression, args = contestant_expression(settings)
-    figures = dict.fromkeys(name for f in COMPARED for name in (f.name, f.shown_as) if name)
-    shown = ", ".join(f"finite({name}) AS {name}" for name in figures | dict.fromkeys(SIZES))
-    spark.sql(
-        _RUNS.format(contestant=expression, unsuitable=UNSUITABLE, figures=shown), args
-    ).localCheckpoint().createOrReplaceTempView("runs_read")
+    for macro in MACROS:
+        con.execute(f"CREATE OR REPLACE MACRO {macro}")
+    names = factor_names(con)
+    of_case = case_factors(con, names)
+    settings = [name for name in setting_factors(con, names) if name not in of_case]
+    text = _RUNS.format(
+        contestant=contestant_expression(settings),
+        unsuitable=UNSUITABLE,
+        figures=", ".join(f"finite({name}) AS {name}" for name in MEASURES),
+    )
+    con.execute(f"CREATE TABLE runs_read AS {text}")
+    con.execute("DROP TABLE sweep_rows")
+    # as numbers, in the order of their texts: what is grouped and joined by all the time
+    for name in ("problem", "contestant"):
+        con.execute(
+            f"CREATE TYPE {name}_name AS ENUM (SELECT DISTINCT {name} FROM runs_read ORDER BY 1)"
+        )
     # an instance has its sizes whatever became of a run, and whichever version wrote the row
-    sizes = ", ".join(f"'{name}', max({name}) OVER (PARTITION BY problem)" for name in SIZES)
-    _define(spark, {"runs": f"SELECT *, named_struct({sizes}) AS sizes FROM runs_read"})
-    return read_labels(spark, spark.table("runs"), of_case)
+    sizes = ", ".join(f"{name} := max({name})" for name in SIZES)
+    con.execute(
+        f"CREATE TABLE runs AS WITH of_problem AS (SELECT problem, struct_pack({sizes}) AS sizes "
+        "FROM runs_read GROUP BY problem) "
+        "SELECT r.* REPLACE (CAST(problem AS problem_name) AS problem, "
+        "CAST(contestant AS contestant_name) AS contestant), sizes, "
+        "row_number() OVER (ORDER BY run_key) AS place "
+        "FROM runs_read r JOIN of_problem USING (problem)"
+    )
+    con.execute("DROP TABLE runs_read")
+    return read_labels(con, of_case)
 
 
-def define_graded(spark: SparkSession) -> None:
-    """Define the views that runs are graded by, if this session does not have them yet."""
-    metrics = ", ".join(f"'{f.name}', '{f.sense}', {f.name}" for f in COMPARED)
-    stacked = f"stack({len(COMPARED)}, {metrics})"
-    _define(spark, {name: text.format(stacked=stacked) for name, text in _GRADED.items()})
+def define_graded(con: DuckDBPyConnection) -> None:
+    """Define the tables that runs are graded by."""
+    metrics = ", ".join(f"('{f.name}', '{f.sense}')" for f in COMPARED)
+    values = " ".join(f"WHEN '{f.name}' THEN {f.name}" for f in COMPARED)
+    _define(con, {k: t.format(metrics=metrics, values=values) for k, t in _GRADED.items()})
 
 
-def define_comparisons(spark: SparkSession) -> None:
-    """Define the views that hold runs against each other."""
-    define_graded(spark)
-    _define(spark, _COMPARED)
+def define_comparisons(con: DuckDBPyConnection) -> None:
+    """Define the tables that hold runs against each other."""
+    define_graded(con)
+    _define(con, _COMPARED)
 
 
-def _define(spark: SparkSession, views: Mapping[str, str]) -> None:
+def _define(con: DuckDBPyConnection, views: Mapping[str, str]) -> None:
     for name, text in views.items():
-        if not spark.catalog.tableExists(name):
-            view = spark.sql(text)
-            (view.localCheckpoint() if name in _KEPT else view).createOrReplaceTempView(name)
-
-
-SIZES = sorted({figure.reference for figure in OBJECTIVES.values() if figure.reference})
-"""Figures that others are seen against: columns of a sweep's rows."""
-
-_STRUCT = f"STRUCT<{', '.join(f'{name}: DOUBLE' for name in SIZES)}>"
+        kind = "TABLE" if name in _KEPT else "VIEW"
+        con.execute(f"CREATE {kind} IF NOT EXISTS {name} AS {text}")
 
 
 def names_where(condition: Callable[[Figure], object]) -> str:
@@ -265,64 +232,37 @@ def names_where(condition: Callable[[Figure], object]) -> str:
 PERCENT = names_where(lambda figure: figure.percent)
 """Objectives whose gaps are differences in percent of their size, as a list for SQL's IN."""
 
+_MAX, _MIN = (names_where(lambda figure, s=s: figure.sense == s) for s in ("max", "min"))  # type: ignore[misc]
+_SHARES = names_where(lambda figure: figure.unit == "share")
 _OF_SIZE = " ".join(
     f"WHEN name IN ({names_where(lambda figure, size=size: figure.reference == size)}) "  # type: ignore[misc]
-    f"THEN sizes.{size}"
+    f"THEN struct_extract(sizes, '{size}')"
     for size in SIZES
 )
 
-
-def _function(head: str, returns: str, body: str) -> str:
-    return f"CREATE OR REPLACE TEMPORARY FUNCTION {head} RETURNS {returns} RETURN {body}"
-
-
-_ARGUMENTS = f"name STRING, a DOUBLE, b DOUBLE, sizes {_STRUCT}"
-
-FUNCTIONS = (
-    _function(
-        "finite(x DOUBLE)",
-        "DOUBLE",
-        "CASE WHEN isnan(x) OR abs(x) = double('Infinity') THEN NULL ELSE x END",
-    ),
-    _function(f"size_of(name STRING, sizes {_STRUCT})", "DOUBLE", f"CASE {_OF_SIZE} END"),
-    _function(
-        f"tolerance({_ARGUMENTS})",
-        "DOUBLE",
-        f"""CASE WHEN name IN ({PERCENT})
-            THEN {PERCENT_GAP}D * coalesce(size_of(name, sizes) / 100, 1D)
-          ELSE greatest(
-            {RELATIVE_GAP}D * greatest(abs(a), abs(b), coalesce(size_of(name, sizes), 0D)),
-            CASE WHEN name IN ({names_where(lambda f: f.unit == "share")}) THEN {SHARE_NOISE}D
-              ELSE 0D END) END""",
-    ),
-    _function(
-        f"gap_of({_ARGUMENTS})",
-        "DOUBLE",
-        f"""CASE WHEN a IS NULL OR b IS NULL THEN NULL
-          WHEN a = b THEN 0D
-          WHEN a > b AND name IN ({names_where(lambda f: f.sense == "max")}) THEN 0D
-          WHEN a < b AND name IN ({names_where(lambda f: f.sense == "min")}) THEN 0D
+MACROS = (
+    "finite(x) AS CASE WHEN isfinite(x) THEN x END",
+    f"size_of(name, sizes) AS CASE {_OF_SIZE} END",
+    f"""tolerance(name, a, b, sizes) AS CASE WHEN name IN ({PERCENT})
+          THEN {PERCENT_GAP!r}::DOUBLE * coalesce(size_of(name, sizes) / 100, 1)
+        ELSE greatest(
+          {RELATIVE_GAP!r}::DOUBLE * greatest(abs(a), abs(b), coalesce(size_of(name, sizes), 0)),
+          CASE WHEN name IN ({_SHARES}) THEN {SHARE_NOISE!r}::DOUBLE ELSE 0 END) END""",
+    f"""gap_of(name, a, b, sizes) AS CASE WHEN a IS NULL OR b IS NULL THEN NULL
+          WHEN a = b THEN 0
+          WHEN a > b AND name IN ({_MAX}) THEN 0
+          WHEN a < b AND name IN ({_MIN}) THEN 0
           WHEN name IN ({PERCENT}) THEN CASE
             WHEN size_of(name, sizes) IS NULL THEN abs(a - b)
             WHEN size_of(name, sizes) > 0 THEN 100 * abs(a - b) / size_of(name, sizes)
-            ELSE double('Infinity') END
+            ELSE 'Infinity'::DOUBLE END
           ELSE abs(a - b) / greatest(abs(a), abs(b)) END""",
-    ),
-    _function(
-        f"gap_share({_ARGUMENTS})",
-        "DOUBLE",
-        f"gap_of(name, a, b, sizes) / CASE WHEN name IN ({PERCENT}) THEN 100D ELSE 1D END",
-    ),
-    _function(
-        "share_of(value DOUBLE, optimum DOUBLE)",
-        "DOUBLE",
-        "CASE WHEN optimum = 0 AND value = 0 THEN 1D ELSE value / nullif(optimum, 0) END",
-    ),
-    _function(
-        f"beats({_ARGUMENTS})",
-        "BOOLEAN",
-        f"""CASE WHEN name IN ({names_where(lambda f: f.sense == "max")})
+    f"""gap_share(name, a, b, sizes) AS
+          gap_of(name, a, b, sizes) / CASE WHEN name IN ({PERCENT}) THEN 100 ELSE 1 END""",
+    """share_of(part, whole) AS
+          CASE WHEN whole = 0 AND part = 0 THEN 1 ELSE part / nullif(whole, 0) END""",
+    f"""beats(name, a, b, sizes) AS CASE WHEN name IN ({_MAX})
           THEN a - b > tolerance(name, a, b, sizes)
-          ELSE b - a > tolerance(name, a, b, sizes) END""",
-    ),
+        ELSE b - a > tolerance(name, a, b, sizes) END""",
 )
+"""How differences are seen; what `optim.figures.figure.Figure` says, in SQL."""

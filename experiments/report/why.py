@@ -11,9 +11,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from experiments.report.database import read_results
 from experiments.report.document import Column, Part, Section, Table, row
 from experiments.sweep.kept import kept_instances
-from experiments.sweep.store import ResultFolder, latest_rows
 from streamplace.explain.text import (
     SHOWN,
     clash_figures,
@@ -22,8 +22,6 @@ from streamplace.explain.text import (
     remedy_line,
     worth_text,
 )
-from streamplace.present.numbers import plural
-from streamplace.present.tables import carries_line, figure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -69,15 +67,10 @@ def why_section(findings: Findings, folder: Path) -> Section | None:
 
 def _plans(folder: Path, keys: Collection[str]) -> dict[str, dict[str, str]]:
     """Return where each task is in the plans of some runs, by key; plans of threads have none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found = {}
-    wanted = pa.array(sorted(keys), pa.string())
-    for table in latest_rows(ResultFolder(folder).files(), ("run_key", "result")):
-        for one in table.filter(pc.is_in(table["run_key"], wanted)).to_pylist():
-            plan = json.loads(one["result"] or "{}").get("plan") or {}
-            found[one["run_key"]] = plan.get("assignment") or {}
+    for key, result in read_results(folder, keys).items():
+        plan = json.loads(result or "{}").get("plan") or {}
+        found[key] = plan.get("assignment") or {}
     return found
 
 

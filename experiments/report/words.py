@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from experiments.report.views import COMPARED
+from experiments.report.database import COMPARED
 from optim.figures.catalogue import BY_NAME, FIGURES
 
 if TYPE_CHECKING:

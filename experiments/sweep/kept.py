@@ -52,11 +52,12 @@ def _packed(path: Path, wanted: Collection[str] | None) -> dict[str, bytes]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    chosen = None if wanted is None else [("sha256", "in", sorted(wanted))]
     if not path.is_file() or (wanted is not None and not wanted):
         return {}
     try:
-        table = pq.read_table(path, columns=["sha256", "packed"], filters=chosen)
-        return dict(zip(table["sha256"].to_pylist(), table["packed"].to_pylist(), strict=True))
+        with pq.ParquetFile(path) as file:
+            table = file.read(columns=["sha256", "packed"])
+        pairs = zip(table["sha256"].to_pylist(), table["packed"].to_pylist(), strict=True)
+        return {sha256: data for sha256, data in pairs if wanted is None or sha256 in wanted}
     except (pa.ArrowException, OSError, KeyError):
         return {}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TRACE_MOMENTS = ("starting Spark", "reading", "summing up loads", "summing up keys", "up states")
 """What a trace says of its steps; it is killed within a second after that."""
 
-REPORT_MOMENTS = ("starting Spark", "reading the rows", "drawing")
+REPORT_MOMENTS = ("reading the rows", "comparing the methods", "drawing")
 
 _JOB = """\
 format = "streamplace.job/1"
@@ -89,7 +89,7 @@ def kill_reports(tally: Tally, base: Path, moments: Sequence[str], rng: random.R
 
     folder, page = base / "sweep", base / "report.html"
     write([proof("Q1", "exact", 50.0), plan("Q1", "greedy", 40.0)], folder)
-    command = ["report", str(folder), "-o", str(page), "--master", "local[1]"]
+    command = ["report", str(folder), "-o", str(page)]
     _finish(tally, base, command)
     whole = [lambda: page.read_text().rstrip().endswith("</html>")]
     _again_and_again(tally, base, command, moments, rng, whole)

@@ -1,4 +1,4 @@
-"""One Spark session for the tests of the report; every sweep that is read gets its own views."""
+"""Every sweep that is read gets a database of its own."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from experiments.report.build import make_report, read_sweep
+from experiments.report.build import make_report
+from experiments.report.database import connect, read_sweep
 from experiments.report.findings import gather
 from experiments.report.grading import grade
-from experiments.report.views import define_views, report_session
+from experiments.report.views import define_views
 from tests.experiments.report.synthetic import demo_rows, write
-from tests.small_spark import SMALL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from duckdb import DuckDBPyConnection
 
     from experiments.report.document import Report
     from experiments.report.labels import Labels
@@ -26,30 +26,20 @@ if TYPE_CHECKING:
 class Sweep(NamedTuple):
     """A sweep whose views are defined."""
 
-    spark: SparkSession
+    con: DuckDBPyConnection
     labels: Labels
     folder: Path
 
 
 @pytest.fixture(scope="session")
-def spark_root() -> Iterator[SparkSession]:
-    """Start a small local session once."""
-    from experiments.spark.session import spark_session
-
-    with spark_session("local[2]", config=SMALL) as session:
-        yield session
-
-
-@pytest.fixture(scope="session")
-def read(
-    spark_root: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., Sweep]:
+def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Sweep]:
     """Return a function that stores rows as a sweep would, reads them and defines the views."""
 
     def read_rows(rows: list[dict[str, Any]], parts: int = 2) -> Sweep:
         folder = write(rows, tmp_path_factory.mktemp("sweep"), parts)
-        session = report_session(spark_root)
-        return Sweep(session, define_views(session, read_sweep(session, folder)), folder)
+        con = connect()
+        read_sweep(con, folder)
+        return Sweep(con, define_views(con), folder)
 
     return read_rows
 
@@ -58,5 +48,5 @@ def read(
 def demo(read: Callable[..., Sweep]) -> Report:
     """Return the report of the demonstration sweep."""
     sweep = read(demo_rows())
-    grade(sweep.spark)
-    return make_report(gather(sweep.spark, sweep.labels))
+    grade(sweep.con)
+    return make_report(gather(sweep.con, sweep.labels))

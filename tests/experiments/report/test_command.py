@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,12 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from experiments.report.build import check_folder, read_sweep
 from experiments.report.command import add_arguments, report_of, run
+from experiments.report.database import check_folder, connect, read_sweep
 from experiments.report.document import Cell, Column, Report, Table, row
 from experiments.report.grading import ContradictoryRuns
 from experiments.report.terminal import brief, print_report, split
-from experiments.report.views import report_session
 from experiments.report.writing import check_output, tables_folder, write_report
 from optim.errors import InvalidInput
 from tests.experiments.report.synthetic import plan, proof, write
@@ -25,8 +26,6 @@ from tests.experiments.report.synthetic import plan, proof, write
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 
 def _arguments(*words: str) -> argparse.Namespace:
@@ -40,7 +39,7 @@ def _files(folder: Path) -> set[str]:
 
 
 def test_report_writes_page_markdown_and_tables(
-    spark_root: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write([proof("Q1", "exact", 50.0), plan("Q1", "greedy", 40.0)], tmp_path / "sweep")
     target = tmp_path / "out.html"
@@ -55,9 +54,7 @@ def test_report_writes_page_markdown_and_tables(
 
 
 @pytest.mark.slow
-def test_the_default_place_does_not_disturb_the_rows(
-    spark_root: SparkSession, tmp_path: Path
-) -> None:
+def test_the_default_place_does_not_disturb_the_rows(tmp_path: Path) -> None:
     folder = write([proof("Q1", "exact", 50.0), plan("Q1", "greedy", 40.0)], tmp_path / "sweep")
     target = tmp_path / "out.html"
     assert run(_arguments(str(folder))) == 0
@@ -65,7 +62,7 @@ def test_the_default_place_does_not_disturb_the_rows(
     assert target.read_bytes() == (folder / "report.html").read_bytes()
 
 
-def test_contradictions_write_nothing(spark_root: SparkSession, tmp_path: Path) -> None:
+def test_contradictions_write_nothing(tmp_path: Path) -> None:
     folder = write([proof("Q1", "exact", 50.0), plan("Q1", "greedy", 60.0)], tmp_path / "sweep")
     before = _files(tmp_path)
     with pytest.raises(ContradictoryRuns, match=r"greedy .*exact"):
@@ -74,9 +71,7 @@ def test_contradictions_write_nothing(spark_root: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_sweep_without_any_plan_still_has_a_report(
-    spark_root: SparkSession, tmp_path: Path
-) -> None:
+def test_a_sweep_without_any_plan_still_has_a_report(tmp_path: Path) -> None:
     failed = plan("Q1", "broken", 1.0, outcome="crash", error="boom")
     failed |= dict.fromkeys(("termination", "feasible", "objective", "imc_gain", "total_traffic"))
     report = report_of(write([failed], tmp_path / "sweep"))
@@ -146,7 +141,7 @@ def test_folders_that_are_none(tmp_path: Path, make: Callable[[Path], None], rea
     assert _files(tmp_path) == before
 
 
-def test_rows_that_are_damaged_inside_are_refused(spark_root: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_are_damaged_inside_are_refused(tmp_path: Path) -> None:
     folder = write([plan("Q1", "m", 1.0, result="x" * 4000)], tmp_path / "sweep", parts=1)
     (part,) = (folder / "parts").glob("*.parquet")
     content = bytearray(part.read_bytes())
@@ -154,7 +149,7 @@ def test_rows_that_are_damaged_inside_are_refused(spark_root: SparkSession, tmp_
     part.write_bytes(content)
     check_folder(folder)  # its footer is whole
     with pytest.raises(InvalidInput, match=r"cannot be read|has rows without"):
-        read_sweep(report_session(spark_root), folder)
+        read_sweep(connect(), folder)
 
 
 @pytest.mark.parametrize("name", ["out.md", "out", "missing/out.html", "folder.html"])
@@ -220,3 +215,39 @@ def test_brief_marks_what_it_leaves_out() -> None:
     assert short.rows[0][1] == Cell(0.5, "*")
     assert short.rows[1][1] == Cell(None, "infeasible")
     assert short.caption.startswith("* ")
+
+
+# --- anywhere --------------------------------------------------------------------------------
+
+
+def test_reads_and_writes_where_fsspec_does_without_spark(tmp_path: Path) -> None:
+    """In a process of its own, with a file system in memory: no pyspark, no JVM, no pandas."""
+    folder = write([proof("Q1", "exact", 50.0), plan("Q1", "greedy", 40.0)], tmp_path / "sweep")
+    assert run(_arguments(str(folder), "--figures", str(tmp_path / "figures"))) == 0
+    program = f"""
+import sys
+import fsspec
+from streamplace.cli.main import main
+fsspec.filesystem("memory").put({str(folder)!r}, "/a b/sweep", recursive=True)
+assert main(["report", "memory://a b/sweep", "--figures", "memory://drawn"]) == 0
+fsspec.filesystem("memory").get("/a b/sweep", {str(tmp_path / "again")!r}, recursive=True)
+fsspec.filesystem("memory").get("/drawn", {str(tmp_path / "drawn")!r}, recursive=True)
+loaded = {{"pyspark", "py4j", "pandas", "scipy.stats"}} & set(sys.modules)
+assert not loaded, loaded
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "memory://a b/sweep/report.html" in done.stdout
+    assert _files(tmp_path / "again") == _files(folder)
+    for name in ("report.html", "report-tables/collocation-by-method.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+    assert _files(tmp_path / "drawn") == _files(tmp_path / "figures")
+
+
+@pytest.mark.parametrize("uri", ["memory://nothing/here", "ftp://127.0.0.1:9/sweep"])
+def test_a_uri_that_cannot_be_read_is_refused(uri: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        run(_arguments(uri))
+    (problem,) = caught.value.problems
+    assert uri in str(problem.value)
+    assert problem.remedy

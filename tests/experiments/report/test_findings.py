@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from experiments.report.database import connect
 from experiments.report.findings import Findings, MetricFindings, gather, time_grid, time_shift
 from experiments.report.queries import mean
 from experiments.report.summary import summarise
@@ -16,7 +17,7 @@ from tests.experiments.report.synthetic import infeasible, plan, proof, run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from experiments.report.queries import Rows
+    from experiments.report.database import Rows
 
 OPEN = {"kind": "exact", "termination": "time_limit", "bound_of": "problem"}
 
@@ -43,7 +44,7 @@ def _rows() -> list[dict[str, Any]]:
 def findings(read: Callable[..., Any]) -> Findings:
     """Return what the three cases say."""
     sweep = read(_rows())
-    return gather(sweep.spark, sweep.labels)
+    return gather(sweep.con, sweep.labels)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,7 @@ def test_status_of_the_cases(findings: Findings) -> None:
 
 
 def test_ratios_of_the_profile(findings: Findings) -> None:
-    ratios = [(item["ratio"], item["tries"]) for item in _metric(findings).ratios
+    ratios = [(item["ratio"], item["tries"]) for item in _metric(findings).ratios.to_pylist()
               if item["contestant"] == "greedy"]  # fmt: skip
     assert ratios == [
         (pytest.approx(50 / 48), 2), (pytest.approx(80 / 60), 2), (pytest.approx(2.0), 2)
@@ -165,7 +166,7 @@ def test_anytime_gap_is_what_half_of_the_runs_have_reached(read: Callable[..., A
         run("A", "late", outcome="timeout"),
     ]
     sweep = read([row | {"trace": _points(row["trace"])} for row in rows])
-    found = _at(gather(sweep.spark, sweep.labels).anytime)
+    found = _at(gather(sweep.con, sweep.labels).anytime)
     assert found["exact", 0.1] is None
     assert found["exact", 1.0] == pytest.approx(0.75)
     assert found["exact", 10.0] == 0
@@ -187,7 +188,7 @@ def test_the_trace_of_a_refused_plan_reaches_no_gap(read: Callable[..., Any]) ->
     refused = plan("A", "greedy", 90.0, feasible=False, exit_code=4, trace=trace)
     sweep = read([proof("A", "exact", 80.0), refused])
     gaps = [
-        i["gap"] for i in gather(sweep.spark, sweep.labels).anytime if i["contestant"] == "greedy"
+        i["gap"] for i in gather(sweep.con, sweep.labels).anytime if i["contestant"] == "greedy"
     ]
     assert set(gaps) == {None}
 
@@ -198,7 +199,7 @@ def test_the_virtual_best_where_nothing_can_be_kept_or_nobody_suits(
 ) -> None:
     refused = {"outcome": "error", "exit_code": 2, "error": "UnsuitableMethod: exact needs more"}
     sweep = read([proof("A", "exact", 0.0), run("B", "exact", **refused), run("C", "none")])
-    found = gather(sweep.spark, sweep.labels)
+    found = gather(sweep.con, sweep.labels)
     (own,), best = found.own_best, _metric(found).best
     assert (own["runs"], own["plans"], own["proved"]) == (1, 1, 1)
     assert (best["runs"], best["plans"], best["proved"]) == (2, 1, 1)
@@ -217,7 +218,7 @@ def test_gaps_of_load_distance_are_parts_of_the_mean_load(read: Callable[..., An
         plan("A", "top-down", 50.0, load_distance=9.0),
     ]
     sweep = read(rows)
-    findings = gather(sweep.spark, sweep.labels)
+    findings = gather(sweep.con, sweep.labels)
     gaps = {item["contestant"]: item for item in findings.own_gaps}
     assert gaps["flux"]["gap_optimum"] == pytest.approx(2.5 / 50)
     assert gaps["flux"]["gap_bound"] == pytest.approx(2.5 / 50)
@@ -238,18 +239,16 @@ def test_plans_that_leave_tasks_on_leaving_nodes_are_told_first(read: Callable[.
         plan("A", "naive", 10.0, drained=False, feasible=False),
     ]
     sweep = read(rows)
-    first, *others = summarise(gather(sweep.spark, sweep.labels))
+    first, *others = summarise(gather(sweep.con, sweep.labels))
     assert first == "Not drained: 2 plans with tasks on leaving nodes, of flux (2)."
     assert "drained" not in " ".join(others)
 
 
 def test_broken_numbers_are_unknown(read: Callable[..., Any]) -> None:
-    spark = read([plan("A", "exact", 50.0)]).spark
-    values = spark.sql(
-        "SELECT finite(double('Infinity')) AS a, finite(double('-Infinity')) AS b, "
-        "finite(double('NaN')) AS c, finite(CAST(NULL AS DOUBLE)) AS d, finite(2D) AS e"
-    ).collect()[0]
-    assert list(values) == [None, None, None, None, 2.0]
+    con = read([plan("A", "exact", 50.0)]).con
+    texts = ("'Infinity'", "'-Infinity'", "'NaN'", "NULL", "2")
+    values = ", ".join(f"finite(CAST({text} AS DOUBLE))" for text in texts)
+    assert con.execute(f"SELECT {values}").fetchone() == (None, None, None, None, 2.0)
 
 
 def test_time_grid() -> None:
@@ -259,13 +258,12 @@ def test_time_grid() -> None:
     assert time_grid(None, None) == [1.0]
 
 
-def test_means_do_not_depend_on_the_order_of_rows(read: Callable[..., Any]) -> None:
-    spark = read([plan("A", "exact", 50.0)]).spark
+def test_means_do_not_depend_on_the_order_of_rows() -> None:
+    con = connect()
     found = set()
     for order in itertools.islice(itertools.permutations((1e16, 1.0, -1e16, 0.1)), 0, None, 5):
-        rows = ", ".join(f"({x}D)" for x in order)
-        text = f"SELECT {mean('x')} AS m FROM VALUES {rows} AS t(x)"
-        found.add(spark.sql(text).collect()[0]["m"])
+        rows = ", ".join(f"({x}::DOUBLE)" for x in order)
+        found.add(con.execute(f"SELECT {mean('x')} FROM (VALUES {rows}) t(x)").fetchone())
     assert len(found) == 1
-    nothing = f"SELECT {mean('x')} AS m FROM VALUES (CAST(NULL AS DOUBLE)) AS t(x)"
-    assert spark.sql(nothing).collect()[0]["m"] is None
+    nothing = f"SELECT {mean('x')} FROM (VALUES (CAST(NULL AS DOUBLE))) t(x)"
+    assert con.execute(nothing).fetchone() == (None,)

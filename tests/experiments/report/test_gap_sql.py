@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from experiments.report.views import SIZES, define_comparisons
+from experiments.report.database import SIZES, ask
+from experiments.report.views import define_comparisons
 from optim.figures.catalogue import OBJECTIVES
 from tests.experiments.report.synthetic import plan
 
@@ -31,21 +32,22 @@ def _pairs() -> list[tuple[str, float, float, dict[str, float | None]]]:
 
 
 def test_sql_agrees_with_the_package(read: Callable[..., Any]) -> None:
-    spark = read([plan("Q1", "top-down", 1.0)]).spark
+    con = read([plan("Q1", "top-down", 1.0)]).con
     pairs = _pairs()
     rows = [
         (i, name, a, b, *(sizes.get(size) for size in SIZES))
         for i, (name, a, b, sizes) in enumerate(pairs)
     ]
-    columns = "i INT, name STRING, a DOUBLE, b DOUBLE, " + ", ".join(f"{s} DOUBLE" for s in SIZES)
-    spark.createDataFrame(rows, columns).createOrReplaceTempView("pairs")
-    struct = ", ".join(f"'{s}', {s}" for s in SIZES)
-    sizes = f"named_struct({struct})"
-    told = spark.sql(
+    columns = "i INT, name VARCHAR, a DOUBLE, b DOUBLE, " + ", ".join(f"{s} DOUBLE" for s in SIZES)
+    con.execute(f"CREATE TABLE pairs ({columns})")
+    con.executemany(f"INSERT INTO pairs VALUES ({', '.join('?' * len(rows[0]))})", rows)
+    sizes = "{" + ", ".join(f"'{s}': {s}" for s in SIZES) + "}"
+    told = ask(
+        con,
         f"SELECT i, gap_of(name, a, b, {sizes}) AS gap, gap_share(name, a, b, {sizes}) AS share, "
         f"beats(name, a, b, {sizes}) AS beats, tolerance(name, a, b, {sizes}) AS tolerance "
-        "FROM pairs ORDER BY i"
-    ).collect()
+        "FROM pairs ORDER BY i",
+    )
     assert len(told) == len(pairs)
     for (name, a, b, known), row in zip(pairs, told, strict=True):
         figure = OBJECTIVES[name]
@@ -67,9 +69,9 @@ def test_sizes_come_from_any_row_of_the_problem(read: Callable[..., Any]) -> Non
         plan("A", "new", 5.0, mean_load=50.0, load_distance=5.0, **minimal),
         plan("B", "old", 4.0, bound=3.0, bound_of="problem", load_distance=4.0, **minimal),
     ]
-    spark = read(rows).spark
-    define_comparisons(spark)
-    found = spark.sql("SELECT instance, contestant, gap_bound FROM compared ORDER BY ALL").collect()
+    con = read(rows).con
+    define_comparisons(con)
+    found = ask(con, "SELECT instance, contestant, gap_bound FROM compared ORDER BY ALL")
     gaps = {(row["instance"], row["contestant"]): row["gap_bound"] for row in found}
     assert gaps == {
         ("A", "new"): pytest.approx(0.04),  # 2 of 50

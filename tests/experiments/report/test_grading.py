@@ -66,7 +66,7 @@ def _rows() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def found(read: Callable[..., Any]) -> dict[str, Contradiction]:
     """Return the contradictions by instance; more than one an instance is a failure itself."""
-    listed = contradictions(read(_rows()).spark)
+    listed = contradictions(read(_rows()).con)
     by_instance = {item.instance: item for item in listed}
     assert len(by_instance) == len(listed), [item.text for item in listed]
     return by_instance
@@ -105,7 +105,7 @@ def test_nothing_else_is_a_contradiction(found: dict[str, Contradiction]) -> Non
 def test_a_contradiction_stops_the_report(read: Callable[..., Any]) -> None:
     sweep = read([proof("Q1", "exact", 50.0), plan("Q1", "<script>", 51.0)])
     with pytest.raises(ContradictoryRuns, match=r"<script> \(seed 0.*50.*exact") as caught:
-        grade(sweep.spark)
+        grade(sweep.con)
     assert caught.value.exit_code == ExitCode.INTERNAL
 
 
@@ -116,5 +116,5 @@ def test_the_tightest_bound_counts(read: Callable[..., Any]) -> None:
         plan("Q1", "tight", 45.0, bound=50.0, **bound),
         plan("Q1", "heuristic", 55.0),
     ]
-    (item,) = contradictions(read(rows).spark)
+    (item,) = contradictions(read(rows).con)
     assert item.second.startswith("tight ")

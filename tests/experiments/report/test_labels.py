@@ -6,23 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.report.build import read_sweep
 from experiments.report.findings import gather
 from experiments.report.labels import natural_key
 from experiments.report.pairing import pairs_of, runs_of
-from experiments.report.views import define_views
-from tests.experiments.report.synthetic import plan, run, write
+from tests.experiments.report.synthetic import plan, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 HOSTILE = "a'b\\\" {c} :d"
 
 
 def _contestants(sweep: Any) -> list[str]:
-    rows = sweep.spark.sql("SELECT DISTINCT contestant FROM runs ORDER BY 1").collect()
-    return [row["contestant"] for row in rows]
+    rows = sweep.con.sql("SELECT DISTINCT contestant FROM runs ORDER BY 1").fetchall()
+    return [name for (name,) in rows]
 
 
 def test_solver_and_settings_are_named_only_where_they_differ(read: Callable[..., Any]) -> None:
@@ -40,16 +37,6 @@ def test_solver_and_settings_are_named_only_where_they_differ(read: Callable[...
         "milp [cbc] time_limit=1", "milp [cbc] time_limit=10",
         "milp [highs] time_limit=1", "milp [highs] time_limit=10",
     ]  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_session_that_is_used_again_shows_the_new_rows(
-    read: Callable[..., Any], tmp_path: Path
-) -> None:
-    sweep = read([plan("Q1", "old", 1.0)])
-    folder = write([plan("Q1", "new", 1.0)], tmp_path / "sweep", 1)
-    define_views(sweep.spark, read_sweep(sweep.spark, folder))
-    assert _contestants(sweep) == ["new"]
 
 
 def test_hostile_factor_names_are_only_names(read: Callable[..., Any]) -> None:
@@ -118,6 +105,6 @@ def test_equal_instances_are_one_case_whatever_they_are_called(read: Callable[..
     assert [case.name for case in sweep.labels.cases] == [
         "copy 0 and 9 equal ones · 0 and 9 equal ones", "Q1"
     ]  # fmt: skip
-    found = gather(sweep.spark, sweep.labels)
+    found = gather(sweep.con, sweep.labels)
     (pair,) = pairs_of(runs_of(found.metrics[0].runs, "value"), ["good", "bad"], more=True)
     assert (pair.pairs, pair.better, pair.equal, pair.sign) == (2, 1, 1, 1.0)

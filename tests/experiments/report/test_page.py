@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.console import Console
 
-from experiments.report import views
 from experiments.report.build import make_report
 from experiments.report.document import (
     MOST_ROWS,
@@ -240,7 +239,7 @@ def _hostile_rows() -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_hostile_names_are_only_names(read: Callable[..., Any]) -> None:
     sweep = read(_hostile_rows())
-    report = make_report(gather(sweep.spark, sweep.labels))
+    report = make_report(gather(sweep.con, sweep.labels))
     text = to_html(report)
     parsed = Page(text)
     assert not parsed.tags["script"]
@@ -280,13 +279,10 @@ def _report(table: Table) -> Report:
 
 
 @pytest.mark.slow
-def test_the_same_rows_give_the_same_bytes(
-    read: Callable[..., Any], demo: Report, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spread over other files and partitions and in another order, the rows say the same."""
-    monkeypatch.setattr(views, "ROWS_TOGETHER", 0)
+def test_the_same_rows_give_the_same_bytes(read: Callable[..., Any], demo: Report) -> None:
+    """Spread over other files and in another order, the rows say the same."""
     sweep = read(demo_rows()[::-1], parts=5)
-    again = make_report(gather(sweep.spark, sweep.labels))
+    again = make_report(gather(sweep.con, sweep.labels))
     assert to_html(again) == to_html(demo)
     assert [to_csv(table) for table in again.tables] == [to_csv(table) for table in demo.tables]
     assert to_markdown(again, slug_of) == to_markdown(demo, slug_of)

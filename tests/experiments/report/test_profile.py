@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.report.profile import profiles
+from experiments.report.profile import Profile
+from experiments.report.profile import profiles as profiles_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def profiles(rows: Iterable[dict[str, Any]], num_cases: int) -> list[Profile]:
+    names = ("contestant", "ratio", "runs", "tries")
+    kinds = (pa.string(), pa.float64(), pa.int64(), pa.int64())
+    table = pa.Table.from_pylist(list(rows), pa.schema(list(zip(names, kinds, strict=True))))
+    return profiles_of(table, num_cases)
 
 
 def _row(contestant: str, ratio: float, runs: int = 1, tries: int = 1) -> dict[str, Any]:

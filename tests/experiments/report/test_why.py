@@ -47,7 +47,7 @@ def test_cases_are_explained_from_what_the_folder_keeps(
             infeasible("drain x 2", "balance-milp", instance_sha256=doubled.sha256),
         ]
     )
-    findings = gather(sweep.spark, sweep.labels)
+    findings = gather(sweep.con, sweep.labels)
     assert "why" not in {section.key for section in make_report(findings, sweep.folder).sections}
     keep_instances(sweep.folder, prepared(job, doubled))
     report = make_report(findings, sweep.folder)

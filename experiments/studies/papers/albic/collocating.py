@@ -40,7 +40,7 @@ def table_by(column: str, name: str) -> Any:
     """Return what makes one line a value of a column; COLA's at the load distance asked of all."""
 
     def table(rows: pd.DataFrame) -> pd.DataFrame:
-        from experiments.studies.papers.claims.statistics import mean_interval
+        from experiments.statistics import mean_interval
 
         lines = []
         same = rows[rows["target"] == rows["target"].max()]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
+from experiments.statistics import mean_interval
 from experiments.studies.papers.albic.following import Row, follow, frame, kept
-from experiments.studies.papers.claims.statistics import mean_interval
 from experiments.studies.papers.figure import Figure
 
 if TYPE_CHECKING:

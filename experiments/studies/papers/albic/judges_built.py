@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.statistics import mean_interval, median_interval, paired_sign_test
 from experiments.studies.papers.albic.planning import INTEGRATED
 from experiments.studies.papers.claims import Finding
-from experiments.studies.papers.claims.statistics import mean_interval, median_interval, sign_test
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def scale_outs(table: pd.DataFrame) -> Finding:
     fewer, equal = int((first < after).sum()), int((first == after).sum())
     holds = median_interval(first).value <= median_interval(after).value
     return Finding(
-        verdict([holds, fewer > 0 and sign_test(first, after) < 0.05]),
+        verdict([holds, fewer > 0 and paired_sign_test(first, after) < 0.05]),
         f"nodes added on a day: {mean_interval(first)} planned first, {mean_interval(after)} not; "
         f"fewer on {fewer} days, as many on {equal} of {len(first)}",
     )
@@ -42,7 +42,7 @@ def node_periods(table: pd.DataFrame) -> Finding:
     ours, theirs = wide["albic"], wide["balance-search"]
     fewer = int((ours < theirs).sum())
     return Finding(
-        verdict([bool(ours.mean() < theirs.mean()), sign_test(ours, theirs) < 0.05]),
+        verdict([bool(ours.mean() < theirs.mean()), paired_sign_test(ours, theirs) < 0.05]),
         f"node periods of a day: ALBIC {mean_interval(ours)}, balance alone "
         f"{mean_interval(theirs)}; fewer on {fewer} of {len(wide)} days",
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from experiments.statistics import mean_interval
 from experiments.studies.papers.albic.judges_built import verdict
 from experiments.studies.papers.albic.judges_jobs import last_third
 from experiments.studies.papers.claims import Finding
-from experiments.studies.papers.claims.statistics import mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable

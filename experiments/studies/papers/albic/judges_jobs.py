@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.statistics import mean_interval, paired_sign_test
 from experiments.studies.papers.albic.jobs import MILP
 from experiments.studies.papers.albic.judges_built import verdict
 from experiments.studies.papers.claims import Finding
-from experiments.studies.papers.claims.statistics import mean_interval, sign_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +90,7 @@ def _lower(jobs: pd.DataFrame, job: int) -> tuple[Verdict, str]:
     return (
         verdict([lower == 100.0, bool(means[0] < means[1])]),
         f"lower on {lower:.0f} % of {len(now)} days, {met:.0f} % as met on the next; mean "
-        f"{means[0]:.3g} against {means[1]:.3g} (p {sign_test(now['albic'], now['cola']):.1g}), "
+        f"{means[0]:.3g} against {means[1]:.3g} (p {paired_sign_test(now['albic'], now['cola']):.1g}), "
         f"next {following['albic'].mean():.3g} against {following['cola'].mean():.3g}",
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from experiments.statistics import mean_interval, median_interval, paired_sign_test
 from experiments.studies.papers.albic.jobs import MILP
 from experiments.studies.papers.albic.judges_built import verdict
 from experiments.studies.papers.albic.measuring import MOVES
@@ -12,7 +13,6 @@ from experiments.studies.papers.albic.planning import DRAINED, FIRST, INTEGRATED
 from experiments.studies.papers.albic.planning import SOLVERS as COLD
 from experiments.studies.papers.albic.solving_time import TIME
 from experiments.studies.papers.claims import Finding
-from experiments.studies.papers.claims.statistics import mean_interval, median_interval, sign_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ def _ahead(table: pd.DataFrame, nodes: int) -> tuple[Verdict, str, str | None, i
             causes.append(
                 f"with {moves} moves the model holds it: its solution by balance-search is below "
                 f"Flux in {below} of {len(wide)} clusters (median {model.median():.3g} against "
-                f"{flux.median():.3g}, p {sign_test(model, flux):.1g})"
+                f"{flux.median():.3g}, p {paired_sign_test(model, flux):.1g})"
             )
     level = verdict([all(parts), any(parts)])
     limit = table["limit"].iloc[0]
@@ -158,7 +158,7 @@ def balanced_sooner(rounds: pd.DataFrame) -> Finding:
         verdict([ratio.value <= 0.5]),
         f"round within {GOOD:g} points: {mean_interval(good[INTEGRATED])} integrated, "
         f"{mean_interval(good[FIRST])} scale-in first; ratio {ratio}, median of {len(good)} "
-        f"scale-ins; p {sign_test(good[INTEGRATED], good[FIRST]):.1g}",
+        f"scale-ins; p {paired_sign_test(good[INTEGRATED], good[FIRST]):.1g}",
         left_out=int(never.sum()),
         left_out_why="scale-in first never comes within; counted as the round after the last"
         if never.any()

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.claims.statistics import mean_interval
+from experiments.statistics import mean_interval
 from experiments.studies.papers.drawing import draw_bars
 from experiments.studies.papers.figure import Figure
 from experiments.studies.papers.sweeps import sweep_rows

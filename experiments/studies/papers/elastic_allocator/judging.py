@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.statistics import median_interval
 from experiments.studies.papers.claims import Finding, verdict_of
-from experiments.studies.papers.claims.statistics import median_interval
 from experiments.studies.papers.elastic_allocator.running import BEST_FILL, BEST_SPREAD, BOTH, FILL
 
 if TYPE_CHECKING:

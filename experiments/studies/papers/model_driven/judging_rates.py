@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments.statistics import Estimate, median_interval
 from experiments.studies.papers.claims import Finding, verdict_of
-from experiments.studies.papers.claims.statistics import Estimate, median_interval
 from experiments.studies.papers.model_driven.judging_slots import BASE, EARLY
 from experiments.studies.papers.model_driven.plans import MICRO
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.statistics import median_interval
 from experiments.studies.papers.claims import Finding, verdict_of
-from experiments.studies.papers.claims.statistics import median_interval
 from experiments.studies.papers.model_driven.plans import APPLICATIONS, MICRO
 
 if TYPE_CHECKING:

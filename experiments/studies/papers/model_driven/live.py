@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.studies.papers.claims.statistics import mean_interval
+from experiments.statistics import mean_interval
 from experiments.studies.papers.figure import Figure
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.statistics import mean_interval, median_interval, paired_sign_test
 from experiments.studies.papers.claims import Finding, verdict_of
-from experiments.studies.papers.claims.statistics import mean_interval, median_interval, sign_test
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ def both_better(clusters: pd.DataFrame) -> Finding:
     """STORM-A1."""
     table = wide(clusters)
     offline, online = less(table, "offline"), less(table, "online")
-    p = [sign_test(table["default"], table[name]) for name in ("offline", "online")]
+    p = [paired_sign_test(table["default"], table[name]) for name in ("offline", "online")]
     by = [values.groupby("sweep").mean() for values in (offline, online)]
     none = [
         f"{name} in {', '.join(b.index[b <= 0.5])}"
@@ -85,7 +85,7 @@ def offline_is_worse(clusters: pd.DataFrame) -> Finding:
         verdict_of(mean.low > 0, worse.all()),
         f"offline {mean} points of all traffic above online; at or above it in "
         f"{100 * worse.mean():.0f} % of {len(table)} lines (p "
-        f"{sign_test(table['offline'], table['online']):.1g})",
+        f"{paired_sign_test(table['offline'], table['online']):.1g})",
         f"the other way round on most seeds of {names}" if names else None,
     )
 
@@ -246,7 +246,7 @@ def more_than_r(trigger: pd.DataFrame) -> Finding:
     right = (taken["less"] > taken["bound"]) == taken["taken"].astype(bool)
     drift = trigger[trigger["what"] == "drift"]
     ratio = median_interval(drift["adaptive"] / drift["fixed"])
-    p = sign_test(drift["adaptive"], drift["fixed"])
+    p = paired_sign_test(drift["adaptive"], drift["fixed"])
     return Finding(
         verdict_of(right.all(), ratio.value < 1 and p < 0.01),
         f"taken if and only if traffic falls by more than R in {int(right.sum())} of {len(taken)} "

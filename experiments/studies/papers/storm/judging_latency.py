@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.statistics import median_interval
 from experiments.studies.papers.claims import Finding
-from experiments.studies.papers.claims.statistics import median_interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from experiments.studies.papers.claims.statistics import Estimate
+    from experiments.statistics import Estimate
 
 SIMULATED = "simulated queues on topologies of our making, not the Grand Challenge on a cluster"
 LEAST, MOST = 20.0, 30.0

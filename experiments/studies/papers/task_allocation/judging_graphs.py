@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.statistics import mean_interval, median_interval, paired_sign_test
 from experiments.studies.papers.claims import Finding, verdict_of
-from experiments.studies.papers.claims.statistics import mean_interval, median_interval, sign_test
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,7 @@ def better_than_tl(graphs: pd.DataFrame, readings: pd.DataFrame) -> Finding:
     worst = tl.iloc[int(ratio.to_numpy().argmin())]
     return Finding(
         verdict_of(gain >= 1.05, (ratio >= 1.05).all()),
-        f"{100 * (gain - 1):.1f} % more than TL (p {sign_test(kept['td'], kept['tl']):.1g}); "
+        f"{100 * (gain - 1):.1f} % more than TL (p {paired_sign_test(kept['td'], kept['tl']):.1g}); "
         f"5 % or more in {enough} of {len(tl)} readings, {100 * (ratio.min() - 1):.1f} to "
         f"{100 * (ratio.max() - 1):.1f} %",
         f"the order of the task pairs, which is not given, moves TL by itself: the least margin is "
@@ -104,8 +104,8 @@ def significance_helps(graphs: pd.DataFrame) -> Finding:
     return Finding(
         verdict_of(td > td_imc, tl_rs > tl),
         f"TD {td:.1f} by significance, {td_imc:.1f} by IMC (p "
-        f"{sign_test(kept['td'], kept['td_imc']):.1g}); TL {tl_rs:.1f} and {tl:.1f} (p "
-        f"{sign_test(kept['tl_significance'], kept['tl']):.1g})",
+        f"{paired_sign_test(kept['td'], kept['td_imc']):.1g}); TL {tl_rs:.1f} and {tl:.1f} (p "
+        f"{paired_sign_test(kept['tl_significance'], kept['tl']):.1g})",
         left_out=left,
         left_out_why=NOT_WHOLE,
     )

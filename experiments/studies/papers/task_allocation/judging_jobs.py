@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from experiments.statistics import mean_interval, median_interval
 from experiments.studies.papers.claims import Finding, verdict_of
-from experiments.studies.papers.claims.statistics import mean_interval, median_interval
 from experiments.studies.papers.task_allocation.judging_graphs import shuffled
 
 if TYPE_CHECKING:

@@ -1,0 +1,251 @@
+"""The rows of a sweep in a DuckDB database of this process, and how questions are asked of it."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, NEWER_COLUMNS, REQUIRED
+from experiments.sweep.store import ResultFolder
+from optim.errors import InvalidInput, Problem
+from optim.figures.catalogue import FIGURES, OBJECTIVES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
+
+Rows = list[dict[str, Any]]
+
+MEMORY = "800MB"
+"""What the database may hold; beyond it uses a temporary folder."""
+
+COMPARED = tuple(figure for figure in FIGURES if figure.question)
+"""What every feasible plan is measured by, whatever its method optimises."""
+
+SIZES = sorted({figure.reference for figure in OBJECTIVES.values() if figure.reference})
+"""Figures that others are seen against."""
+
+MEASURES = tuple(
+    dict.fromkeys((*(name for f in COMPARED for name in (f.name, f.shown_as) if name), *SIZES))
+)
+"""Columns of these."""
+
+_REMEDY = "remove the file and run the sweep again; it resumes what is missing"
+_SHOWN = 8
+
+_SQL_TYPES = {
+    "text": "VARCHAR", "int": "BIGINT", "float": "DOUBLE", "bool": "BOOLEAN",
+    "time": "TIMESTAMPTZ", "map": "MAP(VARCHAR, VARCHAR)",
+    "trace": "STRUCT(seconds DOUBLE, incumbent DOUBLE, bound DOUBLE)[]",
+}  # fmt: skip
+
+_IGNORED = "CASE WHEN json_valid(result) THEN CAST(result -> '$.ignored' AS VARCHAR[]) END"
+"""Which limits a run was told to ignore: all that is needed of the whole result."""
+
+_UNUSED = frozenset(
+    name
+    for name in COLUMNS
+    if name in ("result", "gap", "time_limit", "time_read", "time_check", "time_total")
+    or (name in FIGURE_COLUMNS and name not in (*MEASURES, "drained"))
+)
+"""Columns that no question is about, nor a row must have."""
+
+
+def connect() -> DuckDBPyConnection:
+    """Return an empty database of this process; large ones spill to the temporary folder."""
+    import duckdb
+
+    con = duckdb.connect(config={"memory_limit": MEMORY, "threads": 2})
+    con.execute("SET temp_directory = ?", [tempfile.gettempdir()])
+    con.execute("SET TimeZone = 'UTC'")
+    con.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
+    con.execute("SET enable_progress_bar = false")
+    return con
+
+
+def ask(con: DuckDBPyConnection, text: str, **args: Any) -> Rows:
+    """Run one query and return its rows as dictionaries; unknown is ``None``.
+
+    Parameters
+    ----------
+    con
+        The database.
+    text
+        The query; ``$name`` stands for a parameter.
+    args
+        Parameters; those that the query does not have are left out.
+    """
+    found = con.execute(text, _used(text, args))
+    names = [column[0] for column in found.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+def ask_columns(con: DuckDBPyConnection, text: str, **args: Any) -> pa.Table:
+    """Run one query whose answer grows with the rows of the sweep, and return it as columns."""
+    return con.sql(text, params=_used(text, args)).to_arrow_table()
+
+
+def numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
+    """Return a column of numbers or flags; ``nan`` is unknown.
+
+    By way of a list: pyarrow's own way loads pandas, which takes longer than most reports.
+    """
+    return np.array(column.to_pylist(), dtype=float)
+
+
+def codes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
+    """Return a column as numbers of its values, and these."""
+    import pyarrow as pa
+
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    chunks = column.unify_dictionaries().chunks
+    found = [number for chunk in chunks for number in chunk.indices.to_pylist()]
+    return np.array(found, dtype=np.int64), chunks[0].dictionary.to_pylist() if chunks else []
+
+
+def _used(text: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in args.items() if f"${name}" in text}
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def distinct(expression: str, condition: str = "true") -> str:
+    """Return SQL for the sorted list of an expression's known values where a condition holds."""
+    return (
+        f"coalesce(list(DISTINCT {expression} ORDER BY {expression}) "
+        f"FILTER (WHERE {condition} AND {expression} IS NOT NULL), [])"
+    )
+
+
+def check_folder(folder: str | Path) -> Path:
+    """Return the folder if it holds rows that can be read.
+
+    Raises
+    ------
+    InvalidInput
+        It does not exist, is no result folder, holds no rows, or a file of it is not Parquet or
+        lacks columns.
+    """
+    path = Path(folder)
+    if not path.exists():
+        raise _refused(path, "does not exist")
+    results = ResultFolder(path)
+    results.marker()
+    try:
+        num_rows = sum(_check_file(file) for file in results.files())
+    except PermissionError as error:
+        raise _refused(
+            Path(error.filename or path), "may not be read", "check its permissions"
+        ) from None
+    if not num_rows:
+        raise _refused(path, "holds no rows", "run the sweep first, or resume it")
+    return path
+
+
+def _check_file(path: Path) -> int:
+    """Return the number of rows of a file, from its footer."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            names, num_rows = set(file.schema_arrow.names), file.metadata.num_rows
+    except PermissionError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        reason = f"cannot be read as Parquet: {_first_line(error)}"
+        raise _refused(path, reason, _REMEDY) from None
+    missing = [name for name in COLUMNS if name not in names and name not in NEWER_COLUMNS]
+    if missing:
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        reason = f"lacks columns of a sweep's rows: {', '.join(missing[:_SHOWN])}{more}"
+        raise _refused(path, reason, _REMEDY)
+    return int(num_rows)
+
+
+def read_sweep(con: DuckDBPyConnection, folder: Path) -> None:
+    """Make the table ``sweep_rows``: each run once, with ``ignored`` in place of ``result``.
+
+    Of the rows of one key the latest counts, as everywhere in a result folder.
+
+    Raises
+    ------
+    InvalidInput
+        A file cannot be read, or what a row must have is null.
+    """
+    import duckdb
+
+    try:
+        con.execute(_reading(con, _parquet(folder)))
+        counts = ", ".join(f"count(*) - count({name}) AS {name}" for name in REQUIRED)
+        (found,) = ask(con, f"SELECT {counts} FROM sweep_rows")
+    except duckdb.Error as error:
+        raise _refused(folder, f"cannot be read: {_first_line(error)}", _REMEDY) from None
+    broken = [name for name in REQUIRED if found[name]]
+    if broken:
+        raise _refused(folder, f"has rows without {', '.join(broken)}", _REMEDY)
+
+
+def read_results(folder: Path, keys: Collection[str]) -> dict[str, str | None]:
+    """Return the stored results of some runs, whole plans among them, by key."""
+    with connect() as con:
+        rows = con.execute(
+            f"SELECT run_key, result FROM {_parquet(folder)} WHERE run_key IN "
+            f"(SELECT unnest($keys)) QUALIFY {_LATEST}",
+            {"keys": sorted(keys)},
+        ).fetchall()
+    return dict(rows)
+
+
+_LATEST = (
+    "row_number() OVER (PARTITION BY run_key "
+    "ORDER BY started_at DESC, host, filename, file_row_number) = 1"
+)
+
+
+def _parquet(folder: Path) -> str:
+    files = (literal(_no_pattern(str(path))) for path in ResultFolder(folder).files())
+    options = "union_by_name = true, filename = true, file_row_number = true"
+    return f"read_parquet([{', '.join(files)}], {options})"
+
+
+def _reading(con: DuckDBPyConnection, table: str) -> str:
+    stored = {row[0] for row in con.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()}
+    columns = [f"{_IGNORED} AS ignored"]
+    for name, kind in COLUMNS.items():
+        if name not in _UNUSED:
+            value = name if name in stored else "NULL"
+            columns.append(f"CAST({value} AS {_SQL_TYPES[kind.rstrip('!')]}) AS {name}")
+    # narrow columns decide which rows count; wide ones are read of those only
+    return (
+        "CREATE TABLE sweep_rows AS WITH latest AS "
+        f"(SELECT filename, file_row_number FROM {table} QUALIFY {_LATEST}) "
+        f"SELECT {', '.join(columns)} FROM {table} "
+        "SEMI JOIN latest USING (filename, file_row_number)"
+    )
+
+
+def _no_pattern(path: str) -> str:
+    """Write a path so that DuckDB, which takes paths for patterns, means this file and no other."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _refused(
+    path: Path, reason: str, remedy: str = "name one that `sweep -o` made"
+) -> InvalidInput:
+    return InvalidInput(Problem("result folder", str(path), reason, remedy))
