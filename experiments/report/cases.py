@@ -9,6 +9,8 @@ from experiments.report.formats import listed, show
 from experiments.report.words import SHORT_VERDICTS, VERDICTS, WORDS, mark
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from experiments.report.findings import Findings, MetricFindings, Record
     from experiments.report.labels import Case
 
@@ -145,7 +147,7 @@ def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | 
     if found is None:
         return Cell(None, "not run")
     if not found["plans"]:
-        return Cell(None, listed([SHORT_VERDICTS[verdict] for verdict in found["verdicts"]]))
+        return Cell(None, _verdicts(found, SHORT_VERDICTS))
     note = ""
     own_bound = _shown(metric, status, found["own_bound"])
     if own_bound is not None and not found["proved"]:
@@ -155,6 +157,10 @@ def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | 
     best = status is not None and name in status["best_by"]
     gap = found["gap_bound"] if found["gap_optimum"] is None else found["gap_optimum"]
     return Cell(found[words.value], note, _relative(metric, status, gap), best)
+
+
+def _verdicts(found: Record, words: Mapping[str, str]) -> str:
+    return listed([words[verdict] for verdict in found["verdicts"].split(",")])
 
 
 def _relative(metric: MetricFindings, status: Record | None, gap: float | None) -> float | None:
@@ -199,11 +205,11 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
                 row(
                     *_case_cells(case),
                     Cell(name, mark(findings, metric, name)),
-                    listed([VERDICTS[verdict] for verdict in found["verdicts"]]),
+                    _verdicts(found, VERDICTS),
                     found["runs"],
                     *value[: 2 if words.relative else 1],
                     found["own_bound"],
-                    listed(found["said_by"]),
+                    listed([by for by in found["said_by"].split(",") if by]),
                     found["certified"],
                     found["gap_certified"],
                     status.get("best_bound"),

@@ -59,7 +59,7 @@ def chance_section(findings: Findings) -> Section | None:
     folded: list[Table] = []
     for metric in findings.metrics:
         words = WORDS[metric.name]
-        runs = runs_of(metric.runs, words.value)
+        runs = runs_of(metric.runs, findings.names, words.value)
         if runs.ran.sum(axis=1).max(initial=0) < 2:
             continue
         order = [name for name in metric.order if name in runs.names]

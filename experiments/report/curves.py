@@ -43,8 +43,8 @@ def figure_section(findings: Findings) -> Section:
         rivals = competing(findings, metric)
         figures += [
             spread_figure(metric, marked),
-            profile_figure(metric, rivals, marked),
-            proof_figure(metric, marked),
+            profile_figure(metric, findings.names, rivals, marked),
+            proof_figure(metric, findings.names, marked),
             size_figure(metric, rivals, marked),
         ]
         figures.append(anytime_figure(findings, metric.name, style))
@@ -136,11 +136,14 @@ def _spread_table(key: str, words: MetricWords, values: Mapping[str, Sequence[fl
 
 
 def profile_figure(
-    metric: MetricFindings, rivals: Sequence[str], style: Mapping[str, Style]
+    metric: MetricFindings,
+    names: Sequence[str],
+    rivals: Sequence[str],
+    style: Mapping[str, Style],
 ) -> Figure | None:
     """Return the performance profile of the plans' quality."""
     words = WORDS[metric.name]
-    found = profiles(metric.ratios, metric.num_measured, rivals)
+    found = profiles(metric.ratios, names, metric.num_measured, rivals)
     if not found:
         return None
     key, name = f"{words.slug}-profile", words.heading.lower()
@@ -162,10 +165,12 @@ def profile_figure(
     )
 
 
-def proof_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure | None:
+def proof_figure(
+    metric: MetricFindings, names: Sequence[str], style: Mapping[str, Style]
+) -> Figure | None:
     """Return the performance profile of the times to a proof of optimality."""
     words = WORDS[metric.name]
-    found = profiles(metric.proof_ratios, metric.num_proved)
+    found = profiles(metric.proof_ratios, names, metric.num_proved)
     if len(found) < 2:
         return None
     key = f"{words.slug}-proof-profile"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from experiments.sweep.reading import footer, parquet_source
 from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, NEWER_COLUMNS, REQUIRED
 from experiments.sweep.store import ResultFolder
 from optim.errors import InvalidInput, Problem
@@ -16,11 +17,11 @@ from optim.figures.catalogue import FIGURES, OBJECTIVES
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    import pyarrow as pa
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
 Rows = list[dict[str, Any]]
+Columns: TypeAlias = "dict[str, NDArray[Any]]"
 
 MEMORY = "800MB"
 """What the database may hold; beyond it uses a temporary folder."""
@@ -86,37 +87,30 @@ def ask(con: DuckDBPyConnection, text: str, **args: Any) -> Rows:
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
-def ask_columns(con: DuckDBPyConnection, text: str, **args: Any) -> pa.Table:
-    """Run one query whose answer grows with the rows of the sweep, and return it as columns."""
-    return con.sql(text, params=_used(text, args)).to_arrow_table()
+def ask_columns(con: DuckDBPyConnection, text: str, **args: Any) -> Columns:
+    """Run one query whose answer grows with the rows of the sweep, and return it as columns.
 
-
-def numbers(column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """Return a column of numbers or flags; ``nan`` is unknown.
-
-    By way of a list: pyarrow's own way loads pandas, which takes longer than most reports.
+    Unknown numbers are ``nan``, other unknown values ``None``.
     """
-    return np.array(column.to_pylist(), dtype=float)
+    found = con.sql(text, params=_used(text, args)).fetchnumpy()
+    return {name: _filled(column) for name, column in found.items()}
 
 
-def codes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[Any]]:
-    """Return a column as numbers of its values, and these."""
-    import pyarrow as pa
+def _filled(column: Any) -> NDArray[Any]:
+    if not isinstance(column, np.ma.MaskedArray):
+        return np.asarray(column)
+    texts = column.dtype.kind == "O"
+    known = column if texts else column.astype(float)
+    return np.asarray(np.ma.filled(known, None if texts else np.nan))
 
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    chunks = column.unify_dictionaries().chunks
-    found = [number for chunk in chunks for number in chunk.indices.to_pylist()]
-    return np.array(found, dtype=np.int64), chunks[0].dictionary.to_pylist() if chunks else []
+
+def values_of(con: DuckDBPyConnection, enum: str) -> list[str]:
+    """Return the texts that the numbers of an enumeration stand for."""
+    return [row["name"] for row in ask(con, f"SELECT unnest(enum_range(NULL::{enum})) AS name")]
 
 
 def _used(text: str, args: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in args.items() if f"${name}" in text}
-
-
-def literal(text: str) -> str:
-    """Return a text as SQL writes it."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def distinct(expression: str, condition: str = "true") -> str:
@@ -154,15 +148,15 @@ def check_folder(folder: str | Path) -> Path:
 
 def _check_file(path: Path) -> int:
     """Return the number of rows of a file, from its footer."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import duckdb
 
+    with path.open("rb"):
+        pass  # or say that it may not be read
     try:
-        with pq.ParquetFile(path) as file:
-            names, num_rows = set(file.schema_arrow.names), file.metadata.num_rows
-    except PermissionError:
-        raise
-    except (pa.ArrowException, OSError) as error:
+        with connect() as con:
+            names = {row["name"] for row in ask(con, f"SELECT name FROM {footer('schema', path)}")}
+            (told,) = ask(con, f"SELECT num_rows FROM {footer('file_metadata', path)}")
+    except duckdb.Error as error:
         reason = f"cannot be read as Parquet: {_first_line(error)}"
         raise _refused(path, reason, _REMEDY) from None
     missing = [name for name in COLUMNS if name not in names and name not in NEWER_COLUMNS]
@@ -170,7 +164,7 @@ def _check_file(path: Path) -> int:
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
         reason = f"lacks columns of a sweep's rows: {', '.join(missing[:_SHOWN])}{more}"
         raise _refused(path, reason, _REMEDY)
-    return int(num_rows)
+    return int(told["num_rows"])
 
 
 def read_sweep(con: DuckDBPyConnection, folder: Path) -> None:
@@ -214,9 +208,8 @@ _LATEST = (
 
 
 def _parquet(folder: Path) -> str:
-    files = (literal(_no_pattern(str(path))) for path in ResultFolder(folder).files())
     options = "union_by_name = true, filename = true, file_row_number = true"
-    return f"read_parquet([{', '.join(files)}], {options})"
+    return parquet_source(ResultFolder(folder).files(), options)
 
 
 def _reading(con: DuckDBPyConnection, table: str) -> str:
@@ -233,11 +226,6 @@ def _reading(con: DuckDBPyConnection, table: str) -> str:
         f"SELECT {', '.join(columns)} FROM {table} "
         "SEMI JOIN latest USING (filename, file_row_number)"
     )
-
-
-def _no_pattern(path: str) -> str:
-    """Write a path so that DuckDB, which takes paths for patterns, means this file and no other."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 
 
 def _first_line(error: Exception) -> str:

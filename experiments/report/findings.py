@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.report import queries
-from experiments.report.database import COMPARED, ask, ask_columns, codes, numbers
+from experiments.report.database import COMPARED, ask, ask_columns, values_of
 from experiments.report.views import define_comparisons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
     from duckdb import DuckDBPyConnection
 
-    from experiments.report.database import Rows
+    from experiments.report.database import Columns, Rows
     from experiments.report.labels import Labels
     from optim.figures.figure import Figure
 
@@ -37,49 +36,38 @@ class Cells:
 
     Parameters
     ----------
-    table
+    columns
         From `experiments.report.queries.METRIC_CELLS`.
+    contestants, problems
+        What their numbers stand for.
     """
 
-    def __init__(self, table: pa.Table) -> None:
-        self._columns = {name: _plain(table[name]) for name in table.column_names}
-        self._places = {name: _places(self._columns[name]) for name in ("contestant", "problem")}
-        who, case = (
-            np.array([self._places[name][text] for text in self._columns[name]], dtype=np.int64)
-            for name in ("contestant", "problem")
-        )
-        self._rows = np.full((len(self._places["contestant"]), len(self._places["problem"])), -1)
-        self._rows[who, case] = np.arange(table.num_rows)
+    def __init__(
+        self, columns: Columns, contestants: Sequence[str], problems: Sequence[str]
+    ) -> None:
+        self._columns = columns
+        self._contestants = {name: place for place, name in enumerate(contestants)}
+        self._problems = {name: place for place, name in enumerate(problems)}
+        self._rows = np.full((len(contestants), len(problems)), -1)
+        who, case = columns["contestant"], columns["problem"]
+        self._rows[who, case] = np.arange(len(who))
 
     def get(self, contestant: str, problem: str) -> Record | None:
         """Return what became of a contestant on a case; None where it did not run."""
-        place = self._row(contestant, problem)
-        return None if place < 0 else {n: column[place] for n, column in self._columns.items()}
+        row = self._rows[self._contestants[contestant], self._problems[problem]]
+        if row < 0:
+            return None
+        return {name: _value(column[row]) for name, column in self._columns.items()}
 
     def values(self, contestant: str, name: str) -> list[Any]:
         """Return a column of all cases that a contestant ran on."""
-        column, rows = self._columns[name], self._rows[self._places["contestant"][contestant]]
-        return [column[place] for place in rows[rows >= 0]]
-
-    def column(self, name: str, contestant: str, problems: Sequence[str]) -> list[Any]:
-        """Return a column of these cases; None where the contestant did not run."""
-        column = self._columns[name]
-        rows = (self._row(contestant, problem) for problem in problems)
-        return [None if place < 0 else column[place] for place in rows]
-
-    def _row(self, contestant: str, problem: str) -> int:
-        who = self._places["contestant"].get(contestant)
-        case = self._places["problem"].get(problem)
-        return -1 if who is None or case is None else int(self._rows[who, case])
+        rows = self._rows[self._contestants[contestant]]
+        return [_value(value) for value in self._columns[name][rows[rows >= 0]]]
 
 
-def _plain(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column as values of Python."""
-    return list(column.to_pylist())
-
-
-def _places(texts: Sequence[str]) -> dict[str, int]:
-    return {text: place for place, text in enumerate(dict.fromkeys(texts))}
+def _value(value: Any) -> Any:
+    found = value.item() if isinstance(value, np.generic) else value
+    return None if found != found else found
 
 
 @dataclass(frozen=True)
@@ -112,13 +100,13 @@ class MetricFindings:
     cells: Cells
     contestants: dict[str, Record]
     best: Record
-    ratios: pa.Table
-    proof_ratios: pa.Table
+    ratios: Columns
+    proof_ratios: Columns
     num_measured: int
     num_proved: int
     sizes: Rows
     buckets: bool
-    runs: pa.Table
+    runs: Columns
 
     @property
     def order(self) -> list[str]:
@@ -136,6 +124,8 @@ class Findings:
     ----------
     labels
         The cases.
+    names
+        All contestants, sorted; their numbers in columns are places in it.
     sweep
         Counts, names, hosts and versions.
     shift
@@ -159,6 +149,7 @@ class Findings:
     """
 
     labels: Labels
+    names: list[str]
     sweep: Record
     shift: float
     contestants: dict[str, Record]
@@ -181,34 +172,39 @@ def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
     buckets = sweep["num_sizes"] > _MOST_SIZES
     given = {"shift": shift, "buckets": buckets}
     of_metrics = _by_metric({n: ask(con, text, **given) for n, text in queries.OF_METRICS.items()})
-    metrics = (_metric(con, of_metrics, figure, buckets) for figure in COMPARED)
+    names = values_of(con, "contestant_name")
+    metrics = (_metric(con, of_metrics, figure, names, buckets) for figure in COMPARED)
     told = {name: ask(con, text, **given) for name, text in queries.OF_RUNS.items()}
     moments = time_grid(sweep["least_seconds"], sweep["most_seconds"])
     return Findings(
         labels=labels,
+        names=names,
         sweep=sweep,
         shift=shift,
         contestants=_by(told.pop("contestants"), "contestant"),
         infeasible={row["problem"]: row["infeasible_by"] for row in told.pop("infeasible")},
         metrics=tuple(metric for metric in metrics if metric is not None),
-        anytime=anytime(ask_columns(con, queries.ANYTIME), moments),
+        anytime=anytime(ask_columns(con, queries.ANYTIME), names, moments),
         **told,
     )
 
 
-def anytime(steps: pa.Table, moments: Sequence[float]) -> Rows:
+def anytime(steps: Columns, names: Sequence[str], moments: Sequence[float]) -> Rows:
     """Return the gap that at least half of the runs have reached at each moment.
 
     Parameters
     ----------
     steps
         From `experiments.report.queries.ANYTIME`.
+    names
+        The contestants.
     moments
         Ascending, in s.
     """
-    objective, objectives = codes(steps["objective_name"])
-    contestant, contestants = codes(steps["contestant"])
-    place, seconds, gap = (numbers(steps[name]) for name in ("place", "seconds", "gap"))
+    objectives, objective = np.unique(steps["objective_name"].astype(str), return_inverse=True)
+    contestant, place, seconds, gap = (
+        steps[name] for name in ("contestant", "place", "seconds", "gap")
+    )
     gap = np.where(np.isnan(gap), math.inf, gap)
     # the first moment at which a step counts; what has no time, or a later one, never does
     at = np.searchsorted(moments, np.where(np.isnan(seconds), math.inf, seconds))
@@ -226,7 +222,7 @@ def anytime(steps: pa.Table, moments: Sequence[float]) -> Rows:
         half = math.ceil(len(held) / 2) - 1
         for moment, value in zip(moments, np.partition(held, half, axis=0)[half], strict=True):
             found.append(
-                {"objective_name": objectives[who[0]], "contestant": contestants[who[1]],
+                {"objective_name": str(objectives[who[0]]), "contestant": names[who[1]],
                  "moment": moment, "gap": None if math.isinf(value) else float(value)}
             )  # fmt: skip
     return sorted(found, key=lambda row: (row["objective_name"], row["contestant"]))
@@ -281,6 +277,7 @@ def _metric(
     con: DuckDBPyConnection,
     found: Mapping[str, Mapping[str, Rows]],
     figure: Figure,
+    names: Sequence[str],
     buckets: bool,
 ) -> MetricFindings | None:
     """Pick what is known of one metric; None when there is nothing to compare.
@@ -307,7 +304,7 @@ def _metric(
         name=name,
         sense=str(figure.sense),
         status=status,
-        cells=Cells(cells),
+        cells=Cells(cells, names, values_of(con, "problem_name")),
         contestants=_by(rows["contestants"], "contestant"),
         best=rows["best"][0],
         ratios=ratios,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from experiments.report.database import ask, distinct, literal
+from experiments.report.database import ask, distinct
+from experiments.sweep.reading import literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.report.database import codes, numbers
 from experiments.statistics import bootstrap_interval, sign_test, signed_rank_test
 from optim.figures.figure import RELATIVE_GAP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
+
+    from experiments.report.database import Columns
 
 LEAST_CASES = 6
 """The two-sided sign test on fewer units never comes below 5 %, however clear the case."""
@@ -98,29 +98,30 @@ class Pair:
     wilcoxon: float | None
 
 
-def runs_of(rows: pa.Table, value: str) -> Runs:
+def runs_of(rows: Columns, names: list[str], value: str) -> Runs:
     """Return the values of every contestant's runs; of runs that were repeated the first.
 
     Parameters
     ----------
     rows
         From `experiments.report.queries.METRIC_RUNS`.
+    names
+        The contestants.
     value
         Column of the value.
     """
-    who, names = codes(rows["contestant"])
-    case, _ = codes(rows["problem"])
-    seed, _ = codes(rows["seed"])
+    who, case = (rows[name].astype(np.int64) for name in ("contestant", "problem"))
+    _, seed = np.unique(rows["seed"], return_inverse=True)
     key = case * (seed.max(initial=0) + 1) + seed
     found, column = np.unique(key, return_inverse=True)
     _, first = np.unique(who * len(found) + column, return_index=True)
     ran = np.zeros((len(names), len(found)), dtype=bool)
     values, noise = np.full(ran.shape, math.nan), np.full(ran.shape, RELATIVE_GAP)
-    known = np.where(numbers(rows["has_plan"]) > 0, numbers(rows[value]), math.nan)
+    known = np.where(rows["has_plan"], rows[value], math.nan)
     here = who[first], column[first]
     ran[here], values[here] = True, known[first]
     if value == "value":
-        noise[here] = numbers(rows["noise"])[first]
+        noise[here] = rows["noise"][first]
     cases = found // (seed.max(initial=0) + 1)
     return Runs(names, cases, ran, values, noise)
 

@@ -1,4 +1,4 @@
-"""Where a report reads and writes: paths, and URIs of any file system that Arrow or fsspec knows.
+"""Where a report reads and writes: paths, and URIs of any file system that fsspec or Arrow knows.
 
 What only Hadoop knows (``hdfs:``, ``s3a:``, …) goes by way of Spark, which has to be installed.
 """
@@ -29,8 +29,6 @@ def input_folder(text: str, master: str) -> Iterator[Path]:
     InvalidInput
         There is nothing, or it cannot be read.
     """
-    from pyarrow import fs
-
     if not is_remote(text):
         yield local_path(text)
         return
@@ -40,13 +38,13 @@ def input_folder(text: str, master: str) -> Iterator[Path]:
         with input_at(text, master) as folder:
             yield folder
         return
-    with tempfile.TemporaryDirectory(prefix="streamplace-") as made, _told(text, "cannot be read"):
-        system, path = there
-        if system.get_file_info(path).type == fs.FileType.NotFound:
-            raise InvalidInput(Problem("result folder", text, "does not exist", _REMEDY))
+    system, path = there
+    with tempfile.TemporaryDirectory(prefix="streamplace-") as made:
         local = Path(made) / Path(path).name
-        local.mkdir()
-        fs.copy_files(path, str(local), source_filesystem=system)
+        with _told(text, "cannot be read"):
+            if not system.exists(path):
+                raise InvalidInput(Problem("result folder", text, "does not exist", _REMEDY))
+            system.get(path, str(local), recursive=True)
         yield local
 
 
@@ -72,33 +70,36 @@ def output_path(text: str, master: str) -> Iterator[Path]:
         if there is None:
             _put_by_hadoop(text, paths, master)
             return
-        from pyarrow import fs
-
         system, target = there
+        parent = target.rstrip("/").rpartition("/")[0]
         with _told(text, "cannot be written"):
             for path in paths:
-                to = str(Path(target).parent / path.name)
-                system.create_dir(to if path.is_dir() else str(Path(to).parent), recursive=True)
-                fs.copy_files(str(path), to, destination_filesystem=system)
+                for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+                    if file.is_file():
+                        to = f"{parent}/{file.relative_to(made).as_posix()}"
+                        system.makedirs(to.rpartition("/")[0], exist_ok=True)
+                        system.put_file(str(file), to)
 
 
 def _file_system(uri: str) -> tuple[Any, str] | None:
-    """Return Arrow's or fsspec's file system of a URI, and the path in it; None without one."""
-    from pyarrow import ArrowException, fs
-
+    """Return the file system of a URI as fsspec sees it, and the path in it; None without one."""
     if uri.split(":", 1)[0].lower() in _OF_HADOOP:
         return None
-    with contextlib.suppress(ArrowException, OSError):
-        found: tuple[Any, str] = fs.FileSystem.from_uri(uri)
-        return found
-    try:
-        import fsspec
+    import fsspec
 
+    try:
         with _told(uri, "cannot be reached"):
-            system, path = fsspec.core.url_to_fs(uri)
-    except (ImportError, ValueError):  # no such protocol, or the package that speaks it is absent
-        return None
-    return fs.PyFileSystem(fs.FSSpecHandler(system)), path
+            found: tuple[Any, str] = fsspec.core.url_to_fs(uri)
+            return found
+    except (ImportError, ValueError):
+        pass  # the package that speaks it is absent, or there is none: Arrow may bring it
+    with contextlib.suppress(ImportError, OSError, ValueError):  # of which Arrow's errors are
+        from fsspec.implementations.arrow import ArrowFSWrapper
+        from pyarrow import fs
+
+        system, path = fs.FileSystem.from_uri(uri)
+        return ArrowFSWrapper(system), path
+    return None
 
 
 def _put_by_hadoop(uri: str, paths: list[Path], master: str) -> None:
@@ -114,10 +115,8 @@ def _put_by_hadoop(uri: str, paths: list[Path], master: str) -> None:
 
 @contextlib.contextmanager
 def _told(uri: str, what: str) -> Iterator[None]:
-    from pyarrow import ArrowException
-
     try:
         yield
-    except (ArrowException, OSError, EOFError) as error:
+    except (OSError, EOFError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise InvalidInput(Problem("URI", uri, f"{what}: {lines[0]}", _REMEDY)) from None

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.report.database import codes, numbers
-
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
-    import pyarrow as pa
+    from experiments.report.database import Columns
 
 _SAME = 1e-6
 """Ratios this close to the best count as the best."""
@@ -58,7 +56,7 @@ class Profile:
 
 
 def profiles(
-    ratios: pa.Table, num_cases: int, contestants: Container[str] | None = None
+    ratios: Columns, names: Sequence[str], num_cases: int, contestants: Container[str] | None = None
 ) -> list[Profile]:
     """Return the profiles of all contestants that solve a case, the best at the left first.
 
@@ -71,6 +69,8 @@ def profiles(
     ratios
         Columns ``contestant``, ``ratio``, ``runs`` (how many have this ratio) and ``tries`` (how
         many runs the contestant had on the case).
+    names
+        The contestants.
     num_cases
         Number of cases in the profile, the same for all contestants.
     contestants
@@ -78,8 +78,7 @@ def profiles(
     """
     if not num_cases:
         return []
-    who, names = codes(ratios["contestant"])
-    ratio, runs, tries = (numbers(ratios[name]) for name in ("ratio", "runs", "tries"))
+    who, ratio, runs, tries = (ratios[n] for n in ("contestant", "ratio", "runs", "tries"))
     found = []
     for number, name in enumerate(names):
         mine = who == number

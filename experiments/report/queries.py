@@ -126,14 +126,15 @@ ORDER BY f.metric, f.problem
 """Per metric and case: what is known."""
 
 METRIC_CELLS = f"""
-SELECT contestant, problem, count(*) AS runs, {_count("has_plan", "plans")},
+SELECT enum_code(contestant) AS contestant, enum_code(problem) AS problem, count(*) AS runs,
+  {_count("has_plan", "plans")},
   {_count("verdict = 'proved optimal' AND objective_name = metric", "proved")},
-  {distinct("verdict")} AS verdicts,
+  array_to_string({distinct("verdict")}, ',') AS verdicts,
   {mean("value")} AS value, {mean("CASE WHEN has_plan THEN collocation_factor END")}
     AS collocation_factor,
   {mean("gap_bound")} AS gap_bound, {mean("gap_optimum")} AS gap_optimum,
   {mean("gap_known")} AS gap_known, {mean("gap_certified")} AS gap_certified,
-  {distinct("said_by", "own_bound IS NOT NULL")} AS said_by,
+  array_to_string({distinct("said_by", "own_bound IS NOT NULL")}, ',') AS said_by,
   CASE WHEN min(metric_sense) = 'max' THEN min(own_bound) ELSE max(own_bound) END AS own_bound,
   CASE WHEN min(metric_sense) = 'max' THEN min(certified) ELSE max(certified) END AS certified,
   {mean("CASE WHEN outcome = 'ok' THEN seconds END")} AS seconds
@@ -162,8 +163,8 @@ ORDER BY metric, contestant
 """Per metric and contestant: averaged over the cases where it has a plan."""
 
 METRIC_RUNS = """
-SELECT contestant, problem, seed, has_plan, value, collocation_factor,
-  tolerance(metric, value, value, sizes) AS noise
+SELECT enum_code(contestant) AS contestant, enum_code(problem) AS problem, seed, has_plan, value,
+  collocation_factor, tolerance(metric, value, value, sizes) AS noise
 FROM evaluated WHERE NOT none_exists AND verdict <> 'not applicable' AND metric = $metric
 ORDER BY contestant, problem, seed, place
 """
@@ -201,7 +202,8 @@ WITH graded AS (
       WHEN best_known = value THEN 1 WHEN value <= 0 THEN NULL
       ELSE best_known / value END AS ratio
   FROM evaluated WHERE best_known IS NOT NULL AND metric = $metric)
-SELECT contestant, ratio, tries, count(*) AS runs FROM graded WHERE ratio IS NOT NULL
+SELECT enum_code(contestant) AS contestant, ratio, tries, count(*) AS runs
+FROM graded WHERE ratio IS NOT NULL
 GROUP BY contestant, ratio, tries ORDER BY contestant, ratio, tries
 """
 """How far each plan is from the best known: ratio, or gap where that is a difference."""
@@ -212,7 +214,7 @@ WITH proofs AS (
     CASE WHEN verdict = 'proved optimal' THEN seconds END AS seconds
   FROM compared WHERE NOT none_exists AND objective_name = $metric),
 graded AS (SELECT *, min(seconds) OVER (PARTITION BY problem) AS fastest FROM proofs)
-SELECT contestant, seconds / fastest AS ratio, tries, count(*) AS runs
+SELECT enum_code(contestant) AS contestant, seconds / fastest AS ratio, tries, count(*) AS runs
 FROM graded WHERE seconds IS NOT NULL AND fastest > 0
 GROUP BY contestant, ratio, tries ORDER BY contestant, ratio, tries
 """
@@ -239,7 +241,7 @@ WITH told AS (
 steps AS (
   SELECT * EXCLUDE (events), unnest(events) AS event, generate_subscripts(events, 1) AS step
   FROM told)
-SELECT objective_name, contestant, place, event.seconds AS seconds,
+SELECT objective_name, enum_code(contestant) AS contestant, place, event.seconds AS seconds,
   CASE WHEN has_plan THEN gap_share(objective_name, event.incumbent, best_bound, sizes) END AS gap
 FROM steps ORDER BY objective_name, contestant, place, step
 """

@@ -22,6 +22,8 @@ from streamplace.explain.text import (
     remedy_line,
     worth_text,
 )
+from streamplace.present.numbers import plural
+from streamplace.present.tables import carries_line, figure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
+from experiments.sweep.reading import parquet_source
 from experiments.sweep.store import write_table
 
 if TYPE_CHECKING:
@@ -49,15 +50,12 @@ def kept_instances(folder: Path, wanted: Collection[str]) -> dict[str, Instance]
 
 def _packed(path: Path, wanted: Collection[str] | None) -> dict[str, bytes]:
     """Return what a file holds; nothing where it cannot be read, as it is made anew then."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import duckdb
 
-    if not path.is_file() or (wanted is not None and not wanted):
-        return {}
+    chosen = "" if wanted is None else " WHERE sha256 IN (SELECT unnest($1))"
     try:
-        with pq.ParquetFile(path) as file:
-            table = file.read(columns=["sha256", "packed"])
-        pairs = zip(table["sha256"].to_pylist(), table["packed"].to_pylist(), strict=True)
-        return {sha256: data for sha256, data in pairs if wanted is None or sha256 in wanted}
-    except (pa.ArrowException, OSError, KeyError):
+        with duckdb.connect() as con:
+            text = f"SELECT sha256, packed FROM {parquet_source([path])}{chosen}"
+            return dict(con.execute(text, None if wanted is None else [sorted(wanted)]).fetchall())
+    except duckdb.Error:
         return {}

@@ -39,7 +39,7 @@ def read_rows(spark: SparkSession, folder: str | Path) -> DataFrame:
     files = results.files()
     if not files:
         return spark.createDataFrame([], spark_schema())
-    frame = spark.read.schema(spark_schema()).parquet(*map(_literal, files))
+    frame = spark.read.schema(spark_schema()).parquet(*map(_for_spark, files))
     if files == [results.rows]:
         return frame  # compaction left one row a key
     newest = Window.partitionBy("run_key").orderBy(F.col("started_at").desc(), F.col("host"))
@@ -47,9 +47,29 @@ def read_rows(spark: SparkSession, folder: str | Path) -> DataFrame:
     return ranked.where(F.col("_rank") == 1).drop("_rank")
 
 
-def _literal(path: Path) -> str:
+def _for_spark(path: Path) -> str:
     """Write a path so that Spark, which takes paths for globs, means this file and no other."""
     return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.resolve()))
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def parquet_source(files: Sequence[Path], options: str = "") -> str:
+    """Return the files as DuckDB reads them: the table of an SQL query."""
+    return f"read_parquet([{', '.join(map(_this_file, files))}]{options and ', '}{options})"
+
+
+def footer(what: str, file: Path) -> str:
+    """Return what DuckDB tells of a file's footer, ``schema`` or ``file_metadata``, as a table."""
+    return f"parquet_{what}({_this_file(file)})"
+
+
+def _this_file(path: Path) -> str:
+    """Write a path so that DuckDB, which takes paths for patterns, means this file and no other."""
+    return literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
 
 
 def read_rows_pandas(folder: str | Path) -> pd.DataFrame:

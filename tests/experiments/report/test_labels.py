@@ -106,5 +106,7 @@ def test_equal_instances_are_one_case_whatever_they_are_called(read: Callable[..
         "copy 0 and 9 equal ones · 0 and 9 equal ones", "Q1"
     ]  # fmt: skip
     found = gather(sweep.con, sweep.labels)
-    (pair,) = pairs_of(runs_of(found.metrics[0].runs, "value"), ["good", "bad"], more=True)
+    (pair,) = pairs_of(
+        runs_of(found.metrics[0].runs, found.names, "value"), ["good", "bad"], more=True
+    )
     assert (pair.pairs, pair.better, pair.equal, pair.sign) == (2, 1, 1, 1.0)

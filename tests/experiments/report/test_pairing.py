@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -25,16 +24,18 @@ if TYPE_CHECKING:
     from experiments.report.pairing import Pair, Runs
 
 
-NAMES = ("contestant", "problem", "seed", "has_plan", "value", "noise")
-KINDS = (pa.string(), pa.string(), pa.int64(), pa.bool_(), pa.float64(), pa.float64())
-
-
 def _runs(*rows: tuple[Any, ...]) -> Runs:
     """Return runs of contestant, case, seed and value; ``None`` is no plan."""
-    told = [(*row[:3], row[3] is not None, row[3], 1e-9) for row in rows]
-    columns = [list(column) for column in zip(*told, strict=True)]
-    arrays = [pa.array(c, kind) for c, kind in zip(columns, KINDS, strict=True)]
-    return runs_of(pa.table(dict(zip(NAMES, arrays, strict=True))), "value")
+    who, case, seed, value = zip(*rows, strict=True)
+    columns = {
+        "contestant": np.array(["ab".index(name) for name in who]),
+        "problem": np.unique(case, return_inverse=True)[1],
+        "seed": np.array(seed),
+        "has_plan": np.array([one is not None for one in value]),
+        "value": np.array(value, dtype=float),
+        "noise": np.full(len(rows), 1e-9),
+    }
+    return runs_of(columns, ["a", "b"], "value")
 
 
 def _pair(first: dict[Any, Any], second: dict[Any, Any], more: bool = True) -> Pair:

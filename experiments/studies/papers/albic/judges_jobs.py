@@ -90,7 +90,8 @@ def _lower(jobs: pd.DataFrame, job: int) -> tuple[Verdict, str]:
     return (
         verdict([lower == 100.0, bool(means[0] < means[1])]),
         f"lower on {lower:.0f} % of {len(now)} days, {met:.0f} % as met on the next; mean "
-        f"{means[0]:.3g} against {means[1]:.3g} (p {paired_sign_test(now['albic'], now['cola']):.1g}), "
+        f"{means[0]:.3g} against {means[1]:.3g} "
+        f"(p {paired_sign_test(now['albic'], now['cola']):.1g}), "
         f"next {following['albic'].mean():.3g} against {following['cola'].mean():.3g}",
     )
 

@@ -73,7 +73,8 @@ def better_than_tl(graphs: pd.DataFrame, readings: pd.DataFrame) -> Finding:
     worst = tl.iloc[int(ratio.to_numpy().argmin())]
     return Finding(
         verdict_of(gain >= 1.05, (ratio >= 1.05).all()),
-        f"{100 * (gain - 1):.1f} % more than TL (p {paired_sign_test(kept['td'], kept['tl']):.1g}); "
+        f"{100 * (gain - 1):.1f} % more than TL "
+        f"(p {paired_sign_test(kept['td'], kept['tl']):.1g}); "
         f"5 % or more in {enough} of {len(tl)} readings, {100 * (ratio.min() - 1):.1f} to "
         f"{100 * (ratio.max() - 1):.1f} %",
         f"the order of the task pairs, which is not given, moves TL by itself: the least margin is "
