@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         SolverCapabilities,
         relative_gap,
     )
-    from optim.solvers.solve import solve_linear
+    from optim.solvers.solve import solve_kept, solve_linear
 
 __all__ = [
     "LIMITED_WORK",
@@ -24,6 +24,7 @@ __all__ = [
     "available",
     "capabilities",
     "relative_gap",
+    "solve_kept",
     "solve_linear",
 ]
 
@@ -36,6 +37,7 @@ _HOMES = {
     "LinearTermination": "interface",
     "SolverCapabilities": "interface",
     "relative_gap": "interface",
+    "solve_kept": "solve",
     "solve_linear": "solve",
 }
 

@@ -22,6 +22,9 @@ TOLERANCE = 1e-6
 BOUND_SCALE = 1e-3
 SMALLEST = 1e-3
 
+#: How far solvers at best take an integer that is not whole for one.
+WHOLE = 1e-9
+
 
 @dataclass(frozen=True)
 class LinearArrays:
@@ -79,6 +82,50 @@ class LinearArrays:
             np.maximum(size, np.where(np.isfinite(bound), np.abs(bound), 0.0), out=size)
         return size
 
+    @cached_property
+    def far_apart(self) -> NDArray[np.bool_]:
+        """Rows whose numbers are too far apart for solvers.
+
+        An integer that is whole within 1e-9, as solvers take it, moves such a row by more than it
+        may be overstepped.
+        """
+        bounds = (self.row_lower, self.row_upper)
+        least = np.minimum(*(np.where(np.isfinite(b), np.abs(b), np.inf) for b in bounds))
+        allowed = np.maximum(1.0, BOUND_SCALE * np.where(np.isfinite(least), least, 0.0))
+        return self.row_sizes * WHOLE > TOLERANCE * allowed
+
+    @cached_property
+    def exact_rows(self) -> NDArray[np.bool_]:
+        """Such rows of whole columns alone, which are added up exactly."""
+        if not self.far_apart.any():
+            return self.far_apart
+        count = np.diff(self.matrix.indptr)
+        row = np.repeat(np.arange(self.num_rows), count)
+        whole = np.bincount(row, self.whole_columns[self.matrix.indices], self.num_rows)
+        return np.asarray(self.far_apart & (whole == count))
+
+    @cached_property
+    def whole_columns(self) -> NDArray[np.bool_]:
+        """Integers and, where rows have numbers too far apart, what is 0 or 1 in some optimum.
+
+        These are products: variables up to 1 which are bounded from above by integers alone
+        (``w <= x``) and which, the larger they are, do rows and the objective good.
+        """
+        if not self.far_apart.any():
+            return self.integrality
+        coo = self.matrix.tocoo()
+        count = np.diff(self.matrix.indptr)
+        upper, lower = np.isfinite(self.row_upper)[coo.row], np.isfinite(self.row_lower)[coo.row]
+        good = np.where(coo.data < 0, ~lower, ~upper) | (coo.data == 0)
+        plain = (count == 2) & (self.row_upper == 0) & np.isneginf(self.row_lower)
+        sums = np.bincount(coo.row, coo.data, self.num_rows) == 0
+        alone = np.bincount(coo.row, self.integrality[coo.col], self.num_rows) == 1
+        good |= (plain & sums & alone)[coo.row] & (coo.data == 1)
+        bad = np.bincount(coo.col, ~good, self.num_variables) > 0
+        gains = self.cost <= 0 if self.sense == "min" else self.cost >= 0
+        product = ~self.integrality & ~bad & gains & (self.lower == 0) & (self.upper == 1)
+        return np.asarray(self.integrality | product)
+
     def objective_of(self, x: NDArray[np.float64]) -> float:
         """Objective of `x`, offset included, in the model's own sense."""
         return float(self.cost @ x) + self.offset
@@ -88,14 +135,19 @@ class LinearArrays:
 
         The amounts are divided by ``max(1, BOUND_SCALE * size)``; up to `TOLERANCE` is none. The
         size is that of the bound or, in a row, of its largest term if that is larger: in
-        ``loads <= 1e9 * open`` the bound is 0, but a billionth of 1e9 is rounding all the same.
+        ``loads <= 1e9 * open`` the bound is 0, but a billionth of 1e9 is rounding all the same. In
+        rows that can be added up exactly it is none.
         """
         with np.errstate(invalid="ignore", over="ignore"):
             by_variable = _overstep(x, self.lower, self.upper)
             whole = np.where(self.integrality, np.abs(x - np.round(x)), 0.0)
-            by_row = _overstep(
-                self.matrix @ x, self.row_lower, self.row_upper, self._largest_terms(x)
-            )
+            value, terms = self.matrix @ x, self._largest_terms(x)
+            if self.exact_rows.any():
+                terms = np.where(self.exact_rows, 0.0, terms)
+                for i in np.flatnonzero(self.exact_rows).tolist():
+                    some = slice(*self.matrix.indptr[i : i + 2])
+                    value[i] = math.fsum(self.matrix.data[some] * x[self.matrix.indices[some]])
+            by_row = _overstep(value, self.row_lower, self.row_upper, terms)
         size = self.row_sizes
         small = (size > 0) & (size < SMALLEST)
         by_row[small] /= size[small]

@@ -12,6 +12,7 @@ import numpy as np
 from optim.errors import InvalidInput, Problem, SolverError
 from optim.solvers.backends import load, require
 from optim.solvers.conditioning import conditioned
+from optim.solvers.far_apart import apart
 from optim.solvers.interface import (
     OPTIMAL_GAP,
     Answer,
@@ -37,6 +38,16 @@ if TYPE_CHECKING:
 #: Absolute gap below which a solver need not go on, unless told otherwise.
 ABSOLUTE_GAP = 1e-9
 
+#: Times that a plan is cut off before the solver is given up.
+_ROUNDS = 200
+
+#: Rows that are added at most to keep rows of numbers too far apart.
+MOST_CUTS = 1000
+
+#: Share of the largest number of a row that a solver may take for nothing.
+DOUBT = 1e-8
+
+_CLOSED = (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED)
 _OPEN = (LinearTermination.TIME_LIMIT, LinearTermination.ITERATION_LIMIT)
 
 
@@ -130,6 +141,39 @@ def solve_linear(
         return replace(solution, message=message)
 
 
+def solve_kept(
+    solve: Callable[[], LinearSolution],
+    cut_off: Callable[[NDArray[np.float64]], bool],
+    over: Callable[[], bool],
+) -> tuple[LinearSolution, int]:
+    """Solve until a plan keeps the rules exactly; return the answer and how often it did not.
+
+    Solvers keep rows up to a tolerance of theirs, the referee is stricter: what only a solver
+    takes for a plan is cut off, and the model solved again. An answer that could not be mended
+    comes without a plan; its bound is one all the same.
+
+    Parameters
+    ----------
+    solve
+        Solves the model as it stands, in the time that is left.
+    cut_off
+        Adds rows that exclude a vector where the referee does not take it; whether it did.
+    over
+        Whether the time is up.
+    """
+    cuts = 0
+    while True:
+        answer = solve()
+        if answer.x is None or not cut_off(answer.x):
+            return answer, cuts
+        stopped = answer.termination
+        if stopped is LinearTermination.INTERRUPTED or cuts >= _ROUNDS or over():
+            if stopped in _CLOSED:
+                stopped = LinearTermination.ITERATION_LIMIT
+            return replace(answer, x=None, objective=None, termination=stopped), cuts
+        cuts += 1
+
+
 @sigterm_as_interrupt()
 def _checked(
     backend: Backend, task: SolveTask, answer: Answer | None, frozen_seconds: float
@@ -156,13 +200,59 @@ def _ask(backend: Backend, task: SolveTask) -> Answer:
     try:
         if task.warm_start is not None and task.warm_start_feasible:
             task.recorder.note(incumbent=task.arrays.objective_of(task.warm_start))
-        if not backend.capabilities.integer_only:  # CP-SAT has a scaling of its own
-            task = replace(task, arrays=conditioned(task.arrays))
-        answer = backend.solve(task)
+        if backend.capabilities.integer_only:  # CP-SAT has a scaling of its own
+            answer = backend.solve(task)
+        else:
+            answer = _solved(backend, task)
         if answer.termination is LinearTermination.INFEASIBLE_OR_UNBOUNDED:
             answer.termination = _which(backend, task)
     except KeyboardInterrupt:  # before the child ran or after it ended
         return Answer(LinearTermination.INTERRUPTED, "interrupted")
+    return answer
+
+
+def _solved(backend: Backend, task: SolveTask) -> Answer:
+    """Let the back end solve until no row of numbers too far apart is broken."""
+    kept = apart(task.arrays)
+    if kept is None:
+        answer = backend.solve(replace(task, arrays=conditioned(task.arrays)))
+        return _doubted(backend, task, answer)
+    silent = ProgressRecorder(task.model.sense, None, task.started)  # of plans that may not stand
+    while True:
+        asked = replace(task, arrays=conditioned(kept.arrays), recorder=silent)
+        answer = _doubted(backend, replace(asked, arrays=kept.arrays), backend.solve(asked))
+        if answer.x is None or not kept.cut_off(answer.x):
+            break
+        over = task.remaining() == 0.0 or kept.cuts >= MOST_CUTS
+        if over or answer.termination is LinearTermination.INTERRUPTED:
+            answer.x = None
+            if answer.termination in _CLOSED:
+                answer.termination = LinearTermination.ITERATION_LIMIT
+            break
+    if kept.cuts:
+        answer.add(f"{kept.cuts} covers cut off in rows of numbers too far apart for solvers")
+    return answer
+
+
+def _doubted(backend: Backend, task: SolveTask, answer: Answer) -> Answer:
+    """Take "infeasible" for proven only where it holds beyond what a solver can tell apart.
+
+    Rows of numbers too far apart are widened by that, and the solver asked again.
+    """
+    arrays = task.arrays
+    if answer.termination is not LinearTermination.INFEASIBLE or not arrays.far_apart.any():
+        return answer
+    width = np.where(arrays.far_apart, DOUBT * arrays.row_sizes, 0.0)
+    wider = replace(arrays, row_lower=arrays.row_lower - width, row_upper=arrays.row_upper + width)
+    silent = ProgressRecorder(task.model.sense, None, task.started)
+    again = backend.solve(replace(task, arrays=conditioned(wider), recorder=silent))
+    if again.termination is not LinearTermination.INFEASIBLE:
+        answer.termination = LinearTermination.ITERATION_LIMIT
+        answer.bound = None
+        answer.add(
+            "infeasible only by less than a solver can tell in rows of numbers too far apart: "
+            "nothing is proven"
+        )
     return answer
 
 

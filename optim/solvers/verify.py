@@ -16,7 +16,7 @@ from optim.solvers.interface import (
     LinearTermination,
     relative_gap,
 )
-from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE
+from optim.solvers.linear_arrays import TOLERANCE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,9 +33,6 @@ MATERIAL = 1e-5
 #: Long enough: with all integers fixed nearly nothing is left to solve. Where the time is up, the
 #: least there is for it, and a share of the limit.
 _POLISH_SECONDS, _LEAST_POLISH, _POLISH_SHARE = 10.0, 0.2, 0.05
-
-#: How far solvers at best take an integer that is not whole for one.
-WHOLE = 1e-9
 
 _NOTHING = (LinearTermination.INFEASIBLE, LinearTermination.UNBOUNDED)
 _CLOSED = (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED)
@@ -118,25 +115,18 @@ def _accepted_vector(task: SolveTask, answer: Answer, solver: str) -> NDArray[np
 
 
 def _beyond_doubles(task: SolveTask, x: NDArray[np.float64]) -> bool:
-    """Whether the row that a vector violates most has numbers too far apart for any solver.
-
-    An integer that is whole within 1e-9, as solvers take it, moves such a row by more than it may
-    be overstepped.
-    """
+    """Whether the row that a vector violates most has numbers too far apart for any solver."""
     arrays = task.arrays
     _, by_row = arrays.violations(x)
     if not by_row.size or not by_row.max() > TOLERANCE:
         return False
-    i = int(by_row.argmax())
-    bounds = [abs(b) for b in (arrays.row_lower[i], arrays.row_upper[i]) if np.isfinite(b)]
-    allowed = TOLERANCE * max(1.0, BOUND_SCALE * min(bounds, default=0.0))
-    return float(arrays.row_sizes[i]) * WHOLE > allowed
+    return bool(arrays.far_apart[int(by_row.argmax())])
 
 
 def rounded_vector(task: SolveTask, x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Round the integer entries; values that overstep a bound a little are put onto it."""
     arrays = task.arrays
-    rounded = np.where(arrays.integrality, np.round(x), x)
+    rounded = np.where(arrays.whole_columns, np.round(x), x)
     clipped = np.clip(rounded, arrays.lower, arrays.upper)
     return np.where(np.abs(clipped - rounded) <= 1e-5, clipped, rounded) + 0.0
 

@@ -35,6 +35,18 @@ def with_huge(document: Document, seed: int) -> Document | None:
     return new
 
 
+def with_mixed(document: Document, seed: int) -> Document | None:
+    """Return the document with numbers from 1e-6 to 1e14 side by side in its rows."""
+    draw, new = Draw(seed), copy.deepcopy(document)
+    places = list(_numbers(new))
+    share = draw.choice([0.1, 0.3, 0.6])
+    factors = [10.0 ** draw.randint(-6, 14) for _ in range(draw.choice([1, 2, 3]))]
+    for part, key in places:
+        if draw.chance(share):
+            part[key] = part[key] * draw.choice(factors)
+    return new if places else None
+
+
 def _numbers(part: Any) -> Iterator[tuple[Any, Any]]:
     """Yield where numbers stand: the table or list, and the key."""
     for key, value in part.items() if isinstance(part, dict) else enumerate(part):
@@ -71,5 +83,6 @@ def with_edge(document: Document, seed: int) -> Document | None:
 
 CHANGES: dict[str, Callable[[Document, int], Document | None]] = {
     "huge": with_huge,
+    "mixed": with_mixed,
     "edge": with_edge,
 }

@@ -35,7 +35,7 @@ def test_ordinary_models_stay_as_they_are() -> None:
 
 
 def test_large_rows_are_divided_exactly_and_the_others_are_left() -> None:
-    arrays = packing(1e9).freeze()
+    arrays = packing(1e9, 2.9).freeze()
     asked = conditioned(arrays)
     rooms = asked.row_upper[3:]
     assert (rooms > LARGEST / 2).all()
