@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from formulations.rule_rows import Whereabouts
     from optim.solvers.linear_model import LinearModel
 
-#: Times that a model is solved again with what its plan broke cut off.
-ROUNDS = 50
-
 
 class Cut(NamedTuple):
     """Of the key groups `task` on `node`, at least `least` and at most `most` are there."""

@@ -1,7 +1,4 @@
-"""Solving until a placement keeps the rules exactly: rows against a solver's tolerance.
-
-Solvers keep rows up to a tolerance of theirs, the referee is stricter: a placement that only the
-solver takes for feasible is cut off, and the model solved again.
+"""Cuts against placements that a solver takes for feasible and the referee does not.
 
 A node whose tasks exceed its capacity holds a *cover*: tasks that it cannot hold together. At most
 all but one of them may be there, on this node and on every other that has no more room. Of other
@@ -12,7 +9,6 @@ Source: E. Balas, "Facets of the knapsack polytope", Mathematical Programming 8 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +16,7 @@ import numpy as np
 from optim.figures.measures import node_loads
 from optim.rules import broken
 from optim.rules.placement import Placement
-from optim.solvers.interface import LinearTermination
+from optim.solvers import solve_kept
 from optim.util.tolerance import over, slack
 
 if TYPE_CHECKING:
@@ -32,9 +28,6 @@ if TYPE_CHECKING:
     from optim.methods.registry import Request
     from optim.solvers import LinearSolution
 
-_ROUNDS = 200
-"""Times that a placement is cut off before the method gives up."""
-
 
 def solve_exactly(
     instance: Instance,
@@ -45,8 +38,6 @@ def solve_exactly(
 ) -> tuple[LinearSolution, int]:
     """Solve until the placement keeps all rules exactly; return the answer and the cuts made.
 
-    An answer whose placement could not be mended comes without one.
-
     Parameters
     ----------
     kept
@@ -54,19 +45,11 @@ def solve_exactly(
     solve
         Solves the model as it stands, in the time that the request has left.
     """
-    cuts = 0
-    while True:
-        answer = solve()
-        if answer.x is None:
-            return answer, cuts
-        if not cut_off(instance, made, made.place(answer.x, instance.num_tasks), kept):
-            return answer, cuts
-        stopped = answer.termination
-        if stopped is LinearTermination.INTERRUPTED or cuts >= _ROUNDS or request.remaining() == 0:
-            if stopped in (LinearTermination.OPTIMAL, LinearTermination.GAP_REACHED):
-                stopped = LinearTermination.ITERATION_LIMIT
-            return replace(answer, x=None, objective=None, termination=stopped), cuts
-        cuts += 1
+
+    def refused(x: Floats) -> bool:
+        return cut_off(instance, made, made.place(x, instance.num_tasks), kept)
+
+    return solve_kept(solve, refused, lambda: request.remaining() == 0)
 
 
 def cut_off(instance: Instance, made: AllocationModel, node: Ints, kept: frozenset[str]) -> bool:

@@ -1,8 +1,4 @@
-"""`throughput-milp`: the highest utilisation as a linear model, for any instance of small size.
-
-Solvers keep rows up to a tolerance of theirs, the referee is stricter: a placement that only the
-solver takes for feasible is cut off, and the model solved again.
-"""
+"""`throughput-milp`: the highest utilisation as a linear model, for any instance of small size."""
 
 from __future__ import annotations
 
@@ -34,7 +30,7 @@ from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 from optim.rules import broken
 from optim.rules.placement import Placement
-from optim.solvers import solve_linear
+from optim.solvers import solve_kept, solve_linear
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -45,7 +41,7 @@ if TYPE_CHECKING:
     from optim.methods.registry import Request
     from optim.solvers import LinearSolution
 
-_ROUNDS, _SAME = 200, 1e-9
+_SAME = 1e-9
 _NEAR = 2e-6
 """By how much a solver's tolerances may keep its bound from the value of an optimal placement."""
 
@@ -104,21 +100,28 @@ def _placed(
     binding: Instance, request: Request, made: RateModel, vector: Floats | None
 ) -> tuple[LinearSolution, Ints | None]:
     """Solve a model until its placement keeps exactly what binds."""
-    for _ in range(_ROUNDS):
-        answer = solve_linear(
+
+    def solve() -> LinearSolution:
+        return solve_linear(
             made.model, request.solver or "highs", time_limit=request.remaining(),
             gap=request.gap or 0.0,
             seed=request.seed, threads=request.threads, warm_start=vector,
             progress=_told(request),
         )  # fmt: skip
-        if answer.x is None:
-            return answer, None
-        node = made.place(answer.x, binding.num_tasks)
+
+    def cut_off(x: Floats) -> bool:
+        node = made.place(x, binding.num_tasks)
         if not broken(Placement(binding, node)):
-            request.offer(node)
-            return answer, node
+            return False
         made.forbid(node)
-    return answer, None
+        return True
+
+    answer, _ = solve_kept(solve, cut_off, lambda: request.remaining() == 0)
+    if answer.x is None:
+        return answer, None
+    node = made.place(answer.x, binding.num_tasks)
+    request.offer(node)
+    return answer, node
 
 
 def _fewest(instance: Instance, request: Request) -> Outcome:

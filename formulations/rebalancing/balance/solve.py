@@ -18,18 +18,17 @@ from formulations.rebalancing.balance.model import Aim
 from formulations.rebalancing.balance.prune import prune_moves
 from formulations.rebalancing.balance.settings import BalanceAnswer, LevelAnswer, Settings
 from formulations.rebalancing.bounds.touch import touch_bound
-from formulations.rebalancing.covers import ROUNDS, add_cuts, cuts_of
+from formulations.rebalancing.covers import add_cuts, cuts_of
 from formulations.rebalancing.problem import lexicographically_less, ordered
 from optim.errors import SolverError
-from optim.solvers import LIMITED_WORK, solve_linear
-from optim.solvers.interface import LinearTermination
+from optim.solvers import LIMITED_WORK, solve_kept, solve_linear
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from formulations.rebalancing.balance.model import BalanceModel, Goal
     from formulations.rebalancing.balance.prune import Pruned
-    from formulations.rebalancing.problem import BalanceProblem, Ints, Levels
+    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints, Levels
     from optim.moves.place_rules import PlaceRules
     from optim.solvers import LinearSolution
 
@@ -309,20 +308,22 @@ def _run_kept(
     pruned: Pruned | None,
 ) -> tuple[LinearSolution, BalanceModel]:
     """Solve one level's model, anew while its plan breaks a limit by the solver's rounding."""
-    for _ in range(ROUNDS):
-        solution, built = _run(problem, settings, aim, answer, pruned)
-        if solution.x is None:
-            return solution, built
-        placement = built.read(solution.x)
+    built: list[BalanceModel] = []
+
+    def solve() -> LinearSolution:
+        solution, model = _run(problem, settings, aim, answer, pruned)
+        built[:] = [model]
+        return solution
+
+    def cut_off(x: Floats) -> bool:
+        placement = built[0].read(x)
         if problem.is_feasible(placement):
-            return solution, built
+            return False
         answer.cuts += cuts_of(problem, placement)
-        if solution.termination == "interrupted" or settings.remaining() == 0.0:
-            break
-    why = solution.termination
-    if why is not LinearTermination.INTERRUPTED:
-        why = LinearTermination.TIME_LIMIT
-    return replace(solution, x=None, objective=None, termination=why), built
+        return True
+
+    solution, _ = solve_kept(solve, cut_off, lambda: settings.remaining() == 0.0)
+    return solution, built[0]
 
 
 def _run(

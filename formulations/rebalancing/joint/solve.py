@@ -7,12 +7,11 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from formulations.rebalancing.covers import ROUNDS, add_cuts, cuts_of
+from formulations.rebalancing.covers import add_cuts, cuts_of
 from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
 from formulations.rebalancing.joint.model import JointAim, JointGoal, build_joint
 from optim.errors import SolverError
-from optim.solvers import LIMITED_WORK, solve_linear
-from optim.solvers.interface import LinearTermination
+from optim.solvers import LIMITED_WORK, solve_kept, solve_linear
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from formulations.rebalancing.joint.model import JointModel
     from formulations.rebalancing.joint.problem import JointProblem
     from formulations.rebalancing.joint.start import Known
-    from formulations.rebalancing.problem import Ints
+    from formulations.rebalancing.problem import Floats, Ints
     from optim.solvers import LinearSolution
     from optim.util.progress import Progress
 
@@ -251,22 +250,24 @@ def _run_kept(
     root: Mapping[str, Any] | None = None,
 ) -> tuple[JointModel, LinearSolution]:
     """Build and solve, anew while the plan breaks a limit by the solver's rounding."""
-    for _ in range(ROUNDS):
-        built = _build(problem, settings, answer)
-        solution = _run(settings, built, answer, root)
-        if solution.x is None:
-            return built, solution
-        placement = built.read(solution.x)
+    built: list[JointModel] = []
+
+    def solve() -> LinearSolution:
+        built[:] = [_build(problem, settings, answer)]
+        return _run(settings, built[0], answer, root)
+
+    def cut_off(x: Floats) -> bool:
+        placement = built[0].read(x)
         if problem.is_feasible(placement):
-            return built, solution
+            return False
         answer.cuts += cuts_of(problem.balance, placement)
-        late = settings.deadline is not None and time.perf_counter() >= settings.deadline
-        if late or solution.termination == LinearTermination.INTERRUPTED:
-            break
-    why = solution.termination
-    if why is not LinearTermination.INTERRUPTED:
-        why = LinearTermination.TIME_LIMIT
-    return built, replace(solution, x=None, objective=None, termination=why)
+        return True
+
+    def over() -> bool:
+        return settings.deadline is not None and time.perf_counter() >= settings.deadline
+
+    solution, _ = solve_kept(solve, cut_off, over)
+    return built[0], solution
 
 
 def _build(problem: JointProblem, settings: JointSettings, answer: Answer) -> JointModel:
