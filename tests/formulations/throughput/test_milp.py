@@ -13,7 +13,7 @@ from tests.formulations.throughput.test_exact import check
 def test_equal_to_all_placements(seed: int) -> None:
     instance = small(seed)
     try:
-        result = solve(instance, "throughput-milp")
+        result = solve(instance, "throughput-milp", start_broken="refuse")
     except UnsuitableMethod as error:
         assert error.problems[0].remedy
         return
@@ -41,7 +41,7 @@ def test_links_of_several_nodes() -> None:
     instance = Instance.from_dict(document)
     best = best_of(instance)
     assert best is not None
-    result = solve(instance, "throughput-milp")
+    result = solve(instance, "throughput-milp", start_broken="refuse")
     assert result.termination == "optimal"
     assert result.objective is not None
     assert result.objective.value == pytest.approx(best[0])
