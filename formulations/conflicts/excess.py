@@ -3,11 +3,14 @@
     min Σ_a weight_a · raise_a,    raise_a ≤ what the current placement has above the limit
 
 over the rule instances a that the current placement breaks (`formulations.conflicts.relax`); the
-others hold. Its optimum bounds the excess of every plan that is nowhere worse than today.
+others hold. Its optimum bounds the excess of every plan that is nowhere worse than today. What it
+undersells (slots, sets that are to be together) the referee tells: the placement is cut off and the
+model solved again, until the bound of those that are left is no less than the best one's excess.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +21,11 @@ from formulations.conflicts.relax import WHOLE, with_raises
 from optim.rules.excess import total_of
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.interface import LinearTermination
+from optim.solvers.linear_arrays import Row
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
@@ -28,6 +34,9 @@ if TYPE_CHECKING:
 _CELLS = 20_000
 """Tasks × nodes up to which the model is asked."""
 _NODES = 2_000
+_ROUNDS = 200
+"""Placements that are cut off."""
+_SAME = 1e-9
 _RULES = frozenset(
     {"capacity", "min_load", "max_tasks", "links", "max_load_distance", "sets", "slots"}
     | {"slot_capacity"}
@@ -35,7 +44,11 @@ _RULES = frozenset(
 
 
 def least_excess(
-    instance: Instance, loose: Instance, weight: Floats, seconds: float | None
+    instance: Instance,
+    loose: Instance,
+    weight: Floats,
+    seconds: float | None,
+    judged: Callable[[NDArray[np.int32]], float],
 ) -> tuple[NDArray[np.int32] | None, float]:
     """Return nodes of a placement of least excess, and a bound that none falls below.
 
@@ -47,7 +60,10 @@ def least_excess(
         (R,) what a unit of a resource's excess counts.
     seconds
         Time for it; ``None`` for a number of branch-and-bound nodes alone.
+    judged
+        Returns the excess of a placement; infinite where it is worse than today anywhere.
     """
+    ends = None if seconds is None else time.perf_counter() + seconds
     if instance.num_tasks * instance.num_nodes > _CELLS:
         return None, 0.0
     atoms = atoms_of(instance)
@@ -68,13 +84,27 @@ def least_excess(
     paid = {atom: price / size for atom, price in paid.items()}
     whole = {atom for atom in paid if atoms.rule_of(atom) in WHOLE}
     arrays, _ = with_raises(made, paid, whole, most)
-    limit = None if seconds is None else max(seconds, 0.1)
-    answer = solve_small_milp(arrays, time_limit=limit, gap=1e-9, node_limit=_NODES)
-    if answer.termination is LinearTermination.INFEASIBLE:
-        return None, np.inf
-    bound = 0.0 if answer.bound is None else max(0.0, answer.bound)
-    node = None if answer.x is None else made.place(answer.x)
-    return node, size * bound * (1 - 1e-9)
+    best, least, known = None, np.inf, 0.0
+    columns = np.arange(instance.num_tasks) * instance.num_nodes
+    for _ in range(_ROUNDS):
+        limit = None if ends is None else max(ends - time.perf_counter(), 0.1)
+        answer = solve_small_milp(arrays, time_limit=limit, gap=1e-9, node_limit=_NODES)
+        if answer.termination is LinearTermination.INFEASIBLE:  # none is left
+            known = np.inf
+        elif answer.bound is not None:
+            known = max(known, size * answer.bound * (1 - 1e-9))
+        if answer.x is None:
+            break
+        node = made.place(answer.x)
+        excess = judged(node)
+        if best is None or excess < least:
+            best, least = node, excess
+        late = ends is not None and time.perf_counter() >= ends
+        if known >= least * (1 - _SAME) or late or answer.bound is None:
+            break
+        row = Row(tuple((columns + node).tolist()), (1.0,) * len(node), len(node) - 1.0)
+        arrays = arrays.with_rows([row])
+    return (best if least < np.inf else None), min(known, least)
 
 
 def _raise(instance: Instance, loose: Instance, rule: str, resource: int, i: int) -> float:

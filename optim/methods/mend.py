@@ -190,7 +190,9 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     seen = scaled(binding, scale)
     loose = scaled(start.figure.binding(start.loose(start.instance.tasks.node)), scale)
     weight = start.weight * scale.load
-    bound = excess_bound(seen, weight)
+    # what a task has above what it can use is the same in every plan
+    fixed = excess_of(start.binding, [v for v in start.now if v.rule == "max_load"])
+    bound = excess_bound(seen, weight) + fixed
     node, _ = descend(seen, loose, weight, seconds)
     best = _judged(start, node, bound)
     model = _model()
@@ -198,8 +200,8 @@ def first_level(start: BrokenStart, time_limit: float | None) -> LeastExcess:
     late = left is not None and left <= 0 and not is_small(seen)
     if best.proven or model is None or late:
         return best
-    node, proved = model(seen, loose, weight, left)
-    other = _judged(start, node, max(bound, proved))
+    node, proved = model(seen, loose, weight, left, lambda node: start.judged(node)[0] - fixed)
+    other = _judged(start, node, max(bound, proved + fixed))
     return other if other.excess < best.excess else replace(best, bound=other.bound)
 
 
@@ -454,9 +456,9 @@ class SecondLevel:
         ends = {result.termination, self.first.termination if self.first else result.termination}
         if Termination.INTERRUPTED in ends:
             return Termination.INTERRUPTED
-        proven = gap is not None and gap <= self.start.figure.optimal_gap and not self.assumes
-        if proven and self.least.proven and self._is_least() and not self._constant(result):
-            return Termination.OPTIMAL
+        closed = gap is not None and gap <= self.start.figure.optimal_gap
+        if closed and self.least.proven and self._is_least() and not self._constant(result):
+            return Termination.GAP_REACHED if self.assumes else Termination.OPTIMAL
         if result.termination in (Termination.OPTIMAL, Termination.GAP_REACHED):
             return Termination.TIME_LIMIT if self.over() else Termination.ITERATION_LIMIT
         return result.termination
@@ -464,7 +466,8 @@ class SecondLevel:
     def _constant(self, result: Result) -> bool:
         """Whether the objective is the same for every plan: then none is called optimal by it."""
         value = None if result.objective is None else result.objective.value
-        return self.start.figure.fixed(self.start.instance, value, self.bound) is not None
+        bound = None if self.assumes else self.bound
+        return self.start.figure.fixed(self.start.instance, value, bound) is not None
 
     def _mending(self, best: _Found) -> Mending:
         was = {(v.rule, v.where): v.amount for v in self.start.now}

@@ -167,7 +167,21 @@ def solve(
         mended = _mended(asked, method, options, repair=repair)
         if mended is not None:
             return mended
+        found = _solve(asked, method, options, repair=repair)
+        told = _not_mended(instance, found)
+        return replace(found, notes=(*found.notes, told)) if told else found
     return _solve(asked, method, options, repair=repair)
+
+
+def _not_mended(instance: Instance, result: Result) -> str | None:
+    """Say why limits that the tasks of today break are not mended, where some have no node."""
+    without = int((instance.tasks.node < 0).sum())
+    if result.termination is not Termination.INFEASIBLE or not 0 < without < instance.num_tasks:
+        return None
+    return (
+        f"{without} of {instance.num_tasks} tasks have no current node: limits that are broken "
+        "today are mended only where every task has one"
+    )
 
 
 def _solve(

@@ -22,10 +22,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from optim.solvers.conditioning import LARGEST, without_impossible
-from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE, LinearArrays
+from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE, LinearArrays, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,14 +106,6 @@ class Knapsack(NamedTuple):
         return tuple(weight), room
 
 
-class Row(NamedTuple):
-    """A row ``Σ value · x ≤ upper``."""
-
-    column: tuple[int, ...]
-    value: tuple[float, ...]
-    upper: float
-
-
 @dataclass
 class Apart:
     """A model without its rows of numbers too far apart, and these.
@@ -141,7 +133,7 @@ class Apart:
                 chosen = set(cover)
                 ones = tuple(Fraction(int(i in chosen)) for i in range(len(each.column)))
                 rows.append(each.row(ones, Fraction(len(cover) - 1)))
-        self.arrays = _with_rows(self.arrays, rows)
+        self.arrays = self.arrays.with_rows(rows)
         self.cuts += len(rows)
         return bool(rows)
 
@@ -169,7 +161,7 @@ def apart(arrays: LinearArrays) -> Apart | None:
         row_lower=arrays.row_lower[~gone],
         row_upper=arrays.row_upper[~gone],
     )
-    return Apart(_with_rows(rest, [row for each in kept for row in each.rows()]), kept)
+    return Apart(rest.with_rows([row for each in kept for row in each.rows()]), kept)
 
 
 def _sides(arrays: LinearArrays, i: int) -> list[Knapsack] | None:
@@ -209,19 +201,3 @@ def _sides(arrays: LinearArrays, i: int) -> list[Knapsack] | None:
             )
         )  # fmt: skip
     return found
-
-
-def _with_rows(arrays: LinearArrays, rows: list[Row]) -> LinearArrays:
-    if not rows:
-        return arrays
-    indptr = np.cumsum([0, *(len(row.column) for row in rows)])
-    columns = np.array([j for row in rows for j in row.column], dtype=np.int32)
-    values = np.array([v for row in rows for v in row.value], dtype=np.float64)
-    more = csr_array((values, columns, indptr), shape=(len(rows), arrays.num_variables))
-    more.sort_indices()
-    return replace(
-        arrays,
-        matrix=csr_array(vstack([arrays.matrix, more], format="csr")),
-        row_lower=np.concatenate([arrays.row_lower, np.full(len(rows), -np.inf)]),
-        row_upper=np.concatenate([arrays.row_upper, [row.upper for row in rows]]),
-    )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,14 @@ SMALLEST = 1e-3
 
 #: How far solvers at best take an integer that is not whole for one.
 WHOLE = 1e-9
+
+
+class Row(NamedTuple):
+    """A row ``Σ value · x ≤ upper``."""
+
+    column: tuple[int, ...]
+    value: tuple[float, ...]
+    upper: float
 
 
 @dataclass(frozen=True)
@@ -125,6 +133,24 @@ class LinearArrays:
         gains = self.cost <= 0 if self.sense == "min" else self.cost >= 0
         product = ~self.integrality & ~bad & gains & (self.lower == 0) & (self.upper == 1)
         return np.asarray(self.integrality | product)
+
+    def with_rows(self, rows: list[Row]) -> LinearArrays:
+        """Return the model with further rows."""
+        from scipy.sparse import csr_array, vstack
+
+        if not rows:
+            return self
+        indptr = np.cumsum([0, *(len(row.column) for row in rows)])
+        columns = np.array([j for row in rows for j in row.column], dtype=np.int32)
+        values = np.array([v for row in rows for v in row.value], dtype=np.float64)
+        more = csr_array((values, columns, indptr), shape=(len(rows), self.num_variables))
+        more.sort_indices()
+        return replace(
+            self,
+            matrix=csr_array(vstack([self.matrix, more], format="csr")),
+            row_lower=np.concatenate([self.row_lower, np.full(len(rows), -np.inf)]),
+            row_upper=np.concatenate([self.row_upper, [row.upper for row in rows]]),
+        )
 
     def objective_of(self, x: NDArray[np.float64]) -> float:
         """Objective of `x`, offset included, in the model's own sense."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -215,3 +216,50 @@ def test_cases_that_were_wrong_while_this_was_written(seed: int, method: str) ->
     from collections import Counter
 
     assert [found for found in asked(seed, [method], Counter()) if found[0] not in SOFT] == []
+
+
+@pytest.mark.parametrize(
+    ("seed", "method"),
+    [
+        (4, "storm-milp"),  # what slots have room for
+        (36, "imc-milp"),  # sets that are to be together
+        (49, "balance-milp"),  # numbers of slots
+    ],
+)
+def test_the_least_excess_is_proven_of_what_the_model_undersells(seed: int, method: str) -> None:
+    from tests.fuzz.mending import broken_instance
+
+    instance = Instance.from_json(json.dumps(broken_instance(seed)))
+    result = solve(instance, method)
+    assert result.mending is not None
+    assert result.mending.least
+    assert result.objective_levels[0].bound == result.objective_levels[0].value
+
+
+def test_what_a_thread_has_too_much_is_known_to_stay() -> None:
+    builder = InstanceBuilder("thread").node("n0", capacity=10).node("n1", capacity=10)
+    builder = builder.task("a", load=3, node="n0", max_load=2).task("b", load=1, node="n0")
+    result = solve(builder.traffic("a", "b", 1.0).build(), "balance-milp")
+    assert result.mending is not None
+    assert result.mending.least
+    assert str(result.termination) == "optimal"
+
+
+def test_the_best_of_plans_that_empty_leaving_nodes_has_reached_its_gap() -> None:
+    builder = InstanceBuilder("leaving").node("n0", capacity=0, leaving=True)
+    builder = builder.node("n1", capacity=2).node("n2", capacity=2)
+    for i, node in enumerate(("n0", "n1", "n1", "n1", "n1", "n1", "n2")):
+        builder = builder.task(f"t{i}", load=1, node=node)
+    builder = builder.traffic("t0", "t4", 1.0).traffic("t1", "t2", 2.0)
+    result = solve(builder.build(), "imc-milp")
+    assert result.mending is not None
+    assert result.mending.least
+    assert (str(result.termination), result.bound_of) == ("gap_reached", "restricted")
+
+
+def test_a_placement_of_some_tasks_is_not_mended_and_the_answer_says_so() -> None:
+    builder = InstanceBuilder("some").node("n0", capacity=1).node("n1", capacity=1)
+    builder = builder.task("a", load=2, node="n0").task("b", load=1)
+    result = solve(builder.build(), "balance-milp")
+    assert str(result.termination) == "infeasible"
+    assert "1 of 2 tasks have no current node" in result.notes[-1]
