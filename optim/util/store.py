@@ -43,7 +43,7 @@ _MOST = 3
 
 
 class Lock:
-    """An exclusive lock on a file or folder, which the system releases when its process ends.
+    """An exclusive lock, which the system releases when its process ends.
 
     Not the package `filelock`: it locks no folders, does not say which descriptor a child process
     has to inherit, and takes 0.1 s to import.
@@ -51,14 +51,17 @@ class Lock:
     Parameters
     ----------
     path
-        A folder, or a file, which is made and stays, since others may wait for it.
+        A file, which is made and stays, since others may wait for it.
+    folder
+        It is a folder.
     inherited
         Child processes hold the lock, too, if `fileno` is passed to them: it is released when the
         last of them ends.
     """
 
-    def __init__(self, path: Path, *, inherited: bool = False) -> None:
+    def __init__(self, path: Path, *, folder: bool = False, inherited: bool = False) -> None:
         self._path = path
+        self._folder = folder
         self._inherited = inherited
         self._handle: int | None = None
         self._owner = 0
@@ -79,19 +82,21 @@ class Lock:
         Raises
         ------
         OSError
-            The file cannot be opened.
+            The file or folder cannot be opened.
         """
         if self.held or fcntl is None:
             return True
-        folder = self._path.is_dir()
-        handle = os.open(self._path, os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT, 0o644)
+        if self._folder:
+            handle = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
+        else:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         latest = time.monotonic() + seconds
         try:
             while (taken := _try(handle)) is False:
                 if time.monotonic() >= latest:
                     break
                 time.sleep(_STEP)
-            if taken is None and folder:  # NFS locks only what is open for writing
+            if taken is None and self._folder:  # NFS locks only what is open for writing
                 inside = os.open(self._path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
                 os.close(handle)
                 handle = inside
@@ -178,7 +183,7 @@ class Store:
             It is a file, holds something else, is being written, or cannot be.
         """
         self.check(question)
-        lock = Lock(self.path)
+        lock = Lock(self.path, folder=True)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             free = lock.acquire()
@@ -300,10 +305,13 @@ def remembered(path: Path, question: Mapping[str, Any], make: Callable[[], Any])
         Gives the answer, as JSON can hold it.
     """
     asked = json.dumps(question, sort_keys=True, default=str)
-    with contextlib.suppress(OSError, ValueError, RecursionError, InvalidInput):
+    with contextlib.suppress(OSError, ValueError, KeyError, RecursionError, InvalidInput):
         known = json.loads(read_bytes(path)) if path.is_file() else None
-        if isinstance(known, dict) and known.get("question") == asked and "answer" in known:
-            return known["answer"]
+        if isinstance(known, dict):
+            if known.get("key") == asked:  # earlier versions
+                return known["rows"]
+            if known.get("question") == asked:
+                return known["answer"]
     answer = json.loads(json.dumps(make()))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, json.dumps({"question": asked, "answer": answer}))

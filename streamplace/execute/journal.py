@@ -82,7 +82,7 @@ class Journal:
         So the lock outlives a run that is killed for as long as its command runs, and that batch is
         not begun a second time beside itself.
         """
-        lock = Lock(self._store.path, inherited=True)
+        lock = Lock(self._store.path, folder=True, inherited=True)
         if not lock.acquire():
             waiting()
             lock.acquire(math.inf)

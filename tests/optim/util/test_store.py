@@ -25,7 +25,8 @@ from optim.util.store import Lock, Records, Store, fingerprint, remembered
 HOLDING = """
 import pathlib, sys, time
 from optim.util.store import Lock
-lock = Lock(pathlib.Path(sys.argv[1]))
+path = pathlib.Path(sys.argv[1])
+lock = Lock(path, folder=path.is_dir())
 print(lock.acquire(), flush=True)
 time.sleep(60)
 """
@@ -51,22 +52,23 @@ def made(path: Path) -> Store:
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
 def test_a_lock_is_released_when_its_process_is_killed(kind: str, tmp_path: Path) -> None:
-    path = tmp_path if kind == "folder" else tmp_path / "x.lock"
+    folder = kind == "folder"
+    path = tmp_path if folder else tmp_path / "x.lock"
     process = holder(path)
-    lock = Lock(path)
+    lock = Lock(path, folder=folder)
     assert not lock.acquire()
     assert not lock.held
     process.kill()
     process.wait()
     assert lock.acquire()
     assert lock.acquire(), "held by this process already"
-    assert not Lock(path).acquire()
+    assert not Lock(path, folder=folder).acquire()
     lock.release()
-    assert Lock(path).acquire()
+    assert Lock(path, folder=folder).acquire()
 
 
 def test_who_waits_takes_a_lock_when_it_is_released(tmp_path: Path) -> None:
-    first, second = Lock(tmp_path), Lock(tmp_path)
+    first, second = Lock(tmp_path, folder=True), Lock(tmp_path, folder=True)
     assert first.acquire()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(second.acquire, 60)
@@ -78,26 +80,26 @@ def test_who_waits_takes_a_lock_when_it_is_released(tmp_path: Path) -> None:
 
 
 def test_a_forked_process_does_not_release_its_parent_s_lock(tmp_path: Path) -> None:
-    lock = Lock(tmp_path)
+    lock = Lock(tmp_path, folder=True)
     assert lock.acquire()
     if not (child := os.fork()):
         lock.release()
         os._exit(0)
     os.waitpid(child, 0)
-    assert not Lock(tmp_path).acquire()
+    assert not Lock(tmp_path, folder=True).acquire()
 
 
 def test_a_command_that_inherits_a_lock_holds_it_after_the_one_that_started_it(
     tmp_path: Path,
 ) -> None:
-    lock = Lock(tmp_path, inherited=True)
+    lock = Lock(tmp_path, folder=True, inherited=True)
     assert lock.acquire()
     process = subprocess.Popen(["sleep", "60"], pass_fds=(lock.fileno(),))
     lock.release()
-    assert not Lock(tmp_path).acquire()
+    assert not Lock(tmp_path, folder=True).acquire()
     process.kill()
     process.wait()
-    assert Lock(tmp_path).acquire()
+    assert Lock(tmp_path, folder=True).acquire()
 
 
 def test_where_folders_cannot_be_locked_a_file_in_them_is(
@@ -112,12 +114,12 @@ def test_where_folders_cannot_be_locked_a_file_in_them_is(
         real(handle, how)
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    lock = Lock(tmp_path)
+    lock = Lock(tmp_path, folder=True)
     assert lock.acquire()
-    assert not Lock(tmp_path).acquire()
+    assert not Lock(tmp_path, folder=True).acquire()
     lock.release()
     with made(tmp_path).writing({"seed": 1}):  # the lock's file is nothing of others
-        assert not Lock(tmp_path).acquire()
+        assert not Lock(tmp_path, folder=True).acquire()
 
 
 def test_a_file_system_without_locks_is_told(
@@ -127,7 +129,7 @@ def test_a_file_system_without_locks_is_told(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    assert Lock(tmp_path).acquire()
+    assert Lock(tmp_path, folder=True).acquire()
     assert "the file system has no locks" in caplog.text
 
 
@@ -317,6 +319,8 @@ def test_an_answer_is_remembered_for_its_question(tmp_path: Path) -> None:
         assert remembered(path, {"seed": 2}, make)[0] == before + 1
     write_atomic(path, json.dumps({"question": json.dumps({"seed": 3}), "answer": None}))
     assert remembered(path, {"seed": 3}, make) is None
+    write_atomic(path, json.dumps({"key": json.dumps({"seed": 4}), "rows": [4]}))
+    assert remembered(path, {"seed": 4}, make) == [4], "of an earlier version"
 
 
 def test_fingerprints_differ_where_questions_do() -> None:
