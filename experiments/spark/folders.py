@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import functools
 import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from optim.util.store import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,7 +75,7 @@ def temporary_files_in(folders: Mapping[str, str]) -> Iterator[None]:
 def _own(base: Path, pid: int) -> str:
     """Make the folder of this process, locked for as long as it lives."""
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-    _lock(folder)
+    Lock(folder, folder=True).acquire()
     atexit.register(_remove_own, folder, pid)
     return str(folder)
 
@@ -89,24 +90,7 @@ def remove_left(base: Path) -> None:
     for folder in base.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             if folder.stat().st_uid == os.getuid():
-                held = _lock(folder)
-                shutil.rmtree(folder, ignore_errors=True)
-                os.close(held)
-
-
-def _lock(folder: Path) -> int:
-    """Lock a folder, and return what holds it.
-
-    Raises
-    ------
-    OSError
-        Another process holds it.
-    """
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        folder.stat()  # whoever held it may have removed it
-    except OSError:
-        os.close(handle)
-        raise
-    return handle
+                lock = Lock(folder, folder=True)
+                if lock.acquire():
+                    shutil.rmtree(folder, ignore_errors=True)
+                    lock.release()

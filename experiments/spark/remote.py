@@ -9,7 +9,6 @@ interrupted, a command finds there what it had done.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import logging
@@ -22,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.spark.connectors import connector_remedy
 from experiments.spark.session import cause_of, spark_session
 from optim.errors import InvalidInput, Problem
+from optim.util.files import write_atomic
+from optim.util.store import Lock
 from streamplace.java import cache_folder
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def publish(spark: SparkSession, uri: str, copy: Path) -> None:
     """
     place = Place(spark, uri)
     place.put(copy)
-    (copy.parent / _BASE).write_text(json.dumps(place.state()))
+    write_atomic(copy.parent / _BASE, json.dumps(place.state()))
 
 
 @contextlib.contextmanager
@@ -311,20 +312,21 @@ def _working_copy(uri: str) -> Iterator[Path]:
     """Give the folder of the working copy of a URI to one process at a time."""
     digest = hashlib.sha256(uri.encode()).hexdigest()[:24]
     folder = cache_folder() / "outputs" / digest
+    lock = Lock(folder, folder=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
+        free = lock.acquire()
     except OSError as error:
         reason = f"cannot be written: {error.strerror}"
         remedy = "let XDG_CACHE_HOME name a folder that can be"
         raise InvalidInput(Problem("cache folder", str(folder), reason, remedy)) from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            reason = "is being written by another process"
-            raise InvalidInput(Problem("--output", uri, reason, "wait for it")) from None
+    if not free:
+        reason = "is being written by another process"
+        raise InvalidInput(Problem("--output", uri, reason, "wait for it"))
+    try:
         yield folder
+    finally:
+        lock.release()
 
 
 def _take_up(place: Place, folder: Path) -> None:
@@ -339,7 +341,7 @@ def _take_up(place: Place, folder: Path) -> None:
         copy.rename(aside / _COPY)
         logger.warning("%s was changed since; what was made here lies in %s", place.uri, aside)
     place.fetch(copy)
-    base.write_text(json.dumps(now))
+    write_atomic(base, json.dumps(now))
 
 
 def _clear(folder: Path) -> None:
