@@ -24,6 +24,7 @@ from experiments.studies.bench.asking import Asked, method_asker, words
 from experiments.studies.bench.cases import read
 from experiments.studies.bench.judging import judged, scores
 from experiments.studies.bench.table import summary
+from optim.util.store import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -177,7 +178,6 @@ def measured(
 ) -> Iterator[tuple[str, Row]]:
     """Yield name and row of each run: those that are kept, and the others as they are made."""
     known = {(name, row["case"]): row for name, row in stored(kept)}
-    kept.parent.mkdir(parents=True, exist_ok=True)
     made = baselines()
     for case in cases:
         for name in names:
@@ -187,8 +187,7 @@ def measured(
             row = known.get((name, case.name))
             if row is None:
                 row = _run(baseline, case, min(limit, baseline.most))
-                with kept.open("a", encoding="utf-8") as file:
-                    print(json.dumps([name, row]), file=file, flush=True)
+                Records(kept).add([name, row])
                 told = row["problem"] if not row["feasible"] else row["value"]
                 print(f"{name}: {case.name}: {told}, {row['seconds']:.1f} s", file=sys.stderr)
             yield name, row
@@ -208,8 +207,7 @@ def _run(baseline: Baseline, case: Case, seconds: float) -> Row:
 
 def stored(kept: Path) -> list[tuple[str, Row]]:
     """Return the rows of a file; none where there is none."""
-    lines = kept.read_text("utf-8").splitlines() if kept.exists() else []
-    return [(name, row) for name, row in map(json.loads, lines)]
+    return [(name, row) for name, row in Records(kept).read()]
 
 
 def rescored(rows: Sequence[tuple[str, Row]]) -> list[tuple[str, Row]]:

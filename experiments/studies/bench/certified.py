@@ -28,6 +28,7 @@ from optim import Instance, solve
 from optim.certificates import check
 from optim.certificates.grade import certified
 from optim.figures.catalogue import OBJECTIVES
+from optim.util.store import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -178,22 +179,18 @@ def storm() -> Iterator[Asked]:
 
 def measured(name: str, cases: Iterator[Asked], kept: Path, only: str) -> Iterator[Row]:
     """Yield the rows of a set: those that are kept, and the others as they are measured."""
-    known: dict[str, Row] = {}
-    for line in kept.read_text("utf-8").splitlines() if kept.exists() else ():
-        of, *values = json.loads(line)
-        known |= {values[0]: Row(*values)} if of == name else {}
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with kept.open("a", encoding="utf-8") as file:
-        for asked in cases:
-            if only not in asked.case:
-                continue
-            row = known.get(asked.case)
-            if row is None:
-                row = row_of(asked)
-                print(json.dumps([name, *row]), file=file, flush=True)
-                told = "closed" if row.closed else f"gap {row.gap}"
-                print(f"{name}: {row.case}: {told}, {row.writing:.2f} s", file=sys.stderr)
-            yield row
+    records = Records(kept)
+    known = {values[0]: Row(*values) for of, *values in records.read() if of == name}
+    for asked in cases:
+        if only not in asked.case:
+            continue
+        row = known.get(asked.case)
+        if row is None:
+            row = row_of(asked)
+            records.add([name, *row])
+            told = "closed" if row.closed else f"gap {row.gap}"
+            print(f"{name}: {row.case}: {told}, {row.writing:.2f} s", file=sys.stderr)
+        yield row
 
 
 def show(title: str, rows: list[Row], *, all_of_them: bool) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,16 +21,9 @@ Policy = tuple[str, str, dict[str, Any]]
 
 def kept(folder: Path, key: Mapping[str, Any], make: Callable[[], list[Row]]) -> list[Row]:
     """Return what was made for a key before, or make it and keep it in the folder."""
-    from optim.util.files import write_atomic
+    from optim.util.store import fingerprint, remembered
 
-    text = json.dumps(key, sort_keys=True, default=str)
-    path = folder / "parts" / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
-    if path.is_file():
-        stored: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return list(stored["rows"])
-    rows = make()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, json.dumps({"key": text, "rows": rows}))
+    rows: list[Row] = remembered(folder / "parts" / f"{fingerprint(key)}.json", key, make)
     return rows
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -25,15 +24,15 @@ def measure(folder: Path, reduced: bool) -> pd.DataFrame:
     """Count the calls of each algorithm second by second; finished algorithms are not repeated."""
     import pandas as pd
 
-    from optim.util.files import read_bytes, write_atomic
+    from optim.util.store import remembered
 
     seconds = SECONDS_REDUCED if reduced else SECONDS
     rows = []
     for name in NAMES:
-        path = folder / f"{name}.json"
-        if not path.is_file():
-            write_atomic(path, json.dumps(count_calls(prepared(name), seconds)))
-        counts = json.loads(read_bytes(path))
+        asked = {"method": name, "seconds": seconds}
+        counts = remembered(
+            folder / f"{name}.json", asked, lambda n=name: count_calls(prepared(n), seconds)
+        )
         rows += [
             {"method": name, DURATION: second + 1, "allocations": calls}
             for second, calls in enumerate(counts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -34,18 +33,20 @@ def rows(folder: Path, reduced: bool) -> pd.DataFrame:
     """Plan every query again; a finished one is kept as a file and not repeated."""
     import pandas as pd
 
-    from optim.util.files import read_bytes, write_atomic
+    from optim.util.store import remembered
 
+    seconds = SECONDS_REDUCED if reduced else SECONDS
     files = graph_files(data_folder())
     files = files[::EVERY_REDUCED] if reduced else files
     found: list[dict[str, Any]] = []
     for number, path in enumerate(files, 1):
-        kept = folder / f"{path.name}.json"
-        if not kept.is_file():
+
+        def planned(path: Path = path, number: int = number) -> Any:
             sys.stderr.write(f"{number} of {len(files)}: {path.name}\n")
-            planned = plan_query(path, SECONDS_REDUCED if reduced else SECONDS)
-            write_atomic(kept, json.dumps(planned))
-        found.append(json.loads(read_bytes(kept)))
+            return plan_query(path, seconds)
+
+        asked = {"query": path.name, "seconds": seconds}
+        found.append(remembered(folder / f"{path.name}.json", asked, planned))
     return pd.json_normalize(found)
 
 
