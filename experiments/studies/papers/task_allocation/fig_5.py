@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.papers.drawing import draw_lines, log_scale
@@ -30,14 +31,17 @@ def measure(folder: Path, reduced: bool) -> pd.DataFrame:
     rows = []
     for name in NAMES:
         asked = {"method": name, "seconds": seconds}
-        counts = remembered(
-            folder / f"{name}.json", asked, lambda n=name: count_calls(prepared(n), seconds)
-        )
+        make = partial(_counted, name, seconds)
+        counts = remembered(folder / f"{name}.json", asked, make)
         rows += [
             {"method": name, DURATION: second + 1, "allocations": calls}
             for second, calls in enumerate(counts)
         ]
     return pd.DataFrame(rows)
+
+
+def _counted(name: str, seconds: int) -> list[int]:
+    return count_calls(prepared(name), seconds)
 
 
 def prepared(name: str, **changes: Any) -> Callable[[], object]:
