@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from experiments.sweep.runs import Run
+    from experiments.sweep.planning import Run
 
 MIN_CHUNK_SECONDS = 1.0
 MAX_CHUNK_SECONDS = 60.0

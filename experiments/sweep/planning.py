@@ -4,32 +4,492 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import hashlib
+import itertools
+import json
+import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from experiments.sweep import instances as inst
-from experiments.sweep import matrix
-from experiments.sweep.methods import (
-    LABELLED,
-    OPTION_PREFIX,
-    Card,
-    MethodEntry,
-    as_text,
-    label_of,
-)
-from experiments.sweep.registry_checks import RegistryChecks
-from experiments.sweep.runs import DEFAULT_RUNNER, NOT_IN_KEY, Run, run_key
-from experiments.sweep.settings import SETTINGS, Settings
+from experiments.sweep.spec import OPTION_PREFIX, SETTINGS, MethodEntry, Settings, as_text
 from optim.errors import InvalidInput, Problem, raise_any
+from optim.figures.catalogue import find_objective
+from optim.methods.objective import aim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from experiments.sweep.instances import Prepared
     from experiments.sweep.spec import Spec
+    from optim.methods.registry import Method
+
+    Combination = dict[str, Any]
+    Matches = Callable[[str, Any, Any], bool]
+    Narrow = Callable[[Combination], Iterable[Combination]]
 
 MAX_RUNS = 1_000_000
+DEFAULT_RUNNER = "experiments.sweep.runner:run"
+
+_KEY_FORMAT = "streamplace.run/1"
+_TIMEOUT = 600.0
+NOT_IN_KEY = ("run_timeout", "memory_limit")
+"""Settings that do not decide what a run finds."""
+LABELLED = ("objective", "warm_start", "starts", "repair", "ignore", "start_broken")
+"""Settings that change what a method does so much that its label shows them where they vary."""
+
+
+# -- the runs --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run, complete: what a worker needs and what its row says it was given.
+
+    Attributes
+    ----------
+    key
+        sha256 of all that decides its outcome: instance, method, options, settings.
+    label
+        What tables call its method.
+    factors
+        Everything that sets it apart, as texts.
+    """
+
+    key: str
+    instance: Prepared
+    method: str
+    label: str
+    family: str
+    kind: str
+    options: Mapping[str, Any]
+    settings: Settings
+    factors: Mapping[str, str]
+
+    @property
+    def timeout(self) -> float:
+        """Seconds after which the run is killed."""
+        if self.settings.run_timeout is not None:
+            return self.settings.run_timeout
+        limit = self.settings.time_limit
+        most = _TIMEOUT if limit is None else 2 * limit + 30
+        return 3 * most + 60 if self.settings.certificate else most
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of its row that are known before it runs."""
+        return {
+            "run_key": self.key,
+            "factors": dict(self.factors),
+            "instance": self.instance.base,
+            "instance_sha256": self.instance.sha256,
+            "instance_content": self.instance.content,
+            "num_tasks": self.instance.num_tasks,
+            "num_nodes": self.instance.num_nodes,
+            "method": self.method,
+            "method_label": self.label,
+            "family": self.family,
+            "kind": self.kind,
+            "solver": self.settings.solver,
+            "seed": self.settings.seed,
+            "time_limit": self.settings.time_limit,
+            "threads": self.settings.threads,
+        }
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of `optim.solve`, and `certificate` where it is asked."""
+        settings = self.settings
+        asked = {"objective": settings.objective} if settings.objective else {}
+        if settings.starts != "own":
+            asked["starts"] = settings.starts
+        return {
+            "method": self.method,
+            **asked,
+            "solver": settings.solver,
+            "time_limit": settings.time_limit,
+            "gap": settings.gap,
+            "seed": settings.seed,
+            "threads": settings.threads,
+            "warm_start": settings.warm_start,
+            "repair": settings.repair,
+            "ignore": list(settings.ignore),
+            **({"start_broken": "refuse"} if settings.start_broken == "refuse" else {}),
+            **({"certificate": True} if settings.certificate else {}),
+            **self.options,
+        }
+
+
+def run_key(
+    instance: Prepared,
+    variations: Mapping[str, Any],
+    method: str,
+    options: Mapping[str, Any],
+    settings: Settings,
+    runner: str,
+) -> str:
+    """Return the sha256 of the canonical JSON of all that decides the outcome of a run.
+
+    Names and labels do not, so renaming repeats nothing; neither do the deadline and the memory
+    cap, which a failed run may be given more of.
+    """
+    told = {key: getattr(settings, key) for key in SETTINGS if key not in NOT_IN_KEY}
+    if settings.objective is None:
+        del told["objective"]  # as keys were before there was one
+    if not settings.certificate:
+        del told["certificate"]
+    if settings.starts == "own":
+        del told["starts"]
+    if settings.start_broken == "mend":
+        del told["start_broken"]
+    content = {
+        "format": _KEY_FORMAT,
+        "instance": instance.sha256,
+        "base": instance.base_sha256,
+        "variations": dict(variations),
+        "method": method,
+        "options": dict(options),
+        "settings": told,
+    }
+    if runner != DEFAULT_RUNNER:
+        content["runner"] = runner
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# -- what the registry says of methods -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a sweep must know of a method; of an unknown one that is little."""
+
+    name: str
+    family: str = ""
+    kind: str = ""
+    solvers: tuple[str, ...] = ()
+    default_solver: str | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    takes_warm_start: bool = True
+    cold: bool = True
+    known: bool = False
+    chooses_objective: bool = True
+
+    @classmethod
+    def of(cls, method: Method) -> Card:
+        """Take it from the registry's entry."""
+        return cls(
+            method.name,
+            method.family,
+            method.kind,
+            method.solvers,
+            method.default_solver,
+            {option.name: option.default for option in method.options},
+            method.takes_warm_start,
+            method.cold,
+            known=True,
+            chooses_objective=len(method.objectives) > 1
+            or any(option.name == "objective" for option in method.options),
+        )
+
+    def uses(self, factor: str) -> bool:
+        """Tell whether a factor of the matrix makes a difference to the method."""
+        if factor == "warm_start":
+            return self.takes_warm_start
+        if factor == "starts":
+            return self.cold
+        if factor == "objective":
+            return self.chooses_objective
+        if self.known and factor == "solver":
+            return bool(self.solvers)
+        if self.known and factor.startswith(OPTION_PREFIX):
+            return factor.removeprefix(OPTION_PREFIX) in self.defaults
+        return True
+
+
+def look_up(name: str) -> Method:
+    """Return a method from the registry.
+
+    Raises
+    ------
+    InvalidInput
+        There is none of that name, or its module does not import.
+    """
+    from optim.methods.registry import get_method
+
+    try:
+        return get_method(name)
+    except ImportError as error:
+        reason = f"is registered but does not import: {error}"
+        raise InvalidInput(Problem("method", name, reason, "install what it needs")) from None
+
+
+def label_of(entry: MethodEntry, card: Card, options: Mapping[str, Any], shown: Any) -> str:
+    """Return what tables call a run's method: its name or label, and what sets it apart.
+
+    Parameters
+    ----------
+    options
+        All options of the run.
+    shown
+        Further settings to show, those of `LABELLED` that vary in the sweep.
+    """
+    if entry.label is None:
+        told = {k: v for k, v in options.items() if k not in card.defaults or card.defaults[k] != v}
+    else:
+        told = {k: v for k, v in options.items() if k in entry.varied or k not in entry.options}
+    parts = [f"{key}={as_text(value)}" for key, value in {**told, **shown}.items()]
+    name = entry.label or entry.method
+    return f"{name} ({', '.join(parts)})" if parts else name
+
+
+class RegistryChecks:
+    """Looks up every method of a spec; problems are added to the list given.
+
+    With a runner of one's own, methods mean what that runner makes of them: nothing is looked up.
+
+    Attributes
+    ----------
+    cards
+        What is known of each method, by name.
+    """
+
+    def __init__(self, spec: Spec, problems: list[Problem], runner: str) -> None:
+        self.spec = spec
+        self.problems = problems
+        self.runner = runner
+        self.cards: dict[str, Card] = {}
+
+    def run(self) -> None:
+        """Do all checks."""
+        self._read_cards()
+        self._check_values()
+
+    def _entries(self) -> Iterator[tuple[str, MethodEntry]]:
+        for i, entry in enumerate(self.spec.factors.get("method", ())):
+            yield f"matrix.method[{i}]", entry
+        labels = {e.label for e in self.spec.factors.get("method", ())}
+        for i, values in enumerate(self.spec.include):
+            if "method" in values and values["method"].method not in labels:
+                yield f"matrix.include[{i}].method", values["method"]
+
+    def _read_cards(self) -> None:
+        """Look every method up, and check the options that come with it."""
+        for path, entry in self._entries():
+            if self.runner != DEFAULT_RUNNER:
+                self.cards.setdefault(entry.method, Card(entry.method))
+                continue
+            try:
+                method = look_up(entry.method)
+                self.cards[entry.method] = Card.of(method)
+            except InvalidInput as error:
+                self._add(error, path, entry.method)
+                continue
+            options = dict(entry.options)
+            wanted = entry.settings.get("objective")
+            if all(option.name != "objective" for option in method.options):
+                wanted = options.pop("objective", wanted)  # where earlier versions had it
+            try:
+                method.read_options(aim(method, wanted, options)[1])
+            except InvalidInput as error:
+                self._add(error, f"{path}.options")
+
+    def _add(self, error: InvalidInput, path: str, value: Any = None) -> None:
+        for problem in error.problems:
+            name = problem.path.removeprefix("--option ")
+            where = path if name.startswith("-") or name == "method" else f"{path}.{name}"
+            shown = problem.value if value is None else value
+            self.problems.append(Problem(where, shown, problem.reason, problem.remedy))
+
+    def _check_values(self) -> None:
+        """Check what only the registry can: solvers, warm starts, options of the matrix."""
+        if self.runner != DEFAULT_RUNNER:
+            return
+        for path, name in self._named_values("solver"):
+            self._check_solver(path, name)
+        for path, name in self._named_values("objective"):
+            self._check_objective(path, name)
+        for path, name in self._named_values("warm_start"):
+            try:
+                look_up(name)
+            except InvalidInput as error:
+                self._add(error, path, name)
+        for path, entry in self._entries():
+            card = self.cards.get(entry.method)
+            if entry.settings.get("starts") == "none" and card is not None and not card.cold:
+                reason = f"is not for {entry.method}, which goes on from what it finds itself"
+                self.problems.append(Problem(f"{path}.starts", "none", reason, "leave it out"))
+        for factor, values in self.spec.factors.items():
+            if factor.startswith(OPTION_PREFIX):
+                self._check_option(factor, values)
+                if any(
+                    factor.removeprefix(OPTION_PREFIX) in entry.options
+                    for entry in self.spec.factors.get("method", ())
+                ):
+                    reason = "is a factor, and a method sets it as well"
+                    self.problems.append(
+                        Problem(f"matrix.{factor}", None, reason, "keep one of them")
+                    )
+        settings_of = [e.settings for _, e in self._entries()]
+        for key in SETTINGS:
+            if key in self.spec.factors and any(key in settings for settings in settings_of):
+                reason = "is a factor, and a method sets it as well"
+                self.problems.append(
+                    Problem(f"matrix.{key}", None, reason, "use include for exceptions")
+                )
+
+    def _named_values(self, key: str) -> Iterator[tuple[str, str]]:
+        """Give the values of a setting that is a name, wherever it may stand."""
+        spec = self.spec
+        places: list[tuple[str, Any]] = [(key, getattr(spec.defaults, key))]
+        places += [(f"matrix.{key}[{i}]", v) for i, v in enumerate(spec.factors.get(key, ()))]
+        places += [(f"matrix.include[{i}].{key}", e.get(key)) for i, e in enumerate(spec.include)]
+        for path, entry in self._entries():
+            own = (entry.settings.get(key),)
+            given: Sequence[str | None] = entry.solvers if key == "solver" else own
+            places += [(f"{path}.{key}", value) for value in given]
+        return ((path, value) for path, value in places if value)
+
+    def _check_objective(self, path: str, name: str) -> None:
+        """A figure, or a choice of an option ``objective`` that a method of the sweep has."""
+        words = {
+            choice
+            for _, entry in self._entries()
+            if entry.method in self.cards
+            for option in look_up(entry.method).options
+            if option.name == "objective"
+            for choice in option.choices
+        }
+        try:
+            if name not in words:
+                find_objective(name)
+        except InvalidInput as error:
+            self._add(error, path)
+
+    def _check_solver(self, path: str, name: str) -> None:
+        from optim.solvers import SOLVERS
+
+        if name not in SOLVERS:
+            known = ", ".join(SOLVERS)
+            self.problems.append(Problem(path, name, "is no solver", f"solvers: {known}"))
+
+    def _check_option(self, factor: str, values: Sequence[Any]) -> None:
+        name = factor.removeprefix(OPTION_PREFIX)
+        takers = [card for card in self.cards.values() if name in card.defaults]
+        if not takers:
+            reason = "is an option of no method of this sweep"
+            self.problems.append(
+                Problem(f"matrix.{factor}", None, reason, "remove it, or add such a method")
+            )
+        for card in takers:
+            for i, value in enumerate(values):
+                try:
+                    look_up(card.name).read_options({name: value})
+                except InvalidInput as error:
+                    (problem,) = error.problems
+                    path = f"matrix.{factor}[{i}]"
+                    self.problems.append(
+                        Problem(path, problem.value, problem.reason, problem.remedy)
+                    )
+                    return
+
+
+# -- the matrix, with the semantics of GitHub Actions: product, then exclude, then include ---------
+
+
+def equal(_key: str, held: Any, wanted: Any) -> bool:
+    """Tell whether a combination's value is the one that an entry names."""
+    return bool(held == wanted)
+
+
+def whole(combination: Combination) -> Iterable[Combination]:
+    """Leave a combination as it is."""
+    return (combination,)
+
+
+def size(factors: Mapping[str, Sequence[Any]]) -> int:
+    """Return the number of combinations before exclusion."""
+    return math.prod(len(values) for values in factors.values())
+
+
+def expand(
+    factors: Mapping[str, Sequence[Any]],
+    exclude: Sequence[Mapping[str, Any]] = (),
+    include: Sequence[Mapping[str, Any]] = (),
+    matches: Matches = equal,
+    narrow: Narrow = whole,
+) -> list[Combination]:
+    """Return all combinations, in the order of the factors and of their values.
+
+    Parameters
+    ----------
+    factors
+        Values of each factor; the last one varies fastest.
+    exclude
+        A combination goes when it matches *all* keys of an entry.
+    include
+        An entry's pairs are added to every combination of the product none of whose original
+        values it would overwrite (values added by an earlier entry may be). An entry that can be
+        added to none becomes a combination of its own, to which later entries are not added.
+    matches
+        (key, value held, value wanted) -> bool.
+    narrow
+        What becomes of a combination of the product before anything else: combinations that may
+        lack factors or hold other values, or none. An entry that names a factor which a
+        combination lacks does not match it.
+
+    References
+    ----------
+    GitHub Docs, "Running variations of jobs in a workflow".
+    """
+    combinations = [
+        narrowed
+        for values in (itertools.product(*factors.values()) if factors else ())
+        for narrowed in narrow(dict(zip(factors, values, strict=True)))
+        if not _excluded(narrowed, exclude, matches)
+    ]
+    own = _keys_of(combinations)
+    alone: list[Combination] = []
+    for entry in include:
+        fits = False
+        for combination, keys in zip(combinations, own, strict=True):
+            if _fits(combination, entry, keys, factors, matches):
+                fits = True
+                combination.update({k: v for k, v in entry.items() if k not in keys})
+        if not fits:
+            alone.append(dict(entry))
+    return combinations + alone
+
+
+def _excluded(
+    combination: Combination, exclude: Sequence[Mapping[str, Any]], matches: Matches
+) -> bool:
+    return any(
+        all(key in combination and matches(key, combination[key], entry[key]) for key in entry)
+        for entry in exclude
+    )
+
+
+def _keys_of(combinations: Sequence[Combination]) -> list[frozenset[str]]:
+    """Return the keys of each combination; equal ones share a set, for there may be a million."""
+    shared: dict[frozenset[str], frozenset[str]] = {}
+    return [shared.setdefault(keys, keys) for keys in map(frozenset, combinations)]
+
+
+def _fits(
+    combination: Combination,
+    entry: Mapping[str, Any],
+    own: Collection[str],
+    factors: Collection[str],
+    matches: Matches,
+) -> bool:
+    return all(
+        key in own and matches(key, combination[key], value)
+        for key, value in entry.items()
+        if key in own or key in factors
+    )
+
+
+# -- the plan --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -83,7 +543,7 @@ class _Planner:
         files = inst.find_files(problems, spec)
         generate = inst.find_generator(problems, spec.generators)
         count = len(files) + inst.count_generated(spec.generators)
-        if count > inst.MAX_INSTANCES or count * max(1, matrix.size(spec.factors)) > MAX_RUNS:
+        if count > inst.MAX_INSTANCES or count * max(1, size(spec.factors)) > MAX_RUNS:
             reason = f"makes more than {MAX_RUNS} runs"
             problems.append(
                 Problem("matrix", None, reason, "name fewer values, or split the sweep")
@@ -135,7 +595,7 @@ class _Planner:
                         what = "instance" if key == "instance" else f"value of {key}"
                         where = f"matrix.{kind}[{i}].{key}"
                         self.problems.append(Problem(where, told, f"is no {what} of this sweep"))
-        combinations = matrix.expand(factors, spec.exclude, spec.include, _matches, self._narrow)
+        combinations = expand(factors, spec.exclude, spec.include, _matches, self._narrow)
         for combination in combinations:
             if "method" not in combination:
                 reason = "makes runs of its own, and names no method"

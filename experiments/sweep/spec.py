@@ -5,9 +5,18 @@ docs/sweeps.md shows one with all that it may hold.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Required,
+    TypeVar,
+    get_type_hints,
+)
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +29,7 @@ from pydantic import (
     Strict,
     Tag,
     TypeAdapter,
+    WrapValidator,
     model_validator,
 )
 from pydantic.json_schema import SkipJsonSchema
@@ -28,32 +38,173 @@ from typing_extensions import TypedDict
 from experiments.documents import (
     TABLE,
     Amount,
+    Flag,
     Many,
     OneOrMany,
     Positive,
     Scalar,
+    Size,
     Text,
     Whole,
     check_toml,
+    is_many,
     read_toml,
     table_type,
 )
-from experiments.sweep.methods import OPTION_PREFIX, MethodEntry, MethodItem
-from experiments.sweep.settings import SETTINGS, TYPES, Settings
 from experiments.sweep.variations import KINDS, LIMITS, Variation
 from optim.errors import Problem, raise_any
 from optim.format.altered import AS_IT_IS, read_case
 from optim.format.read import Fault
+from optim.rules import RULE_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MAX_SPEC_BYTES = 4 << 20
+OPTION_PREFIX = "option."
+"""What the names of factors that are options of methods start with."""
 
 T = TypeVar("T")
 
 _IMPLIED = ("load_share", "scale_capacity")
 """Variations that need no entry in ``vary``: their names are their kinds."""
+
+
+# -- settings of a run: each can be a default of the sweep or a factor of its matrix ---------------
+
+
+MIN_MEMORY = 64 << 20
+
+
+def _or_none(value: str) -> str | None:
+    """Take ``none`` for none at all, since TOML has no null."""
+    return None if value == "none" else value
+
+
+def _limit(value: str) -> str:
+    if value not in RULE_NAMES:
+        raise Fault("is no limit", f"limits: {', '.join(RULE_NAMES)}")
+    return value
+
+
+def _enough(value: int) -> int:
+    if value < MIN_MEMORY:
+        raise Fault(f"must be at least {MIN_MEMORY >> 20} MiB")
+    return value
+
+
+Name = Annotated[Text, AfterValidator(_or_none)]
+Seed = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
+Threads = Annotated[Whole, Field(ge=1, le=1024)]
+Starts = Literal["own", "none"]
+Limits = tuple[Annotated[str, Strict(), AfterValidator(_limit)], ...]
+Memory = Annotated[Size, AfterValidator(_enough)]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run is given besides method and instance; each can be a default or a factor."""
+
+    objective: Name | None = None
+    solver: Name | None = None
+    seed: Seed = 0
+    time_limit: Positive | None = None
+    gap: Amount | None = None
+    threads: Threads = 1
+    warm_start: Name | None = None
+    starts: Starts = "own"
+    repair: Flag = False
+    ignore: Limits = ()
+    start_broken: Literal["mend", "refuse"] = "mend"
+    run_timeout: Positive | None = None
+    memory_limit: Memory | None = None
+    certificate: Flag = False
+
+
+TYPES: dict[str, Any] = get_type_hints(Settings, include_extras=True)
+"""Of each setting, as a document has it."""
+
+SETTINGS = tuple(TYPES)
+
+
+# -- methods ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """One value of the factor ``method``.
+
+    Attributes
+    ----------
+    method
+        Its registered name.
+    label
+        What tables call it; None for the name.
+    options
+        Options given with it.
+    varied
+        Names of the options that were given as lists.
+    solvers
+        Solvers given with it, which replace those of the matrix; None for its own choice.
+    settings
+        Other settings given with it: time_limit, gap, warm_start, …
+    """
+
+    method: str
+    label: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    varied: tuple[str, ...] = ()
+    solvers: tuple[str | None, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def answers_to(self, wanted: MethodEntry) -> bool:
+        """Tell whether an exclude or include entry means this one: by name, label, or in full."""
+        if wanted == MethodEntry(wanted.method):
+            return wanted.method in (self.method, self.label)
+        return wanted == self
+
+
+def _with_kind(value: Any, handler: Callable[[Any], tuple[Any, ...]]) -> tuple[Any, bool]:
+    return handler(value), is_many(value)
+
+
+_OWN = {key: kind for key, kind in TYPES.items() if key not in ("seed", "threads")}
+_OWN["solver"] = OneOrMany[Name]
+_TABLE = table_type(
+    "MethodTable",
+    method=Required[Text],
+    label=Text,
+    options=dict[str, Annotated[OneOrMany[Scalar], WrapValidator(_with_kind)]],
+    **_OWN,
+)
+
+
+def _entries(table: dict[str, Any]) -> tuple[MethodEntry, ...]:
+    """Make the entries that a table means: lists of options multiply."""
+    options = table.get("options", {})
+    varied = tuple(name for name, (_, many) in options.items() if many)
+    return tuple(
+        MethodEntry(
+            table["method"],
+            table.get("label"),
+            dict(zip(options, values, strict=True)),
+            varied,
+            table.get("solver", ()),
+            {key: table[key] for key in _OWN if key in table and key != "solver"},
+        )
+        for values in itertools.product(*(values for values, _ in options.values()))
+    )
+
+
+MethodItem: Any = Annotated[
+    _TABLE,
+    BeforeValidator(lambda value: {"method": value} if isinstance(value, str) else value),
+    AfterValidator(_entries),
+]
+"""One item of ``matrix.method``, a name or a table: the entries that it means."""
+
+
+# -- instances -------------------------------------------------------------------------------------
 
 
 class Generate(BaseModel):
@@ -77,6 +228,9 @@ class Generate(BaseModel):
     def parameters(self) -> Mapping[str, tuple[Any, ...]]:
         """Of each parameter its values."""
         return self.__pydantic_extra__
+
+
+# -- the sweep -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -357,3 +511,16 @@ def _cross_check(
                 if name not in known and (kind == "exclude" or unvaried):
                     reason, remedy = "is no factor of the matrix", f"factors: {', '.join(known)}"
                     yield Problem(f"matrix.{kind}[{i}].{name}", None, reason, remedy)
+
+
+def as_text(value: Any) -> str:
+    """Write a factor's value as tables and the map of factors show it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    if isinstance(value, list | tuple):
+        return "+".join(map(as_text, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{k}={as_text(v)}" for k, v in value.items())
+    return str(value)

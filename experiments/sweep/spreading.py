@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from experiments.sweep.runs import Run
+    from experiments.sweep.planning import Run
     from experiments.sweep.store import PartName, ResultFolder
 
 logger = logging.getLogger(__name__)

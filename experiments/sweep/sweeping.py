@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from experiments.spark.remote import is_remote, output_at
 from experiments.sweep.estimates import LEARNED_COLUMNS, Estimator
 from experiments.sweep.kept import keep_instances
-from experiments.sweep.planning import Plan, plan_runs
+from experiments.sweep.planning import DEFAULT_RUNNER, Plan, Run, plan_runs
 from experiments.sweep.progress import Reporter, make_reporter
 from experiments.sweep.reading import read_columns
-from experiments.sweep.runs import DEFAULT_RUNNER, Run
 from experiments.sweep.spec import Spec, load_spec
 from experiments.sweep.store import ResultFolder
 from experiments.sweep.worker import own_versions

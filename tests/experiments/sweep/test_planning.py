@@ -13,8 +13,7 @@ import pytest
 
 from experiments.sweep import planning
 from experiments.sweep.instances import content_hash
-from experiments.sweep.planning import plan_runs
-from experiments.sweep.runs import Run
+from experiments.sweep.planning import Run, plan_runs
 from experiments.sweep.spec import Spec
 from optim import Instance
 from optim.errors import InvalidInput
@@ -58,11 +57,11 @@ def test_a_solver_that_a_method_cannot_use_is_left_out_and_told(
 ) -> None:
     from dataclasses import replace
 
-    from experiments.sweep import registry_checks
+    from experiments.sweep import planning
     from optim.methods.registry import get_method
 
     few = replace(get_method("balance-milp"), solvers=("highs",))
-    monkeypatch.setattr(registry_checks, "look_up", lambda name: few)
+    monkeypatch.setattr(planning, "look_up", lambda name: few)
     plan = plan_runs(make_spec({"method": ["balance-milp"], "solver": ["highs", "cp-sat"]}))
     assert [r.settings.solver for r in plan.runs] == ["highs"]
     assert plan.notes == ("balance-milp does not run on cp-sat: 1 combinations left out",)

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.sweep.methods import MethodEntry
-from experiments.sweep.spec import Settings, Spec, load_spec
+from experiments.sweep.spec import MethodEntry, Settings, Spec, load_spec
 from experiments.sweep.variations import Variation
 from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
