@@ -334,7 +334,7 @@ class Records:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     def read(self) -> list[Any]:
         """Return the values.
@@ -344,23 +344,23 @@ class Records:
         InvalidInput
             A line that is whole is no JSON.
         """
-        if not self._path.exists():
+        if not self.path.exists():
             return []
         found = []
-        lines = read_bytes(self._path).split(b"\n")
+        lines = read_bytes(self.path).split(b"\n")
         for number, line in enumerate(lines[:-1], 1):  # after the last line break: nothing, or torn
             try:
                 found.append(json.loads(line))
             except (ValueError, RecursionError):
                 remedy = "remove the line, or begin another file"
-                problem = Problem(f"{self._path}, line {number}", None, "is no JSON", remedy)
+                problem = Problem(f"{self.path}, line {number}", None, "is no JSON", remedy)
                 raise InvalidInput(problem) from None
         return found
 
     def add(self, value: Any) -> None:
         """Append a value; it is on the disk when this returns."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a+b") as file:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a+b") as file:
             if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
                 if file.read() != b"\n":  # torn

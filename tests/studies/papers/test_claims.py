@@ -23,6 +23,7 @@ from experiments.studies.papers.claims.claim import VERDICTS
 from experiments.studies.papers.claims.tables import PAPERS, about_table, load_table
 from experiments.studies.papers.collecting import page_of
 from optim.errors import InvalidInput
+from optim.util.store import Records
 from tests.studies.papers.test_finding import run
 
 DOCS = PAPERS.parent.parent / "docs" / "papers"
@@ -253,8 +254,8 @@ def test_an_interrupted_run_of_many_tables_goes_on(
     command = ["paper", "--tables", "all", "-o", str(tmp_path)]
     with contextlib.suppress(KeyboardInterrupt):
         main(command)
-    assert (tmp_path / "tables-made.txt").read_text().split() == ["p/a", "p/b"]
+    assert Records(tmp_path / "tables-made.jsonl").read() == ["p/a", "p/b"]
     assert main(command) == 0
     assert made == ["a", "b", "stop", "c"]
     assert "p/a: kept" in capsys.readouterr().err
-    assert not (tmp_path / "tables-made.txt").exists()  # the next run makes all of them again
+    assert not (tmp_path / "tables-made.jsonl").exists()  # the next run makes all of them again

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from optim.exit_codes import ExitCode
-from optim.util.files import write_atomic
+from optim.util.store import Records
 
 if TYPE_CHECKING:
     import argparse
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from experiments.studies.papers.claims.judging import Judgement
 
-JOURNAL = "tables-made.txt"
+JOURNAL = "tables-made.jsonl"
 """In the output: tables that a run of many has made; gone once it has made all."""
 
 
@@ -85,29 +85,22 @@ def run_tables(args: argparse.Namespace) -> int:
     root: Path = args.output if args.reduced else PAPERS
     wanted = making.makings(args.name or "all")
     # the papers' folders have every table already: what a run of many has made stands in a file
-    journal = args.output / JOURNAL if len(wanted) > 1 and not args.reduced else None
-    made = _names(journal)
+    journal = Records(args.output / JOURNAL) if len(wanted) > 1 and not args.reduced else None
+    made = journal.read() if journal else []
     for paper, name, one in wanted:
         table = f"{paper}/{name}"
         if (args.reduced and has_table(paper, name, root)) or table in made:
-            where = journal or root
+            where = journal.path if journal else root
             sys.stderr.write(f"{table}: kept, {where} has it\n")
             continue
         began = time.monotonic()
         path = making.make_table(paper, name, one, args.reduced, root)
         sys.stderr.write(f"{path} ({time.monotonic() - began:.0f} s)\n")
         if journal:
-            made.add(table)
-            journal.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(journal, "\n".join(sorted(made)) + "\n")
+            journal.add(table)
     if journal:
-        journal.unlink(missing_ok=True)
+        journal.path.unlink(missing_ok=True)
     return int(ExitCode.OK)
-
-
-def _names(journal: Path | None) -> set[str]:
-    known = journal is not None and journal.is_file()
-    return set(journal.read_text(encoding="utf-8").split()) if journal and known else set()
 
 
 def _tell(papers: Sequence[str], found: Sequence[Judgement]) -> None:
