@@ -12,6 +12,7 @@ from optim.moves.first_fit import packings
 from optim.moves.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
+from optim.util.tolerance import over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -138,7 +139,7 @@ def rate_at(load: float) -> float:
 
 def short_words(rate: float, bound: float | None) -> list[str]:
     """Say by how much the present input is missed, and whether that is proven."""
-    if rate >= 1:
+    if not over(1.0, rate):
         return []
     told = f"the plan carries {rate:.4g} of the present input, {1 - rate:.1%} too little"
     if bound is not None and bound < 1:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 def _multiples(room: Floats, need: Floats) -> Floats:
     """How often a need fits into room; no room is none, and no need never fills it."""
     found = np.full(need.shape, np.inf)
-    np.divide(np.maximum(room, 0.0), need, out=found, where=need > 0)
+    with np.errstate(over="ignore"):  # more often than there are numbers
+        np.divide(np.maximum(room, 0.0), need, out=found, where=need > 0)
     return found
 
 

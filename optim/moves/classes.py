@@ -203,7 +203,9 @@ def _rounded(values: Floats) -> Floats:
     exponent = np.zeros_like(values)
     np.log10(values, out=exponent, where=positive)
     unit = 10.0 ** (np.floor(exponent) - _DIGITS + 1)
-    return np.where(positive, np.round(values / unit), 0.0) * unit + 0.0
+    rounded = positive & (unit > 0)  # numbers that have no such digits stay as they are
+    unit = np.where(rounded, unit, 1.0)
+    return np.where(rounded, np.round(values / unit) * unit, np.maximum(values, 0.0)) + 0.0
 
 
 def _mixed(words: _Words) -> _Words:

@@ -10,6 +10,7 @@ import pytest
 
 from formulations.throughput.cover import Cover
 from optim import Instance, InvalidInput, UnsuitableMethod, solve
+from streamplace import InstanceBuilder
 from tests.formulations.throughput.small import THREADS, best_of, small
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -145,3 +146,16 @@ def test_refuses_links_of_several_nodes() -> None:
     }
     with pytest.raises(InvalidInput, match="throughput-search"):
         solve(Instance.from_dict(document), "throughput-exact")
+
+
+@pytest.mark.parametrize("method", ["throughput-exact", "throughput-milp", "throughput-search"])
+@pytest.mark.filterwarnings("error")
+def test_loads_that_are_nothing_beside_others_are_solved(method: str) -> None:
+    builder = InstanceBuilder("far apart").node("n0", capacity=1e15).node("n1", capacity=1e15)
+    for k, load in enumerate((3e-301, 1e-300, 1e15, 5.0)):
+        builder = builder.task(f"t{k}", load=load, node=f"n{k % 2}")
+    result = solve(builder.traffic("t0", "t1", 1.0).build(), method)
+    assert str(result.termination) == "optimal"
+    assert result.objective is not None
+    assert result.objective.value == pytest.approx(1.0, rel=1e-9)
+    assert not [note for note in result.notes if "too little" in note]
