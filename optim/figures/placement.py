@@ -11,7 +11,6 @@ import numpy as np
 from optim.figures.measures import (
     crossing_rates,
     distance_of_loads,
-    imc_gain_of,
     link_loads,
     migrated_tasks,
     moved_tasks,
@@ -132,9 +131,14 @@ class Placement:
         return np.asarray(self.counts > 0)
 
     @cached_property
+    def parted(self) -> tuple[float, float]:
+        """Traffic inside nodes, and between them."""
+        return self.instance.flows.parted(self.node, self.instance.num_nodes)
+
+    @property
     def gain(self) -> float:
         """Traffic inside nodes."""
-        return imc_gain_of(self.instance, self.node)
+        return self.parted[0]
 
     @cached_property
     def has_home(self) -> bool:

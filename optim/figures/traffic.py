@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.figures.figure import Figure
-from optim.figures.measures import internode_of
 
 if TYPE_CHECKING:
     from optim.figures.placement import Placement
@@ -24,7 +23,7 @@ def _collocated(placement: Placement) -> float | None:
 
 
 def _between_nodes(placement: Placement) -> float:
-    return internode_of(placement.instance, placement.node)
+    return placement.parted[1]
 
 
 def _between_slots(placement: Placement) -> float | None:

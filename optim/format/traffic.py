@@ -118,7 +118,18 @@ class Traffic:
         return float(self.rate.sum() + full)
 
     def collocated(self, place: Ints, num_places: int) -> float:
-        """Traffic between tasks at the same place.
+        """Traffic between tasks at the same place; `parted` says what places are."""
+        return self.parted(place, num_places, others=False)[0]
+
+    def apart(self, place: Ints, num_places: int) -> float:
+        """Traffic between tasks that are not at the same place."""
+        return self.parted(place, num_places)[1]
+
+    def parted(self, place: Ints, num_places: int, *, others: bool = True) -> tuple[float, float]:
+        """Traffic between tasks at the same place, and, where asked for, that between others.
+
+        The latter is added up, not what the former leaves of all, which of much traffic is off by
+        more than a little that crosses.
 
         Parameters
         ----------
@@ -126,29 +137,20 @@ class Traffic:
             (T,) place of each task; -1 means nowhere, and such a task meets nobody.
         num_places
             Places are numbered below this.
+        others
+            Whether the second figure is needed; 0 if not.
         """
         at_source = place[self.source]
         together = (at_source == place[self.target]) & (at_source >= 0)
         gain = float(self.rate[together].sum())
-        for block in self.blocks:
-            gain += block.pair_rate * float(
-                _counts(place[block.sources], num_places)
-                @ _counts(place[block.targets], num_places)
-            )
-        return gain
-
-    def apart(self, place: Ints, num_places: int) -> float:
-        """Traffic between tasks that are not at the same place: added up, not what `collocated`
-        leaves of all, which of much traffic is off by more than a little that crosses.
-        """
-        at_source = place[self.source]
-        together = (at_source == place[self.target]) & (at_source >= 0)
-        rest = float(self.rate[~together].sum())
+        rest = float(self.rate[~together].sum()) if others else 0.0
         for block in self.blocks:
             senders = _counts(place[block.sources], num_places)
             met = float(senders @ _counts(place[block.targets], num_places))
-            rest += block.pair_rate * (len(block.sources) * len(block.targets) - met)
-        return rest
+            gain += block.pair_rate * met
+            if others:
+                rest += block.pair_rate * (len(block.sources) * len(block.targets) - met)
+        return gain, rest
 
     def crossing(self, place: Ints, num_places: int) -> tuple[Floats, Floats]:
         """Traffic that leaves the tasks at each place for others, and that enters from others.
