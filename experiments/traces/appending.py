@@ -20,7 +20,7 @@ from experiments.traces.trouble import spark_trouble
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -217,10 +217,11 @@ def check_scanned(
     files: Files,
     located: Paths,
     entries: Sequence[FileEntry],
+    read: Collection[str] = (),
     *,
     whole: bool,
 ) -> None:
-    """Refuse files that are listed and that Spark would not read, or the other way round.
+    """Refuse files that are listed and that Spark passes over, or the other way round.
 
     Parameters
     ----------
@@ -228,6 +229,9 @@ def check_scanned(
         As Spark is told to read them.
     entries
         Files that are listed.
+    read
+        Files in which Spark found rows. Spark is asked for the files that it scans only where
+        there was none in a listed one.
     whole
         Whether these are all that is to be read.
 
@@ -236,26 +240,37 @@ def check_scanned(
     InvalidInput
         There are such files.
     """
-    try:
-        options = {"basePath": located.root} if located.root else {}
-        scanned = {_plain(e.path) for e in _listed(session, located.paths, **options)}
-    except (PySparkException, Py4JJavaError) as error:
-        raise spark_trouble(error, files) from None
-    where = f"{files.where}.path"
-    packed = [entry for entry in entries if entry.path.lower().endswith(".zip")]
-    listed = {_plain(entry.path) for entry in entries if entry not in packed and entry.bytes}
-    remedy = "move it, or name the files by a pattern"
+    listed = {_plain(entry.path): entry.bytes for entry in entries}
+    found = set(read)
+    if not found or any(size and path not in found for path, size in listed.items()):
+        try:
+            options = {"basePath": located.root} if located.root else {}
+            found |= {_plain(e.path) for e in _listed(session, located.paths, **options)}
+        except (PySparkException, Py4JJavaError) as error:
+            raise spark_trouble(error, files) from None
+    zips = {path for path in listed if path.lower().endswith(".zip")}
+    passed = sorted(path for path in set(listed) - found - zips if listed[path])
+    where, remedy = f"{files.where}.path", "move it, or name the files by a pattern"
     problems = [
         Problem(where, files.path, f"means {path} too, and Spark passes over it", remedy)
-        for path in sorted(listed - scanned)
+        for path in passed
     ]
-    if whole and not packed:
+    if whole and not zips:
         problems += [
             Problem(where, files.path, f"got {path} while it was traced", "trace again")
-            for path in sorted(scanned - listed)
+            for path in sorted(found - set(listed))
         ]
     if problems:
         raise InvalidInput(problems[:_MOST_TOLD])
+
+
+def with_counts(entries: Sequence[FileEntry], events: Mapping[str, int]) -> list[FileEntry]:
+    """Return files with the events that Spark read from each; zips tell none."""
+    found = []
+    for entry in entries:
+        known = not entry.path.lower().endswith(".zip")
+        found.append(replace(entry, events=events.get(_plain(entry.path), 0) if known else None))
+    return found
 
 
 def _plain(path: str) -> str:

@@ -22,7 +22,7 @@ from experiments.documents import (
 from experiments.traces.cluster import ClusterSpec
 from experiments.traces.periods import PeriodTable
 from experiments.traces.recordings import ONE, Events, Expression, Identifier, Parsed, format_of
-from optim.errors import Problem, raise_any
+from optim.errors import InvalidInput, Problem, raise_any
 from optim.format.read import Fault
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Input:
     __pydantic_config__ = TABLE
     events: Text = ""
     key: Parsed
-    cost: Parsed = ONE
+    cost: Parsed = field(default_factory=lambda: ONE)
     state: Parsed | None = None
 
 
@@ -131,7 +131,7 @@ class Edge:
     source: Annotated[Text, Field(alias="from")]
     target: Annotated[Text, Field(alias="to")]
     events: OneOrMany[Text] = ()
-    rate: Parsed = ONE
+    rate: Parsed = field(default_factory=lambda: ONE)
 
 
 @dataclass(frozen=True)
@@ -215,12 +215,24 @@ class Job:
         )
 
     def with_paths(self, paths: Mapping[str, str]) -> Job:
-        """Return the job with other files for its recordings; their endings tell their formats."""
+        """Return the job with other files for its recordings; their endings tell their formats.
+
+        Raises
+        ------
+        InvalidInput
+            The description has options that the format of such a file has no use for.
+        """
         changed = []
         for events in self.events:
             path = paths.get(events.name, events.path)
             kind = format_of(path) if events.name in paths else ""
-            changed.append(replace(events, path=path, format=kind or events.format))
+            read = {key: value for key, value in events.read.items() if key != "format"}
+            try:
+                told = replace(events, path=path, format=kind or events.format, read=read)
+            except Fault as fault:  # entries that another format has no use for
+                problems = [replace(p, path=f"{events.where}.{p.path}") for p in fault.problems]
+                raise InvalidInput(problems, self.source) from None
+            changed.append(told)
         return replace(self, events=tuple(changed))
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from experiments.traces.columns import as_text
-from experiments.traces.reading import BAD, Rows, bad_counts, check_bad
+from experiments.traces.expressions import Typed, as_text
+from experiments.traces.reading import BAD, FILE, Rows, bad_rows, check_bad
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, i
         The keys cannot be computed or are not of one type, or a value of the table is not of its
         declared type.
     """
-    mine, theirs = rows.translator(zone), table.translator(zone)
-    _check_alike(join, [(rows.kind(a), table.kind(b)) for a, b in join.on])
-    left = [as_text(mine(a.node), rows.kind(a)) for a, _ in join.on]
-    right = [as_text(theirs(b.node), table.kind(b)) for _, b in join.on]
+    pairs = [(rows.compute(a, zone), table.compute(b, zone)) for a, b in join.on]
+    _check_alike(join, [(a.kind, b.kind) for a, b in pairs])
+    left = [F.expr(as_text(a)) for a, _ in pairs]
+    right = [F.expr(as_text(b)) for _, b in pairs]
     tag = f"j{len(rows.missed)}"
     keys = [f"{tag}_key{i}" for i in range(len(right))]
-    safe = {name: f"{tag}_{inner}" for name, inner in table.columns.items()}
-    values = F.struct(*(F.col(table.columns[name]).alias(safe[name]) for name in safe))
+    safe = {name: f"{tag}_{inner.sql.strip('`')}" for name, inner in table.columns.items()}
+    values = F.struct(*(F.expr(table.columns[name].sql).alias(safe[name]) for name in safe))
     keyed = table.frame.select(
         *(column.alias(key) for column, key in zip(right, keys, strict=True)),
         values.alias("values"),
@@ -56,29 +56,29 @@ def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, i
     single = single.groupBy(*keys).agg(
         F.min("values").alias("values"), F.sum("count").alias("count")
     )
-    judged = grouped.agg(
-        F.sum("count").alias("rows"), *bad_counts(F.col(BAD), F.col("count"))
-    ).first()
+    judged = grouped.agg(F.sum("count").alias("rows")).first()
     counted = single.agg(F.sum(F.col("count") - 1)).first()
     assert judged is not None
     assert counted is not None
-    check_bad(table, grouped.sparkSession, judged)
+    check_bad(table, grouped.sparkSession, bad_rows(grouped, BAD, "count"))
     found = single.select(*keys, "values")
     frame = rows.frame.withColumns(dict(zip((f"my_{key}" for key in keys), left, strict=True)))
     condition = F.lit(True)
     for key in keys:
         condition = condition & (frame[f"my_{key}"] == found[key])
     frame = frame.join(found.select(*keys, "values.*"), condition, "left")
-    columns = {**rows.columns, **{f"{join.name}.{name}": inner for name, inner in safe.items()}}
-    types = {f"{join.name}.{name}": kind for name, kind in table.types.items()}
+    own = {
+        f"{join.name}.{n}": Typed(f"`{inner}`", table.columns[n].kind) for n, inner in safe.items()
+    }
     missed = F.col(keys[0]).isNull().alias(f"{tag}_missed")
-    kept = frame.select(*columns.values(), *rows.missed.values(), missed, BAD)
+    mine = (F.expr(column.sql) for column in rows.columns.values())
+    kept = frame.select(*mine, *safe.values(), *rows.missed.values(), missed, BAD, FILE)
     told = {**rows.missed, join.name: f"{tag}_missed"}
     found_rows = replace(
         rows,
         frame=kept,
-        columns=columns,
-        types={**rows.types, **types},
+        columns={**rows.columns, **own},
+        known=[*rows.known, *(f"{join.name}.{name}" for name in table.known)],
         missed=told,
         kept=(*rows.kept, grouped),
     )

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from experiments.traces.gathering import FATE
 from experiments.traces.preparing import COUNTED, FATES
-from experiments.traces.reading import bad_counts, check_bad
+from experiments.traces.reading import MARK, bad_rows, check_bad, path_of
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def judge(job: Job, gathered: Gathered) -> dict[str, Any]:
     -------
     dict
         ``events``, one count for each of `FATES`, ``first`` and ``last`` bucket (or None), the
-        ``latest`` moment in microseconds, where it is kept, and for
+        ``latest`` moment in microseconds, where it is kept, the events of all ``files``, and for
         every operator the events without key, cost and state, for every edge those without rate;
         for every joined table its rows, those dropped, and the events without a match.
 
@@ -39,7 +39,7 @@ def judge(job: Job, gathered: Gathered) -> dict[str, Any]:
     InvalidInput
         A value is not of its declared type, or a cost, rate or state is negative.
     """
-    fates = _fates(gathered)
+    fates, files = _fates(gathered)
     told = _Told(gathered)
     _check_amounts(job, gathered, told)
     counted = [row for fate, row in fates.items() if fate in COUNTED]
@@ -63,33 +63,30 @@ def judge(job: Job, gathered: Gathered) -> dict[str, Any]:
         "lookups": {
             name: {**rows, "unmatched": told.count(k, "events")} for (name, rows), k in lookups
         },
+        "files": files,
     }
 
 
-def _fates(gathered: Gathered) -> dict[int, Row]:
-    """Return what the events of each fate come to.
+def _fates(gathered: Gathered) -> tuple[dict[int, Row], dict[str, int]]:
+    """Return what the events of each fate come to, and the events of each file.
 
     Raises
     ------
     InvalidInput
-        A value is not of its declared type.
+        A row is wrong, or a value is not of its declared type.
     """
     rows = gathered.sums.where(F.col("kind") == FATE)
-    fates = {
-        row["a"]: row
-        for row in rows.groupBy("a")
-        .agg(
-            F.sum("events").alias("events"),
-            F.min("bucket").alias("first"),
-            F.max("bucket").alias("last"),
-            F.max("most").alias("most"),
-        )
-        .collect()
-    }
-    told = rows.agg(*bad_counts(F.col("key"), F.col("events"))).first()
-    assert told is not None
-    check_bad(gathered.prepared.rows, rows.sparkSession, told)
-    return fates
+    check_bad(gathered.prepared.rows, rows.sparkSession, bad_rows(rows, "key", "events"))
+    fates = rows.groupBy("a").agg(
+        F.sum("events").alias("events"),
+        F.min("bucket").alias("first"),
+        F.max("bucket").alias("last"),
+        F.max("most").alias("most"),
+    )
+    file = F.element_at(F.split("key", MARK), -1)
+    by_file = rows.groupBy(file.alias("file")).agg(F.sum("events").alias("events")).collect()
+    files = {path_of(row["file"]): row["events"] for row in by_file if row["file"]}
+    return {row["a"]: row for row in fates.collect()}, files
 
 
 class _Told:

@@ -51,12 +51,16 @@ class FileEntry:
         Its size.
     modified
         Milliseconds since 1970.
+    events
+        Rows that were read from it; ``None`` for zips, where Spark does not tell it, and of tables
+        that were looked up.
     """
 
     __pydantic_config__ = TABLE
     path: Annotated[str, Strict()]
     bytes: Count
     modified: int
+    events: Count | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

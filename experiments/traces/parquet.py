@@ -10,7 +10,7 @@ from optim.errors import InvalidInput, Problem
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from experiments.traces.recordings import Files
 
@@ -18,19 +18,22 @@ NANOS_AS_WHOLE = "spark.sql.legacy.parquet.nanosAsLong"
 """Setting of Spark, which else refuses such columns."""
 
 
-def nano_columns(session: SparkSession, frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
+def nano_columns(
+    session: SparkSession, scanned: Sequence[str], names: Sequence[str]
+) -> dict[str, str]:
     """Return which columns are moments in nanoseconds: ``nanos``, or ``nanos_ntz`` without zone.
 
     Parameters
     ----------
+    scanned
+        Files that Spark reads.
     names
-        Those that are whole numbers to Spark.
+        Columns that are whole numbers to Spark.
     """
-    files = frame.inputFiles() if names else []
-    if not files:
+    if not names or not scanned:
         return {}
     jvm: Any = session._jvm
-    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(files[0]))
+    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(scanned[0]))
     settings = session._jsc.hadoopConfiguration()
     source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, settings)
     reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
@@ -65,7 +68,7 @@ def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> Non
     found: dict[str, tuple[Any, str]] = {}
     lacking: dict[str, str] = {}
     where = f"{files.where}.path"
-    merged = files.read.get("mergeSchema") is True
+    merged = files.options.get("mergeSchema") is True
     remedy = "trace them apart, or write them alike"
     for path in local:
         try:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from experiments.traces.columns import as_text, key_group, micros
+from experiments.traces.expressions import as_text
 from experiments.traces.joining import joined
-from experiments.traces.reading import BAD, Rows, read_rows
+from experiments.traces.reading import BAD, FILE, Rows, read_rows
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from experiments.traces.expressions import Typed
     from experiments.traces.job import Edge, Input, Job, OperatorSpec
     from experiments.traces.locating import Paths
     from experiments.traces.recordings import Events, Expression
+
+MICRO = 1_000_000
+"""Costs, rates and states are summed in millionths, as whole numbers: sums of these do not depend
+on the order of the events."""
 
 NULL_KEY = "\x00null"
 """The key that null stands for where ``null_key = "group"``; no text of a file begins so."""
@@ -39,8 +44,8 @@ class Prepared:
     events, rows
         The recording, and as it was read.
     frame
-        One row an event: ``fate``, ``bucket``, and for input i of operator o and edge e the
-        columns ``g{o}``, ``c{o}``, ``k{o}``, ``s{o}``, ``r{e}``.
+        One row an event: ``fate``, ``bucket``, `BAD` (what is wrong, else the file), and for input
+        i of operator o and edge e the columns ``g{o}``, ``c{o}``, ``k{o}``, ``s{o}``, ``r{e}``.
     operators, edges
         Numbers of those that take part.
     lookups
@@ -67,8 +72,6 @@ def prepare(
     events: Events,
     paths: Mapping[str, Paths],
     open_from: int | None = None,
-    *,
-    guess: bool = False,
 ) -> Prepared:
     """Read a recording and compute everything about single events.
 
@@ -83,8 +86,6 @@ def prepare(
     open_from
         First bucket that still takes events, where periods are closed one after another; moments
         are then kept as ``at``, so that the latest can be told.
-    guess
-        As `experiments.traces.reading.read_rows` takes it.
 
     Raises
     ------
@@ -99,9 +100,11 @@ def prepare(
     for entry in inputs.values():
         wanted += [e for e in (entry.key, entry.cost, entry.state) if e]
     wanted += [edge.rate for edge in edges.values()]
-    rows, lookups = _rows(session, job, events, paths, wanted, guess=guess)
+    rows, lookups = _rows(session, job, events, paths, wanted)
     made = _Maker(job, rows)
-    columns = {"fate": None, "bucket": None, BAD: F.col(BAD)} | made.moments(events, open_from)
+    columns = {"fate": None, "bucket": None, BAD: F.coalesce(BAD, FILE)} | made.moments(
+        events, open_from
+    )
     for o, entry in inputs.items():
         columns |= made.input(o, job.operators[o], entry)
     for e, edge in edges.items():
@@ -117,41 +120,21 @@ def _rows(
     events: Events,
     paths: Mapping[str, Paths],
     wanted: list[Expression],
-    *,
-    guess: bool,
 ) -> tuple[Rows, dict[str, dict[str, int]]]:
-    mine = [*wanted, *(a for join in events.joins for a, _ in join.on)]
-    rows = read_rows(session, events, paths[events.name], mine, guess=guess)
+    names = [name for e in wanted for name in e.names]
+    keys = [name for join in events.joins for mine, _ in join.on for name in mine.names]
+    rows = read_rows(session, events, paths[events.name], [*names, *keys])
     lookups = {}
-    for number, join in enumerate(events.joins):
-        # what is looked up stands in the expressions as name.column, and in the keys of later joins
-        theirs = [b for _, b in join.on]
-        later = [a for other in events.joins[number + 1 :] for a, _ in other.on]
-        own = [_of_table(e, join.name) for e in (*wanted, *later)]
-        table = read_rows(
-            session,
-            join,
-            paths[f"{events.name}.{join.name}"],
-            [*theirs, *(e for e in own if e)],
-            "t",
-        )
+    for join in events.joins:
+        # what is looked up stands in expressions as name.column, and in the keys of later joins
+        prefix = f"{join.name}."
+        own = [n.removeprefix(prefix) for n in (*names, *keys) if n.startswith(prefix)]
+        theirs = [name for _, key in join.on for name in key.names]
+        located = paths[f"{events.name}.{join.name}"]
+        table = read_rows(session, join, located, [*theirs, *own], "t")
         rows, count, doubled = joined(rows, join, table, job.calendar.zone)
         lookups[join.name] = {"rows": count, "doubled": doubled}
     return rows, lookups
-
-
-def _of_table(expression: Expression, name: str) -> Expression | None:
-    """Return an expression that reads what another one reads of a joined table."""
-    from dataclasses import replace
-
-    from experiments.traces.grammar import Call, ColumnName, column_names
-
-    prefix = f"{name}."
-    inner = [n.removeprefix(prefix) for n in column_names(expression.node) if n.startswith(prefix)]
-    if not inner:
-        return None
-    node = Call(0, "coalesce", tuple(ColumnName(0, column) for column in inner))
-    return replace(expression, node=node)
 
 
 class _Maker:
@@ -159,7 +142,10 @@ class _Maker:
 
     def __init__(self, job: Job, rows: Rows) -> None:
         self.job, self.rows = job, rows
-        self.translate = rows.translator(job.calendar.zone)
+
+    def compute(self, expression: Expression) -> Typed:
+        """Return the SQL of an expression, and its type."""
+        return self.rows.compute(expression, self.job.calendar.zone)
 
     def moments(self, events: Events, open_from: int | None) -> dict[str, Column]:
         """Return ``fate`` and ``bucket``, and ``at`` where periods are closed."""
@@ -190,8 +176,7 @@ class _Maker:
 
     def input(self, number: int, spec: OperatorSpec, entry: Input) -> dict[str, Column]:
         """Return key group, cost, and where there is state its key and size."""
-        kind = self.rows.kind(entry.key)
-        key = as_text(self.translate(entry.key.node), kind)
+        key = F.expr(as_text(self.compute(entry.key)))
         if spec.null_key == "group":
             key = F.coalesce(key, F.lit(NULL_KEY))
         made = {
@@ -207,23 +192,34 @@ class _Maker:
         return {f"r{number}": self._amount(edge.rate)}
 
     def _moment(self, expression: Expression) -> Column:
-        if self.rows.kind(expression) != "time":
-            kind = self.rows.kind(expression)
+        sql, kind = self.compute(expression)
+        if kind != "time":
             remedy = "time(…), timestamp(…) and epoch(…) make one; or declare the column as time"
             reason = f"is {kind}, not a time"
             raise InvalidInput(Problem(expression.where, expression.text, reason, remedy))
-        return self.translate(expression.node)
+        return F.expr(sql)
 
     def _amount(self, expression: Expression) -> Column:
-        kind = self.rows.kind(expression)
+        sql, kind = self.compute(expression)
         if kind not in ("whole", "number"):
             remedy = 'declare the column as "number", or use number(…)' if kind == "text" else ""
             reason = f"is {kind}, not an amount"
             raise InvalidInput(Problem(expression.where, expression.text, reason, remedy))
-        return micros(self.translate(expression.node))
+        return micros(F.expr(sql))
 
 
 def _literal(moment: datetime) -> Column:
     from experiments.traces.periods import micros_of
 
     return F.timestamp_micros(F.lit(micros_of(moment)).cast("bigint"))
+
+
+def key_group(key: Column, key_groups: int) -> Column:
+    """Return the key group of keys as texts; null for null."""
+    group = F.pmod(F.xxhash64(key), F.lit(key_groups)).cast("int")
+    return F.when(key.isNotNull(), group)
+
+
+def micros(column: Column) -> Column:
+    """Return amounts in millionths; null where one is no finite number, or too large."""
+    return F.round(column.cast("double") * MICRO).try_cast("bigint")

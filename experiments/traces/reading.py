@@ -1,50 +1,77 @@
-"""Read rows with Spark: every column by its declared type, every mismatch by its name."""
+"""Read rows with Spark's own readers: every column by its declared type, every wrong row told.
+
+The readers run in Spark's PERMISSIVE mode: the text of a row that is not as it should be stands in
+a column of its own, and in `BAD` with the file that it is in. Nothing is read twice, but for a
+recording of CSV with a quote or U+FFFD inside a value (see `check_suspects`).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import json
 import re
+import zlib
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
-from experiments.traces.columns import Translator, dated, typed
-from experiments.traces.functions import type_of
-from experiments.traces.grammar import ExpressionFault, column_names
-from experiments.traces.json_lines import damaged_json, decoded_lines, found_schema
-from experiments.traces.json_once import read_once
-from experiments.traces.lines import (
-    FAULT,
-    REPLACED,
-    SEPARATOR,
-    SUSPECT,
-    check_headers,
-    check_text,
-    csv_options,
-    garbled,
-    no_line,
-    read_lines,
-    suspect,
-    wrong_line,
+from experiments.traces.expressions import (
+    ExpressionFault,
+    Scope,
+    Typed,
+    compiled,
+    dated,
+    quoted,
+    typed,
 )
+from experiments.traces.locating import escaped, local_files
 from experiments.traces.parquet import check_alike, nano_columns
 from experiments.traces.recordings import UTF_8, Events
-from experiments.traces.trouble import charset, spark_trouble
+from experiments.traces.trouble import charset, different_headers, spark_trouble
 from optim.errors import InvalidInput, Problem, meant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import DataType
 
     from experiments.traces.locating import Paths
     from experiments.traces.recordings import Expression, Files
 
 BAD = "bad"
-"""Column that tells the first value of a row that is not of its declared type."""
+"""Column that tells what is wrong with a row: `MARK`, the fault, the text and the file."""
+
+FILE = "file"
+"""Column with the file of a row, as Spark tells it; empty where it does not."""
+
+MARK = "\x1f"
+"""Before each part of a fault; no name of a file begins so."""
+
+_WRONG = "\x1fwrong"
+"""Column in which Spark puts the text of a row that is not as it should be."""
+
+_MALFORMED = ""
+"""The fault of such a row. The others are named by their column; in the order of these texts the
+first is told."""
+
+_SUSPECT = "\uffff"
+"""The fault of a row of CSV that may hold bytes that are no UTF-8, or half a record."""
+
+_REPLACED = "\ufffd"
+_SHOWN = 200
+_HEAD = 1000
+"""Lines of JSON that tell the columns, if they tell all that are asked for."""
+
+_MOST_FILES = 5
 
 _KINDS = {
     "string": "text",
@@ -70,57 +97,44 @@ class Rows:
     Attributes
     ----------
     frame
-        With a column `BAD` besides.
+        With the columns `BAD` and `FILE` besides.
     columns
-        Name in the frame by name in expressions.
-    types
-        By name in expressions.
+        SQL and type by name in expressions.
+    known
+        Names that there are.
     files, paths
         Where they come from.
     missed
         By joined table: the column that tells whether a row found nothing in it.
     kept
         Joined tables that Spark keeps.
-    guessed
-        Whether Spark stops at what may be right, as `experiments.traces.json_once` tells.
     """
 
     frame: DataFrame
-    columns: Mapping[str, str]
-    types: Mapping[str, str]
+    columns: Mapping[str, Typed]
+    known: Sequence[str]
     files: Files
     paths: Sequence[str]
     missed: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[DataFrame, ...] = ()
-    guessed: bool = False
 
-    def translator(self, zone: str) -> Translator:
-        """Return what turns expressions over these rows into columns."""
-        columns = {name: F.col(inner) for name, inner in self.columns.items()}
-        return Translator(columns, self.types, zone, self.files.zone, self.files.decimal)
-
-    def kind(self, expression: Expression) -> str:
-        """Return the type of an expression over these rows.
+    def compute(self, expression: Expression, zone: str) -> Typed:
+        """Return the SQL of an expression over these rows, and its type.
 
         Raises
         ------
         InvalidInput
             It names no column of theirs, or mixes types.
         """
+        scope = Scope(self.columns, self.known, zone, self.files.zone, self.files.decimal)
         try:
-            return type_of(expression.node, self.types)
+            return compiled(expression.tree, scope)
         except ExpressionFault as fault:
             raise InvalidInput(fault.problem(expression.where, expression.text)) from None
 
 
 def read_rows(
-    session: SparkSession,
-    files: Files,
-    paths: Paths,
-    expressions: Iterable[Expression],
-    prefix: str = "e",
-    *,
-    guess: bool = False,
+    session: SparkSession, files: Files, paths: Paths, wanted: Iterable[str], prefix: str = "e"
 ) -> Rows:
     """Read the columns that expressions need.
 
@@ -130,12 +144,10 @@ def read_rows(
         With UTC as its time zone.
     files, paths
         From the job description, and as located.
-    expressions
-        What is to be computed; columns of joined tables are left out.
+    wanted
+        Names in expressions; those of joined tables are left out.
     prefix
         Of the safe names.
-    guess
-        Take the columns of a recording of JSON from its first lines, if these tell them.
 
     Raises
     ------
@@ -143,212 +155,464 @@ def read_rows(
         Spark cannot read the files, or a column is missing, of another type than declared, or of a
         type that cannot be used.
     """
-    wanted_by = list(expressions)
-    once = _once(session, files, paths, wanted_by) if guess else None
-    raw, judged = _open(session, files, paths) if once is None else (once, True)
-    leaves = _leaves(raw.schema)
-    leaves.pop(FAULT, None)
-    names = {name: leaf.type for name, leaf in leaves.items()}
-    if not judged or any(REPLACED in name for name in names):
-        check_text(session, files, paths.paths)
-    _check_declared(files, names)
-    wanted = dict.fromkeys(n for e in wanted_by for n in column_names(e.node))
-    for name in wanted:
-        if name not in names and (leaf := _entry(raw.schema, name)) is not None:
-            leaves[name], names[name] = leaf, leaf.type
+    asked = list(dict.fromkeys([*wanted, *files.columns]))
+    raw = _open(session, files, paths, asked)
+    schema = StructType([f for f in raw.frame.schema.fields if f.name not in (_WRONG, FILE)])
+    leaves = {name: leaf for name in asked if (leaf := find(schema, name)) is not None}
+    known = list(_leaves(schema))
+    _check_declared(files, leaves, known)
     if files.format == "parquet":
-        nanos = nano_columns(session, raw, [n for n in wanted if names.get(n) == "bigint"])
-        for name, kind in nanos.items():
+        whole = [name for name, leaf in leaves.items() if leaf.type == "bigint"]
+        for name, kind in nano_columns(session, raw.scanned, whole).items():
             if files.columns.get(name) != "whole":
-                leaves[name], names[name] = leaves[name]._replace(type=kind), kind
-        check_alike(files, paths.paths, [*wanted, *files.columns])
-    used = [name for name in (*wanted, *files.columns) if name in names]
-    columns, types, values, faults = {}, {}, [], []
-    for number, name in enumerate(dict.fromkeys(used)):
-        kind = _kind(files, name, names[name])
-        given = leaves[name].column
-        value, fault = _value(given, names[name], kind, files)
-        columns[name], types[name] = f"{prefix}{number}", kind
-        values.append(value.alias(columns[name]))
-        if fault is not None:
-            told = F.concat(F.lit(name + SEPARATOR), given.cast("string"))
-            faults.append(F.when(fault, told))
-    bad = F.coalesce(F.lit(None).cast("string"), *_line_faults(raw, faults))
-    everything = {name: types.get(name, "text") for name in names}
-    frame = raw.select(*values, bad.alias(BAD))
-    return Rows(frame, columns, everything, files, paths.paths, guessed=once is not None)
+                leaves[name] = leaves[name]._replace(type=kind)
+        check_alike(files, paths.paths, asked)
+    columns, values, faults = {}, [], []
+    for number, (name, leaf) in enumerate(leaves.items()):
+        safe, kind = f"{prefix}{number}", _kind(files, name, leaf.type)
+        value, fault = _value(leaf, kind, files)
+        columns[name] = Typed(f"`{safe}`", kind)
+        values.append(F.expr(value).alias(safe))
+        if fault:
+            faults.append((name, fault, leaf.sql))
+    bad = F.expr(_bad(raw, faults, files)).alias(BAD)
+    frame = raw.frame.select(*values, bad, FILE)
+    return Rows(frame, columns, known, files, paths.paths)
 
 
-def _once(
-    session: SparkSession, files: Files, located: Paths, expressions: Sequence[Expression]
-) -> DataFrame | None:
-    if files.format != "jsonl" or not isinstance(files, Events):
-        return None
-    reader = session.read.option("mode", "FAILFAST")
-    if located.root:
-        reader = reader.option("basePath", located.root)
-    return read_once(reader, files, located.paths, expressions)
+def _bad(raw: _Raw, faults: Sequence[tuple[str, str, str]], files: Files) -> str:
+    """Return SQL of what is wrong with a row: as a whole, with a value, or perhaps."""
+
+    def told(fault: str, text: str) -> str:
+        parts = f"{quoted(MARK + fault + MARK)}, substring({text}, 1, {_SHOWN})"
+        return f"concat({parts}, {quoted(MARK)}, {FILE})"
+
+    cases = []
+    if _WRONG in raw.frame.columns:
+        wrong = _quoted(_WRONG)
+        cases.append(f"WHEN {wrong} IS NOT NULL THEN {told(_MALFORMED, wrong)}")
+    for name, fault, text in faults:
+        cases.append(f"WHEN {fault} THEN {told(name, f'CAST({text} AS STRING)')}")
+    if files.format == "csv" and files.encoding == UTF_8:
+        names = (n for n in raw.frame.columns if n not in (_WRONG, FILE))
+        marks = [_REPLACED] if files.multiline or not files.quote else [_REPLACED, files.quote]
+        texts = [f"CAST({_quoted(name)} AS STRING)" for name in names]
+        found = (f"contains({text}, {quoted(mark)})" for text in texts for mark in marks)
+        cases.append(f"WHEN {' OR '.join(found)} THEN {told(_SUSPECT, quoted(''))}")
+    return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS STRING)"
 
 
-def _line_faults(raw: DataFrame, faults: Sequence[Column]) -> list[Column]:
-    """Return what may be wrong with a row: of its line first, of its values, of its bytes."""
-    if FAULT in raw.columns:
-        line = F.col(FAULT)
-        clear = F.when(line != SUSPECT, line)
-        return [clear, *faults, line]
-    return list(faults)
+# -- what is wrong with rows -----------------------------------------------------------------------
 
 
-def check_bad(rows: Rows, session: SparkSession, told: Row) -> None:
-    """Refuse values that are not of their declared type, and bytes that are no text.
+def bad_rows(rows: DataFrame, bad: str, weight: str) -> list[tuple[str, int]]:
+    """Return the first fault of each kind and file, with the number of such rows."""
+    parts = F.split(bad, MARK)
+    found = rows.where(F.col(bad).startswith(MARK)).groupBy(parts[1], parts[3])
+    first = found.agg(F.min(bad).alias("first"), F.sum(weight).alias("count")).collect()
+    return sorted((row["first"], row["count"]) for row in first)
+
+
+def check_bad(rows: Rows, session: SparkSession, found: Sequence[tuple[str, int]]) -> None:
+    """Refuse wrong rows, values that are not of their declared type, bytes that are no text.
 
     Parameters
     ----------
-    told
-        As `bad_counts` asks for it.
+    found
+        As `bad_rows` gives them.
 
     Raises
     ------
     InvalidInput
         There are some.
     """
-    first, count = told["first_bad"], told["bad"] or 0
-    if told["suspects"] or REPLACED in (first or ""):
-        check_text(session, rows.files, rows.paths)
-    if count:
-        raise bad_value(rows.files, first, count, rows.paths)
-
-
-def bad_counts(bad: Column, weight: Column) -> list[Column]:
-    """Return what to ask of bad values, so that `check_bad` can judge them."""
-    suspects = bad == SUSPECT
-    clear = F.when(~suspects, bad)
-    return [
-        F.sum(F.when(suspects, weight)).alias("suspects"),
-        F.sum(F.when(clear.isNotNull(), weight)).alias("bad"),
-        F.min(clear).alias("first_bad"),
-    ]
+    files = rows.files
+    bads = [_Bad.of(first, count) for first, count in found]
+    clear = [bad for bad in bads if bad.fault != _SUSPECT]
+    suspects = [bad.file for bad in bads if bad.fault == _SUSPECT]
+    suspects += [bad.file for bad in clear if _REPLACED in bad.text or bad.fault == _MALFORMED]
+    if suspects and files.encoding == UTF_8:
+        check_suspects(session, files, [file for file in suspects if file] or rows.paths)
+    if not clear:
+        return
+    first = clear[0]
+    alike = [bad for bad in clear if bad.fault == first.fault]
+    if first.fault == _MALFORMED:
+        raise _malformed(files, first, alike)
+    if _REPLACED in first.text and files.encoding != UTF_8:
+        raise _garbled(files, first.text, first.file)
+    where = f"{files.where}.columns.{first.fault}"
+    remedy = "declare another type, or the text that stands for null"
+    if files.decimal == "." and _WITH_COMMA.fullmatch(first.text):
+        remedy = 'decimal = "," takes a comma before the fraction'
+    place = _place_of(first.text, files, first.file, whole=False)
+    reason = f"is no {files.columns[first.fault]} ({place}{_counted(alike)})"
+    raise InvalidInput(Problem(where, first.text, reason, remedy))
 
 
 _WITH_COMMA = re.compile(r"\s*[-+]?[\d.]*,\d+([eE][-+]?\d+)?\s*")
 
 
-def bad_value(files: Files, first: str, count: int, paths: Sequence[str]) -> InvalidInput:
-    """Return the error for lines that are none, or values that are not of their declared type."""
-    if (error := wrong_line(files, first, count, paths)) is not None:
-        return error
-    name, _, value = first.partition(SEPARATOR)
-    if REPLACED in value and files.encoding != UTF_8:
-        return garbled(files, value)
-    where = f"{files.where}.columns.{name}"
-    more = f" ({count} rows hold such values)" if count > 1 else ""
-    remedy = "declare another type, or the text that stands for null"
-    if files.decimal == "." and _WITH_COMMA.fullmatch(value):
-        remedy = 'decimal = "," takes a comma before the fraction'
-    return InvalidInput(Problem(where, value, f"is no {files.columns[name]}{more}", remedy))
+class _Bad(NamedTuple):
+    """A fault, the text of the first such row or value of a file, the file, how many there are."""
+
+    fault: str
+    text: str
+    file: str
+    rows: int
+
+    @classmethod
+    def of(cls, first: str, rows: int) -> _Bad:
+        _, fault, *text, file = first.split(MARK)
+        return cls(fault, MARK.join(text), path_of(file), rows)
 
 
-def _open(session: SparkSession, files: Files, located: Paths) -> tuple[DataFrame, bool]:
-    """Return the rows, and whether their bytes were judged, or will be as they are read."""
-    paths = located.paths
-    reader = session.read.option("mode", "FAILFAST")
-    if files.encoding != UTF_8 and not (files.wide and files.format == "jsonl"):
-        reader = reader.option("encoding", charset(session, files))
-        if files.format == "jsonl":
-            reader = reader.option("lineSep", "\n")
+def path_of(file: str) -> str:
+    """Return a file as Spark tells it as a path, or as the URI that it is."""
+    return re.sub("^file:/+", "/", unquote(file))
+
+
+def _counted(alike: Sequence[_Bad]) -> str:
+    """Return how many rows are so, by file."""
+    total = sum(bad.rows for bad in alike)
+    if total == 1:
+        return ""
+    by_file = [f"{bad.rows:,} in {bad.file}" for bad in alike[:_MOST_FILES]]
+    more = f", and {len(alike) - _MOST_FILES} more files" if len(alike) > _MOST_FILES else ""
+    shown = f": {', '.join(by_file)}{more}" if len(alike) > 1 else ""
+    return f"; {total:,} rows are so{shown}"
+
+
+def _malformed(files: Files, first: _Bad, alike: Sequence[_Bad]) -> InvalidInput:
+    """Return the error for rows that are no record."""
+    line = first.text.strip()
+    place = _place_of(line, files, first.file)
+    if files.format == "jsonl":
+        told, remedy = "a line that is no JSON", "mend or remove the line"
+        with contextlib.suppress(ValueError, RecursionError):
+            if isinstance(json.loads(line), dict):
+                told = "a line with other kinds of fields than the first ones"
+    else:
+        told = f"not as many values as {'the header' if files.header else 'columns names'}"
+        remedy = "sep, quote and escape say how values are told apart"
+        if '\\"' in line and files.escape == '"':
+            remedy = 'escape = "\\\\" takes quotes after \\'
+    reason = f"cannot be read: MALFORMED, {told}: {place}: {line}{_counted(alike)}"
+    return InvalidInput(Problem(f"{files.where}.path", files.path, reason, remedy))
+
+
+def _garbled(files: Files, text: str, file: str) -> InvalidInput:
+    """Return the error for bytes that are not of the encoding."""
+    reason = f"holds bytes that are no {files.encoding} ({file})"
+    remedy = 'name the encoding, such as encoding = "latin-1"'
+    return InvalidInput(Problem(f"{files.where}.path", text, reason, remedy))
+
+
+def check_suspects(session: SparkSession, files: Files, paths: Sequence[str]) -> None:
+    """Refuse bytes that are no UTF-8, and lines that end inside quotes: read as lines once more.
+
+    U+FFFD, which Spark puts for bytes that are no text, may stand in a file itself, and so may
+    quotes inside a value.
+
+    Raises
+    ------
+    InvalidInput
+        There are some.
+    """
+    lines = session.read.text([_escaped_uri(path) for path in paths])
+    torn = files.format == "csv" and not files.multiline and bool(files.quote)
+    broken = _torn(files) if torn else "false"
+    value, file = F.make_valid_utf8("value").alias("text"), F.col("_metadata.file_path")
+    faults = lines.select(
+        value,
+        file.alias("file"),
+        F.is_valid_utf8("value").alias("valid"),
+        F.expr(broken).alias("torn"),
+    )
+    try:
+        wrong = faults.where("NOT valid OR torn").first()
+    except (PySparkException, Py4JJavaError) as error:
+        raise spark_trouble(error, files) from None
+    if wrong is None:
+        return
+    text, path = wrong["text"][:_SHOWN], path_of(wrong["file"])
+    if not wrong["valid"]:
+        raise _garbled(files, text, path)
+    place = _place_of(text.strip(), files, path)
+    reason = f"is a line with a quote that it does not close ({place})"
+    remedy = 'multiline = true takes line breaks inside quotes, escape = "\\\\" quotes after \\'
+    raise InvalidInput(Problem(f"{files.where}.path", text, reason, remedy))
+
+
+def _torn(files: Files) -> str:
+    """Return SQL of whether a line ends inside quotes: its rest would be taken for a record."""
+    quote, escape = files.quote, files.escape
+    single = "value"
+    for pair in dict.fromkeys((escape + escape, escape + quote)):
+        single = f"replace({single}, {quoted(pair)}, '')"
+    quotes = f"length({single}) - length(replace({single}, {quoted(quote)}, ''))"
+    opened = rf"(^|\Q{files.delimiter}\E)\Q{quote}\E[^\Q{quote}\E]*$"
+    return f"({quotes}) % 2 = 1 AND {single} RLIKE {quoted(opened)}"
+
+
+def _place_of(text: str, files: Files, file: str, *, whole: bool = True) -> str:
+    """Return a file, and the number of the first line like a text if it is local.
+
+    Parameters
+    ----------
+    whole
+        Whether the text is a line, or the beginning of one, and not a value in it.
+    """
+    if whole and not files.wide:
+        for path in local_files([f"file://{file}"] if file.startswith("/") else []):
+            for number, line in enumerate(_lines(path, files), 1):
+                if line == text or (len(text) >= _SHOWN - 1 and line.startswith(text)):
+                    return f"{path}, line {number}"
+    return file
+
+
+def _lines(path: Path, files: Files) -> Iterator[str]:
+    """Give the lines of a local file, as far as it can be read."""
+    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    with contextlib.suppress(OSError, EOFError, zlib.error):
+        told = {"encoding": files.encoding, "errors": "replace", "newline": "\n"}
+        with opened(path, "rt", **told) as file:
+            yield from (text.strip().removeprefix("\ufeff") for text in file)
+
+
+# -- Spark's readers -------------------------------------------------------------------------------
+
+
+class _Raw(NamedTuple):
+    """Rows as Spark reads them, with `FILE`, and `_WRONG` where it may put something; the files."""
+
+    frame: DataFrame
+    scanned: Sequence[str]
+
+
+def _open(session: SparkSession, files: Files, located: Paths, wanted: Sequence[str]) -> _Raw:
+    reader = session.read.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", _WRONG)
+    reader = reader.options(**files.options)
     if located.root:
         reader = reader.option("basePath", located.root)
     try:
         if files.format == "parquet":
-            return reader.options(**files.read).parquet(*paths), True
-        if files.format == "jsonl":
-            reader = reader.options(**files.read).option("primitivesAsString", True)
-            if files.wide:
-                return reader.json(decoded_lines(session, files, paths)), True
-            schema = found_schema(session, files, paths)
-            return (reader.schema(schema) if schema else reader).json(paths), schema is not None
-        # where it leaves out columns that are not used, Spark takes lines of any length
-        reader = reader.option("columnPruning", False)
-        check_headers(files, paths)
-        if not files.multiline and not files.wide:
-            return read_lines(reader, files, paths), True
-        reader = reader.options(multiLine=True, **csv_options(files))
-        if files.header:
-            reader = reader.option("header", True).option("enforceSchema", False)
+            frame = reader.parquet(*located.paths)
+        elif files.format == "csv":
+            frame = _csv(session, reader, files, located.paths)
+        elif files.wide and not files.options.get("multiLine"):
+            whole, lines = _decoded(session, files, located.paths)
+            frame = reader.schema(_all_fields(files, reader, lines, wanted)).json(lines)
+            return _Raw(frame.withColumn(FILE, F.lit("")), whole.inputFiles())
         else:
-            fields = [StructField(name, StringType()) for name in files.columns]
-            reader = reader.schema(StructType(fields))
-        frame = reader.csv(paths)
-    except PySparkException as error:
-        raise damaged_json(session, files, paths) or spark_trouble(error, files) from None
-    if not frame.columns:
-        raise no_line(files)
-    # values hold all of the text, so that these tell whether bytes have to be looked at
-    texts = [F.col(_quoted(name)).cast("string") for name in frame.columns]
-    told = frame.select("*", suspect(texts, files).alias(FAULT))
-    return told, REPLACED not in (files.null or "")
+            frame = _json(session, reader, files, located.paths, wanted)
+        return _Raw(frame.select("*", F.col("_metadata.file_path").alias(FILE)), frame.inputFiles())
+    except (PySparkException, Py4JJavaError) as error:
+        raise spark_trouble(error, files) from None
 
 
-class _Leaf(NamedTuple):
-    """A column, a field inside one, or an entry of a list: what it is to Spark, and its type."""
+def _csv(
+    session: SparkSession, reader: DataFrameReader, files: Files, paths: Sequence[str]
+) -> DataFrame:
+    """Read CSV: all columns are texts, and Spark holds every header to the first."""
+    reader = reader.options(sep=files.delimiter, quote=files.quote, escape=files.escape)
+    if files.null is not None:
+        reader = reader.option("nullValue", files.null)
+    if files.encoding != UTF_8:
+        reader = reader.option("encoding", charset(session, files))
+    # where a line break is more than a byte, lines cannot be told apart by bytes
+    reader = reader.option("multiLine", files.multiline or files.wide)
+    names, enforce = list(files.columns), True
+    if files.header:
+        headers = _headers(reader, paths)
+        first = next(headers, None)
+        if first is None:
+            raise InvalidInput(Problem(f"{files.where}.path", files.path, "has no header line"))
+        names = _column_names(first[1], files)
+        enforce = None in first[1]  # Spark's check of headers stops at a column without a name
+        for path, header in headers if enforce else ():
+            if header != first[1]:
+                shown = ",".join(name or "" for name in header)
+                raise different_headers(files, shown, path_of(path))
+    fields = [StructField(name, StringType()) for name in (*names, _WRONG)]
+    # where it leaves out columns that are not used, Spark takes lines of any length
+    reader = reader.options(header=files.header, enforceSchema=enforce, columnPruning=False)
+    return reader.schema(StructType(fields)).csv(list(paths))
 
-    column: Column
+
+def _headers(
+    reader: DataFrameReader, paths: Sequence[str]
+) -> Iterator[tuple[str, list[str | None]]]:
+    """Give the files that are not empty, with the values of the first line of each."""
+    for path in sorted(reader.csv(list(paths)).inputFiles()):
+        frame = reader.options(header=False).csv([_escaped_uri(path)])
+        width = sum(re.fullmatch(r"_c\d+", name) is not None for name in frame.columns)
+        if width and (first := frame.first()) is not None:
+            yield path, list(first)[:width]
+
+
+def _column_names(first: Sequence[str | None], files: Files) -> list[str]:
+    """Return the names of a header; one that is empty is called by its place."""
+    counts = Counter(name.lower() for name in first if name is not None)
+    problems = [
+        Problem(f"{files.where}.path", name, "stands more than once in the header", "rename it")
+        for name in first
+        if name is not None and counts[name.lower()] > 1
+    ]
+    if problems:
+        raise InvalidInput(problems)
+    return [f"_c{i}" if name is None else name for i, name in enumerate(first)]
+
+
+def _json(
+    session: SparkSession,
+    reader: DataFrameReader,
+    files: Files,
+    paths: Sequence[str],
+    wanted: Sequence[str],
+) -> DataFrame:
+    """Read JSON; values are the texts that stand in the file."""
+    by_lines = not files.options.get("multiLine")
+    if files.encoding != UTF_8:
+        reader = reader.option("encoding", charset(session, files))
+        reader = reader.option("lineSep", "\n") if by_lines else reader
+    if by_lines and files.encoding == UTF_8 and "lineSep" not in files.options:
+        # the first lines tell the columns, unless there is one that they do not have
+        head = session.read.text(list(paths)).select("value").limit(_HEAD)
+        found = _json_schema(reader, head)
+        if (needed := _needed(files, found, wanted)) is not None:
+            return reader.schema(needed).json(list(paths))
+    fields = _all_fields(files, reader, list(paths), wanted)
+    if all(find(fields, name) is None for name in wanted):
+        _check_lines(session, reader, files, paths)
+    return reader.schema(fields).json(list(paths))
+
+
+def _all_fields(
+    files: Files, reader: DataFrameReader, source: Any, wanted: Sequence[str]
+) -> StructType:
+    """Return the fields that names are about; all where one is not found, to tell what there is."""
+    found = _json_schema(reader, source)
+    return _needed(files, found, wanted) or found.add(_WRONG, StringType())
+
+
+def _check_lines(
+    session: SparkSession, reader: DataFrameReader, files: Files, paths: Sequence[str]
+) -> None:
+    """Refuse files in which no line tells a field, if that is since the lines are no JSON."""
+    none = "\x1fnone"
+    fields = StructType([StructField(name, StringType()) for name in (none, _WRONG)])
+    frame = reader.schema(fields).json(list(paths)).where(F.col(none).isNull())
+    raw = _Raw(frame.select("*", F.col("_metadata.file_path").alias(FILE)), ())
+    rows = raw.frame.select(F.expr(_bad(raw, [], files)).alias(BAD), F.lit(1).alias("count"))
+    check_bad(Rows(rows, {}, (), files, paths), session, bad_rows(rows, BAD, "count"))
+
+
+def _json_schema(reader: DataFrameReader, source: Any) -> StructType:
+    """Return the fields of JSON as Spark finds them, all values being texts."""
+    found = reader.option("primitivesAsString", True).json(source).schema
+    return StructType([f for f in found.fields if f.name != _WRONG])
+
+
+def _needed(files: Files, found: StructType, wanted: Sequence[str]) -> StructType | None:
+    """Return the fields that names are about; ``None`` where one is not found."""
+    joined = tuple(f"{join.name}." for join in files.joins) if isinstance(files, Events) else ()
+    leaves = {name: find(found, name) for name in wanted}
+    if any(leaf is None and not name.startswith(joined) for name, leaf in leaves.items()):
+        return None
+    paths = [leaf.path for leaf in leaves.values() if leaf is not None]
+    narrow = _narrowed(found, paths) if paths else None
+    return narrow.add(_WRONG, StringType()) if isinstance(narrow, StructType) else None
+
+
+def _narrowed(kind: DataType, paths: Sequence[tuple[str, ...]]) -> DataType:
+    """Return a type with those of its fields that some paths lead to."""
+    if () in paths:
+        return kind
+    if isinstance(kind, ArrayType):
+        return ArrayType(_narrowed(kind.elementType, paths))
+    assert isinstance(kind, StructType)
+    inner = {f.name: [p[1:] for p in paths if p[0] == f.name] for f in kind.fields}
+    return StructType(
+        [StructField(f.name, _narrowed(f.dataType, inner[f.name])) for f in kind if inner[f.name]]
+    )
+
+
+def _decoded(
+    session: SparkSession, files: Files, paths: Sequence[str]
+) -> tuple[DataFrame, DataFrame]:
+    """Return files in which a line break is more than one byte, and their lines."""
+    content = F.decode("content", charset(session, files))
+    whole = session.read.format("binaryFile").load(list(paths))
+    lines = whole.select(F.explode(F.split(content, "\r?\n")).alias("value"))
+    return whole, lines.where(F.trim("value") != "")
+
+
+# -- columns ---------------------------------------------------------------------------------------
+
+
+class Leaf(NamedTuple):
+    """A column, a field inside one, or an entry of a list: SQL, Spark's type, names on the way."""
+
+    sql: str
     type: str
-
-
-def _leaves(schema: StructType, names: str = "", path: str = "") -> dict[str, _Leaf]:
-    """Return what expressions can name; a column ``a.b`` goes before the field b of a column a."""
-    found: dict[str, _Leaf] = {}
-    inner: dict[str, _Leaf] = {}
-    for part in schema.fields:
-        name, here = names + part.name, path + _quoted(part.name)
-        if isinstance(part.dataType, StructType):
-            inner |= _leaves(part.dataType, f"{name}.", f"{here}.")
-        else:
-            found[name] = _Leaf(F.col(here), part.dataType.simpleString())
-    return inner | found
+    path: tuple[str, ...]
 
 
 _STEP = re.compile(r"\[(\d+)\]")
 
 
-def _entry(schema: StructType, name: str) -> _Leaf | None:
-    """Return what a name with indices into lists means (``tags[0].id``); ``None`` for nothing.
+def find(schema: StructType, name: str) -> Leaf | None:
+    """Return what a name means, such as ``a``, ``a.b`` or ``a[0].b``; ``None`` for nothing.
 
-    Lists count from 0; an entry beyond the end is null.
+    A column ``a.b`` goes before the field b of a column a. Lists count from 0; an entry beyond the
+    end is null.
     """
-    if not _STEP.search(name):
-        return None
-    column: Column | None = None
+    sql, path = "", []
     kind: DataType = schema
     rest = name
     while rest:
         if step := _STEP.match(rest):
-            if not isinstance(kind, ArrayType) or column is None:
+            if not isinstance(kind, ArrayType):
                 return None
-            column, kind = F.get(column, F.lit(int(step[1]))), kind.elementType
+            sql, kind = f"get({sql}, {step[1]})", kind.elementType
             rest = rest[step.end() :].removeprefix(".")
             continue
         if not isinstance(kind, StructType):
             return None
-        # of names that contain dots the longest that there is
         fits = [f for f in kind.fields if re.match(rf"{re.escape(f.name)}($|[.\[])", rest)]
         if not fits:
             return None
         chosen = max(fits, key=lambda f: len(f.name))
-        here = F.col(_quoted(chosen.name)) if column is None else column.getField(chosen.name)
-        column, kind = here, chosen.dataType
+        sql = f"{sql}.{_quoted(chosen.name)}" if sql else _quoted(chosen.name)
+        path.append(chosen.name)
+        kind = chosen.dataType
         rest = rest[len(chosen.name) :].removeprefix(".")
-    return None if column is None else _Leaf(column, kind.simpleString())
+    if isinstance(kind, StructType):
+        return None
+    return Leaf(sql, kind.simpleString(), tuple(path))
 
 
-def _check_declared(files: Files, names: Mapping[str, str]) -> None:
-    problems = []
-    for name in files.columns:
-        if name not in names:
-            remedy = meant(name, names, "there are")
-            where = f"{files.where}.columns.{name}"
-            problems.append(Problem(where, None, "is no column of the file", remedy))
+def _leaves(schema: StructType, before: str = "") -> Iterator[str]:
+    """Give the names of all columns and fields."""
+    for part in schema.fields:
+        if isinstance(part.dataType, StructType):
+            yield from _leaves(part.dataType, f"{before}{part.name}.")
+        else:
+            yield before + part.name
+
+
+def _check_declared(files: Files, leaves: Mapping[str, Leaf], known: Sequence[str]) -> None:
+    problems = [
+        Problem(
+            f"{files.where}.columns.{name}",
+            None,
+            "is no column of the file",
+            meant(name, known, "there are"),
+        )
+        for name in files.columns
+        if name not in leaves
+    ]
     if problems:
         raise InvalidInput(problems)
 
@@ -368,29 +632,33 @@ def _kind(files: Files, name: str, spark: str) -> str:
     raise InvalidInput(Problem(where, declared, f"is declared, and the file holds {known}"))
 
 
-def _value(raw: Column, spark: str, kind: str, files: Files) -> tuple[Column, Column | None]:
-    """Return a column as its type, and where that fails (``None``: nowhere)."""
+def _value(leaf: Leaf, kind: str, files: Files) -> tuple[str, str]:
+    """Return SQL of a column as its type, and of where that fails (empty: nowhere)."""
+    raw, zone = leaf.sql, quoted(files.zone)
     if files.format != "parquet":
-        raw = raw.cast("string")  # a folder such as day=1 is a number to Spark
-        text = F.when(raw != "", raw) if files.format == "csv" else raw
+        text = f"CAST({raw} AS STRING)"  # a folder such as day=1 is a number to Spark
+        if files.format == "csv":
+            text = f"nullif({text}, '')"
         value = typed(text, kind, files.zone, files.decimal)
-        fault = None if kind == "text" else text.isNotNull() & value.isNull()
+        faults = [] if kind == "text" else [f"({text} IS NOT NULL AND {value} IS NULL)"]
         if files.encoding != UTF_8:
-            garbled = F.coalesce(text.contains(REPLACED), F.lit(False))
-            fault = garbled if fault is None else fault | garbled
-        return value, fault
-    if spark in ("nanos", "nanos_ntz"):
-        thousandth = F.call_function("div", raw - F.pmod(raw, F.lit(1000)), F.lit(1000))
-        whole = dated(F.timestamp_micros(thousandth))
-        return (F.to_utc_timestamp(whole, files.zone) if spark == "nanos_ntz" else whole), None
-    if spark in ("timestamp_ntz", "date"):
-        local = F.when(F.year(raw).between(1, 9999), raw).cast("timestamp")
-        return F.to_utc_timestamp(local, files.zone), None
+            faults.append(f"coalesce(contains({text}, {quoted(_REPLACED)}), false)")
+        return value, " OR ".join(faults)
+    if leaf.type in ("nanos", "nanos_ntz"):
+        moment = dated(f"timestamp_micros(({raw} - pmod({raw}, 1000)) div 1000)")
+        return (f"to_utc_timestamp({moment}, {zone})" if leaf.type == "nanos_ntz" else moment), ""
+    if leaf.type in ("timestamp_ntz", "date"):
+        local = f"CAST(IF(year({raw}) BETWEEN 1 AND 9999, {raw}, NULL) AS TIMESTAMP)"
+        return f"to_utc_timestamp({local}, {zone})", ""
     if kind == "time":
-        return dated(raw), None
-    to = {"text": "string", "whole": "bigint", "number": "double"}
-    return raw.cast(to[kind]), None
+        return dated(raw), ""
+    return f"CAST({raw} AS {({'text': 'STRING', 'whole': 'BIGINT', 'number': 'DOUBLE'})[kind]})", ""
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _escaped_uri(path: str) -> str:
+    """Return a file as Spark told it in a form that it reads."""
+    return escaped(unquote(path) if path.startswith("file:") else path)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, Strict
 
 from experiments.documents import TABLE, Derived, Flag, Many, OneOrMany, Text
-from experiments.traces.functions import TYPES, check_functions
-from experiments.traces.grammar import ExpressionFault, Node, parse
+from experiments.traces.expressions import TYPES, ExpressionFault, column_names, parse
 from experiments.traces.periods import Zone  # noqa: TC001 (pydantic reads it)
 from optim.errors import Problem
 from optim.format.read import Fault
@@ -25,11 +25,20 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression and where it stands in the file."""
+    """An expression and where it stands in the file.
+
+    Attributes
+    ----------
+    tree
+        As `experiments.traces.expressions.parse` gives it.
+    names
+        Columns that it reads.
+    """
 
     where: str
     text: str
-    node: Node
+    tree: Any
+    names: tuple[str, ...]
 
 
 def _parsed(value: Any) -> Expression:
@@ -39,11 +48,10 @@ def _parsed(value: Any) -> Expression:
     if not isinstance(value, str):
         raise Fault("must be an expression", "a text or a number")
     try:
-        node = parse(value)
-        check_functions(node)
+        tree = parse(value)
     except ExpressionFault as fault:
         raise Fault(problems=[fault.problem("", value)]) from None
-    return Expression("", value, node)
+    return Expression("", value, tree, column_names(tree))
 
 
 def _identifier(name: str) -> str:
@@ -76,8 +84,13 @@ def _quote(value: str) -> str:
 
 def _columns(value: Any) -> Any:
     """Take a list of names for columns of text."""
-    if not isinstance(value, list):
-        return value
+    return _names(value) if isinstance(value, list) else value
+
+
+def _names(value: Any) -> dict[str, str]:
+    """Return columns of text by their names."""
+    if not isinstance(value, list | tuple):
+        raise Fault("must be a list of names", 'such as ["at", "user"]')
     if not value or not all(isinstance(name, str) and name for name in value):
         raise Fault("must be types by column, or a list of names", 'such as ["at", "user"]')
     twice = [name for i, name in enumerate(value) if name in value[:i]]
@@ -98,23 +111,68 @@ OPTIONS = {
     ),
     "parquet": ("mergeSchema", "datetimeRebaseMode", "int96RebaseMode"),
 }  # fmt: skip
-"""Options of Spark's readers that are passed through."""
+"""Options of Spark's readers that are passed through as they are."""
+
+_FIELDS = {
+    "csv": {
+        "header": "header", "sep": "delimiter", "delimiter": "delimiter", "quote": "quote",
+        "escape": "escape", "encoding": "encoding", "charset": "encoding", "nullvalue": "null",
+        "decimal": "decimal", "multiline": "multiline",
+    },
+    "jsonl": {"encoding": "encoding", "charset": "encoding"},
+    "parquet": {},
+}  # fmt: skip
+"""Options of Spark's readers, in small letters, that are entries of their own, too."""
+
+_NOT_PASSED = {
+    "mode": "wrong rows are always refused, with their file and text",
+    "inferschema": "columns declares types",
+    "schema": "columns declares types",
+    "enforceschema": "all files have the same header",
+    "pathglobfilter": "path takes patterns",
+    "recursivefilelookup": "path takes patterns, such as logs/*/*.csv",
+    "dateformat": "time(text) reads moments",
+    "timestampformat": "time(text) reads moments",
+}
+_ENDINGS_OF = {
+    "none": ("",), "uncompressed": ("",), "gzip": (".gz",), "bzip2": (".bz2",), "zip": (".zip",),
+    "zstd": (".zst",), "lz4": (".lz4",), "snappy": (".snappy",), "deflate": (".deflate",),
+}  # fmt: skip
+"""By the name of a compression: the ending from which Spark takes it."""
+_PACKED = (".zip", ".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 
 _OF_CSV = {"multiline": False, "decimal": ".", "quote": '"', "escape": '"', "header": True}
 """What other formats have no use for, and its usual value."""
 
-_OURS = {
-    "header": "header", "sep": "delimiter", "delimiter": "delimiter", "quote": "quote",
-    "escape": "escape", "encoding": "encoding", "charset": "encoding", "nullValue": "null",
-    "decimal": "decimal", "multiLine": "multiline",
-}  # fmt: skip
-"""Entries of ours that say the same as an option of Spark's readers, by its name."""
-
 
 def _delimiter(value: str) -> str:
-    if len(value) != 1 or value in '"\n\r\\':
-        raise Fault("must be one character")
+    if len(value) != 1:
+        raise Fault("must be one character", "read.options.sep takes more")
+    return _separator(value)
+
+
+def _separator(value: str) -> str:
+    value = {"\\t": "\t"}.get(value, value)
+    if not value or any(mark in value for mark in '"\n\r\\'):
+        raise Fault("must be one character or more, no quote and no line break", "such as ; or |")
     return value
+
+
+def _checked_option(name: str, value: Any) -> Any:
+    """Return an option that is an entry of its own, as that entry takes it."""
+    if name in ("header", "multiline"):
+        known: dict[Any, bool] = {True: True, False: False, "true": True, "false": False}
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        if value not in known:
+            raise Fault("must be true or false")
+        return known[value]
+    if not isinstance(value, str):
+        raise Fault("must be a text")
+    if name == "decimal" and value not in (".", ","):
+        raise Fault("must be '.' or ','")
+    checks = {"delimiter": _separator, "quote": _quote, "escape": _quote, "encoding": _encoding}
+    return checks[name](value) if name in checks else value
 
 
 def _pair(sides: tuple[Expression, ...]) -> tuple[Expression, Expression]:
@@ -127,7 +185,7 @@ ONE = _parsed(1)
 
 Parsed = Annotated[Expression, PlainValidator(_parsed)]
 Identifier = Annotated[str, AfterValidator(_identifier)]
-OptionValue = Annotated[bool, Strict()] | Annotated[int, Strict()] | Annotated[str, Strict()]
+_OWN = ("format", "names", "options")
 Pair = Annotated[OneOrMany[Parsed], AfterValidator(_pair)]
 
 
@@ -154,7 +212,10 @@ class Files:
     decimal
         What stands before the fraction of a number: ``.`` or ``,``.
     read
-        Further options of Spark's reader, by its names.
+        ``format``, ``names`` (of columns, where no line names them) and ``options`` of Spark's
+        reader, by its names; options may stand beside these, too.
+    options
+        Of these, what Spark's reader gets as it stands.
     zone
         Time zone of moments without offset; where it is not given, that of the periods.
     multiline
@@ -177,18 +238,22 @@ class Files:
     escape: Annotated[str, Strict(), AfterValidator(_quote)] = '"'
     header: Flag = True
     decimal: Literal[".", ","] = "."
-    read: dict[str, OptionValue] = field(default_factory=dict)
+    read: dict[str, Any] = field(default_factory=dict)
+    options: Derived[dict[str, Any]] = field(default_factory=dict)
     zone: Annotated[Zone, Field(alias="timezone")] = ""
     multiline: Flag = False
     encoding: Annotated[str, Strict(), AfterValidator(_encoding)] = UTF_8
 
     def __post_init__(self) -> None:
+        self._take("format", self.read.get("format"), _format)
         if not self.format:
             packed = "csv" if self.path.lower().endswith(".zip") else ""
             object.__setattr__(self, "format", format_of(self.path) or packed)
         if not self.format:
             told = "is missing, and the path does not tell it"
             raise Fault(problems=[Problem("format", None, told, f"one of {', '.join(_FORMATS)}")])
+        self._take("columns", self.read.get("names"), _names, "read.names")
+        self._take_options()
         for name, value in _OF_CSV.items():
             given = getattr(self, name)
             if given != value and self.format != "csv":
@@ -200,26 +265,79 @@ class Files:
             raise Fault(problems=[Problem("header", False, told, remedy)])
         if self.quote == self.delimiter or self.escape == self.delimiter:
             raise Fault(problems=[Problem("delimiter", self.delimiter, "is the quote or escape")])
-        self._check_read()
         if self.encoding != UTF_8 and self.format == "parquet":
             told = "is of use for CSV and JSON only"
             raise Fault(problems=[Problem("encoding", self.encoding, told, "remove it")])
 
-    def _check_read(self) -> None:
-        """Refuse options that Spark's reader of the format does not have, or that have a name."""
+    def _take(self, name: str, value: Any, checked: Any, where: str = "") -> None:
+        """Take an entry from ``read``, unless another value stands beside ``path``."""
+        if value is None:
+            return
+        where = where or f"read.{name}"
+        try:
+            value = checked(value)
+        except Fault as fault:
+            raise Fault(problems=[Problem(where, value, fault.reason, fault.remedy)]) from None
+        usual = type(self).__dataclass_fields__[name]
+        before = getattr(self, name)
+        if name == "columns":
+            # names give the order, columns the types
+            unknown = [n for n in before if n not in value]
+            if unknown:
+                told = f"lack {unknown[0]}, which columns declares"
+                raise Fault(problems=[Problem("read.names", list(value), told, "name all")])
+            value = {n: before.get(n, kind) for n, kind in value.items()}
+            object.__setattr__(self, "header", False)
+        elif before not in (value, usual.default):
+            told = f"is {before!r} beside path, and another value here"
+            raise Fault(problems=[Problem(where, value, told, "remove one")])
+        object.__setattr__(self, name, value)
+
+    def _take_options(self) -> None:
+        """Sort the options of Spark's reader: entries of their own, passed through, refused."""
+        inner = self.read.get("options", {})
+        if not isinstance(inner, dict):
+            told = "must be a table"
+            raise Fault(problems=[Problem("read.options", inner, told, "such as {sep = ';'}")])
+        given = {f"read.{n}": v for n, v in self.read.items() if n not in _OWN}
+        given |= {f"read.options.{n}": v for n, v in inner.items()}
+        passed: dict[str, Any] = {}
+        fields, known = _FIELDS[self.format], {n.lower(): n for n in OPTIONS[self.format]}
         problems = []
-        known = OPTIONS[self.format]
-        for name, value in self.read.items():
-            if name in known:
-                continue
-            same = _OURS.get(name) if self.format != "parquet" else None
-            reason = "is no option of this reader that is passed through"
-            remedy = f"options: {', '.join(known)}"
-            if same is not None:
-                reason, remedy = f"is called {same} here", f"write {same} = … beside path"
-            problems.append(Problem(f"read.{name}", value, reason, remedy))
+        for where, value in given.items():
+            name = where.rpartition(".")[2]
+            small = name.lower()
+            if small in fields:
+                entry = fields[small]
+                self._take(entry, value, lambda v, entry=entry: _checked_option(entry, v), where)
+            elif small == "compression":
+                self._check_compression(where, value)
+            elif small not in known:
+                reason = "is no option of this reader that is passed through"
+                options = [*known.values(), *fields]
+                remedy = _NOT_PASSED.get(small) or f"options: {', '.join(options)}"
+                problems.append(Problem(where, value, reason, remedy))
+            elif not isinstance(value, bool | int | str):
+                problems.append(Problem(where, value, "must be a text, a whole number or a flag"))
+            else:
+                passed[known[small]] = value
         if problems:
             raise Fault(problems=problems)
+        object.__setattr__(self, "options", passed)
+
+    def _check_compression(self, where: str, value: Any) -> None:
+        """Refuse a compression other than that of the ending, which is all that Spark looks at."""
+        endings = _ENDINGS_OF.get(str(value).lower())
+        reason, remedy = "is no compression", f"one of {', '.join(_ENDINGS_OF)}"
+        if endings is not None:
+            path = self.path.lower()
+            packed = next((end for end in _PACKED if path.endswith(end)), "")
+            whole = not PurePosixPath(path).suffix  # a folder: its files have endings of their own
+            if self.format == "parquet" or whole or packed in endings:
+                return
+            reason = "is not what the ending of the path says, and Spark goes by that"
+            remedy = f"rename the file to …{endings[0] or '.' + self.format}"
+        raise Fault(problems=[Problem(where, value, reason, remedy)])
 
     @property
     def wide(self) -> bool:
@@ -275,6 +393,6 @@ class Events(Files):
 def format_of(path: str) -> str:
     """Return the format that a path's ending tells; empty if it tells none."""
     name = path.lower()
-    for packed in (".zip", ".gz"):
+    for packed in _PACKED:
         name = name.removesuffix(packed)
     return next((kind for end, kind in _ENDINGS.items() if name.rstrip("/").endswith(end)), "")

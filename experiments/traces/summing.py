@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from experiments.traces.columns import MICRO
 from experiments.traces.gathering import exact, union
+from experiments.traces.preparing import MICRO
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

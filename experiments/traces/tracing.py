@@ -19,6 +19,7 @@ from experiments.traces.appending import (
     older_tables,
     remote_entries,
     unread,
+    with_counts,
 )
 from experiments.traces.folder import TraceFolder, is_trace
 from experiments.traces.locating import Found, escaped, find
@@ -223,9 +224,10 @@ def add(
     from pyspark.errors import PySparkException
 
     from experiments.spark.session import SparkFailed
-    from experiments.traces.json_lines import damaged_json
-    from experiments.traces.once import sums
+    from experiments.traces.gathering import gather
+    from experiments.traces.judging import judge
     from experiments.traces.parquet import NANOS_AS_WHOLE
+    from experiments.traces.preparing import prepare
     from experiments.traces.room import full_disk, is_full, places
     from experiments.traces.trouble import spark_trouble
 
@@ -243,13 +245,19 @@ def add(
         for events in job.events:
             if not feed.files[events.name]:
                 continue
-            for name, files in files_of(events).items():
-                alone = older is None and "." not in name
-                check_scanned(session, files, feed.paths[name], feed.files[name], whole=alone)
             tell(f"reading {events.name}")
+            prepared = prepare(session, job, events, feed.paths, feed.open_from(job))
             uri = folder.part_uri(f"sums-{len(recordings)}")
-            gathered, judged = sums(session, job, events, feed, uri)
+            gathered = gather(session, job, prepared, uri)
             recordings.append(gathered)
+            judged = judge(job, gathered)
+            read = judged.pop("files")
+            for name, files in files_of(events).items():
+                mine = read if name == events.name else ()
+                alone = older is None and name == events.name
+                given = feed.paths[name], feed.files[name], mine
+                check_scanned(session, files, *given, whole=alone)
+            feed.files[events.name] = with_counts(feed.files[events.name], read)
             spans.append(judged)
             latest[events.name] = judged["latest"]
             told[events.name] = added(told.get(events.name, {}), judged)
@@ -277,9 +285,6 @@ def add(
             raise full_disk(places(session, folder.path)) from error
         if isinstance(error, SparkFailed):
             raise
-        for name, files in files_of(events).items():
-            if (damaged := damaged_json(session, files, feed.paths[name].paths)) is not None:
-                raise damaged.within(job.source) from error
         raise spark_trouble(error, events).within(job.source) from error
     except InvalidInput as error:
         raise error if error.source else error.within(job.source) from None

@@ -52,6 +52,20 @@ def charset(session: SparkSession, files: Files) -> str:
     raise InvalidInput(Problem(where, name, "is not known to this Java", remedy))
 
 
+_HEADERS = re.compile(
+    r"CSV header does not conform to the schema\.\s+Header: (?P<header>.*)$"
+    r"|Number of column in CSV header is not equal .*:\s+(?P<lengths>Header length: .*)$",
+    re.MULTILINE,
+)
+
+
+def different_headers(files: Files, header: str, file: str) -> InvalidInput:
+    """Return the error for a file whose header is not that of the first one."""
+    reason = f"cannot be read: its files have different headers: {header} in {file}"
+    remedy = "trace them apart, or header = false where no line names columns"
+    return InvalidInput(Problem(f"{files.where}.path", files.path, reason, remedy))
+
+
 def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> InvalidInput:
     """Return what Spark says about files it cannot read, in one line."""
     text = str(error).strip()
@@ -61,6 +75,9 @@ def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> Inva
     file = ""
     if (inside := _IN_FILE.search(text)) is not None:
         file = " (" + unquote(re.sub("^file:/+", "/", inside[1])) + ")"
+    if (header := _HEADERS.search(text)) is not None and file:
+        shown = (header["header"] or header["lengths"])[:300]
+        return different_headers(files, shown, file.strip(" ()"))
     causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
     told = (causes[-1].removeprefix("Caused by: ") if causes else text.splitlines()[0])[:300]
     remedy = connector_remedy(text, files.path) or ""

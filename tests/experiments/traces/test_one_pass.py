@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from experiments.traces.job import Job
-from experiments.traces.json_once import HEAD
+from experiments.traces.reading import _HEAD
 from experiments.traces.tracing import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import COLUMNS, EVENTS, by_operator, job, write_csv, write_jsonl
@@ -75,7 +75,7 @@ def test_a_recording_is_read_once(kind: str, tmp_path: Path, spark: Any) -> None
     document = job(**changes, events__clicks__join=joined, operator__1__key="info.weight")
     before, stage = max(executions(spark), default=-1), next_stage(spark)
     run_trace(Job.from_dict(document, tmp_path), tmp_path / "out")
-    head = HEAD if kind == "jsonl" else 0
+    head = _HEAD if kind == "jsonl" else 0
     assert len(MANY) <= records_read(spark, stage) <= len(MANY) + head + _OF_OTHERS
     if kind != "jsonl":  # where Spark does not count by files
         assert len(MANY) <= rows_read(spark, f"events.{ending}", before) <= len(MANY) + _A_FEW

@@ -57,7 +57,7 @@ def test_a_disk_that_fills_while_a_recording_is_traced(
             raise PySparkException(f"Job aborted.\nCaused by: {FULL}")
         raise SparkFailed(f"loads cannot be summed up: {FULL}")
 
-    target = "experiments.traces.once.prepare" if where == "reading" else None
+    target = "experiments.traces.preparing.prepare" if where == "reading" else None
     if target:
         monkeypatch.setattr(target, fails)
     else:
