@@ -173,7 +173,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_the_real_jobs_are_whole(number: int, repository: Path) -> None:
-    folder = repository / "experiments" / "papers" / "albic_real"
+    folder = repository / "experiments" / "studies" / "papers" / "albic_real"
     found = load_job(folder / f"real_job_{number}.toml")
     assert found.cluster is not None
     assert len(found.cluster.nodes) == 20
