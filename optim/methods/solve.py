@@ -383,7 +383,7 @@ def _start_of_mending(
     mended = [] if least.node is None else [start.loose(least.node, narrow=True)]
     for instance in (start.instance, *mended, start.loose(start.instance.tasks.node)):
         try:
-            with by_size(instance):
+            with by_size(instance.num_tasks * instance.num_nodes):
                 given = resolve_start(instance, chosen, asked.warm_start, request)
         except InvalidInput as error:
             refused = error
