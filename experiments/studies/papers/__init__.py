@@ -68,7 +68,8 @@ def _figures_of(paper: str) -> Iterator[Figure]:
 
 
 def _source(module: pkgutil.ModuleInfo) -> str:
-    path = Path(__path__[0], *module.name.split(".")[2:]).with_suffix(".py")
+    inside = module.name.removeprefix(f"{__name__}.").replace(".", "/")
+    path = Path(__path__[0], f"{inside}.py")
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
