@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.lab.cluster import PATIENCE, LabError
 from optim import Instance, Plan, evaluate
+from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.web import WebClient
-from streamplace.clusters.flink.rates import CLOCK, elapsed, sample_of
+from streamplace.clusters.flink.fetch import Cluster
+from streamplace.clusters.flink.rates import CLOCK, elapsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,12 +112,16 @@ class Running:
         key, vertex = next(
             (k, v) for k, v in self._vertices.items() if v["name"].startswith("Source")
         )
-        names = [f"{i}.{m}" for i in range(vertex["parallelism"]) for m in (_RECORDS, *CLOCK)]
-        path = f"jobs/{self._job}/vertices/{key}/metrics?get={','.join(names)}"
-        old = sample_of(self._client.get(path))  # as old as the last question of anybody
+        ask = partial(
+            Cluster(self._client, self._job, Ledger()).sample,
+            f"jobs/{self._job}/vertices/{key}",
+            vertex["parallelism"],
+            (_RECORDS, *CLOCK),
+        )
+        old = ask()  # as old as the last question of anybody
         for _ in range(_TRIES):
             time.sleep(_PAUSE)
-            new = sample_of(self._client.get(path))
+            new = ask()
             if new and all(elapsed(old.get(i, {}), new[i]) > 0 for i in new):
                 return new
             old = {**new, **old}

@@ -11,7 +11,7 @@ from optim.util.files import read_bytes
 from streamplace.clusters.exchange.web import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 MAX_SOURCE = 256 << 20
 """Largest source file, unpacked: 256 MiB."""
@@ -54,16 +54,30 @@ def files_of(sources: Sequence[str], endings: tuple[str, ...]) -> list[Path]:
     return found
 
 
-def documents_of(sources: Sequence[str], download: Callable[[], list[Document]]) -> list[Document]:
-    """Return the JSON documents of files and folders, or those that `download` fetches.
+def address_in(sources: Sequence[str]) -> str | None:
+    """Return the only source where it is an address; ``None`` where all are files.
 
     Raises
     ------
     InvalidInput
-        As `files_of` and `read_documents`, or as `download`.
+        There is more beside an address.
     """
-    if any(is_url(source) for source in sources):
-        return download()
+    if not any(is_url(source) for source in sources):
+        return None
+    if len(sources) != 1:
+        reason, remedy = "one address, or files", "one cluster a run"
+        raise InvalidInput(Problem("SOURCE", list(sources), reason, remedy))
+    return sources[0]
+
+
+def saved_documents(sources: Sequence[str]) -> list[Document]:
+    """Return the JSON documents of files and folders.
+
+    Raises
+    ------
+    InvalidInput
+        As `files_of` and `read_documents`.
+    """
     return read_documents(files_of(sources, JSON_ENDINGS))
 
 

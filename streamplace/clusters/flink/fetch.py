@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem
 from streamplace.clusters.exchange.declarations import Ledger
-from streamplace.clusters.exchange.sources import Document
-from streamplace.clusters.exchange.web import WebClient, quoted
+from streamplace.clusters.exchange.pages import read_page
+from streamplace.clusters.exchange.web import quoted
 from streamplace.clusters.flink.pages import (
-    RUNNING,
     Job,
+    JobPage,
     Listed,
-    read_job,
-    read_overview,
-    read_pages,
-    read_task_managers,
+    Metric,
+    Overview,
+    PlanPage,
+    TaskManager,
+    TaskManagers,
+    VertexPage,
+    job_of,
+    take_metrics,
+    take_plan,
+    take_vertex,
 )
 from streamplace.clusters.flink.rates import (
     CLOCK,
@@ -31,19 +38,38 @@ from streamplace.clusters.flink.rates import (
 )
 
 if TYPE_CHECKING:
-    from streamplace.clusters.flink.pages import TaskManager
+    from collections.abc import Sequence
 
+    from streamplace.clusters.exchange.web import WebClient
 
 _AT_ONCE = 60
 """Metrics asked for in one request, so that addresses stay short."""
 _MOST_SUBTASKS = 100_000
 _AGAIN = "import again"
+_PAUSE = 0.5
+_SETTLED = 4.0
+"""Seconds for which all must be seen to run: pages of jobs are up to 3 s old."""
+_REPORTED = 5.0
+"""Most seconds for a task manager to report its slots: 0.03 s where it was looked at."""
+_ENDED = {"FAILED", "CANCELED", "FINISHED", "SUSPENDED"}
 
 
+class Found(NamedTuple):
+    """Task managers and running jobs of a cluster, with rates from two readings.
+
+    `used` is how many cores the process of each task manager used between the two.
+    """
+
+    managers: list[TaskManager]
+    jobs: list[Job]
+    used: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Cluster:
-    """The documents of a cluster, read so that they fit each other.
+    """A cluster whose pages are read, each as its type, so that they fit each other.
 
-    Parameters
+    Attributes
     ----------
     client
         Of its REST address.
@@ -53,12 +79,11 @@ class Cluster:
         Takes readings and problems.
     """
 
-    def __init__(self, client: WebClient, wanted: str, ledger: Ledger) -> None:
-        self._client, self._wanted, self._ledger = client, wanted, ledger
-        self.used: dict[str, float] = {}
-        """Cores that the process of each task manager used between the two readings."""
+    client: WebClient
+    wanted: str
+    ledger: Ledger
 
-    def documents(self, interval: float | None) -> list[Document]:
+    def read(self, interval: float | None) -> Found:
         """Read all pages; metrics of the wanted jobs three times, `interval` seconds apart.
 
         Raises
@@ -67,158 +92,198 @@ class Cluster:
             The server does not answer, or not with these documents; no job runs; a job ended or a
             task manager came or left meanwhile.
         """
-        managers = self._managers()
-        overview = self._client.get("jobs/overview")
-        jobs = self._jobs(overview)
-        found = [Document("jobs/overview", overview)]
-        parsed: dict[str, Job | None] = {}
-        for entry, own in jobs:
-            pages, parsed[entry.id] = self._job_pages(entry, own)
-            found += pages
+        before = self.managers()
+        entries = self._entries()
+        jobs = [self._job(entry, own) for entry, own in entries]
         if interval is None:
-            interval = interval_of(self._client.maybe("jobmanager/config"))
-        chosen = [job for entry, own in jobs if own and (job := parsed[entry.id])]
-        metrics = self._metrics(chosen, interval, _ids(managers))
-        for entry, own in jobs:
-            found += self._vertex_pages(entry, own, parsed[entry.id])
-        after = self._managers()
-        self._still(managers, after, [entry for entry, own in jobs if own])
-        self._ledger.check()
-        return [Document("taskmanagers", after), *found, *metrics]
+            interval = interval_of(self.client.maybe("jobmanager/config"))
+        chosen = [job for job, (_, own) in zip(jobs, entries, strict=True) if own and job]
+        metrics, used = self._metrics(chosen, interval, sorted(m.id for m in before))
+        for job, (entry, own) in zip(jobs, entries, strict=True):
+            self._take_vertices(job, entry, own)
+        self.ledger.check()
+        for job in chosen:
+            for vertex in job.vertices.values():
+                take_metrics(metrics.get(_at(job, vertex.id), ()), vertex)
+        after = self.managers()
+        self._still(before, after, [entry for entry, own in entries if own])
+        self.ledger.check()
+        return Found(after, [job for job in jobs if job is not None], used)
 
-    def _managers(self) -> Any:
-        return self._client.get("taskmanagers")
+    def _page(
+        self, kind: Any, path: str, entry: Listed | None = None, own: bool = True, name: str = ""
+    ) -> Any:
+        """Return a page as its type; ``None`` with its problems noted.
 
-    def _jobs(self, overview: Any) -> list[tuple[Listed, bool]]:
+        That of a job that is not imported may be gone, which is no problem.
+
+        Parameters
+        ----------
+        entry, own
+            The job whose page it is, and whether it is imported.
+        name
+            Of the page in problems, where that is not its path.
+        """
+        value = self.client.get(path) if entry is None else self.client.maybe(path)
+        if entry is not None and value is None:
+            if not own:
+                return None
+            reason = f"is gone: job {entry.name or entry.id} ended while it was read"
+            raise InvalidInput(Problem(self.client.address(path), None, reason, _AGAIN))
+        return read_page(kind, value, name or path, self.ledger)
+
+    def _needed(self, kind: Any, path: str, *job: Any) -> Any:
+        page = self._page(kind, path, *job)
+        self.ledger.check()
+        return page
+
+    def managers(self) -> list[TaskManager]:
+        """Return the task managers."""
+        found: list[TaskManager] = self._needed(TaskManagers, "taskmanagers").taskmanagers
+        return found
+
+    def _overview(self) -> dict[str, Listed]:
+        """Return the jobs that are listed, by id."""
+        found: dict[str, Listed] = {}
+        for i, entry in enumerate(self._needed(Overview, "jobs/overview").jobs):
+            if entry.id in found:
+                self.ledger.problem(f"jobs/overview.jobs[{i}].jid", entry.id, "stands twice")
+            found[entry.id] = entry
+        return found
+
+    def _entries(self) -> list[tuple[Listed, bool]]:
         """Return the jobs that run or are wanted, and whether each is to be imported."""
-        listed = read_overview(overview, "jobs/overview", self._ledger)
-        self._ledger.check()
+        listed = self._overview().values()
         found = []
         for entry in listed:
-            own = self._wanted in (entry.id, entry.name) if self._wanted else entry.runs
+            own = self.wanted in (entry.id, entry.name) if self.wanted else entry.runs
             if own or entry.runs:
                 found.append((entry, own))
         if not any(own for _, own in found):
             there = ", ".join(sorted(f"{e.name or e.id} ({e.state or '?'})" for e in listed)[:5])
-            what = f"job {self._wanted!r}" if self._wanted else "running job"
+            what = f"job {self.wanted!r}" if self.wanted else "running job"
             remedy = f"there is {there}" if there else "submit one first"
-            raise InvalidInput(Problem(self._client.base, None, f"has no {what}", remedy))
+            raise InvalidInput(Problem(self.client.base, None, f"has no {what}", remedy))
         return found
 
-    def _page(self, path: str, entry: Listed, own: bool) -> Any:
-        """Return a page of a job; of those that are not imported it may be gone."""
-        value = self._client.maybe(path)
-        if value is None and own:
-            reason = f"is gone: job {entry.name or entry.id} ended while it was read"
-            raise InvalidInput(Problem(self._client.address(path), None, reason, _AGAIN))
-        return value
-
-    def _job_pages(self, entry: Listed, own: bool) -> tuple[list[Document], Job | None]:
+    def _job(self, entry: Listed, own: bool) -> Job | None:
         path = f"jobs/{quoted(entry.id)}"
-        page = self._page(path, entry, own)
+        page: JobPage | None = self._needed(JobPage, path, entry, own, quoted(entry.id))
         if page is None:
-            return [], None
-        found = [Document(path, page)]
-        if own and not (isinstance(page, dict) and isinstance(page.get("plan"), dict)):
-            found.append(Document(f"{path}/plan", self._page(f"{path}/plan", entry, own)))
-        job = read_job(page, path, Ledger())
-        if job is not None and job.id != entry.id:
-            self._ledger.problem(f"{path}.jid", job.id, f"answers for {entry.id}", _AGAIN)
-        return found, job
+            return None
+        job = job_of(page, quoted(entry.id), self.ledger)
+        job.scheduler = job.scheduler or entry.schedulerType
+        if job.id != entry.id:
+            self.ledger.problem(f"{path}.jid", job.id, f"answers for {entry.id}", _AGAIN)
+        if own and not job.planned:
+            plan: PlanPage = self._needed(PlanPage, f"{path}/plan", entry, own)
+            take_plan(plan.plan, f"{path}/plan.plan", job, self.ledger)
+        self.ledger.check()
+        return job
 
-    def _vertex_pages(self, entry: Listed, own: bool, job: Job | None) -> list[Document]:
-        found = []
-        for vertex in job.vertices if job else ():
-            at = f"jobs/{quoted(entry.id)}/vertices/{quoted(vertex)}"
-            detail = self._page(at, entry, own)
-            if detail is not None:
-                found.append(Document(at, detail))
-        return found
+    def _take_vertices(self, job: Job | None, entry: Listed, own: bool) -> None:
+        for vertex in job.vertices.values() if job else ():
+            at = f"jobs/{quoted(entry.id)}/vertices/{quoted(vertex.id)}"
+            page: VertexPage | None = self._page(VertexPage, at, entry, own)
+            if page is not None and page.id != vertex.id:
+                self.ledger.problem(f"{at}.id", page.id, f"answers for {vertex.id}", _AGAIN)
+            elif page is not None:
+                take_vertex(page, at, vertex, self.ledger)
 
-    def _metrics(self, jobs: list[Job], interval: float, managers: set[str]) -> list[Document]:
-        """Return rates of all subtasks as documents of metrics, from two readings."""
+    def _metrics(
+        self, jobs: list[Job], interval: float, managers: list[str]
+    ) -> tuple[dict[str, list[Metric]], dict[str, float]]:
+        """Return rates of all subtasks by vertex, and cores used, from two readings."""
 
         def ask() -> dict[str, Sample]:
             samples = {at: self.sample(at, width) for at, width in asked.items()}
-            known = sorted(managers) if any(samples.values()) else ()
-            return samples | ask_processors(self._client, known)
+            known = managers if any(samples.values()) else ()
+            return samples | ask_processors(self._some_metrics, known)
 
         def wake() -> None:
             for at in list(asked)[:1]:
                 self.sample(at, 1, CLOCK)
 
-        asked = {
-            f"jobs/{quoted(job.id)}/vertices/{quoted(vertex.id)}": vertex.parallelism
-            for job in jobs
-            for vertex in job.vertices.values()
-        }
-
+        asked = {_at(job, v.id): v.parallelism for job in jobs for v in job.vertices.values()}
         first, second = twice(ask, wake, interval)
-        self.used = take_processors(first, second)
-        found = []
+        used = take_processors(first, second)
+        found = {}
         counted = means = 0
         for at, sample in second.items():
-            document, exact = difference(first.get(at, {}), sample)
+            found[at], exact = difference(first.get(at, {}), sample)
             counted, means = counted + exact, means + len(sample) - exact
-            found.append(Document(f"{at}/metrics", document))
         if counted:
-            self._ledger.reading("rates are differences of counters between two readings")
+            self.ledger.reading("rates are differences of counters between two readings")
         if counted and means:
-            self._ledger.reading(f"rates of {means} subtasks are Flink's own means over 60 s")
-        return found
+            self.ledger.reading(f"rates of {means} subtasks are Flink's own means over 60 s")
+        return found, used
 
     def sample(self, at: str, parallelism: int, metrics: tuple[str, ...] = METRICS) -> Sample:
         """Ask once for metrics of all subtasks of a vertex; empty where there are none."""
         names = [f"{i}.{m}" for i in range(min(parallelism, _MOST_SUBTASKS)) for m in metrics]
         found: Sample = {}
         for start in range(0, len(names), _AT_ONCE):
-            asked = ",".join(names[start : start + _AT_ONCE])
-            value = self._client.maybe(f"{at}/metrics", get=asked)
-            if not isinstance(value, list):
+            page = self._some_metrics(at, names[start : start + _AT_ONCE])
+            if page is None:
                 break
-            for index, values in sample_of(value).items():
+            for index, values in sample_of(page).items():
                 found.setdefault(index, {}).update(values)
         return found
 
-    def _still(self, before: Any, after: Any, jobs: list[Listed]) -> None:
+    def _some_metrics(self, at: str, names: Sequence[str]) -> list[Metric] | None:
+        """Return metrics; ``None`` where the server has none."""
+        value = self.client.maybe(f"{at}/metrics", get=",".join(names))
+        if value is None:
+            return None
+        page: list[Metric] | None = read_page(list[Metric], value, f"{at}/metrics", self.ledger)
+        self.ledger.check()
+        return page
+
+    def _still(
+        self, before: list[TaskManager], after: list[TaskManager], jobs: list[Listed]
+    ) -> None:
         """Note as problems what came, left or ended while the pages were read."""
-        listed = read_overview(self._client.get("jobs/overview"), "jobs/overview", self._ledger)
-        now = {entry.id: entry for entry in listed}
+        now = self._overview()
         for entry in jobs:
             later = now.get(entry.id)
             if entry.runs and (later is None or not later.runs):
                 state = "gone" if later is None else later.state
                 reason = f"ran, and is {state} now: it changed while it was read"
-                self._ledger.problem(f"job {entry.name or entry.id}", None, reason, _AGAIN)
-        ids = [_ids(page) for page in (before, after)]
-        for manager in sorted(ids[0] ^ ids[1]):
-            verb = "left" if manager in ids[0] else "came"
+                self.ledger.problem(f"job {entry.name or entry.id}", None, reason, _AGAIN)
+        first, last = ({manager.id for manager in managers} for managers in (before, after))
+        for manager in sorted(first ^ last):
+            verb = "left" if manager in first else "came"
             reason = f"{verb} while the cluster was read"
-            self._ledger.problem(f"task manager {manager}", None, reason, _AGAIN)
+            self.ledger.problem(f"task manager {manager}", None, reason, _AGAIN)
+
+    def all_run(self) -> bool:
+        """Whether all subtasks of the wanted job, or of all jobs, run.
+
+        Raises
+        ------
+        InvalidInput
+            The job ended, or the server does not answer.
+        """
+        own = [e for e in self._overview().values() if self.wanted in ("", e.id, e.name)]
+        open_jobs = [entry for entry in own if entry.state not in _ENDED]
+        if own and not open_jobs and self.wanted:
+            name, state = own[0].name or own[0].id, own[0].state
+            remedy = f"/jobs/{own[0].id}/exceptions may say why"
+            raise InvalidInput(Problem(f"job {name}", state, "has ended", remedy))
+        return bool(open_jobs) and all(entry.runs and self._runs(entry) for entry in open_jobs)
+
+    def _runs(self, entry: Listed) -> bool:
+        page: JobPage | None = self._needed(JobPage, f"jobs/{quoted(entry.id)}", entry, False)
+        return page is not None and page.runs
 
 
-def _ids(managers: Any) -> set[str]:
-    return {manager.id for manager in read_task_managers(managers, "taskmanagers", Ledger())}
+def _at(job: Job, vertex: str) -> str:
+    """Return the path of a vertex."""
+    return f"jobs/{quoted(job.id)}/vertices/{quoted(vertex)}"
 
 
-_PAUSE = 0.5
-_SETTLED = 4.0
-"""Seconds for which all must be seen to run: pages of jobs are up to 3 s old."""
-_REPORTED = 5.0
-"""Most seconds for a task manager to report its slots: 0.03 s where it was looked at."""
-_ENDED = {"FAILED", "CANCELED", "FINISHED", "SUSPENDED"}
-
-
-class Live(NamedTuple):
-    """Task managers and running jobs of a cluster, with rates from two readings."""
-
-    managers: list[TaskManager]
-    jobs: list[Job]
-    ledger: Ledger
-
-
-def read_live(client: WebClient, job: str, interval: float | None) -> Live:
-    """Read a cluster.
+def read_live(client: WebClient, job: str, interval: float | None) -> Found:
+    """Read a cluster, of its jobs those that run and are wanted.
 
     Parameters
     ----------
@@ -230,14 +295,11 @@ def read_live(client: WebClient, job: str, interval: float | None) -> Live:
     Raises
     ------
     InvalidInput
-        As from `Cluster.documents`, or the documents cannot be read.
+        As from `Cluster.read`.
     """
-    ledger = Ledger()
-    documents = Cluster(client, job, ledger).documents(interval)
-    managers, jobs = read_pages(documents, ledger)
-    ledger.check()
-    wanted = [j for j in jobs if j.running and (not job or job in (j.id, j.name))]
-    return Live(managers, wanted, ledger)
+    found = Cluster(client, job, Ledger()).read(interval)
+    wanted = [j for j in found.jobs if j.running and (not job or job in (j.id, j.name))]
+    return found._replace(jobs=wanted)
 
 
 def read_managers(client: WebClient) -> list[TaskManager]:
@@ -250,11 +312,10 @@ def read_managers(client: WebClient) -> list[TaskManager]:
     InvalidInput
         The server does not answer, or not with this document.
     """
+    cluster = Cluster(client, "", Ledger())
     ends = time.monotonic() + _REPORTED
     while True:
-        ledger = Ledger()
-        managers = read_task_managers(client.get("taskmanagers"), "taskmanagers", ledger)
-        ledger.check()
+        managers = cluster.managers()
         if all(manager.slots for manager in managers) or time.monotonic() >= ends:
             return managers
         time.sleep(_PAUSE)
@@ -280,10 +341,11 @@ def wait_until_running(client: WebClient, job: str, limit: float) -> bool:
     InvalidInput
         The job ended, or the server does not answer.
     """
+    cluster = Cluster(client, job, Ledger())
     ends = time.monotonic() + limit
     since: float | None = None
     while True:
-        runs = _all_run(client, job)
+        runs = cluster.all_run()
         now = time.monotonic()
         since = (now if since is None else since) if runs else None
         if since is not None and now - since >= min(_SETTLED, limit):
@@ -291,30 +353,3 @@ def wait_until_running(client: WebClient, job: str, limit: float) -> bool:
         if now >= ends and since is None:
             return False
         time.sleep(_PAUSE)
-
-
-def _all_run(client: WebClient, job: str) -> bool:
-    ledger = Ledger()
-    listed = read_overview(client.get("jobs/overview"), "jobs/overview", ledger)
-    ledger.check()
-    own = [entry for entry in listed if job in ("", entry.id, entry.name)]
-    open_jobs = [entry for entry in own if entry.state not in _ENDED]
-    if own and not open_jobs and job:
-        name, state = own[0].name or own[0].id, own[0].state
-        remedy = f"/jobs/{own[0].id}/exceptions may say why"
-        raise InvalidInput(Problem(f"job {name}", state, "has ended", remedy))
-    return bool(open_jobs) and all(entry.runs and _runs(client, entry.id) for entry in open_jobs)
-
-
-def _runs(client: WebClient, job: str) -> bool:
-    page: Any = client.maybe(f"jobs/{quoted(job)}")
-    if not isinstance(page, dict) or page.get("state") != RUNNING:
-        return False
-    vertices = page.get("vertices")
-    states = [
-        state
-        for vertex in (vertices if isinstance(vertices, list) else [])
-        for state, number in (vertex.get("tasks") or {}).items()
-        if number
-    ]
-    return bool(states) and set(states) <= {RUNNING, "FINISHED"}

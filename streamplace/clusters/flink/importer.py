@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from optim.errors import InvalidInput, Problem
 from optim.options import Option
 from streamplace.clusters.exchange.declarations import Importer, Ledger, Request
 from streamplace.clusters.exchange.nodes import COSTS
-from streamplace.clusters.exchange.sources import Document, documents_of
+from streamplace.clusters.exchange.sources import address_in, saved_documents
 from streamplace.clusters.exchange.web import WebClient
 from streamplace.clusters.flink.fetch import Cluster
 from streamplace.clusters.flink.model import build_document
-from streamplace.clusters.flink.pages import ENDED, Job, read_pages
+from streamplace.clusters.flink.pages import ENDED, Job, read_files
 from streamplace.clusters.flink.rates import share_processors, tell_waiting
 
 #: Names told of many.
@@ -96,12 +95,16 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         remedy = "leave one of them out"
         ledger.problem("--option slots", "free", "and place=slots exclude each other", remedy)
         ledger.check()
-    used: dict[str, float] = {}
-    documents = documents_of(request.sources, lambda: _download(request, ledger, used))
-    managers, jobs = read_pages(documents, ledger)
+    address = address_in(request.sources)
+    if address is None:
+        managers, everyone = read_files(saved_documents(request.sources), ledger)
+        used: dict[str, float] = {}
+    else:
+        client = WebClient(address.rstrip("/"), request.timeout)
+        cluster = Cluster(client, request.options["job"], ledger)
+        managers, everyone, used = cluster.read(request.options["interval"])
     ledger.check()
     wanted = request.options["job"]
-    everyone = jobs
     jobs = [job for job in everyone if (wanted in (job.id, job.name) if wanted else job.running)]
     imported = {job.id for job in jobs}
     others = [job for job in everyone if job.running and job.id not in imported]
@@ -144,19 +147,6 @@ def _take_past(job: Job, ledger: Ledger) -> None:
         vertex.state = None
         for subtask in vertex.subtasks.values():
             subtask.past = True
-
-
-def _download(request: Request, ledger: Ledger, used: dict[str, float]) -> list[Document]:
-    """Return the cluster's pages; what processes compute goes to `used`."""
-    if len(request.sources) != 1:
-        raise InvalidInput(
-            Problem("SOURCE", list(request.sources), "one address, or files", "one cluster a run")
-        )
-    client = WebClient(request.sources[0].rstrip("/"), request.timeout)
-    cluster = Cluster(client, request.options["job"], ledger)
-    found = cluster.documents(request.options["interval"])
-    used.update(cluster.used)
-    return found
 
 
 IMPORTER = Importer(

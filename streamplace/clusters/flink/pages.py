@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import AliasChoices, Field
 
-from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import (
     Listed as _Many,
 )
@@ -29,6 +28,9 @@ from streamplace.clusters.exchange.pages import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from streamplace.clusters.exchange.declarations import Ledger
     from streamplace.clusters.exchange.sources import Document
 
 UNUSED = words(
@@ -226,7 +228,9 @@ class TaskManager(_Page):
         return "" if as_number(heap) is None else str(heap)
 
 
-class _TaskManagers(_Page):
+class TaskManagers(_Page):
+    """``/taskmanagers``."""
+
     taskmanagers: list[TaskManager]
 
 
@@ -246,7 +250,9 @@ class _Plan(_Page):
     nodes: list[_Node]
 
 
-class _PlanPage(_Page):
+class PlanPage(_Page):
+    """``/jobs/:id/plan``."""
+
     plan: _Plan
 
 
@@ -257,15 +263,25 @@ class _JobVertex(_Page):
     maxParallelism: MaybeWhole = None
     status: MaybeText = None
     slotSharingGroupId: MaybeText = None
+    tasks: dict[str, MaybeWhole] | None = None
 
 
-class _JobPage(_Page):
+class JobPage(_Page):
+    """``/jobs/:id``; its plan, where it holds one, too."""
+
     id: Text = Field(validation_alias=AliasChoices("jid", "id"))
     name: MaybeText = None
     state: MaybeText = None
     schedulerType: MaybeText = None
     vertices: list[_JobVertex]
     plan: _Plan | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether all of its subtasks run or have finished."""
+        tasks = [vertex.tasks or {} for vertex in self.vertices]
+        states = {state for counts in tasks for state, number in counts.items() if number}
+        return self.state == RUNNING and bool(states) and states <= {RUNNING, "FINISHED"}
 
 
 class _Counters(_Page):
@@ -285,13 +301,20 @@ class _Subtask(_Page):
     metrics: _Counters | None = None
 
 
-class _VertexPage(_Page):
+class VertexPage(_Page):
+    """``/jobs/:id/vertices/:v``: hosts and counters of the subtasks."""
+
     id: Text
     maxParallelism: MaybeWhole = None
     subtasks: list[_Subtask]
 
 
-class _Metric(_Page):
+class Metric(_Page):
+    """A metric of a vertex (id ``3.busyTimeMsPerSecond``) or of one of its subtasks.
+
+    `seconds` is what a rate was computed over; ``None`` for Flink's own means.
+    """
+
     id: Text
     value: MaybeNumber = None
     seconds: MaybeNumber = None
@@ -311,27 +334,17 @@ class Listed(_Page):
         return self.state in (None, RUNNING)
 
 
-class _Overview(_Page):
+class Overview(_Page):
+    """``/jobs/overview``."""
+
     jobs: list[Listed]
 
 
-def read_overview(value: Any, path: str, ledger: Ledger) -> list[Listed]:
-    """Read ``/jobs/overview``."""
-    page: _Overview | None = read_page(_Overview, value, path, ledger)
-    return page.jobs if page else []
+# -- from pages to tables --------------------------------------------------------------------------
 
 
-def read_task_managers(value: Any, path: str, ledger: Ledger) -> list[TaskManager]:
-    """Read ``/taskmanagers``."""
-    page: _TaskManagers | None = read_page(_TaskManagers, value, path, ledger)
-    return page.taskmanagers if page else []
-
-
-def read_job(value: Any, path: str, ledger: Ledger) -> Job | None:
-    """Read ``/jobs/:id``; its plan, where it holds one, too."""
-    page: _JobPage | None = read_page(_JobPage, value, path, ledger)
-    if page is None:
-        return None
+def job_of(page: JobPage, path: str, ledger: Ledger) -> Job:
+    """Return the job of its page."""
     job = Job(page.id, page.name or page.id, path, page.state, page.schedulerType)
     for i, entry in enumerate(page.vertices):
         if entry.id in job.vertices:
@@ -345,25 +358,12 @@ def read_job(value: Any, path: str, ledger: Ledger) -> Job | None:
             entry.status if entry.status in ENDED else None,
         )
     if page.plan is not None:
-        _read_nodes(page.plan, f"{path}.plan", job, ledger)
+        take_plan(page.plan, f"{path}.plan", job, ledger)
     return job
 
 
-def read_plan(value: Any, path: str, ledger: Ledger, jobs: list[Job]) -> None:
-    """Read ``/jobs/:id/plan`` into its job."""
-    page: _PlanPage | None = read_page(_PlanPage, value, path, ledger)
-    if page is None:
-        return
-    identity = page.plan.jid
-    owners = [j for j in jobs if identity in (j.id, None)]
-    if len(owners) != 1:
-        remedy = "save /jobs/ID of that job too"
-        ledger.problem(f"{path}.plan.jid", identity, "is the id of no job page", remedy)
-        return
-    _read_nodes(page.plan, f"{path}.plan", owners[0], ledger)
-
-
-def _read_nodes(plan: _Plan, path: str, job: Job, ledger: Ledger) -> None:
+def take_plan(plan: _Plan, path: str, job: Job, ledger: Ledger) -> None:
+    """Give the vertices of a job their inputs."""
     for i, entry in enumerate(plan.nodes):
         where = f"{path}.nodes[{i}]"
         vertex = job.vertices.get(entry.id)
@@ -378,22 +378,8 @@ def _read_nodes(plan: _Plan, path: str, job: Job, ledger: Ledger) -> None:
     job.planned = True
 
 
-def read_vertex(value: Any, path: str, ledger: Ledger, jobs: list[Job]) -> None:
-    """Read ``/jobs/:id/vertices/:v``: hosts and counters of the subtasks."""
-    page: _VertexPage | None = read_page(_VertexPage, value, path, ledger)
-    if page is None:
-        return
-    # The page names no job. Vertex ids come from the shape of the graph, so that two runs of the
-    # same program share them: then the file's path has to tell which job is meant.
-    owners = [j for j in jobs if page.id in j.vertices]
-    if len(owners) > 1:
-        owners = [j for j in owners if j.id in path] or owners
-    if len(owners) != 1:
-        several = "is a vertex of several jobs; keep the job's id in the file's path"
-        reason = several if owners else "is a vertex of no job page"
-        ledger.problem(f"{path}.id", page.id, reason, "save /jobs/ID too")
-        return
-    vertex = owners[0].vertices[page.id]
+def take_vertex(page: VertexPage, path: str, vertex: Vertex, ledger: Ledger) -> None:
+    """Give a vertex its subtasks."""
     vertex.most = vertex.most or page.maxParallelism
     for i, entry in enumerate(page.subtasks):
         if entry.subtask in vertex.subtasks:
@@ -424,72 +410,77 @@ def _share(milliseconds: float | None, seconds: float | None) -> Reading:
     return Reading(min(milliseconds / 1000.0, seconds), seconds)
 
 
-def read_metrics(value: Any, path: str, ledger: Ledger, vertex: Vertex, index: int | None) -> None:
-    """Read metrics of a vertex (ids ``3.busyTimeMsPerSecond``) or of one of its subtasks.
+def take_metrics(metrics: Iterable[Metric], vertex: Vertex, index: int | None = None) -> None:
+    """Give the subtasks of a vertex their metrics; those without an index are of one of them.
 
     They replace counters of the subtask's whole life, but where the subtask is younger than what
     they are means of: these count the time before its start as time in which it did nothing.
     """
-    metrics: list[_Metric] | None = read_page(list[_Metric], value, path, ledger)
-    for entry in metrics or ():
+    for entry in metrics:
         head, _, tail = entry.id.partition(".")
         at, metric = (int(head), tail) if is_whole(head) else (index, entry.id)
         subtask = None if at is None else vertex.subtasks.get(at)
-        if subtask is None or entry.value is None:
+        if subtask is None or entry.value is None or metric not in _MEASURES:
             continue
-        if metric in _MEASURES:
-            name, scale, most = _MEASURES[metric]
-            span = entry.seconds or _MEAN
-            counted = subtask.readings.get(name)
-            if counted is None or counted.rate is None or span <= (subtask.seconds or span):
-                subtask.readings[name] = Reading.mean(min(most, entry.value * scale), span)
+        name, scale, most = _MEASURES[metric]
+        span = entry.seconds or _MEAN
+        counted = subtask.readings.get(name)
+        if counted is None or counted.rate is None or span <= (subtask.seconds or span):
+            subtask.readings[name] = Reading.mean(min(most, entry.value * scale), span)
 
 
-def read_pages(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
-    """Read documents, told apart by what they hold, into task managers and jobs.
+# -- files of a user's folder ----------------------------------------------------------------------
+
+
+def kind_of(document: Document, ledger: Ledger) -> Any:
+    """Recognise a file by what it holds; ``None``, noted, for what is no page that is read."""
+    value = document.value
+    if isinstance(value, list):
+        return list[Metric]
+    if not isinstance(value, dict):
+        ledger.problem(document.name, value, "is not an object", "expected a REST document")
+        return None
+    if "taskmanagers" in value and "subtasks" not in value and "name" not in value:
+        return TaskManagers
+    marks = {"vertices": JobPage, "subtasks": VertexPage, "plan": PlanPage, "jobs": Overview}
+    found = next((kind for mark, kind in marks.items() if mark in value), None)
+    if found is None:
+        ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
+    return found
+
+
+def read_files(documents: list[Document], ledger: Ledger) -> tuple[list[TaskManager], list[Job]]:
+    """Read saved pages, recognised once by what they hold, into task managers and jobs.
 
     Raises
     ------
     InvalidInput
         Documents cannot be read, or do not belong together.
     """
-    managers: list[TaskManager] = []
-    jobs: list[Job] = []
-    plans, vertices, metrics = [], [], []
-    schedulers: dict[str, str | None] = {}
+    pages: dict[Any, list[tuple[str, Any]]] = {}
     for document in documents:
-        value = document.value
-        if isinstance(value, list):
-            metrics.append(document)
-        elif not isinstance(value, dict):
-            ledger.problem(document.name, value, "is not an object", "expected a REST document")
-        elif "taskmanagers" in value and "subtasks" not in value and "name" not in value:
-            managers += read_task_managers(value, _short(document.name), ledger)
-        elif "vertices" in value:
-            job = read_job(value, _short(document.name), ledger)
-            jobs += [] if job is None else [job]
-        elif "subtasks" in value:
-            vertices.append(document)
-        elif "plan" in value:
-            plans.append(document)
-        elif "jobs" in value:
-            listed = read_overview(value, document.name, Ledger())  # needed for nothing else
-            schedulers |= {entry.id: entry.schedulerType for entry in listed}
-        else:
-            ledger.warn(f"{_short(document.name)} is no document that is known, and is left out")
+        kind = kind_of(document, ledger)
+        path = document.name if kind in (VertexPage, Overview) else _short(document.name)
+        page = None if kind is None else read_page(kind, document.value, path, ledger)
+        if page is not None:
+            pages.setdefault(kind, []).append((document.name, page))
     ledger.check()  # what a page that cannot be read lacks is no problem of the others
-    seen: set[str] = set()
-    for job in jobs:
-        if job.id in seen:
+    managers = [m for _, page in pages.get(TaskManagers, ()) for m in page.taskmanagers]
+    schedulers = {e.id: e.schedulerType for _, page in pages.get(Overview, ()) for e in page.jobs}
+    jobs: list[Job] = []
+    for name, page in pages.get(JobPage, ()):
+        jobs.append(job_of(page, _short(name), ledger))
+        jobs[-1].scheduler = jobs[-1].scheduler or schedulers.get(jobs[-1].id)
+    ledger.check()
+    for i, job in enumerate(jobs):
+        if any(job.id == other.id for other in jobs[:i]):
             ledger.problem(f"{job.path}.jid", job.id, "stands in two documents", "keep one")
-        seen.add(job.id)
-        job.scheduler = job.scheduler or schedulers.get(job.id)
-    for document in plans:
-        read_plan(document.value, _short(document.name), ledger, jobs)
-    for document in vertices:
-        read_vertex(document.value, document.name, ledger, jobs)
-    for document in metrics:
-        _place_metrics(document, jobs, ledger)
+    for name, page in pages.get(PlanPage, ()):
+        _place_plan(page.plan, f"{_short(name)}.plan", jobs, ledger)
+    for name, page in pages.get(VertexPage, ()):
+        _place_vertex(page, name, jobs, ledger)
+    for name, page in pages.get(list[Metric], ()):
+        _place_metrics(page, name, jobs, ledger)
     return managers, jobs
 
 
@@ -497,21 +488,39 @@ def _short(name: str) -> str:
     return name.rsplit("/", 1)[-1]
 
 
-def _place_metrics(document: Document, jobs: list[Job], ledger: Ledger) -> None:
+def _place_plan(plan: _Plan, path: str, jobs: list[Job], ledger: Ledger) -> None:
+    owners = [job for job in jobs if plan.jid in (job.id, None)]
+    if len(owners) == 1:
+        take_plan(plan, path, owners[0], ledger)
+    else:
+        remedy = "save /jobs/ID of that job too"
+        ledger.problem(f"{path}.jid", plan.jid, "is the id of no job page", remedy)
+
+
+def _place_vertex(page: VertexPage, path: str, jobs: list[Job], ledger: Ledger) -> None:
+    """Find the job of a vertex, which its page does not name.
+
+    Vertex ids come from the shape of the graph, so that two runs of the same program share them:
+    then the file's path has to tell which job is meant.
+    """
+    owners = [job for job in jobs if page.id in job.vertices]
+    if len(owners) > 1:
+        owners = [job for job in owners if job.id in path] or owners
+    if len(owners) == 1:
+        take_vertex(page, path, owners[0].vertices[page.id], ledger)
+    else:
+        several = "is a vertex of several jobs; keep the job's id in the file's path"
+        reason = several if owners else "is a vertex of no job page"
+        ledger.problem(f"{path}.id", page.id, reason, "save /jobs/ID too")
+
+
+def _place_metrics(metrics: list[Metric], path: str, jobs: list[Job], ledger: Ledger) -> None:
     """Give metrics to the vertex, or subtask, that the document's path names."""
-    fitting = [
-        (job, vertex)
-        for job in jobs
-        for vertex in job.vertices.values()
-        if vertex.id in document.name
-    ]
+    fitting = [(job, v) for job in jobs for v in job.vertices.values() if v.id in path]
     if len(fitting) > 1:
-        fitting = [pair for pair in fitting if pair[0].id in document.name]
+        fitting = [pair for pair in fitting if pair[0].id in path]
     if len(fitting) != 1:
-        ledger.warn(
-            f"{_short(document.name)} holds metrics, but its path names no single vertex: left out"
-        )
+        ledger.warn(f"{_short(path)} holds metrics, but its path names no single vertex: left out")
         return
-    index = re.search(r"subtasks?[/_.-](\d{1,9})", document.name)
-    at = int(index[1]) if index else None
-    read_metrics(document.value, _short(document.name), ledger, fitting[0][1], at)
+    index = re.search(r"subtasks?[/_.-](\d{1,9})", path)
+    take_metrics(metrics, fitting[0][1], int(index[1]) if index else None)

@@ -17,14 +17,14 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from streamplace.clusters.exchange.pages import Reading, as_number, is_whole
+from streamplace.clusters.exchange.pages import Reading, is_whole
 from streamplace.clusters.exchange.web import quoted
+from streamplace.clusters.flink.pages import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from streamplace.clusters.exchange.declarations import Ledger
-    from streamplace.clusters.exchange.web import WebClient
     from streamplace.clusters.flink.pages import Job, Subtask
 
 
@@ -61,15 +61,13 @@ def interval_of(config: Any) -> float:
     return DEFAULT_INTERVAL
 
 
-def sample_of(value: Any) -> Sample:
-    """Sort a metrics document of a vertex, of ids such as ``3.numBytesIn``."""
+def sample_of(metrics: Iterable[Metric]) -> Sample:
+    """Sort the metrics of a vertex, of ids such as ``3.numBytesIn``."""
     found: Sample = {}
-    for entry in value if isinstance(value, list) else ():
-        name = entry.get("id") if isinstance(entry, dict) else None
-        head, _, metric = name.partition(".") if isinstance(name, str) else ("", "", "")
-        number = as_number(entry.get("value")) if is_whole(head) else None
-        if number is not None:
-            found.setdefault(int(head), {})[metric] = number
+    for entry in metrics:
+        head, _, metric = entry.id.partition(".")
+        if is_whole(head) and entry.value is not None:
+            found.setdefault(int(head), {})[metric] = entry.value
     return found
 
 
@@ -110,28 +108,28 @@ def _rest(seconds: float) -> None:
         time.sleep(seconds)
 
 
-def difference(first: Sample, second: Sample) -> tuple[list[dict[str, Any]], int]:
-    """Return a metrics document with rates out of counters, and of how many subtasks it has them.
+def difference(first: Sample, second: Sample) -> tuple[list[Metric], int]:
+    """Return metrics with rates out of counters, and of how many subtasks it has them.
 
     A subtask whose counters stood still or went back, as after a restart, keeps Flink's means.
     """
-    document: list[dict[str, Any]] = []
+    found: list[Metric] = []
     counted = 0
     for index, now in sorted(second.items()):
         before = first.get(index, {})
         seconds = elapsed(before, now)
         exact = seconds > 0
         for rate, counter in RATES.items():
-            value = now.get(rate)
+            value, span = now.get(rate), None
             gain = now.get(counter, 0.0) - before.get(counter, 0.0)
-            differs = exact and counter in now and counter in before and gain >= 0
-            if differs:
-                value = gain / seconds
+            if exact and counter in now and counter in before and gain >= 0:
+                value, span = gain / seconds, seconds
             if value is not None:
-                span = {"seconds": seconds} if differs else {}
-                document.append({"id": f"{index}.{rate}", "value": value, **span})
+                found.append(
+                    Metric.model_construct(id=f"{index}.{rate}", value=value, seconds=span)
+                )
         counted += exact
-    return document, counted
+    return found, counted
 
 
 def _some_stand(first: dict[str, Sample], second: dict[str, Sample]) -> bool:
@@ -160,15 +158,21 @@ _TIMES, _CORES = 1.5, 0.1
 _PROCESS = "process of "
 
 
-def ask_processors(client: WebClient, managers: Iterable[str]) -> dict[str, Sample]:
-    """Return the processor time of each task manager, beside the samples of vertices."""
+def ask_processors(
+    ask: Callable[[str, Sequence[str]], list[Metric] | None], managers: Iterable[str]
+) -> dict[str, Sample]:
+    """Return the processor time of each task manager, beside the samples of vertices.
+
+    Parameters
+    ----------
+    ask
+        Gives the metrics of a path, by their names.
+    """
     found: dict[str, Sample] = {}
     for manager in managers:
-        page = client.maybe(f"taskmanagers/{quoted(manager)}/metrics", get=_TIME)
-        for entry in page if isinstance(page, list) else ():
-            time = as_number(entry.get("value")) if isinstance(entry, dict) else None
-            if time is not None:
-                found[_PROCESS + manager] = {0: {_TIME: time}}
+        for entry in ask(f"taskmanagers/{quoted(manager)}", [_TIME]) or ():
+            if entry.value is not None:
+                found[_PROCESS + manager] = {0: {_TIME: entry.value}}
     return found
 
 

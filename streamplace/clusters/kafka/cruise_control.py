@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator
 
+from optim.errors import InvalidInput, Problem
 from optim.format.read import Fault
 from optim.options import Option
 from streamplace.clusters.exchange.declarations import Importer, Request
@@ -23,13 +24,7 @@ from streamplace.clusters.exchange.pages import (
     read_page,
     words,
 )
-from streamplace.clusters.exchange.sources import (
-    JSON_ENDINGS,
-    Document,
-    documents_of,
-    files_of,
-    read_documents,
-)
+from streamplace.clusters.exchange.sources import Document, saved_documents
 from streamplace.clusters.exchange.web import WebClient, is_url
 from streamplace.clusters.kafka import cluster as kafka
 from streamplace.clusters.kafka.cluster import some
@@ -157,7 +152,9 @@ class _BrokerLoad(_Page):
     DiskState: Any = None
 
 
-class _Load(_Page):
+class LoadPage(_Page):
+    """The ``load`` response."""
+
     brokers: list[_BrokerLoad]
 
 
@@ -172,7 +169,9 @@ class _PartitionRecord(_Page):
     disk: Number
 
 
-class _PartitionLoad(_Page):
+class PartitionLoadPage(_Page):
+    """The ``partition_load`` response."""
+
     records: list[_PartitionRecord]
 
 
@@ -188,7 +187,9 @@ class _BrokerCapacity(_Page):
     capacity: _Capacity
 
 
-class _Capacities(_Page):
+class CapacityPage(_Page):
+    """A capacity file: numbers in strings; broker -1 stands for all that are not named."""
+
     brokerCapacities: list[_BrokerCapacity]
 
 
@@ -199,7 +200,9 @@ class _Offline(_Page):
     offline: Brokers
 
 
-class _States(_Page):
+class StatePage(_Page):
+    """``kafka_cluster_state?verbose=true``: which replicas are offline."""
+
     KafkaPartitionState: dict[str, list[_Offline]]
 
 
@@ -209,14 +212,15 @@ class _Assigned(_Page):
     replicas: Brokers
 
 
-class _Assignment(_Page):
+class AssignmentPage(_Page):
+    """Kafka's current assignment, which tells the true order of the replicas."""
+
     partitions: list[_Assigned]
 
 
-def read_brokers(value: Any, path: str, ledger: Ledger, brokers: dict[int, Broker]) -> None:
-    """Read the ``load`` response."""
-    page: _Load | None = read_page(_Load, value, path, ledger)
-    for i, entry in enumerate(page.brokers if page else ()):
+def add_brokers(page: LoadPage, path: str, ledger: Ledger, brokers: dict[int, Broker]) -> None:
+    """Add the brokers of a load response."""
+    for i, entry in enumerate(page.brokers):
         number = entry.Broker
         state = (entry.BrokerState or "ALIVE").upper()
         if number in brokers:
@@ -258,12 +262,9 @@ def _failed_dirs(told: Any) -> tuple[tuple[str, ...], int]:
     return tuple(failed), len(dirs)
 
 
-def read_offline(
-    value: Any, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
-) -> None:
-    """Read which replicas are offline out of ``kafka_cluster_state?verbose=true``."""
-    page: _States | None = read_page(_States, value, path, ledger)
-    for entry in itertools.chain(*(page.KafkaPartitionState.values() if page else ())):
+def take_offline(page: StatePage, partitions: dict[tuple[str, int], Partition]) -> None:
+    """Note which replicas are offline."""
+    for entry in itertools.chain(*page.KafkaPartitionState.values()):
         known = partitions.get((entry.topic, entry.partition))
         if known is not None:
             known.offline |= frozenset(entry.offline)
@@ -291,12 +292,14 @@ def leave_out_failed(
         ledger.warn(f"{told}; {which if lost else unknown}")
 
 
-def read_partitions(
-    value: Any, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
+def add_partitions(
+    page: PartitionLoadPage,
+    path: str,
+    ledger: Ledger,
+    partitions: dict[tuple[str, int], Partition],
 ) -> None:
-    """Read the ``partition_load`` response."""
-    page: _PartitionLoad | None = read_page(_PartitionLoad, value, path, ledger)
-    for i, entry in enumerate(page.records if page else ()):
+    """Add the partitions of a partition load response."""
+    for i, entry in enumerate(page.records):
         topic, number, leader = entry.topic, entry.partition, entry.leader
         if entry.followers is None:
             reason = "is missing: without all replicas a plan could put two on one broker"
@@ -321,12 +324,13 @@ def read_partitions(
         )
 
 
-def read_capacities(value: Any, path: str, ledger: Ledger, brokers: dict[int, Broker]) -> None:
-    """Read a capacity file: numbers in strings; broker -1 stands for all that are not named."""
-    page: _Capacities | None = read_page(_Capacities, value, path, ledger)
+def take_capacities(
+    page: CapacityPage, path: str, ledger: Ledger, brokers: dict[int, Broker]
+) -> None:
+    """Give brokers the capacities of a file."""
     named: dict[int, dict[str, float]] = {}
     disks: dict[int, dict[str, float]] = {}
-    for entry in page.brokerCapacities if page else ():
+    for entry in page.brokerCapacities:
         told = entry.capacity
         amounts = zip(RESOURCES, (told.CPU, told.NW_IN, told.NW_OUT), strict=False)
         named[entry.brokerId] = {name: amount for name, amount in amounts if amount is not None}
@@ -343,12 +347,11 @@ def read_capacities(value: Any, path: str, ledger: Ledger, brokers: dict[int, Br
         ledger.warn(f"{path} names brokers that the load response lacks: {unknown[:5]}")
 
 
-def read_assignment(
-    value: Any, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
+def take_order(
+    page: AssignmentPage, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
 ) -> None:
-    """Read Kafka's current assignment, which tells the true order of the replicas."""
-    page: _Assignment | None = read_page(_Assignment, value, path, ledger)
-    for i, entry in enumerate(page.partitions if page else ()):
+    """Bring replicas into their true order."""
+    for i, entry in enumerate(page.partitions):
         known = partitions.get((entry.topic, entry.partition))
         if known is None:
             continue
@@ -383,35 +386,28 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         A needed document or field is missing, by path.
     """
     operation = operation_of(request.options)
-    documents = documents_of(request.sources, lambda: _download(request))
+    pages = _fetched(request, ledger)
+    files = [source for source in request.sources if not is_url(source)]
+    for document in saved_documents(files) if files or not request.sources else ():
+        kind = _kind_of(document, ledger)
+        if kind is not None:
+            pages.append((document.name, read_page(kind, document.value, document.name, ledger)))
     brokers: dict[int, Broker] = {}
     partitions: dict[tuple[str, int], Partition] = {}
-    later = []
-    for document in documents:
-        value = document.value
-        if not isinstance(value, dict):
-            ledger.problem(document.name, value, "is not an object", "expected a response as JSON")
-        elif "brokers" in value and "records" not in value:
-            read_brokers(value, document.name, ledger, brokers)
-        elif "records" in value:
-            read_partitions(value, document.name, ledger, partitions)
-        elif "progress" in value:
-            reason = "is no result yet: Cruise Control is still computing it"
-            remedy = "ask again in a while, or wait longer: --option wait=600"
-            ledger.problem(f"{document.name}.progress", None, reason, remedy)
-        elif value.keys() & {"brokerCapacities", "partitions", "KafkaPartitionState"}:
-            later.append(document)
-        else:
-            ledger.warn(f"{document.name} is no document that is known, and is left out")
+    for name, page in pages:
+        if isinstance(page, LoadPage):
+            add_brokers(page, name, ledger, brokers)
+        elif isinstance(page, PartitionLoadPage):
+            add_partitions(page, name, ledger, partitions)
     ledger.check()
     partitions = _led(partitions, ledger)
-    for document in later:
-        if "brokerCapacities" in document.value:
-            read_capacities(document.value, document.name, ledger, brokers)
-        elif "KafkaPartitionState" in document.value:
-            read_offline(document.value, document.name, ledger, partitions)
-        else:
-            read_assignment(document.value, document.name, ledger, partitions)
+    for name, page in pages:
+        if isinstance(page, CapacityPage):
+            take_capacities(page, name, ledger, brokers)
+        elif isinstance(page, StatePage):
+            take_offline(page, partitions)
+        elif isinstance(page, AssignmentPage):
+            take_order(page, name, ledger, partitions)
     if not brokers:
         ledger.problem("SOURCE", None, "holds no load response: there are no nodes", "save /load")
     if not partitions:
@@ -424,25 +420,53 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
     return document_of(cluster, operation, request.options["balance"], ledger)
 
 
-def _download(request: Request) -> list[Document]:
+def _fetched(request: Request, ledger: Ledger) -> list[tuple[str, Any]]:
     """Get both loads of a running Cruise Control; further sources are files."""
     addresses = [s for s in request.sources if is_url(s)]
-    from optim.errors import InvalidInput, Problem
-
+    if not addresses:
+        return []
     if len(addresses) != 1:
         raise InvalidInput(Problem("SOURCE", addresses, "holds several addresses", "name one"))
     base = addresses[0].rstrip("/")
     client = WebClient(base if base.endswith(_PREFIX) else f"{base}/{_PREFIX}", request.timeout)
-    wanted = {"load": {}, "partition_load": {"entries": "2147483647"}}
-    found = [
-        Document(
-            path,
-            client.get_computed(path, request.options["wait"], _TASK_HEADER, json="true", **query),
-        )
-        for path, query in wanted.items()
-    ]
-    files = [s for s in request.sources if not is_url(s)]
-    return found + read_documents(files_of(files, JSON_ENDINGS))
+    wait, found = request.options["wait"], []
+    for path, kind, query in (
+        ("load", LoadPage, {}),
+        ("partition_load", PartitionLoadPage, {"entries": "2147483647"}),
+    ):
+        value = client.get_computed(path, wait, _TASK_HEADER, json="true", **query)
+        if _is_computed(value, path, ledger):
+            found.append((path, read_page(kind, value, path, ledger)))
+    return found
+
+
+def _kind_of(document: Document, ledger: Ledger) -> Any:
+    """Recognise a file by what it holds; ``None``, noted, for what is no page that is read."""
+    value = document.value
+    if not isinstance(value, dict):
+        ledger.problem(document.name, value, "is not an object", "expected a response as JSON")
+        return None
+    marks: dict[str, type[Page]] = {
+        "records": PartitionLoadPage,
+        "brokers": LoadPage,
+        "brokerCapacities": CapacityPage,
+        "KafkaPartitionState": StatePage,
+        "partitions": AssignmentPage,
+    }
+    found = next((kind for mark, kind in marks.items() if mark in value), None)
+    if found is None and _is_computed(value, document.name, ledger):
+        ledger.warn(f"{document.name} is no document that is known, and is left out")
+    return found
+
+
+def _is_computed(value: Any, path: str, ledger: Ledger) -> bool:
+    """Whether a response is a result; one that is still computed is a problem."""
+    if not isinstance(value, dict) or "progress" not in value:
+        return True
+    reason = "is no result yet: Cruise Control is still computing it"
+    remedy = "ask again in a while, or wait longer: --option wait=600"
+    ledger.problem(f"{path}.progress", None, reason, remedy)
+    return False
 
 
 def _led(

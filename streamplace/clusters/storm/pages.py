@@ -31,6 +31,7 @@ from streamplace.clusters.exchange.pages import (
 
 if TYPE_CHECKING:
     from streamplace.clusters.exchange.declarations import Ledger
+    from streamplace.clusters.exchange.sources import Document
 
 UNUSED = words(
     """
@@ -238,7 +239,9 @@ class _Supervisor(_Page):
     usedMemory: MaybeNumber = None
 
 
-class _Supervisors(_Page):
+class Supervisors(_Page):
+    """``/supervisor/summary``."""
+
     supervisors: list[_Supervisor]
 
 
@@ -248,7 +251,9 @@ class _Listed(_Page):
     status: MaybeText = None
 
 
-class _Summary(_Page):
+class Summary(_Page):
+    """``/topology/summary``."""
+
     topologies: list[_Listed]
 
 
@@ -296,7 +301,9 @@ class _Worker(_Page):
         )
 
 
-class _Topology(_Page):
+class TopologyPage(_Page):
+    """``/topology/:id``: components, executors' number, workers, window."""
+
     id: Text
     name: MaybeText = None
     status: MaybeText = None
@@ -310,13 +317,22 @@ class _Topology(_Page):
     workers: Listed[_Worker] = ()
 
 
+class SystemRows(_Page):
+    """A topology's page that is read for its system components alone."""
+
+    bolts: Listed[_Bolt] = ()
+
+
 class _Input(_Page):
     component: Text
     stream: MaybeText = None
     executed: MaybeNumber = None
 
 
-class _Component(_Requests):
+class ComponentPage(_Requests):
+    """``/topology/:id/component/:c``: executors and inputs."""
+
+    topologyId: Any = None
     id: Text = Field(validation_alias=AliasChoices("id", "componentId"))
     window: Any = None
     executorStats: Listed[Executor] = ()
@@ -329,7 +345,9 @@ class _Subscription(_Page):
     grouping: MaybeText = Field(None, validation_alias=AliasChoices(":grouping", "grouping"))
 
 
-class _Pictured(_Page):
+class Pictured(_Page):
+    """A component of ``/topology/:id/visualization``: its subscriptions with their groupings."""
+
     inputs: Listed[_Subscription] = Field((), validation_alias=AliasChoices(":inputs", "inputs"))
 
 
@@ -338,20 +356,13 @@ def _first(*values: float | None) -> float | None:
     return next((value for value in values if value is not None), None)
 
 
-def read_summary(value: Any, path: str, ledger: Ledger) -> list[tuple[str, str | None, str]]:
-    """Read ``/topology/summary``: id, name and status of each topology."""
-    page: _Summary | None = read_page(_Summary, value, path, ledger)
-    return [(t.id, t.name, t.status or ACTIVE) for t in (page.topologies if page else ())]
-
-
-def read_supervisors(value: Any, path: str, ledger: Ledger) -> dict[str, Supervisor]:
-    """Read ``/supervisor/summary``: host to what it offers."""
-    found: dict[str, Supervisor] = {}
-    page: _Supervisors | None = read_page(_Supervisors, value, path, ledger)
-    for entry in page.supervisors if page else ():
-        if entry.host in found:
+def add_supervisors(page: Supervisors, found: dict[str, Supervisor], ledger: Ledger) -> None:
+    """Add what hosts offer, by host."""
+    own: dict[str, Supervisor] = {}
+    for entry in page.supervisors:
+        if entry.host in own:
             ledger.reading(f"supervisors on the same host ({entry.host}) are one node")
-        at = found.setdefault(entry.host, Supervisor())
+        at = own.setdefault(entry.host, Supervisor())
         at.slots += entry.slotsTotal
         at.slots_used += entry.slotsUsed or 0
         at.used_cpu += _first(entry.usedCpu, entry.usedCPU) or 0.0
@@ -360,14 +371,11 @@ def read_supervisors(value: Any, path: str, ledger: Ledger) -> dict[str, Supervi
         at.cpu = None if cpu is None else cpu + (at.cpu or 0.0)
         at.memory = None if memory is None else memory + (at.memory or 0.0)
         at.used_memory += _first(entry.usedMem, entry.usedMemory) or 0.0
-    return found
+    found |= own
 
 
-def read_topology(value: Any, path: str, ledger: Ledger) -> Topology | None:
-    """Read ``/topology/:id``: components, executors' number, workers, window."""
-    page: _Topology | None = read_page(_Topology, value, path, ledger)
-    if page is None:
-        return None
+def topology_of(page: TopologyPage, path: str, ledger: Ledger) -> Topology:
+    """Return the topology of its page."""
     topology = Topology(
         id=page.id,
         name=page.name or page.id,
@@ -420,11 +428,8 @@ def _component(entry: _Part, kind: str) -> Component:
     )
 
 
-def read_component(value: Any, path: str, ledger: Ledger, topology: Topology) -> None:
-    """Read ``/topology/:id/component/:c`` into its component: executors and inputs."""
-    page: _Component | None = read_page(_Component, value, path, ledger)
-    if page is None:
-        return
+def take_component(page: ComponentPage, path: str, ledger: Ledger, topology: Topology) -> None:
+    """Give a component of a topology its executors and inputs."""
     if page.id == SYSTEM:
         return
     part = topology.components.get(page.id)
@@ -450,19 +455,9 @@ def _first_task(name: str) -> tuple[int, str]:
     return (int(found[1]) if found else 0, name)
 
 
-def is_visualization(value: Any) -> bool:
-    """Whether a document is ``/topology/:id/visualization``: component to colon-prefixed keys."""
-    return (
-        isinstance(value, dict)
-        and bool(value)
-        and all(isinstance(v, dict) and (":type" in v or ":inputs" in v) for v in value.values())
-    )
-
-
-def read_visualization(value: Any, path: str, ledger: Ledger, topology: Topology) -> None:
-    """Read the groupings of subscriptions."""
-    page: dict[str, _Pictured] | None = read_page(dict[str, _Pictured], value, path, ledger)
-    for receiver, entry in (page or {}).items():
+def take_visualization(page: dict[str, Pictured], topology: Topology) -> None:
+    """Give a topology the groupings of its subscriptions."""
+    for receiver, entry in page.items():
         for source in entry.inputs:
             if source.grouping is not None:
                 key = (source.component, source.stream or "default", receiver)
@@ -475,3 +470,84 @@ def window_seconds(window: Any) -> float | None:
         return None
     seconds = as_number(window)
     return seconds if seconds and seconds < 1e12 else math.inf
+
+
+# -- files of a user's folder ----------------------------------------------------------------------
+
+
+def kind_of(document: Document, ledger: Ledger) -> Any:
+    """Recognise a file by what it holds; ``None``, noted, for what is no page that is read."""
+    value = document.value
+    if not isinstance(value, dict):
+        ledger.problem(document.name, value, "is not an object", "expected a page of the UI")
+        return None
+    if "spouts" in value and "bolts" in value:
+        return TopologyPage
+    if "executorStats" in value or "componentType" in value:
+        return ComponentPage
+    if "supervisors" in value:
+        return Supervisors
+    if value and all(
+        isinstance(v, dict) and v.keys() & {":type", ":inputs"} for v in value.values()
+    ):
+        return dict[str, Pictured]
+    if "topologies" not in value:
+        ledger.warn(f"{document.name} is no page of the UI that is known, and is left out")
+    return None
+
+
+def read_files(
+    documents: list[Document], ledger: Ledger
+) -> tuple[dict[str, Supervisor], list[Topology]]:
+    """Read saved pages, recognised once by what they hold, into supervisors and topologies.
+
+    Raises
+    ------
+    InvalidInput
+        Documents cannot be read, or do not belong together.
+    """
+    pages: dict[Any, list[tuple[str, Any]]] = {}
+    for document in documents:
+        kind = kind_of(document, ledger)
+        page = None if kind is None else read_page(kind, document.value, document.name, ledger)
+        if page is not None:
+            pages.setdefault(kind, []).append((document.name, page))
+    supervisors: dict[str, Supervisor] = {}
+    for _, page in pages.get(Supervisors, ()):
+        add_supervisors(page, supervisors, ledger)
+    topologies = [topology_of(page, name, ledger) for name, page in pages.get(TopologyPage, ())]
+    ledger.check()  # what a page that cannot be read lacks is no problem of the others
+    for name, page in pages.get(ComponentPage, ()):
+        owner = _owner(page.topologyId, topologies)
+        if owner is None:
+            reason, remedy = "is the id of no topology page", "save that page too"
+            ledger.problem(f"{name}.topologyId", page.topologyId, reason, remedy)
+        else:
+            take_component(page, name, ledger, owner)
+    for name, page in pages.get(dict[str, Pictured], ()):
+        owner = _pictured(name, page, topologies)
+        if owner is None:
+            ledger.warn(f"{name} fits no single topology page, and is left out")
+        else:
+            take_visualization(page, owner)
+    return supervisors, topologies
+
+
+def _owner(identity: object, topologies: list[Topology]) -> Topology | None:
+    if identity is None and len(topologies) == 1:
+        return topologies[0]
+    return next((t for t in topologies if t.id == identity), None)
+
+
+def _pictured(path: str, page: dict[str, Pictured], topologies: list[Topology]) -> Topology | None:
+    """Return the topology of a visualization, which names components but not its topology.
+
+    The path tells, where it holds the topology's id; else the components do.
+    """
+    by_path = [t for t in topologies if t.id in path]
+    if len(by_path) == 1:
+        return by_path[0]
+    fitting = [t for t in topologies if page.keys() & t.components.keys()]
+    whole = [t for t in fitting if t.components.keys() <= page.keys()]
+    found = whole if len(whole) == 1 else fitting
+    return found[0] if len(found) == 1 else None

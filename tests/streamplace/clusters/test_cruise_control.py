@@ -166,6 +166,13 @@ def test_what_is_needed_and_absent(
         load(saved, documents)
 
 
+def test_what_an_address_answers_is_what_was_asked_for(serve: Callable[..., str]) -> None:
+    documents = systems.cruise_control()
+    documents["load"] = documents["partition_load"]
+    with pytest.raises(InvalidInput, match=r"load\.brokers is missing"):
+        import_instance("cruise-control", [serve(documents, "kafkacruisecontrol")])
+
+
 def test_unequal_brokers_are_filled_alike(saved: Callable[..., str]) -> None:
     documents = systems.cruise_control()
     for broker, disk in zip(documents["load"]["brokers"], (8000, 8000, 4000), strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,17 @@ import pytest
 from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
+from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.transfer import import_instance
+from streamplace.clusters.flink import fetch as flink_fetch
+from streamplace.clusters.flink import pages as flink_pages
 from streamplace.clusters.flink import rates as flink_sampling
 from streamplace.clusters.flink.hosts import megabytes
+from streamplace.clusters.flink.pages import Metric
 from streamplace.clusters.flink.rates import (
     CLOCK,
+    Sample,
     difference,
     interval_of,
     sample_of,
@@ -178,13 +185,17 @@ def test_processors_that_are_not_told_are_refused(
             import_instance("flink", [source], [("cpu", "process")])
 
 
+def sample(seconds: float, busy: float) -> Sample:
+    return sample_of(Metric(**entry) for entry in counters(seconds, 1e6, 2e6, busy, 1))
+
+
 def test_counters_that_go_back_leave_the_means() -> None:
-    before, now = (sample_of(counters(s, 1e6, 2e6, 0.5, 1)) for s in (20.0, 5.0))
+    before, now = (sample(s, 0.5) for s in (20.0, 5.0))
     document, counted = difference(before, now)
     assert counted == 0
-    assert {entry["value"] for entry in document} == {1.0}
+    assert {entry.value for entry in document} == {1.0}
     assert difference({}, now)[1] == 0
-    mixed = sample_of(counters(40.0, 1e6, 2e6, 0.1, 1))  # longer, but busy for less: another run
+    mixed = sample(40.0, 0.1)  # longer, but busy for less: another run
     assert difference(before, mixed)[1] == 0
 
 
@@ -250,6 +261,10 @@ def assigned(document: dict[str, Any], manager: str) -> dict[str, Any]:
         (f"jobs/{JOB}", [None], "job orders ended while it was read"),
         (f"jobs/{JOB}", [{"jid": OTHER, "vertices": []}], f"answers for {JOB}"),
         (f"jobs/{JOB}/vertices/{MAP}", [None], "job orders ended while it was read"),
+        (f"jobs/{JOB}/vertices/{MAP}", [{"taskmanagers": []}], "subtasks is missing"),
+        (f"jobs/{JOB}/vertices/{MAP}", [{"id": SINK, "subtasks": []}], f"answers for {MAP}"),
+        (f"jobs/{JOB}/vertices/{MAP}/metrics", [[{"value": "1"}]], r"metrics\[0\].id is missing"),
+        ("jobs/overview", [overview("RUNNING", "RUNNING")], "stands twice"),
         (f"jobs/{JOB}/vertices/{MAP}", [(500, {}, b"")], "answers 500"),
         (f"jobs/{JOB}/vertices/{MAP}", [(200, {}, b"<html>")], "is not JSON"),
         ("taskmanagers", [managers(2), managers(1)], "task manager tm-2-container.*left while"),
@@ -265,6 +280,43 @@ def test_a_cluster_that_changes_or_lies(
     documents[page] = in_turn([missing if a is None else a for a in answers])
     with pytest.raises(InvalidInput, match=told):
         import_instance("flink", [serve(documents)], NOW)
+
+
+def test_each_page_is_parsed_once_and_as_its_type(
+    serve: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: Counter[tuple[str, str]] = Counter()
+
+    def counted(kind: Any, value: Any, path: str, ledger: Ledger) -> Any:
+        if kind != list[Metric]:  # asked for again and again
+            parsed[kind.__name__, path] += 1
+        return read_page(kind, value, path, ledger)
+
+    for module in (flink_fetch, flink_pages):
+        monkeypatch.setattr(module, "read_page", counted)
+    import_instance("flink", [serve(systems.flink())], NOW)
+    looked_at_twice = {("TaskManagers", "taskmanagers"), ("Overview", "jobs/overview")}
+    assert {page for page, times in parsed.items() if times > 1} == looked_at_twice
+    kinds = {kind for kind, _ in parsed}
+    assert kinds == {"TaskManagers", "Overview", "JobPage", "PlanPage", "VertexPage"}
+
+
+def test_metrics_are_of_the_vertex_that_was_asked_for(
+    serve: Callable[..., str], store: Store
+) -> None:
+    """Whatever its id: `a1` is a part of many ids."""
+    documents = systems.flink_pair()
+    vertices = [page for page in documents if "/vertices/" in page and not page.endswith("metrics")]
+    for page in vertices:
+        of = len(documents[page]["subtasks"])
+        documents[f"{page}/metrics"] = store.page(
+            lambda age, of=of: counters(age, 1e6, 1e6, 0.25, of)
+        )
+    made = import_instance("flink", [serve(documents)])
+    assert not [text for text in made.ledger.warnings if "names no single vertex" in text]
+    assert made.instance.tasks.load[:, 0].sum() == pytest.approx(
+        0.25 * sum(len(documents[page]["subtasks"]) for page in vertices)
+    )
 
 
 def test_a_task_manager_that_is_not_listed(serve: Callable[..., str]) -> None:

@@ -120,6 +120,25 @@ def test_from_an_address(saved: Callable[..., str], serve: Callable[..., str]) -
     assert by_net.sha256 == by_file.sha256
 
 
+@pytest.mark.parametrize(
+    ("page", "value", "told"),
+    [
+        ("supervisor/summary", {"topologies": []}, "supervisors is missing"),
+        ("topology/wordcount-1-1700000000", {"supervisors": []}, "spouts is missing"),
+        (
+            "topology/wordcount-1-1700000000/component/split",
+            {"id": "split", "topologyId": "another"},
+            "topologyId: 'another' answers for wordcount-1-1700000000",
+        ),
+    ],
+)
+def test_what_an_address_answers_is_what_was_asked_for(
+    serve: Callable[..., str], page: str, value: Any, told: str
+) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        import_instance("storm", [serve(systems.storm() | {page: value}, "api/v1")])
+
+
 def test_an_unknown_topology_is_refused(saved: Callable[..., str]) -> None:
     with pytest.raises(InvalidInput, match="topology 'nope'"):
         import_instance("storm", [saved(systems.storm())], [("topology", "nope")])

@@ -12,10 +12,11 @@ from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main
 from streamplace.clusters.exchange.declarations import Ledger
+from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.web import WebClient
 from streamplace.clusters.flink import fetch as live
 from streamplace.clusters.flink.exporter import Group, Sheet
-from streamplace.clusters.flink.pages import TaskManager, read_task_managers
+from streamplace.clusters.flink.pages import TaskManager, TaskManagers
 from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script
 
 SHEET = Sheet(
@@ -70,7 +71,8 @@ def managers(change: Callable[[dict[str, Any]], Any] = lambda _: None) -> list[T
         page[name] = {k: {"extendedResources": v} for k, v in resources.items()}
         page[name] |= {"id": name, "slotsNumber": 2}
     change(page)
-    return read_task_managers({"taskmanagers": list(page.values())}, "taskmanagers", Ledger())
+    read = read_page(TaskManagers, {"taskmanagers": list(page.values())}, "page", Ledger())
+    return list(read.taskmanagers)
 
 
 def test_quotas_that_are_there_will_do() -> None:
