@@ -13,10 +13,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from experiments.traces.failures import spark_trouble
 from experiments.traces.locating import entry_of, escaped
 from experiments.traces.manifest import FileEntry
 from experiments.traces.periods import micros_of
-from experiments.traces.trouble import spark_trouble
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:

@@ -167,18 +167,13 @@ def dated(moment: str) -> str:
     return f"IF(unix_micros({moment}) BETWEEN {_DATED[0]}L AND {_DATED[1]}L, {moment}, NULL)"
 
 
-@cache
-def functions() -> Mapping[str, Function]:
-    """Return the allow-list of functions: Spark's by their names and meaning."""
-    texts = (("text",),)
-    return {
+def _functions() -> dict[str, Function]:
+    text, texts = ("text",), (("text",),)
+    found = {
         "abs": _one(_NUMERIC, "same", "IF({0} < 0, try_subtract(0, {0}), {0})"),
         "ceil": _one(_NUMERIC, "whole", _ROUNDED.format("ceil")),
         "floor": _one(_NUMERIC, "whole", _ROUNDED.format("floor")),
         "round": _one(_NUMERIC, "whole", "TRY_CAST(round({0}) AS BIGINT)"),
-        "sqrt": _one(_NUMERIC, "number", "sqrt(CAST({0} AS DOUBLE))"),
-        "exp": _one(_NUMERIC, "number", "exp(CAST({0} AS DOUBLE))"),
-        "ln": _one(_NUMERIC, "number", "ln(CAST({0} AS DOUBLE))"),
         "power": Function((_NUMERIC, _NUMERIC), "number", "power({0}, {1})"),
         "pmod": Function((_NUMERIC, _NUMERIC), "same", "pmod({0}, nullif({1}, 0))"),
         "mod": Function((_NUMERIC, _NUMERIC), "same", "mod({0}, nullif({1}, 0))"),
@@ -189,35 +184,18 @@ def functions() -> Mapping[str, Function]:
         "if": Function((("boolean",), _ANY, _ANY), "same", "IF({0}, {1}, {2})"),
         "xxhash64": Function((_ANY,), "whole", "xxhash64({all})", repeats=True),
         "concat": Function((_PLAIN,), "text", "concat({all})", repeats=True),
-        "length": _one(("text",), "whole", "CAST(length({0}) AS BIGINT)"),
-        "lower": _one(("text",), "text", "lower({0})"),
-        "upper": _one(("text",), "text", "upper({0})"),
-        "trim": _one(("text",), "text", "trim({0})"),
+        "length": _one(text, "whole", "CAST(length({0}) AS BIGINT)"),
         "replace": Function(texts * 3, "text", "replace({0}, {1}, {2})"),
         "substring": Function(
-            (("text",), ("whole",), ("whole",)),
+            (text, ("whole",), ("whole",)),
             "text",
             "substring({0}, TRY_CAST({1} AS INT), TRY_CAST({2} AS INT))",
         ),
         "split_part": Function(
-            (("text",), ("text",), ("whole",)),
+            (text, text, ("whole",)),
             "text",
             "split_part({0}, {1}, nullif(TRY_CAST({2} AS INT), 0))",
         ),
-        "contains": Function(texts * 2, "boolean", "contains({0}, {1})"),
-        "startswith": Function(texts * 2, "boolean", "startswith({0}, {1})"),
-        "endswith": Function(texts * 2, "boolean", "endswith({0}, {1})"),
-        "year": _part("year({0})"),
-        "quarter": _part("quarter({0})"),
-        "month": _part("month({0})"),
-        "day": _part("day({0})"),
-        "dayofyear": _part("dayofyear({0})"),
-        "dayofweek": _part("dayofweek({0})"),
-        "weekday": _part("weekday({0})"),
-        "weekofyear": _part("weekofyear({0})"),
-        "hour": _part("hour({0})"),
-        "minute": _part("minute({0})"),
-        "second": _part("second({0})"),
         "date": _part("date_format({0}, 'yyyy-MM-dd')", "text"),
         "to_timestamp": _one(("text", "time"), "time", "{0}"),
         "make_timestamp": Function((("whole",),) * 6, "time", "", least=3),
@@ -228,7 +206,22 @@ def functions() -> Mapping[str, Function]:
         "text": _one(_PLAIN, "text", ""),
         "number": _one(_PLAIN, "number", ""),
     }
+    for name in ("sqrt", "exp", "ln"):
+        found[name] = _one(_NUMERIC, "number", f"{name}(CAST({{0}} AS DOUBLE))")
+    for name in ("lower", "upper", "trim"):
+        found[name] = _one(text, "text", f"{name}({{0}})")
+    for name in ("contains", "startswith", "endswith"):
+        found[name] = Function(texts * 2, "boolean", f"{name}({{0}}, {{1}})")
+    for name in (
+        "year", "quarter", "month", "day", "dayofyear", "dayofweek", "weekday", "weekofyear",
+        "hour", "minute", "second",
+    ):  # fmt: skip
+        found[name] = _part(f"{name}({{0}})")
+    return found
 
+
+FUNCTIONS: Mapping[str, Function] = _functions()
+"""What may be called: functions of Spark, by their names and meaning."""
 
 OLDER = {
     "time": "to_timestamp",
@@ -518,18 +511,14 @@ class _Compiler:
         )
 
     def _dpipe(self, part: Any) -> Typed:
-        sides = [self._of(side, _PLAIN, "||") for side in (part.this, part.expression)]
-        return Typed(f"concat({', '.join(map(as_text, sides))})", "text")
+        return self._call("concat", [part.this, part.expression])
 
-    def _and(self, part: Any) -> Typed:
-        return self._logic(part, "AND")
-
-    def _or(self, part: Any) -> Typed:
-        return self._logic(part, "OR")
-
-    def _logic(self, part: Any, word: str) -> Typed:
+    def _and(self, part: Any, word: str = "AND") -> Typed:
         sides = [self._of(side, ("boolean",), word) for side in (part.this, part.expression)]
         return Typed(f"({sides[0].sql} {word} {sides[1].sql})", "boolean")
+
+    def _or(self, part: Any) -> Typed:
+        return self._and(part, "OR")
 
     def _not(self, part: Any) -> Typed:
         return Typed(f"(NOT {self._of(part.this, ('boolean',), 'NOT').sql})", "boolean")
@@ -589,8 +578,7 @@ class _Compiler:
         inner = self.value(part.this)
         return self._changed(inner, kind, spark)
 
-    def _trycast(self, part: Any) -> Typed:
-        return self._cast(part)
+    _trycast = _cast
 
     def _anonymous(self, part: Any) -> Typed:
         return self._call(str(part.this), part.expressions)
@@ -617,9 +605,9 @@ class _Compiler:
         name = OLDER.get(written.lower(), written.lower())
         if written.lower() == "timestamp" and len(given) == 1:
             name = "to_timestamp"
-        function = functions().get(name)
+        function = FUNCTIONS.get(name)
         if function is None:
-            near = meant(name, [*functions(), *OLDER])
+            near = meant(name, [*FUNCTIONS, *OLDER])
             near = near if near.startswith("did you mean") else "docs/traces.md lists all"
             reason = f"there is no function {written!r} in the allow-list"
             raise ExpressionFault(reason, INSTEAD.get(name, near), written)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from experiments.traces.failures import full_disk, is_full
 from experiments.traces.manifest import FileEntry
 from experiments.traces.recordings import format_of
-from experiments.traces.room import full_disk, is_full
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:

@@ -31,10 +31,10 @@ from experiments.traces.expressions import (
     quoted,
     typed,
 )
+from experiments.traces.failures import charset, different_headers, spark_trouble
 from experiments.traces.locating import escaped, local_files
 from experiments.traces.parquet import check_alike, nano_columns
 from experiments.traces.recordings import UTF_8, Events
-from experiments.traces.trouble import charset, different_headers, spark_trouble
 from optim.errors import InvalidInput, Problem, meant
 
 if TYPE_CHECKING:

@@ -224,12 +224,11 @@ def add(
     from pyspark.errors import PySparkException
 
     from experiments.spark.session import SparkFailed
+    from experiments.traces.failures import full_disk, is_full, places, spark_trouble
     from experiments.traces.gathering import gather
     from experiments.traces.judging import judge
     from experiments.traces.parquet import NANOS_AS_WHOLE
     from experiments.traces.preparing import prepare
-    from experiments.traces.room import full_disk, is_full, places
-    from experiments.traces.trouble import spark_trouble
 
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.ansi.enabled", "true")

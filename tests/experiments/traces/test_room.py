@@ -13,8 +13,8 @@ import pytest
 
 from experiments.spark.session import SparkFailed
 from experiments.traces import room, tracing
+from experiments.traces.failures import full_disk, is_full
 from experiments.traces.locating import unpack
-from experiments.traces.room import full_disk, is_full
 from experiments.traces.tracing import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, write_csv

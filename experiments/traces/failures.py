@@ -1,8 +1,11 @@
-"""What Spark says about files that it cannot read, told as an error of ours."""
+"""Failures of Spark, Java and disks as errors of ours: files that cannot be read, full disks."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -10,6 +13,8 @@ from experiments.spark.connectors import connector_remedy
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -84,3 +89,47 @@ def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> Inva
     return InvalidInput(
         Problem(f"{files.where}.path", files.path, f"cannot be read: {told}{file}", remedy)
     )
+
+
+# -- full disks ------------------------------------------------------------------------------------
+
+_FULL = ("No space left on device", "Disk quota exceeded")
+"""Of EDQUOT and ENOSPC, which Java passes on as the system says them."""
+
+_MORE_ROOM = {
+    "--output": "make room there, or choose another folder",
+    "--scratch": "make room there, or name another folder by --scratch",
+    "TMPDIR": "make room there, or let TMPDIR name a folder on another disk",
+    "SPARK_LOCAL_DIRS": "make room there, or let SPARK_LOCAL_DIRS name a folder on another disk",
+}
+
+
+def is_full(error: object) -> bool:
+    """Tell whether an error is, or was caused by, a disk that is full."""
+    return any(words in str(error) for words in _FULL)
+
+
+def places(session: SparkSession, output: Path) -> dict[str, Path]:
+    """Return the folders that Spark writes to for a trace, by what names them."""
+    given = os.environ.get("SPARK_LOCAL_DIRS")
+    local = given or session.sparkContext.getConf().get("spark.local.dir") or "/tmp"
+    own = "SPARK_LOCAL_DIRS" if given else "TMPDIR"
+    return {"--output": output, own: Path(local.split(",")[0])}
+
+
+def full_disk(where: Mapping[str, Path]) -> InvalidInput:
+    """Return the error for that of some folders whose disk has the least room left.
+
+    Spark may have removed by then what it was writing, so that there is room again.
+    """
+    room = {name: _room(path) for name, path in where.items()}
+    name = min(room, key=lambda name: room[name])
+    reason = f"is on a disk that is full, or was just now: {room[name] / 1e6:,.1f} MB are free"
+    return InvalidInput(Problem(name, str(where[name]), reason, _MORE_ROOM[name]))
+
+
+def _room(path: Path) -> int:
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return 1 << 62
