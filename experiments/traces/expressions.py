@@ -163,8 +163,15 @@ _DATED = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 
 
 def dated(moment: str) -> str:
-    """Return SQL of a moment, null outside the years 1 to 9999, where sums of time overflow."""
-    return f"IF(unix_micros({moment}) BETWEEN {_DATED[0]}L AND {_DATED[1]}L, {moment}, NULL)"
+    """Return SQL of a moment, null outside the years 1 to 9999, where sums of time overflow.
+
+    The sums overflow, and are null, where the moment is too late or too early: the moment stands
+    in the SQL once, and Spark computes it once.
+    """
+    micros = f"unix_micros({moment})"
+    for limit in (2**63 - 1 - _DATED[1], -(2**63) - _DATED[0]):
+        micros = f"try_subtract(try_add({micros}, {limit}L), {limit}L)"
+    return f"timestamp_micros({micros})"
 
 
 def _functions() -> dict[str, Function]:
@@ -729,10 +736,11 @@ _TO_THE_MINUTE = r"(?i)([T ]\d{1,2}:\d{2})(\s*(?:[a-z]|[+-]\d).*)$"
 def moment(text: str, zone: str) -> str:
     """Return SQL of a text as a moment; null where it is none, `zone` where it names no offset."""
     full = f"regexp_replace(trim({text}), {quoted(_TO_THE_MINUTE)}, '$1:00$2')"
-    like = f"IF(({text}) RLIKE {quoted(_FROM_YEAR)}, {full}, NULL)"
-    parsed = dated(f"TRY_CAST({like} AS TIMESTAMP)")
-    local = f"({text}) RLIKE {quoted(_LOCAL)}"
-    return f"IF({local}, to_utc_timestamp({parsed}, {quoted(zone)}), {parsed})"
+    parsed = f"TRY_CAST(IF(({text}) RLIKE {quoted(_FROM_YEAR)}, {full}, NULL) AS TIMESTAMP)"
+    if zone != "UTC":
+        local = f"IF(({text}) RLIKE {quoted(_LOCAL)}, {quoted(zone)}, 'UTC')"
+        parsed = f"to_utc_timestamp({parsed}, {local})"
+    return dated(parsed)
 
 
 def pointed(text: str, decimal: str) -> str:

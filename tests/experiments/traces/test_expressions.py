@@ -339,7 +339,7 @@ def test_types(text: str, kind: str) -> None:
         ("t || 'a'", "concat takes text or whole"),
         ("CAST(n AS TIMESTAMP)", "CAST of whole to time is not allowed"),
         ("CAST(t AS DOUBLE)", "CAST of time to number is not allowed"),
-        (("time(" * 6) + "s" + ")" * 6, ""),
+        ("time(" * 6 + "s" + ")" * 6, ""),
     ],
 )
 def test_types_that_do_not_fit(text: str, message: str) -> None:
