@@ -246,6 +246,8 @@ class SecondLevel:
         What is broken today, and the first level.
     run
         Solves an instance with other limits: of instance, plan to start from, and seconds.
+    empties
+        Whether only plans are asked for that take off leaving nodes all that may go elsewhere.
     """
 
     def __init__(
@@ -254,8 +256,10 @@ class SecondLevel:
         least: LeastExcess,
         run: Callable[[Instance, Ints | None, float | None], Result],
         time_limit: float | None,
+        *,
+        empties: bool = False,
     ) -> None:
-        self.start, self.least, self.run = start, least, run
+        self.start, self.least, self.run, self.empties = start, least, run, empties
         self.ends = None if time_limit is None else time.perf_counter() + time_limit
         self.best: _Found | None = None
         self.bound: float | None = None
@@ -413,9 +417,12 @@ class SecondLevel:
         """
         start, figure, best = self.start, self.start.figure, self.best
         asked = self.first is not None and self.first.termination is Termination.INFEASIBLE
-        if best is None and (self.least.node is None or asked):  # by an option, as drain=hard
+        least = self.least.node
+        if least is not None and not self._is_asked_for(least):
+            least = None
+        if best is None and (least is None or asked):  # by an option, as drain=hard
             return None
-        if self.least.node is not None and (best is None or (promises and not self._is_least())):
+        if least is not None and (best is None or (promises and not self._is_least())):
             best = self.best = self._of_first_level()
         assert best is not None
         instance, result = start.instance, best.result
@@ -490,7 +497,7 @@ class SecondLevel:
         """Take the warm start where the method ended with a plan that is worse."""
         first = self.first
         assert first is not None
-        if first.termination is Termination.INFEASIBLE:
+        if first.termination is Termination.INFEASIBLE or not self._is_asked_for(given.node):
             return
         name = f"the warm start ({given.method})"
         told = f"{name} is better than what {first.method} ended with: taken"
@@ -500,11 +507,19 @@ class SecondLevel:
         ):
             self.best = found
 
+    def _is_asked_for(self, node: Ints) -> bool:
+        """Whether a plan that is not of the method itself leaves nothing on leaving nodes."""
+        instance = self.start.instance
+        stays = instance.nodes.leaving[node] & (node >= 0) & instance.has_open_node
+        return not (self.empties and stays.any())
+
     def _of_first_level(self) -> _Found:
         """Take the plan of the first level where the method has none."""
         assert self.first is not None
         assert self.least.node is not None
-        told = f"{self.first.method} found no plan: that of least excess is taken"
+        name = self.first.method
+        why = f"{name} found no plan" if self.best is None else f"the plan of {name} breaks more"
+        told = f"{why}: that of least excess is taken"
         return self._of(self.least.node, told)
 
     def _of(

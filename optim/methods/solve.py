@@ -339,7 +339,8 @@ def _mended(
         )  # fmt: skip
         return _solve(now, method, options, repair=repair and repaired is None)
 
-    second = SecondLevel(start, least, run, asked.time_limit)
+    empties = options.get("drain") == "hard"
+    second = SecondLevel(start, least, run, asked.time_limit, empties=empties)
     try:
         second.solve(exact=chosen.kind == "exact")
     except UnsuitableMethod:
@@ -348,11 +349,14 @@ def _mended(
         return repaired
     if given is not None:
         second.not_below(given)
-    if second.best is None and not chosen.promises_feasibility:
+    promises = chosen.promises_feasibility or repair
+    if second.best is None and not promises:
         return whole
-    result = second.told(asked.instance, began, promises=chosen.promises_feasibility)
+    result = second.told(asked.instance, began, promises=promises)
     if result is None or (repaired is not None and not result.feasible):
         return whole
+    if repair and not chosen.promises_feasibility and second.best is not None:
+        result = replace(result, repaired=result.repaired or second.best.node is least.node)
     warm_start = None if given is None else result.warm_start
     return _with_start_time(replace(result, ignored=dropped, warm_start=warm_start), given)
 

@@ -74,6 +74,8 @@ class Part:
     def needed(self, value: float) -> int:
         """How many patterns may be in something better than a value."""
         root = self.master.root
+        if not np.isfinite(root.bound):  # no placement is in this part
+            return 0
         values = self.listing.values(root.price, root.side, gainless=False)
         least = root.highest - (root.bound - value)
         return sum(int((v > t).sum()) for v, t in zip(values, least, strict=True))

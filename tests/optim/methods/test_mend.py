@@ -263,3 +263,19 @@ def test_a_placement_of_some_tasks_is_not_mended_and_the_answer_says_so() -> Non
     result = solve(builder.build(), "balance-milp")
     assert str(result.termination) == "infeasible"
     assert "1 of 2 tasks have no current node" in result.notes[-1]
+
+
+def test_a_start_that_leaves_tasks_behind_does_not_answer_drain_hard(repository: Path) -> None:
+    instance = Instance.load(repository / "tests" / "data" / "drain-hard-from-a-broken-start.json")
+    for start in (None, "balance-search"):
+        result = solve(instance, "balance-milp", drain="hard", warm_start=start)
+        assert result.plan is not None
+        assert not instance.nodes.leaving[result.plan.node_indices(instance)].any()
+
+
+def test_repair_of_a_broken_start_packs_what_can_be_packed(repository: Path) -> None:
+    instance = Instance.load(repository / "tests" / "data" / "repair-of-a-broken-start.json")
+    assert not solve(instance, "storm-offline").feasible
+    result = solve(instance, "storm-offline", repair=True)
+    assert result.feasible
+    assert result.repaired
