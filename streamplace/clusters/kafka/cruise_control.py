@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator
@@ -26,17 +25,25 @@ from streamplace.clusters.exchange.pages import (
 )
 from streamplace.clusters.exchange.sources import Document, saved_documents
 from streamplace.clusters.exchange.web import WebClient, is_url
-from streamplace.clusters.kafka import cluster as kafka
-from streamplace.clusters.kafka.cluster import some
+from streamplace.clusters.kafka.cluster import (
+    LEADERS,
+    REPLICAS,
+    Broker,
+    Cluster,
+    Partition,
+    follower_cpu,
+    some,
+)
 from streamplace.clusters.kafka.importer import OPERATION, follow, operation_of
 from streamplace.clusters.kafka.model import document_of
-from streamplace.clusters.kafka.replicas import broker_number
+from streamplace.clusters.kafka.pages import AssignmentPage, broker_number, brokers_in
 
 if TYPE_CHECKING:
     from streamplace.clusters.exchange.declarations import Ledger
-
+    from streamplace.clusters.kafka.pages import Key
 
 RESOURCES = ("cpu", "network_in", "network_out", "disk")
+UNITS = {"cpu": "percent", "network_in": "KB/s", "network_out": "KB/s", "disk": "MB"}
 UNUSED = words(
     """
     version hosts NumCore Replicas Leaders PnwOutRate DiskPct msg_in brokers doc log_dirs
@@ -44,43 +51,19 @@ UNUSED = words(
     """
 )
 _DEFAULT = -1
-_MOST_REPLICAS = 1000
+_PREFIX = "kafkacruisecontrol"
+_TASK_HEADER = "User-Task-ID"
 
-
-@dataclass
-class Broker:
-    """A broker: load and capacity by resource; log dirs that failed, of so many."""
-
-    id: int
-    host: str
-    rack: str | None
-    dead: bool
-    load: dict[str, float]
-    capacity: dict[str, float | None]
-    failed: tuple[str, ...] = ()
-    num_dirs: int = 0
-    by_dir: bool = False
-
-
-@dataclass
-class Partition:
-    """A partition: leader (``None`` while it has none), all replicas, the leader's load.
-
-    `offline` are brokers whose replica of it does not work.
-    """
-
-    topic: str
-    number: int
-    leader: int | None
-    replicas: list[int]
-    load: dict[str, float]
-    path: str
-    offline: frozenset[int] = frozenset()
-
-    @property
-    def name(self) -> str:
-        """Topic and number, as Kafka writes it."""
-        return f"{self.topic}-{self.number}"
+OPTIONS = (
+    *OPERATION,
+    Option(
+        "balance", "str", "cpu", "the resource that is balanced, listed first",
+        choices=(*RESOURCES, REPLICAS, LEADERS),
+    ),
+    Option(
+        "wait", "float", 120.0, "seconds to wait for a response that is still computed", minimum=0.0
+    ),
+)  # fmt: skip
 
 
 # -- the responses ---------------------------------------------------------------------------------
@@ -91,13 +74,6 @@ def _leader(value: Any) -> int | None:
     if value is None:
         raise Fault("is missing", "a broker's number is needed")
     return broker_number(value)
-
-
-def _brokers(value: Any) -> list[int]:
-    numbers = [broker_number(item) for item in value] if isinstance(value, list) else [None]
-    if any(n is None for n in numbers) or len(numbers) > _MOST_REPLICAS:
-        raise Fault("is no list of broker numbers")
-    return [n for n in numbers if n is not None]
 
 
 def _signed(value: Any) -> int:
@@ -128,7 +104,7 @@ def _cpu(value: Any) -> float | None:
     return 100.0 if isinstance(value, dict) and set(value) == {"num.cores"} else _amount(value)
 
 
-Brokers = Annotated[list[int], PlainValidator(_brokers)]
+Brokers = Annotated[list[int], PlainValidator(brokers_in)]
 Amount = Annotated[float | None, PlainValidator(_amount)]
 
 
@@ -136,7 +112,9 @@ class _Page(Page):
     unused = UNUSED
 
 
-class _BrokerLoad(_Page):
+class BrokerLoad(_Page):
+    """A broker of the ``load`` response."""
+
     Broker: Whole
     BrokerState: MaybeText = None
     Host: MaybeText = None
@@ -151,11 +129,45 @@ class _BrokerLoad(_Page):
     DiskCapacityMB: MaybeNumber = None
     DiskState: Any = None
 
+    @property
+    def state(self) -> str:
+        """Its state in capitals; one that tells none is alive."""
+        return (self.BrokerState or "ALIVE").upper()
+
+    @property
+    def dirs(self) -> dict[str, bool]:
+        """Its log dirs, and whether each is called DEAD."""
+        told = self.DiskState if isinstance(self.DiskState, dict) else {}
+        return {str(k)[:60]: isinstance(v, dict) and "DEAD" in v.values() for k, v in told.items()}
+
+    @property
+    def failed(self) -> list[str]:
+        """Log dirs that failed."""
+        return [name for name, dead in self.dirs.items() if dead]
+
+    @property
+    def dead(self) -> bool:
+        """Whether it is dead, or as good as that: all of its disks failed."""
+        return self.state == "DEAD" or 0 < len(self.dirs) == len(self.failed)
+
+    @property
+    def load(self) -> dict[str, float]:
+        """Its load by resource."""
+        into = self.LeaderNwInRate + (self.FollowerNwInRate or 0.0)
+        amounts = (self.CpuPct, into, self.NwOutRate, self.DiskMB)
+        return dict(zip(RESOURCES, amounts, strict=True))
+
+    @property
+    def capacity(self) -> dict[str, float]:
+        """Its capacity by resource, as far as it is told."""
+        told = (100.0, self.NetworkInCapacity, self.NetworkOutCapacity, self.DiskCapacityMB)
+        return {r: x for r, x in zip(RESOURCES, told, strict=True) if x is not None}
+
 
 class LoadPage(_Page):
     """The ``load`` response."""
 
-    brokers: list[_BrokerLoad]
+    brokers: list[BrokerLoad]
 
 
 class _PartitionRecord(_Page):
@@ -180,6 +192,12 @@ class _Capacity(_Page):
     NW_IN: Amount = None
     NW_OUT: Amount = None
     DISK: Annotated[dict[str, float] | None, PlainValidator(_disks)] = None
+
+    @property
+    def told(self) -> dict[str, float]:
+        """Amounts that are told, but for disk."""
+        amounts = zip(RESOURCES, (self.CPU, self.NW_IN, self.NW_OUT), strict=False)
+        return {name: amount for name, amount in amounts if amount is not None}
 
 
 class _BrokerCapacity(_Page):
@@ -206,175 +224,7 @@ class StatePage(_Page):
     KafkaPartitionState: dict[str, list[_Offline]]
 
 
-class _Assigned(_Page):
-    topic: Text
-    partition: Whole
-    replicas: Brokers
-
-
-class AssignmentPage(_Page):
-    """Kafka's current assignment, which tells the true order of the replicas."""
-
-    partitions: list[_Assigned]
-
-
-def add_brokers(page: LoadPage, path: str, ledger: Ledger, brokers: dict[int, Broker]) -> None:
-    """Add the brokers of a load response."""
-    for i, entry in enumerate(page.brokers):
-        number = entry.Broker
-        state = (entry.BrokerState or "ALIVE").upper()
-        if number in brokers:
-            ledger.problem(f"{path}.brokers[{i}].Broker", number, "stands twice")
-        failed, num_dirs = _failed_dirs(entry.DiskState)
-        if state not in ("ALIVE", "NEW", "DEAD", "BAD_DISKS"):
-            ledger.warn(f"broker {number} is {state}: taken as any other")
-        if state == "BAD_DISKS" and not failed:
-            remedy = "save load?populate_disk_info=true, and kafka_cluster_state?verbose=true"
-            ledger.warn(f"broker {number} has failed disks, it is not told which: {remedy}")
-        brokers[number] = Broker(
-            id=number,
-            host=entry.Host or "",
-            rack=entry.Rack,
-            dead=state == "DEAD" or 0 < num_dirs == len(failed),
-            load={
-                "cpu": entry.CpuPct,
-                "network_in": entry.LeaderNwInRate + (entry.FollowerNwInRate or 0.0),
-                "network_out": entry.NwOutRate,
-                "disk": entry.DiskMB,
-            },
-            capacity={
-                "cpu": 100.0,
-                "network_in": entry.NetworkInCapacity,
-                "network_out": entry.NetworkOutCapacity,
-                "disk": entry.DiskCapacityMB,
-            },
-            failed=failed,
-            num_dirs=num_dirs,
-        )
-
-
-def _failed_dirs(told: Any) -> tuple[tuple[str, ...], int]:
-    """Return the log dirs that ``DiskState`` calls DEAD, and how many there are."""
-    dirs = {str(k)[:60]: v for k, v in told.items()} if isinstance(told, dict) else {}
-    failed = (
-        name for name, disk in dirs.items() if isinstance(disk, dict) and "DEAD" in disk.values()
-    )
-    return tuple(failed), len(dirs)
-
-
-def take_offline(page: StatePage, partitions: dict[tuple[str, int], Partition]) -> None:
-    """Note which replicas are offline."""
-    for entry in itertools.chain(*page.KafkaPartitionState.values()):
-        known = partitions.get((entry.topic, entry.partition))
-        if known is not None:
-            known.offline |= frozenset(entry.offline)
-
-
-def leave_out_failed(
-    brokers: dict[int, Broker], partitions: dict[tuple[str, int], Partition], ledger: Ledger
-) -> None:
-    """Leave the room of failed disks out of capacities, and say what is lost with them."""
-    for number, broker in brokers.items():
-        if not broker.failed:
-            continue
-        told = f"broker {number}: log dir {', '.join(broker.failed[:3])} failed"
-        if broker.dead:
-            ledger.warn(f"{told}, and it has no other: taken for dead")
-            continue
-        has = broker.capacity.get("disk")
-        if has is not None and not broker.by_dir:
-            broker.capacity["disk"] = has * (1 - len(broker.failed) / broker.num_dirs)
-        if has is not None:
-            told += f", its disk counts {broker.capacity['disk']:,.0f} MB"
-        lost = [p.name for p in partitions.values() if number in p.offline]
-        which = f"lost with it: {', '.join(lost[:3])}{', …' if len(lost) > 3 else ''}"
-        unknown = "which replicas are lost is not told: add kafka_cluster_state?verbose=true"
-        ledger.warn(f"{told}; {which if lost else unknown}")
-
-
-def add_partitions(
-    page: PartitionLoadPage,
-    path: str,
-    ledger: Ledger,
-    partitions: dict[tuple[str, int], Partition],
-) -> None:
-    """Add the partitions of a partition load response."""
-    for i, entry in enumerate(page.records):
-        topic, number, leader = entry.topic, entry.partition, entry.leader
-        if entry.followers is None:
-            reason = "is missing: without all replicas a plan could put two on one broker"
-            remedy = "a list of broker numbers is needed"
-            ledger.problem(f"{path}.records[{i}].followers", None, reason, remedy)
-        if (topic, number) in partitions:
-            where = f"{path}.records[{i}].partition"
-            ledger.problem(where, f"{topic}-{number}", "stands twice")
-        followers = [b for b in entry.followers or () if b != leader]
-        partitions[topic, number] = Partition(
-            topic=topic,
-            number=number,
-            leader=leader,
-            replicas=([] if leader is None else [leader]) + followers,
-            load={
-                "cpu": entry.cpu,
-                "network_in": entry.networkInbound,
-                "network_out": entry.networkOutbound,
-                "disk": entry.disk,
-            },
-            path=path,
-        )
-
-
-def take_capacities(
-    page: CapacityPage, path: str, ledger: Ledger, brokers: dict[int, Broker]
-) -> None:
-    """Give brokers the capacities of a file."""
-    named: dict[int, dict[str, float]] = {}
-    disks: dict[int, dict[str, float]] = {}
-    for entry in page.brokerCapacities:
-        told = entry.capacity
-        amounts = zip(RESOURCES, (told.CPU, told.NW_IN, told.NW_OUT), strict=False)
-        named[entry.brokerId] = {name: amount for name, amount in amounts if amount is not None}
-        if told.DISK is not None:
-            disks[entry.brokerId] = told.DISK
-    for number, broker in brokers.items():
-        broker.capacity |= {**named.get(_DEFAULT, {}), **named.get(number, {})}
-        has = disks.get(number, disks.get(_DEFAULT))
-        if has is not None:
-            broker.capacity["disk"] = sum(x for d, x in has.items() if d not in broker.failed)
-            broker.by_dir = set(broker.failed) <= has.keys()
-    unknown = sorted(number for number in named if number not in brokers and number != _DEFAULT)
-    if unknown:
-        ledger.warn(f"{path} names brokers that the load response lacks: {unknown[:5]}")
-
-
-def take_order(
-    page: AssignmentPage, path: str, ledger: Ledger, partitions: dict[tuple[str, int], Partition]
-) -> None:
-    """Bring replicas into their true order."""
-    for i, entry in enumerate(page.partitions):
-        known = partitions.get((entry.topic, entry.partition))
-        if known is None:
-            continue
-        if set(entry.replicas) != set(known.replicas):
-            reason = f"differs from the replicas of partition_load {known.replicas}"
-            where = f"{path}.partitions[{i}].replicas"
-            ledger.problem(where, entry.replicas, reason, "save both at one time")
-        known.replicas = entry.replicas
-
-
-_PREFIX = "kafkacruisecontrol"
-_TASK_HEADER = "User-Task-ID"
-
-OPTIONS = (
-    *OPERATION,
-    Option(
-        "balance", "str", "cpu", "the resource that is balanced, listed first",
-        choices=(*RESOURCES, kafka.REPLICAS, kafka.LEADERS),
-    ),
-    Option(
-        "wait", "float", 120.0, "seconds to wait for a response that is still computed", minimum=0.0
-    ),
-)  # fmt: skip
+# -- from pages to a cluster -----------------------------------------------------------------------
 
 
 def read(request: Request, ledger: Ledger) -> dict[str, Any]:
@@ -392,31 +242,44 @@ def read(request: Request, ledger: Ledger) -> dict[str, Any]:
         kind = _kind_of(document, ledger)
         if kind is not None:
             pages.append((document.name, read_page(kind, document.value, document.name, ledger)))
-    brokers: dict[int, Broker] = {}
-    partitions: dict[tuple[str, int], Partition] = {}
+    loads: dict[int, BrokerLoad] = {}
+    partitions: dict[Key, Partition] = {}
     for name, page in pages:
         if isinstance(page, LoadPage):
-            add_brokers(page, name, ledger, brokers)
+            _add_brokers(page, name, loads, ledger)
         elif isinstance(page, PartitionLoadPage):
-            add_partitions(page, name, ledger, partitions)
+            _add_partitions(page, name, partitions, ledger)
     ledger.check()
     partitions = _led(partitions, ledger)
+    brokers = {
+        number: Broker(number, load.Rack, not load.dead, load.capacity, load.load, load.Host or "")
+        for number, load in loads.items()
+    }
+    by_dir: set[int] = set()
     for name, page in pages:
         if isinstance(page, CapacityPage):
-            take_capacities(page, name, ledger, brokers)
+            _take_capacities(page, name, loads, brokers, by_dir, ledger)
         elif isinstance(page, StatePage):
-            take_offline(page, partitions)
+            for entry in itertools.chain(*page.KafkaPartitionState.values()):
+                if known := partitions.get((entry.topic, entry.partition)):
+                    known.lost |= frozenset(entry.offline)
         elif isinstance(page, AssignmentPage):
-            take_order(page, name, ledger, partitions)
+            _take_order(page, name, partitions, ledger)
     if not brokers:
         ledger.problem("SOURCE", None, "holds no load response: there are no nodes", "save /load")
     if not partitions:
         what = "holds no partition_load response with a partition that has a leader"
         ledger.problem("SOURCE", None, what, "save /partition_load")
-    _check_references(brokers, partitions, ledger)
+    paths = [name for name, page in pages if isinstance(page, PartitionLoadPage)]
+    _check_references(brokers, partitions, paths, ledger)
     ledger.check()
-    leave_out_failed(brokers, partitions, ledger)
-    cluster = _cluster(brokers, partitions, ledger)
+    _leave_out_failed(loads, brokers, by_dir, partitions, ledger)
+    for partition in partitions.values():
+        alive = [b for b in partition.replicas if brokers[b].alive]
+        partition.isr = [b for b in alive if b not in partition.lost]
+        partition.lost = frozenset(b for b in partition.lost if b in brokers and brokers[b].alive)
+    cluster = Cluster("cruise-control", brokers, list(partitions.values()), RESOURCES, UNITS)
+    _leave_rest(cluster, ledger)
     return document_of(cluster, operation, request.options["balance"], ledger)
 
 
@@ -469,9 +332,88 @@ def _is_computed(value: Any, path: str, ledger: Ledger) -> bool:
     return False
 
 
-def _led(
-    partitions: dict[tuple[str, int], Partition], ledger: Ledger
-) -> dict[tuple[str, int], Partition]:
+def _add_brokers(page: LoadPage, path: str, loads: dict[int, BrokerLoad], ledger: Ledger) -> None:
+    for i, entry in enumerate(page.brokers):
+        number = entry.Broker
+        if number in loads:
+            ledger.problem(f"{path}.brokers[{i}].Broker", number, "stands twice")
+        if entry.state not in ("ALIVE", "NEW", "DEAD", "BAD_DISKS"):
+            ledger.warn(f"broker {number} is {entry.state}: taken as any other")
+        if entry.state == "BAD_DISKS" and not entry.failed:
+            remedy = "save load?populate_disk_info=true, and kafka_cluster_state?verbose=true"
+            ledger.warn(f"broker {number} has failed disks, it is not told which: {remedy}")
+        loads[number] = entry
+
+
+def _add_partitions(
+    page: PartitionLoadPage, path: str, partitions: dict[Key, Partition], ledger: Ledger
+) -> None:
+    for i, entry in enumerate(page.records):
+        key, leader = (entry.topic, entry.partition), entry.leader
+        if entry.followers is None:
+            reason = "is missing: without all replicas a plan could put two on one broker"
+            remedy = "a list of broker numbers is needed"
+            ledger.problem(f"{path}.records[{i}].followers", None, reason, remedy)
+        if key in partitions:
+            where = f"{path}.records[{i}].partition"
+            ledger.problem(where, f"{key[0]}-{key[1]}", "stands twice")
+        into, out = entry.networkInbound, entry.networkOutbound
+        follows = follower_cpu(entry.cpu, into, out)
+        partitions[key] = Partition(
+            *key,
+            replicas=[
+                *([] if leader is None else [leader]),
+                *(b for b in entry.followers or () if b != leader),
+            ],
+            leader=leader,
+            isr=[],
+            leading=dict(zip(RESOURCES, (entry.cpu, into, out, entry.disk), strict=True)),
+            following=dict(zip(RESOURCES, (follows, into, 0.0, entry.disk), strict=True)),
+            size=entry.disk,
+        )
+
+
+def _take_capacities(
+    page: CapacityPage,
+    path: str,
+    loads: dict[int, BrokerLoad],
+    brokers: dict[int, Broker],
+    by_dir: set[int],
+    ledger: Ledger,
+) -> None:
+    """Give brokers their capacities; note those whose failed disks are left out by that."""
+    named = {entry.brokerId: entry.capacity for entry in page.brokerCapacities}
+    disks = {number: told.DISK for number, told in named.items() if told.DISK is not None}
+    default = named[_DEFAULT].told if _DEFAULT in named else {}
+    for number, broker in brokers.items():
+        broker.capacity |= default | (named[number].told if number in named else {})
+        has, failed = disks.get(number, disks.get(_DEFAULT)), loads[number].failed
+        if has is not None:
+            broker.capacity["disk"] = sum(size for name, size in has.items() if name not in failed)
+            by_dir.discard(number)
+            if set(failed) <= has.keys():
+                by_dir.add(number)
+    unknown = sorted(number for number in named if number not in brokers and number != _DEFAULT)
+    if unknown:
+        ledger.warn(f"{path} names brokers that the load response lacks: {unknown[:5]}")
+
+
+def _take_order(
+    page: AssignmentPage, path: str, partitions: dict[Key, Partition], ledger: Ledger
+) -> None:
+    """Bring replicas into their true order."""
+    for i, entry in enumerate(page.partitions):
+        known = partitions.get((entry.topic, entry.partition))
+        if known is None:
+            continue
+        if set(entry.replicas) != set(known.replicas):
+            reason = f"differs from the replicas of partition_load {known.replicas}"
+            where = f"{path}.partitions[{i}].replicas"
+            ledger.problem(where, entry.replicas, reason, "save both at one time")
+        known.replicas = entry.replicas
+
+
+def _led(partitions: dict[Key, Partition], ledger: Ledger) -> dict[Key, Partition]:
     """Return the partitions that have a leader: without one there is nothing that could move."""
     led = {key: p for key, p in partitions.items() if p.leader is not None}
     lost = sorted(partitions.keys() - led.keys())
@@ -482,77 +424,61 @@ def _led(
 
 
 def _check_references(
-    brokers: dict[int, Broker], partitions: dict[tuple[str, int], Partition], ledger: Ledger
+    brokers: dict[int, Broker], partitions: dict[Key, Partition], paths: list[str], ledger: Ledger
 ) -> None:
+    path = ", ".join(paths)
     for partition in partitions.values():
+        where = f"{path}: {partition.name}"
         unknown = [b for b in partition.replicas if b not in brokers]
         if unknown and brokers:
-            ledger.problem(
-                f"{partition.path}: {partition.name}",
-                unknown,
-                "are brokers that the load response lacks",
-                "save both responses at one time",
-            )
+            reason = "are brokers that the load response lacks"
+            ledger.problem(where, unknown, reason, "save both responses at one time")
         if len(set(partition.replicas)) < len(partition.replicas):
-            ledger.problem(
-                f"{partition.path}: {partition.name}", partition.replicas, "lists a broker twice"
-            )
+            ledger.problem(where, partition.replicas, "lists a broker twice")
 
 
-def _cluster(
-    brokers: dict[int, Broker], partitions: dict[tuple[str, int], Partition], ledger: Ledger
-) -> kafka.Cluster:
-    """Return the cluster; what no replica explains of a broker's load is the rest of it."""
-    cluster = kafka.Cluster(
-        name="cruise-control",
-        brokers={number: _broker(broker) for number, broker in brokers.items()},
-        partitions=[_partition(partition, brokers) for partition in partitions.values()],
-        resources=RESOURCES,
-        units={"cpu": "percent", "network_in": "KB/s", "network_out": "KB/s", "disk": "MB"},
-    )
-    explained = {number: dict.fromkeys(RESOURCES, 0.0) for number in brokers}
+def _leave_out_failed(
+    loads: dict[int, BrokerLoad],
+    brokers: dict[int, Broker],
+    by_dir: set[int],
+    partitions: dict[Key, Partition],
+    ledger: Ledger,
+) -> None:
+    """Leave the room of failed disks out of capacities, and say what is lost with them."""
+    for number, load in loads.items():
+        if not load.failed:
+            continue
+        told = f"broker {number}: log dir {', '.join(load.failed[:3])} failed"
+        if load.dead:
+            ledger.warn(f"{told}, and it has no other: taken for dead")
+            continue
+        capacity = brokers[number].capacity
+        if "disk" in capacity:
+            if number not in by_dir:
+                capacity["disk"] *= 1 - len(load.failed) / len(load.dirs)
+            told += f", its disk counts {capacity['disk']:,.0f} MB"
+        lost = [p.name for p in partitions.values() if number in p.lost]
+        which = f"lost with it: {', '.join(lost[:3])}{', …' if len(lost) > 3 else ''}"
+        unknown = "which replicas are lost is not told: add kafka_cluster_state?verbose=true"
+        ledger.warn(f"{told}; {which if lost else unknown}")
+
+
+def _leave_rest(cluster: Cluster, ledger: Ledger) -> None:
+    """Leave to brokers, as the rest of their load, what no replica explains."""
+    explained = {number: dict.fromkeys(RESOURCES, 0.0) for number in cluster.brokers}
     for partition in cluster.partitions:
         for number in partition.replicas:
             for resource in RESOURCES:
                 explained[number][resource] += partition.load(resource, number == partition.leader)
-    for number, broker in brokers.items():
-        told = explained[number]
-        rest = {r: max(0.0, broker.load[r] - told[r]) for r in RESOURCES}
-        cluster.brokers[number].rest = rest
-        short = [r for r in RESOURCES if told[r] > broker.load[r] * 1.05 + 1.0]
-        if short and not broker.dead:
+    for number, broker in cluster.brokers.items():
+        told, load = explained[number], broker.rest
+        broker.rest = {r: max(0.0, load[r] - told[r]) for r in RESOURCES}
+        short = [r for r in RESOURCES if told[r] > load[r] * 1.05 + 1.0]
+        if short and broker.alive:
             ledger.warn(
                 f"broker {number}: its replicas have more {short[0]} than it: saved at two times?"
             )
     ledger.reading("background of a broker is its load without that of its replicas")
-    return cluster
-
-
-def _broker(broker: Broker) -> kafka.Broker:
-    capacity = {r: c for r, c in broker.capacity.items() if c is not None}
-    return kafka.Broker(broker.id, broker.rack, not broker.dead, capacity, host=broker.host)
-
-
-def _partition(partition: Partition, brokers: dict[int, Broker]) -> kafka.Partition:
-    load = partition.load
-    into, out = load["network_in"], load["network_out"]
-    follows = {
-        "cpu": kafka.follower_cpu(load["cpu"], into, out),
-        "network_in": into,
-        "network_out": 0.0,
-        "disk": load["disk"],
-    }
-    return kafka.Partition(
-        partition.topic,
-        partition.number,
-        partition.replicas,
-        partition.leader,
-        [b for b in partition.replicas if not brokers[b].dead and b not in partition.offline],
-        leading=load,
-        following=follows,
-        size=load["disk"],
-        lost=frozenset(b for b in partition.offline if b in brokers and not brokers[b].dead),
-    )
 
 
 IMPORTER = Importer(

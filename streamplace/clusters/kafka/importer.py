@@ -27,7 +27,6 @@ from streamplace.clusters.kafka.pages import (
     read_brokers,
     read_current,
     read_logs,
-    read_min_isr,
     read_rates,
     read_topics,
 )
@@ -74,7 +73,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
     if BROKERS in texts:
         brokers = read_brokers(texts[BROKERS], path[BROKERS], ledger)
     logs = read_logs(texts[LOGS], path[LOGS], ledger) if LOGS in texts else Logs({}, {}, {}, [])
-    sizes, min_isr = logs.sizes, read_min_isr(texts[TOPICS])
+    sizes = logs.sizes
     columns, rates = read_rates(texts[RATES], path[RATES], ledger) if RATES in texts else ([], {})
     if CURRENT in texts:
         _compare(topics, read_current(texts[CURRENT], path[CURRENT], ledger), path[CURRENT], ledger)
@@ -88,8 +87,7 @@ def read_folder(folder: Path, ledger: Ledger) -> Cluster:
         name=folder.resolve().name or "kafka",
         brokers=dict(sorted(brokers.items())),
         partitions=[
-            _partition(key, line, logs, rates.get(key, {}), min_isr.get(key[0]))
-            for key, line in topics.items()
+            _partition(key, line, logs, rates.get(key, {})) for key, line in topics.items()
         ],
         resources=tuple(name for name in UNITS if told[name]),
         units=UNITS,
@@ -183,9 +181,7 @@ def _size(sizes: dict[Key, dict[int, float]], key: Key, leader: int | None) -> f
     return stored[leader] if leader in stored else max(stored.values(), default=0.0)
 
 
-def _partition(
-    key: Key, line: Described, logs: Logs, rates: dict[str, float], min_isr: int | None
-) -> Partition:
+def _partition(key: Key, line: Described, logs: Logs, rates: dict[str, float]) -> Partition:
     replicas, leader, size = line.target, line.leader, _size(logs.sizes, key, line.leader)
     if leader is not None and leader not in replicas:
         leader = replicas[0]  # as it is once the reassignment has ended
@@ -206,7 +202,7 @@ def _partition(
         lost=frozenset(lost),
         adding=line.adding,
         removing=line.removing,
-        min_isr=min_isr,
+        min_isr=line.min_isr,
     )
 
 

@@ -25,11 +25,13 @@ from streamplace.clusters.exchange.pages import (
     Text,
     Whole,
     as_number,
+    as_whole,
     is_whole,
+    needed,
     read_page,
+    words,
 )
 from streamplace.clusters.kafka.cluster import Broker
-from streamplace.clusters.kafka.replicas import broker_number, listed_brokers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,14 +46,36 @@ _FIELD = re.compile(
     r"(?:^|(?<=\s))(Topic|TopicId|PartitionCount|ReplicationFactor|Configs|Partition|Leader|Replicas"
     r"|Isr|Elr|LastKnownElr|Offline|Adding Replicas|Removing Replicas|MarkedForDeletion):[ ]*"
 )
+_MIN_ISR = re.compile(r"\bmin\.insync\.replicas=(\d{1,9})\b")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_MOST_REPLICAS = 1000
 _SAVE = "save what kafka-topics.sh --describe prints, as it is"
+
+
+def broker_number(value: Any) -> int | None:
+    """Return a broker's number out of JSON; ``None`` for what is no whole number from 0."""
+    number = as_whole(value)
+    return number if number is not None and number < 2**31 else None
+
+
+def brokers_in(value: Any) -> list[int]:
+    """Return the brokers of a list out of JSON, or refuse what is none."""
+    numbers = [broker_number(item) for item in value] if isinstance(value, list) else [None]
+    found = [number for number in numbers if number is not None]
+    if len(found) < len(numbers) or len(numbers) > _MOST_REPLICAS:
+        raise Fault("is no list of brokers")
+    return found
+
+
+def _replicas(value: Any) -> list[int]:
+    return brokers_in(value or None)  # an empty one is none
 
 
 class Described(NamedTuple):
     """A line of ``--describe``: who leads (``None`` for nobody), all replicas, those in sync.
 
     Of a reassignment that is under way also the brokers that come and go; `replicas` has both.
+    `min_isr` is ``min.insync.replicas`` of the topic, where its ``Configs`` tell it.
     """
 
     leader: int | None
@@ -59,6 +83,7 @@ class Described(NamedTuple):
     isr: list[int]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    min_isr: int | None = None
 
     @property
     def target(self) -> list[int]:
@@ -95,9 +120,13 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Described]:
     """Read ``kafka-topics.sh --describe`` of any version: partitions in the order they stand."""
     found: dict[Key, Described] = {}
     counts: dict[str, tuple[int, str]] = {}
+    min_isr: dict[str, int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{path}:{number}"
         fields = _fields(line)
+        told = _MIN_ISR.search(fields.get("Configs", ""))
+        if told and "Topic" in fields:
+            min_isr[fields["Topic"]] = int(told[1])
         if "Topic" not in fields:
             if line.strip():
                 ledger.problem(where, line.strip()[:60], "is no line of --describe", _SAVE)
@@ -116,18 +145,7 @@ def read_topics(text: str, path: str, ledger: Ledger) -> dict[Key, Described]:
             ledger.problem(where, count, reason, _SAVE)
     if not found:
         ledger.problem(path, None, "holds no partition", _SAVE)
-    return found
-
-
-def read_min_isr(text: str) -> dict[str, int]:
-    """Return ``min.insync.replicas`` of the topics whose ``Configs`` tell it."""
-    found = {}
-    for line in text.splitlines():
-        fields = _fields(line)
-        told = re.search(r"\bmin\.insync\.replicas=(\d{1,9})\b", fields.get("Configs", ""))
-        if told and "Topic" in fields:
-            found[fields["Topic"]] = int(told.group(1))
-    return found
+    return {key: line._replace(min_isr=min_isr.get(key[0])) for key, line in found.items()}
 
 
 def _fields(line: str) -> dict[str, str]:
@@ -341,26 +359,29 @@ def _rows(text: str, path: str, ledger: Ledger) -> Iterator[tuple[int, list[str]
         ledger.problem(f"{path}:{reader.line_num}", None, str(error), "a quote may be left open")
 
 
+class _Assigned(Page):
+    unused = words("log_dirs")
+    topic: Text
+    partition: Annotated[int, needed(broker_number, "a partition's number")]
+    replicas: Annotated[list[int], PlainValidator(_replicas)]
+
+
+class AssignmentPage(Page):
+    """Replica lists, as ``kafka-reassign-partitions.sh`` prints and takes them."""
+
+    unused = words("version")
+    partitions: list[_Assigned]
+
+
 def read_assignment(value: Any, path: str, ledger: Ledger) -> dict[Key, list[int]]:
     """Read ``{"partitions": [{"topic", "partition", "replicas"}]}``."""
-    entries = value.get("partitions") if isinstance(value, dict) else None
-    if not isinstance(entries, list):
-        ledger.problem(f"{path}.partitions", None, "is no list", "expected a reassignment")
-        return {}
+    page: AssignmentPage | None = read_page(AssignmentPage, value, path, ledger)
     found: dict[Key, list[int]] = {}
-    for i, entry in enumerate(entries):
-        told = entry if isinstance(entry, dict) else {}
-        topic, number = told.get("topic"), broker_number(told.get("partition"))
-        replicas = listed_brokers(told.get("replicas"))
-        where = f"{path}.partitions[{i}]"
-        if not isinstance(topic, str) or number is None:
-            ledger.problem(where, None, "names no partition", "topic and partition are needed")
-        elif replicas is None:
-            ledger.problem(f"{where}.replicas", told.get("replicas"), "is no list of brokers")
-        elif (topic, number) in found:
-            ledger.problem(where, f"{topic}-{number}", "stands twice")
-        else:
-            found[topic, number] = replicas
+    for i, entry in enumerate(page.partitions if page else ()):
+        key = entry.topic, entry.partition
+        if key in found:
+            ledger.problem(f"{path}.partitions[{i}]", f"{key[0]}-{key[1]}", "stands twice")
+        found[key] = entry.replicas
     return found
 
 

@@ -8,9 +8,9 @@ the replica on the broker where it is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from streamplace.clusters.exchange.pages import as_whole, is_whole
+from streamplace.clusters.exchange.pages import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,19 +26,6 @@ DEAD = "dead"
 """Node label: not empty for a broker that does not live."""
 
 Key = tuple[str, int]
-
-
-def broker_number(value: Any) -> int | None:
-    """Return a broker's number out of JSON; ``None`` for what is no whole number from 0."""
-    number = as_whole(value)
-    return number if number is not None and number < 2**31 else None
-
-
-def listed_brokers(value: Any) -> list[int] | None:
-    """Return the brokers of a list out of JSON; ``None`` if it is none."""
-    numbers = [broker_number(item) for item in value] if isinstance(value, list) else []
-    found = [number for number in numbers if number is not None]
-    return found if found and len(found) == len(numbers) else None
 
 
 def labelled_brokers(label: str) -> list[int] | None:
