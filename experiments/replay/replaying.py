@@ -14,7 +14,7 @@ from experiments.replay.periods import check_periods
 from experiments.replay.policies import read_policy
 from experiments.replay.scaling import ScalingChoice
 from experiments.replay.store import Progressed, ReplayFolder, write_rows
-from experiments.replay.summary import PolicySummary, markdown, summarise
+from experiments.replay.summary import PolicySummary, summarise, summary_table
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 from streamplace.present.numbers import number, plural
@@ -176,7 +176,7 @@ def _finish(folder: ReplayFolder, known: dict[str, Progressed], periods: int) ->
     rows = tuple(row for progressed in known.values() for row in progressed.rows)
     summaries = tuple(summarise(name, p.rows, p.seconds) for name, p in known.items())
     write_rows(folder.path, rows)
-    write_atomic(folder.path / "summary.md", markdown(summaries))
+    write_atomic(folder.path / "summary.md", summary_table(summaries))
     title = f"{periods} periods from {rows[0]['name']}"
     drawing = draw({name: p.rows for name, p in known.items()}, title)
     write_atomic(folder.path / "replay.svg", drawing)

@@ -116,13 +116,11 @@ def cells(summary: PolicySummary) -> list[str]:
     ]
 
 
-def markdown(summaries: Sequence[PolicySummary]) -> str:
+def summary_table(summaries: Sequence[PolicySummary]) -> str:
     """Return the table as Markdown."""
-    lines = ["| " + " | ".join(HEADINGS) + " |", "|---" + "|---:" * (len(HEADINGS) - 1) + "|"]
-    for summary in summaries:
-        texts = [text.replace("|", "\\|") for text in cells(summary)]
-        lines.append("| " + " | ".join(texts) + " |")
-    return "\n".join(lines) + "\n"
+    from streamplace.present.table import markdown
+
+    return markdown(HEADINGS, [cells(summary) for summary in summaries])
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

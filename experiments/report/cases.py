@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.report.document import Cell, Column, Kind, Table, row
-from experiments.report.formats import listed, show
+from experiments.report.formats import listed
 from experiments.report.words import SHORT_VERDICTS, VERDICTS, WORDS, mark
+from streamplace.present.table import Cell, Column, Kind, Table, row, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

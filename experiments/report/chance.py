@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.report.curves import MOST_LINES, NUMBERS, competing, contestant_styles
-from experiments.report.document import Column, Figure, Section, Table, row
+from experiments.report.document import Figure, Section
 from experiments.report.formats import first_line
 from experiments.report.pairing import (
     LEAST_CASES,
@@ -21,15 +21,16 @@ from experiments.report.plots import interval_plot
 from experiments.report.queries import FAILURES
 from experiments.report.words import VERDICTS, WORDS
 from experiments.statistics import holm
+from streamplace.present.table import Column, Table, row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from experiments.report.document import Kind, Value
     from experiments.report.findings import Findings, MetricFindings, Record
     from experiments.report.pairing import Pair, Runs
+    from streamplace.present.table import Kind, Value
 
 TEXT = (
     "A pair is two runs on the same case with the same seed. Means are over units: cases, each "

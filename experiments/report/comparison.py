@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from experiments.report.document import Cell, Column, Kind, Section, Table, Value, row, slug
+from experiments.report.document import Section, slug
 from experiments.report.findings import ranking
 from experiments.report.formats import first_line
 from experiments.report.opening import VIRTUAL_BEST
@@ -13,6 +13,7 @@ from experiments.report.queries import FAILURES
 from experiments.report.views import UNSUITABLE
 from experiments.report.words import KINDS, OBJECTIVES, VERDICTS, gap_words, shift_text
 from optim.figures import catalogue
+from streamplace.present.table import Cell, Column, Kind, Table, Value, row
 
 if TYPE_CHECKING:
     from experiments.report.findings import Findings, Record

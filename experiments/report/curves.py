@@ -6,13 +6,13 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from experiments.report.document import Column, Figure, Kind, Section, Table, row, slug
-from experiments.report.formats import with_unit
+from experiments.report.document import Figure, Section, slug
 from experiments.report.plots import is_wide, line_plot, profile_plot, spread_plot
 from experiments.report.profile import Profile, profiles
 from experiments.report.svg import styles
 from experiments.report.words import OBJECTIVES, WORDS, gap_words, mark
 from optim.figures import catalogue
+from streamplace.present.table import Column, Kind, Table, row, with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

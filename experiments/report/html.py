@@ -5,13 +5,13 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from experiments.report.document import MOST_ROWS
-from experiments.report.formats import show, unit
+from streamplace.present.table import show, unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from experiments.report.document import Cell, Column, Report, Table
+    from experiments.report.document import Report
+    from streamplace.present.table import Cell, Column, Table
 
 _TEMPLATE = "report.html.j2"
 _STYLE = "report.css"
@@ -25,7 +25,6 @@ def to_html(report: Report) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["most_rows"] = MOST_ROWS
     environment.filters |= {
         "listed_rows": _rows,
         "shown": _shown,
@@ -63,8 +62,7 @@ def _breakable(text: str) -> list[str]:
 def _rows(table: Table) -> Iterator[tuple[tuple[Cell, ...], str]]:
     """Return the rows that are shown, each with its classes."""
     before = None
-    shown = table.rows[:MOST_ROWS]
-    for number, row in enumerate(shown):
+    for number, row in enumerate(table.rows):
         first = row[0].value
         classes = []
         if table.lead > 1 and before is not None and first != before:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.report.cases import case_table, gap_table, pair_table, time_table
-from experiments.report.document import Cell, Column, Section, Table, Value, row
+from experiments.report.document import Section
 from experiments.report.formats import listed
 from experiments.report.words import KINDS, OBJECTIVES, OTHER, WORDS, MetricWords, mark, shift_text
+from streamplace.present.table import Cell, Column, Table, Value, row
 
 if TYPE_CHECKING:
     from experiments.report.findings import Findings, MetricFindings, Record

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.report.formats import with_unit
-from experiments.report.words import WORDS
+from experiments.report.formats import first_line
+from experiments.report.words import VERDICTS, WORDS
 from streamplace.present.numbers import plural
+from streamplace.present.table import with_unit
 
 if TYPE_CHECKING:
-    from experiments.report.document import Kind
     from experiments.report.findings import Findings, MetricFindings
+    from streamplace.present.table import Kind
 
 _NAMED = 4
 
 
 def summarise(findings: Findings) -> tuple[str, ...]:
     """Return the sentences: how much was run, what is optimal, who reaches what, what failed."""
-    sentences = [_undrained(findings), _size(findings)]
+    sentences = [_failed(findings), _undrained(findings), _size(findings)]
     sentences += [_state(findings, metric) for metric in findings.metrics]
     for metric in findings.metrics:
         sentences += _reached(findings, metric)
-    sentences.append(_failures(findings))
+    sentences.append(_refused(findings))
     return tuple(sentence for sentence in sentences if sentence)
 
 
@@ -139,14 +140,21 @@ def _text(value: float | None, kind: Kind) -> str:
     return with_unit(value, kind)
 
 
-def _failures(findings: Findings) -> str:
+def _failed(findings: Findings) -> str:
+    """Name, before all else, the runs without an answer and why each ended."""
+    failed = findings.failed
+    if not failed:
+        return ""
+    told = [
+        f"{item['contestant']} on {findings.labels.case(item['problem']).name} "
+        f"({': '.join(filter(None, (VERDICTS[item['verdict']], first_line(item['error']))))})"
+        for item in failed[:_NAMED]
+    ]
+    more = f"; and {len(failed) - _NAMED:,} more, listed at the end" if len(failed) > _NAMED else ""
+    return f"{plural(len(failed), 'run')} failed: {'; '.join(told)}{more}."
+
+
+def _refused(findings: Findings) -> str:
     refused = sum(item["refused"] for item in findings.contestants.values())
-    failed = len(findings.failed)
-    parts = []
-    if failed:
-        parts.append(f"{plural(failed, 'run')} failed")
-    if refused:
-        counts = "counts" if refused == 1 else "count"
-        parts.append(f"{plural(refused, 'plan')} broke limits and {counts} in no gap")
-    text = "; ".join(parts)
-    return f"{text}." if text else ""
+    counts = "counts" if refused == 1 else "count"
+    return f"{plural(refused, 'plan')} broke limits and {counts} in no gap." if refused else ""

@@ -5,25 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rich.table import Table as Grid
 from rich.text import Text
 
-from experiments.report.formats import printable, show
-from experiments.report.formats import unit as measure
 from experiments.report.words import OTHER
+from streamplace.present.table import STAR, grid, printable, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.console import Console
 
-    from experiments.report.document import Cell, Column, Report, Table
-
-STAR = "*"
-"""Stands for a remark that is only in the report."""
-
-_NARROWEST = 40
-_GAP = 2
+    from experiments.report.document import Report
+    from streamplace.present.table import Cell, Column, Table
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -45,13 +36,14 @@ def print_report(report: Report, console: Console) -> None:
             console.print()
             more = ", continued" if number else ""
             console.print(Text(printable(short.heading + more), style="bold"))
-            console.print(grid(part, unit=not short.unit))
+            console.print(grid(part, units=not short.unit))
         if short.caption:
             console.print(Text(printable(short.caption), style="dim"))
 
 
 def brief(table: Table) -> Table:
     """Return a table without details: columns left out, remarks behind numbers as a star."""
+    table = table.shown
     chosen = [number for number, column in enumerate(table.columns) if not column.detail]
     rows = tuple(tuple(_brief(row[i], table.columns[i]) for i in chosen) for row in table.rows)
     starred = any(cell.note == STAR for row in rows for cell in row)
@@ -69,81 +61,5 @@ def brief(table: Table) -> Table:
 def _brief(cell: Cell, column: Column) -> Cell:
     if column.numeric and cell.note:
         short = cell.note.split(" (")[0] if cell.value is None else STAR
-        return replace(cell, note=short)
+        return cell._replace(note=short)
     return cell
-
-
-def split(table: Table, width: int) -> Iterator[Table]:
-    """Cut a table into parts that fit, each with the columns that name the rows."""
-    widths = [_width(table, number) for number in range(len(table.columns))]
-    lead = sum(widths[: table.lead])
-    start = table.lead
-    while start < len(table.columns):
-        end, used = start + 1, lead + widths[start]
-        while end < len(table.columns) and used + widths[end] <= max(width, _NARROWEST):
-            used += widths[end]
-            end += 1
-        chosen = [*range(table.lead), *range(start, end)]
-        yield replace(
-            table,
-            columns=tuple(table.columns[i] for i in chosen),
-            rows=tuple(tuple(row[i] for i in chosen) for row in table.rows),
-        )
-        start = end
-
-
-def grid(table: Table, *, unit: bool = True) -> Grid:
-    """Return a table as rich draws it.
-
-    Parameters
-    ----------
-    table
-        What to draw.
-    unit
-        Whether headings name the unit of their numbers.
-    """
-    drawn = Grid(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
-    for column in table.columns:
-        drawn.add_column(
-            Text("\n".join(_heading(column, unit=unit))),
-            vertical="bottom",
-            overflow="fold",
-            justify="right" if column.numeric else "left",
-        )
-    for number, row in enumerate(table.rows):
-        last = table.last_is_summary and number == len(table.rows) - 1
-        cells = [_text(cell, column) for cell, column in zip(row, table.columns, strict=True)]
-        drawn.add_row(*cells, style="italic" if last else "")
-    return drawn
-
-
-def _heading(column: Column, *, unit: bool = True) -> list[str]:
-    """Return a heading in short lines."""
-    label = printable(column.label)
-    if unit and column.kind in ("share", "gap"):
-        label += " %"
-    lines: list[str] = []
-    for word in label.split():
-        if lines and len(lines[-1]) + 1 + len(word) <= 9:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    return lines or [""]
-
-
-def _text(cell: Cell, column: Column) -> Text:
-    text = show(cell.value, column.kind)
-    if column.kind == "duration" and text:
-        text = f"{text} {measure(cell.value, column.kind):<3}"
-    style = "bold" if cell.best else "dim" if cell.value is None else ""
-    found = Text(text, style=style)
-    if cell.note:
-        space = " " if text and cell.note != STAR else ""
-        found.append(f"{space}{printable(cell.note)}", style="dim")
-    return found
-
-
-def _width(table: Table, number: int) -> int:
-    column = table.columns[number]
-    shown: Sequence[int] = [len(_text(row[number], column)) for row in table.rows]
-    return max([*shown, *(len(line) for line in _heading(column))], default=0) + _GAP

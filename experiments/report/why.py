@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from experiments.report.database import read_results
-from experiments.report.document import Column, Part, Section, Table, row
+from experiments.report.document import Part, Section
 from experiments.sweep.kept import kept_instances
 from streamplace.explain.text import (
     SHOWN,
@@ -23,6 +23,7 @@ from streamplace.explain.text import (
     worth_text,
 )
 from streamplace.present.numbers import plural
+from streamplace.present.table import Column, Table, row
 from streamplace.present.tables import carries_line, figure
 
 if TYPE_CHECKING:

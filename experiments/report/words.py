@@ -9,9 +9,9 @@ from experiments.report.database import COMPARED
 from optim.figures.catalogue import BY_NAME, FIGURES
 
 if TYPE_CHECKING:
-    from experiments.report.document import Kind
     from experiments.report.findings import Findings, MetricFindings
     from optim.figures.figure import Figure
+    from streamplace.present.table import Kind
 
 KINDS = {"exact": "exact", "heuristic": "heuristic", "search": "search"}
 

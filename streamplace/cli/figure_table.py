@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from optim.figures.catalogue import FIGURES
+from streamplace.present.table import markdown
 
 _UNITS = {
     "rate": "rate",
@@ -20,13 +21,8 @@ _UNITS = {
 
 def figure_table() -> str:
     """Return the rows of ``docs/figures.md``, a figure each."""
-    lines = ["| figure | what it is | unit | to optimise |", "|---|---|---|---|"]
-    for figure in FIGURES:
-        words = figure.words.replace("|", "\\|")
-        lines.append(
-            f"| `{figure.name}` | {words} | {_UNITS[figure.unit]} | {figure.sense or ''} |"
-        )
-    return "\n".join(lines) + "\n"
+    rows = [(f"`{f.name}`", f.words, _UNITS[f.unit], f.sense or "") for f in FIGURES]
+    return markdown(("figure", "what it is", "unit", "to optimise"), rows, right=())
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.report.formats import show, with_unit
 from streamplace.present.numbers import Kind, duration, in_column, in_line, number, percent
+from streamplace.present.table import show, with_unit
 
 KINDS: tuple[Kind, ...] = ("count", "number", "share", "gap", "points", "duration")
 

@@ -25,6 +25,7 @@ from experiments.studies.bench.cases import read
 from experiments.studies.bench.judging import judged, scores
 from experiments.studies.bench.table import summary
 from optim.util.store import Records
+from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -226,7 +227,7 @@ def table(rows: Sequence[tuple[str, Row]]) -> str:
         "family", "by", "cases", "feasible", "at certified bound", "median gap, %",
         "median gap to best, %", "primal integral", "seconds, median",
     )  # fmt: skip
-    lines = ["| " + " | ".join(heads) + " |", "|---|---|" + "---:|" * (len(heads) - 2)]
+    lines = []
     families = list(dict.fromkeys(row["family"] for _, row in rows))
     for family in families:
         for name in dict.fromkeys(name for name, row in rows if row["family"] == family):
@@ -240,8 +241,8 @@ def table(rows: Sequence[tuple[str, Row]]) -> str:
                 "" if integral is None else f"{integral:.3f}",
                 f"{np.median([row['seconds'] for row in mine]):.2g}",
             )  # fmt: skip
-            lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return "\n".join(lines) + "\n"
+            lines.append(cells)
+    return markdown(heads, lines, heads[2:])
 
 
 def _cell(value: float | None) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from streamplace.present.table import markdown
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -33,11 +35,10 @@ def text(cases: Iterable[Case]) -> str:
     return "".join("  ".join(_padded(line, widths)).rstrip() + "\n" for line in lines)
 
 
-def markdown(cases: Iterable[Case]) -> str:
+def page_table(cases: Iterable[Case]) -> str:
     """Return the table for a page."""
-    rule = ["---" if k in _LEFT else "---:" for k in range(len(HEADS))]
-    lines = [HEADS, rule, *map(cells, cases)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    right = [head for k, head in enumerate(HEADS) if k not in _LEFT]
+    return markdown(HEADS, [*map(cells, cases)], right)
 
 
 def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:

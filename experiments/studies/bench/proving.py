@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.studies.bench.cases import TABLE, Case, read, sha256
-from experiments.studies.bench.known import markdown
+from experiments.studies.bench.known import page_table
 from experiments.studies.bench.listing import Listed, listed
 from experiments.studies.bench.sources import made
 from optim.certificates.check import SENSES
@@ -269,7 +269,7 @@ def main(words: list[str] | None = None) -> None:
     parser.add_argument("--table", action="store_true", help="print what is known, and run nothing")
     args = parser.parse_args(words)
     if args.table:
-        sys.stdout.write(markdown(read(TABLE)))
+        sys.stdout.write(page_table(read(TABLE)))
         return
     known = {case.name: case for case in read(TABLE)}
     for entry in listed():

@@ -9,6 +9,7 @@ from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING
 
 from experiments.studies.lab.shapes import POLICIES, SHAPES
+from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,14 +31,14 @@ Rows = list[dict[str, str]]
 
 def bench_table(rows: Rows) -> str:
     """Return the table of runs, and what the plan measured against the others, a line a shape."""
-    lines = [_line(_HEAD), "|---" * len(_HEAD) + "|"]
+    lines = []
     for shape in SHAPES:
         for policy in POLICIES:
             own = [r for r in rows if (r["shape"], r["policy"]) == (shape.name, policy.name)]
             if own:
-                lines.append(_line(_cells(own)))
+                lines.append([*_cells(own)])
     versus = [line for shape in SHAPES if (line := _versus(shape.name, rows))]
-    return "\n".join([*lines, "", *versus]) + "\n"
+    return "\n".join([markdown(_HEAD, lines, right=()), *versus]) + "\n"
 
 
 def _cells(rows: Rows) -> Iterable[str]:
@@ -71,10 +72,6 @@ def _versus(shape: str, rows: Rows) -> str:
         f"- {shape}: {plan / means[POLICIES[0].name]:.2f} × the default, "
         f"{plan / means[best]:.2f} × the best of the others ({best})."
     )
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def read_runs(path: Path) -> Rows:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from streamplace.present.table import markdown
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,12 +24,9 @@ def to_csv(table: pd.DataFrame) -> str:
 def to_markdown(table: pd.DataFrame) -> str:
     """Return the table for reading: four significant digits, unknown as a dash."""
     told = "by" in table.columns  # whose word each is stands in a column of its own
-    heads = [escaped(by_whom(str(name), told=told)) for name in table.columns]
-    numeric = [kind.kind in "iuf" for kind in table.dtypes]
-    rule = "".join("---:|" if right else "---|" for right in numeric)
-    lines = [f"| {' | '.join(heads)} |", f"|{rule}"]
-    lines += [f"| {' | '.join(map(_cell, row))} |" for row in table.itertuples(index=False)]
-    return "\n".join(lines) + "\n"
+    heads = [by_whom(str(name), told=told) for name in table.columns]
+    right = [head for head, kind in zip(heads, table.dtypes, strict=True) if kind.kind in "iuf"]
+    return markdown(heads, [[*map(_cell, row)] for row in table.itertuples(index=False)], right)
 
 
 def by_whom(head: str, *, told: bool = False) -> str:
@@ -53,12 +52,7 @@ def _cell(value: Any) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return number(value)
-    return escaped(str(value))
-
-
-def escaped(text: str) -> str:
-    """Return text that stays in its cell of a table."""
-    return text.replace("|", "\\|").replace("\n", " ")
+    return str(value)
 
 
 def page(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from optim.methods.versions import package_version
 from optim.util.processor import processor_seconds as processor_seconds
+from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,11 +21,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     versions = ", ".join(f"{name} {package_version(name)}" for name in packages)
     print(f"### {title}\n")
     print(f"{os.cpu_count()} cores, Python {platform.python_version()}, {versions}\n")
-    print("| " + " | ".join(columns) + " |")
-    print("|" + "---|" * len(columns))
-    for row in rows:
-        print("| " + " | ".join(_shown(cell) for cell in row) + " |")
-    print()
+    print(markdown(columns, [[_shown(cell) for cell in row] for row in rows], right=()))
 
 
 def _shown(cell: object) -> str:

@@ -28,6 +28,7 @@ from optim.format.read import parse_json, validate
 from optim.util.files import read_bytes
 from streamplace.clusters.exchange.declarations import Exporter
 from streamplace.clusters.exchange.placements import places_of_plan
+from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -224,6 +225,7 @@ def read_plan(name: str, instance: Instance | None) -> Sheet | Plan:
 
 
 _NAMED = 5
+_HEADS = ("group and resource", "parallelism", "vertices", "slots by task manager")
 _HOW_TO = """\
 # Plan {key}: {slots} slots on {managers} task managers
 
@@ -249,9 +251,7 @@ guaranteed: which index runs where. Flink deals indices anew on every start.
    the resource of that name, 0.01 CPU cores and 1 MB of task heap: small, as the quota is to bind.
 3. `streamplace verify flink URL SHEET` counts, and compares what crosses between task managers.
 
-| group and resource | parallelism | vertices | slots by task manager |
-|---|---|---|---|
-{rows}
+{table}
 """
 
 
@@ -303,12 +303,15 @@ def _how_to(sheet: Sheet) -> str:
     for group in sheet.groups:
         vertices = " + ".join(f"{name} (`{key}`)" for key, name in group.vertices.items())
         counts = ", ".join(f"{manager}: {n}" for manager, n in group.counts.items())
-        cells = (f"`{sheet.resource(group)}`", str(group.parallelism), vertices, counts)
-        plain = (" ".join(cell.replace("|", "\\|").split()) for cell in cells)
-        rows.append(f"| {' | '.join(plain)} |")
+        rows.append((f"`{sheet.resource(group)}`", group.parallelism, vertices, counts))
     slots = sum(group.parallelism for group in sheet.groups)
     managers = len(sheet.task_managers)
-    return _HOW_TO.format(key=sheet.key, slots=slots, managers=managers, rows="\n".join(rows))
+    return _HOW_TO.format(
+        key=sheet.key,
+        slots=slots,
+        managers=managers,
+        table=markdown(_HEADS, rows, right=()).rstrip(),
+    )
 
 
 EXPORTER = Exporter(

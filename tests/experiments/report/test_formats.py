@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.report.document import Kind
-from experiments.report.formats import (
-    first_line,
-    listed,
-    printable,
-    shortened,
-    show,
-    unit,
-    with_unit,
-)
+from experiments.report.formats import first_line, listed, shortened
+from streamplace.present.table import Kind, printable, show, unit, with_unit
 
 KINDS: tuple[Kind, ...] = ("count", "share", "gap", "points", "number", "duration", "text")
 

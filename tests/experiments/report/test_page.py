@@ -13,22 +13,24 @@ import pytest
 from rich.console import Console
 
 from experiments.report.build import make_report
-from experiments.report.document import (
-    MOST_ROWS,
-    Cell,
-    Column,
-    Report,
-    Section,
-    Table,
-    row,
-    slug,
-)
+from experiments.report.document import Report, Section, slug
 from experiments.report.findings import gather
-from experiments.report.formats import show, unit
 from experiments.report.html import to_html
 from experiments.report.terminal import print_report
 from experiments.report.words import WORDS
-from experiments.report.writing import escape, markdown_table, to_csv, to_markdown
+from experiments.report.writing import report_markdown
+from streamplace.present.table import (
+    MOST_ROWS,
+    Cell,
+    Column,
+    Table,
+    escape,
+    row,
+    show,
+    to_csv,
+    to_markdown,
+    unit,
+)
 from tests.experiments.report.synthetic import demo_rows, plan, proof, run
 
 if TYPE_CHECKING:
@@ -170,7 +172,16 @@ def test_unknown_is_blank_everywhere(demo: Report) -> None:
     position = [column.key for column in table.columns].index("gap_to_optimum")
     assert table.rows[0][position].value is None
     assert list(csv.reader(io.StringIO(to_csv(table))))[1][position] == ""
-    assert markdown_table(table).splitlines()[2].split(" | ")[position].strip() == ""
+    known = [column.label for column in table.shown.columns]
+    assert "To optimum, mean" not in known  # a column of nothing is left out, not of the CSV file
+    assert "To best known, mean" in known
+    assert "To optimum, mean" not in to_html(_report(table)) + to_markdown(table)
+
+
+def test_unknown_beside_known_is_blank() -> None:
+    columns = (Column("a", "A", "name"), Column("b", "B", "gap"))
+    table = Table("t", "T", columns, (row("x", None), row("y", 0.5)))
+    assert to_markdown(table).splitlines()[2:] == ["| x | |", "| y | 50.00 |"]
     assert '<td class="gap num none"></td>' in to_html(_report(table))
 
 
@@ -189,17 +200,19 @@ def test_every_run_tells_who_says_its_bound(demo: Report) -> None:
 
 
 def test_markdown_and_csv_hold_the_same_numbers(demo: Report) -> None:
-    markdown = to_markdown(demo, lambda table: f"tables/{table.key}.csv")
+    markdown = report_markdown(demo, lambda table: f"tables/{table.key}.csv")
     for table in demo.tables:
-        shown = markdown_table(table)
+        shown = to_markdown(table)
         assert shown in markdown
+        kept = [table.columns.index(column) for column in table.shown.columns]
         assert f"(tables/{table.key}.csv)" in markdown
         stored = list(csv.reader(io.StringIO(to_csv(table))))
         assert len(stored) == len(table.rows) + 1
         for line, numbers in zip(shown.splitlines()[2:], stored[1:], strict=True):
-            cells = line.strip("| ").split(" | ") if len(table.columns) == 1 else _split(line)
-            for column, cell, number in zip(table.columns, cells, numbers, strict=True):
+            for place, cell in zip(kept, _split(line), strict=True):
+                column, number = table.columns[place], numbers[place]
                 if not column.numeric or not number:
+                    assert number or not column.numeric or not cell or cell[0] not in "0123456789"
                     continue
                 value = float(number)
                 expected = f"{show(value, column.kind)} {unit(value, column.kind)}".strip()
@@ -216,7 +229,7 @@ def test_long_tables_are_cut_on_the_page_but_not_in_csv() -> None:
     table = Table("t", "T", (Column("a", "A", "count"),), tuple(row(i) for i in range(1200)))
     assert to_html(_report(table)).count("<tr") == MOST_ROWS + 1
     assert f"The first {MOST_ROWS} of 1200 rows" in to_html(_report(table))
-    assert f"The first {MOST_ROWS} of 1200 rows" in markdown_table(table)
+    assert f"The first {MOST_ROWS} of 1200 rows" in to_markdown(table)
     assert to_csv(table).count("\n") == 1201
 
 
@@ -250,7 +263,7 @@ def test_hostile_names_are_only_names(read: Callable[..., Any]) -> None:
         assert re.fullmatch(r"[A-Za-z0-9_-]+", table.key)
         assert "\n=1+1" not in to_csv(table)
     assert "'=1+1" in "".join(to_csv(table) for table in report.tables)
-    markdown = to_markdown(report, slug_of)
+    markdown = report_markdown(report, slug_of)
     assert not re.search(r"(?<!\\)<script", markdown)
     console = Console(file=io.StringIO(), width=120, color_system=None)
     print_report(report, console)
@@ -285,7 +298,7 @@ def test_the_same_rows_give_the_same_bytes(read: Callable[..., Any], demo: Repor
     again = make_report(gather(sweep.con, sweep.labels))
     assert to_html(again) == to_html(demo)
     assert [to_csv(table) for table in again.tables] == [to_csv(table) for table in demo.tables]
-    assert to_markdown(again, slug_of) == to_markdown(demo, slug_of)
+    assert report_markdown(again, slug_of) == report_markdown(demo, slug_of)
 
 
 def slug_of(table: Table) -> str:

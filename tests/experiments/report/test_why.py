@@ -11,7 +11,7 @@ from experiments.report import why
 from experiments.report.build import make_report
 from experiments.report.findings import gather
 from experiments.report.html import to_html
-from experiments.report.writing import to_markdown
+from experiments.report.writing import report_markdown
 from experiments.sweep import kept
 from experiments.sweep.instances import Prepared
 from experiments.sweep.kept import INSTANCES, keep_instances, kept_instances
@@ -62,7 +62,7 @@ def test_cases_are_explained_from_what_the_folder_keeps(
         "capacity", "all nodes.cpu", "1,120 % of a core", "900 % of a core"
     ]  # fmt: skip
     assert to_html(report).count('<details class="part">') == 2
-    assert "1,120 % of a core" in to_markdown(report, lambda table: table.key)
+    assert "1,120 % of a core" in report_markdown(report, lambda table: table.key)
 
 
 def moved(job: Instance, folder: Path) -> set[str]:

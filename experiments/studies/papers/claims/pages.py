@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from experiments.studies.papers.claims.claim import VERDICTS, read_setups
 from experiments.studies.papers.claims.judging import judgements, shown_tables
 from experiments.studies.papers.claims.tables import PAPERS, about_table, has_table, load_table
-from experiments.studies.papers.texts import escaped, to_markdown
+from experiments.studies.papers.texts import to_markdown
+from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +32,8 @@ def claims_section(paper: str, root: Path = PAPERS) -> str:
     parts = ["## The claims", _LEGEND, counts([paper], found)]
     if setups:
         parts.append("\n".join(f"- **{name}**: {text}." for name, text in setups.items()))
-    lines = ["| claim | the paper | of | predicate | verdict | here |", "|---|---|---|---|---|---|"]
-    lines += [_line(one) for one in found]
-    parts.append("\n".join(lines))
+    heads = ("claim", "the paper", "of", "predicate", "verdict", "here")
+    parts.append(markdown(heads, [_line(one) for one in found], right=()).rstrip())
     for name, title in shown_tables(paper).items():
         if has_table(paper, name, root):
             parts += [f"### {title}", to_markdown(load_table(paper, name, root)).rstrip()]
@@ -46,7 +46,7 @@ def claims_section(paper: str, root: Path = PAPERS) -> str:
 def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
     """Return how many claims of each paper have which verdict, starred ones in brackets."""
     heads = ["paper", *VERDICTS, "all"]
-    lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
+    lines = []
     rows = [(paper, [one for one in found if one.claim.paper == paper]) for paper in papers]
     if len(rows) > 1:
         rows.append(("all", list(found)))
@@ -55,18 +55,18 @@ def counts(papers: Sequence[str], found: Sequence[Judgement]) -> str:
         cells = [
             f"{len(group)} ({sum(one.claim.starred for one in group)})" for group in [*groups, mine]
         ]
-        lines.append(f"| {' | '.join([name, *cells])} |")
-    return "\n".join(lines)
+        lines.append([name, *cells])
+    return markdown(heads, lines).rstrip()
 
 
-def _line(one: Judgement) -> str:
+def _line(one: Judgement) -> list[str]:
     claim, finding = one.claim, one.finding
     here = [finding.figure or "–"]
     if finding.cause:
         here.append(f"*Cause:* {finding.cause}" if finding.figure else finding.cause)
     if finding.left_out:
         here.append(f"*Left out:* {finding.left_out} ({finding.left_out_why})")
-    cells = [
+    return [
         f"{claim.id}{STAR * claim.starred} ({claim.where})",
         claim.words,
         claim.setup,
@@ -74,7 +74,6 @@ def _line(one: Judgement) -> str:
         finding.verdict,
         "; ".join(here) if finding.figure else here[-1],
     ]
-    return f"| {' | '.join(map(escaped, cells))} |"
 
 
 def _is_shown(one: Judgement) -> bool:
@@ -82,13 +81,12 @@ def _is_shown(one: Judgement) -> bool:
 
 
 def _tables(paper: str, names: Sequence[str], root: Path) -> str:
-    lines = ["| table | rows | seeds | command | made |", "|---|---:|---|---|---|"]
+    heads = ("table", "rows", "seeds", "command", "made")
+    lines = []
     for name in names:
         about = about_table(paper, name, root if has_table(paper, name, root) else PAPERS)
         left = f"; {about.left_out} left out: {about.left_out_why}" if about.left_out else ""
         took = "" if about.seconds is None else f", in {about.seconds:.0f} s"
         made = f"{about.date}, {about.machine}{took}"
-        lines.append(
-            f"| {name} | {about.rows}{left} | {about.seeds} | `{about.command}` | {made} |"
-        )
-    return "\n".join(lines)
+        lines.append((name, f"{about.rows}{left}", about.seeds, f"`{about.command}`", made))
+    return markdown(heads, lines, right=("rows",)).rstrip()
