@@ -11,7 +11,7 @@ import pytest
 
 from experiments.studies.bench import proving, sources
 from experiments.studies.bench.cases import Case, read, sha256
-from experiments.studies.bench.known import markdown, text
+from experiments.studies.bench.known import page_table, text
 from experiments.studies.bench.listing import CTAP, Listed, listed
 from experiments.studies.bench.proving import (
     begun,
@@ -68,7 +68,7 @@ def test_what_is_known_of_a_case_goes_together() -> None:
 
 def test_the_page_shows_what_is_known(repository: Path) -> None:
     page = (repository / "docs" / "open-benchmark-cases.md").read_text("utf-8")
-    assert markdown(CASES.values()) in page, (
+    assert page_table(CASES.values()) in page, (
         "run `python -m experiments.studies.bench.proving --table`"
     )
 
