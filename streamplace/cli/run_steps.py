@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from optim.format.instance import Instance
-    from streamplace.execute.running import Executor
+    from streamplace.execute.run import Executor
 
 EXAMPLES = """\
 examples:
@@ -60,10 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the batches' files, and carry them out."""
     from streamplace.cli.import_system import tell, telling
-    from streamplace.execute.document import load_steps
-    from streamplace.execute.files import write_batches
-    from streamplace.execute.journal import Journal
-    from streamplace.execute.running import carry_out
+    from streamplace.execute.batches import load_steps, write_batches
+    from streamplace.execute.run import Journal, carry_out
     from streamplace.present.inputs import load_instance
 
     instance = load_instance(args.instance)
@@ -89,7 +87,7 @@ def _executor(args: argparse.Namespace, instance: Instance) -> Executor:
     from optim.errors import InvalidInput, Problem
     from streamplace.clusters.kafka.replicas import DEAD, FACTOR, REPLICAS, labelled_brokers
     from streamplace.execute.kafka import Kafka
-    from streamplace.execute.running import Command
+    from streamplace.execute.run import Command
 
     if args.executor == "command":
         if not args.template:

@@ -74,8 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from optim import Plan
     from optim.util.files import write_atomic
     from streamplace.cli.import_system import tell, telling
-    from streamplace.execute.document import load_steps, steps_text
-    from streamplace.execute.files import with_lists, write_batches
+    from streamplace.execute.batches import load_steps, steps_text, with_lists, write_batches
     from streamplace.present.console import answer_console
     from streamplace.present.inputs import load_instance
     from streamplace.present.json_text import print_json

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from streamplace.clusters.kafka.exporter import ELECTION
-from streamplace.execute.running import BatchFailed, run_tool
+from streamplace.execute.run import BatchFailed, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,7 +71,7 @@ class Kafka:
     sleep: Callable[[float], None] = time.sleep
 
     def run(self, number: int, file: Path, lock: int, *, again: bool) -> None:
-        """As `streamplace.execute.running.Executor.run`."""
+        """As `streamplace.execute.run.Executor.run`."""
         names = self._checked(number, file)
         if names:
             self._reassign(number, file, names, lock, again=again)

@@ -17,7 +17,7 @@ import pytest
 from optim.errors import InvalidInput
 from optim.exit_codes import ExitCode
 from streamplace.cli.main import main
-from streamplace.execute.journal import Journal
+from streamplace.execute.run import Journal
 
 TOOL = '''#!{python} -IS
 """kafka-reassign-partitions.sh over a file: a reassignment takes so many questions to complete."""
@@ -184,7 +184,7 @@ def test_a_failed_batch_stops_the_run_and_it_goes_on_there(cluster: Cluster) -> 
 
 def test_no_partition_loses_a_replica(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     short = json.dumps({"partitions": [{"topic": "a", "partition": 0, "replicas": [3]}]})
-    monkeypatch.setattr("streamplace.execute.files.batch_files", lambda *rest: [{"": short}])
+    monkeypatch.setattr("streamplace.execute.batches.batch_files", lambda *rest: [{"": short}])
     assert cluster.run() == ExitCode.NO_PLAN
     assert cluster.calls == []
 
