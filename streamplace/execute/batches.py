@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from formulations.stepping.steps import Steps
     from optim.format.instance import Instance
     from optim.format.tables import Ints
+WHOLE = frozenset({"storm"})
+"""Systems that are told the whole placement each time."""
+AT_ONCE = frozenset({"flink"})
+"""Systems that change in one step: a job is stopped and started again."""
+SYSTEMS = ("flink", "kafka", "moves", "storm")
 
 
 class MoveDocument(BaseModel):
@@ -119,13 +124,6 @@ def placements(instance: Instance, document: StepsDocument) -> list[Ints]:
         if problems:
             raise InvalidInput(problems)
     return found
-
-
-WHOLE = frozenset({"storm"})
-"""Systems that are told the whole placement each time."""
-AT_ONCE = frozenset({"flink"})
-"""Systems that change in one step: a job is stopped and started again."""
-SYSTEMS = ("flink", "kafka", "moves", "storm")
 
 
 def batch_files(

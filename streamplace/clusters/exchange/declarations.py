@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.options import Option
     from streamplace.clusters.exchange.placements import Places
+_SHOWN_FIELDS = 8
+_MAX_PROBLEMS = 1000
 
 
 @dataclass(frozen=True)
@@ -115,10 +117,6 @@ EXPORTERS: Plugins[Exporter] = Plugins(
     where="FORMAT",
     declared=f"{__name__}:Exporter",
 )
-
-
-_SHOWN_FIELDS = 8
-_MAX_PROBLEMS = 1000
 
 
 class Ledger:

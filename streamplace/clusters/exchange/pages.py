@@ -32,6 +32,10 @@ T = TypeVar("T")
 
 _MAX_TEXT = 1000
 _MAX_NAME = 80
+Listed = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
+"""A list that may be null; to be given a default of none."""
+_SPAN = re.compile(r"(?:(\d{1,9})d)?\s*(?:(\d{1,9})h)?\s*(?:(\d{1,9})m)?\s*(?:(\d{1,9})s)?")
+_UNITS = (86_400.0, 3_600.0, 60.0, 1.0)
 
 
 def words(text: str) -> frozenset[str]:
@@ -151,12 +155,6 @@ Number = Annotated[float, needed(as_number, "a number of at least 0")]
 Percent = Annotated[float, needed(_as_percent, "a percentage of at least 0")]
 Whole = Annotated[int, needed(as_whole, "a whole number of at least 0")]
 Text = Annotated[str, needed(_as_text, f"a text of 1 to {_MAX_TEXT} characters")]
-Listed = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
-"""A list that may be null; to be given a default of none."""
-
-
-_SPAN = re.compile(r"(?:(\d{1,9})d)?\s*(?:(\d{1,9})h)?\s*(?:(\d{1,9})m)?\s*(?:(\d{1,9})s)?")
-_UNITS = (86_400.0, 3_600.0, 60.0, 1.0)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _MAX_ORIGIN = 20_000
+SHARES = "max_utilisation."
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,6 @@ def _check_placement(ledger: Ledger, placement: str) -> None:
         ledger.check()
     except InvalidInput as error:
         raise error.within(placement) from None
-
-
-SHARES = "max_utilisation."
 
 
 def read_limits(given: Sequence[tuple[str, str]]) -> dict[str, Any]:

@@ -26,6 +26,19 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Floats
     from streamplace.clusters.exchange.declarations import Ledger
+_EXACT = 2**31 - 1
+_DIGITS = re.compile(r"[+]?\d{1,18}")
+OPTIONS = (
+    Option("parts", "int", 2, "nodes", minimum=1, maximum=1_000_000),
+    Option(
+        "imbalance",
+        "float",
+        0.03,
+        "how much more than its even share a node holds; METIS's own default is 0.03",
+        minimum=0,
+        maximum=1e6,
+    ),
+)
 
 
 def write_partition(
@@ -64,9 +77,6 @@ PARTITION = Exporter(
     write=write_partition,
     read_back=read_partition,
 )
-
-
-_EXACT = 2**31 - 1
 
 
 def write_graph(
@@ -132,21 +142,6 @@ GRAPH = Exporter(
     ),
     write=write_graph,
     needs_plan=False,
-)
-
-
-_DIGITS = re.compile(r"[+]?\d{1,18}")
-
-OPTIONS = (
-    Option("parts", "int", 2, "nodes", minimum=1, maximum=1_000_000),
-    Option(
-        "imbalance",
-        "float",
-        0.03,
-        "how much more than its even share a node holds; METIS's own default is 0.03",
-        minimum=0,
-        maximum=1e6,
-    ),
 )
 
 

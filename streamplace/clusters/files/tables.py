@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from streamplace.clusters.exchange.declarations import Ledger
+TABLE = ("task", "operator", "node", "slot", "current_node", "moves")
+MOVED = ("task", "from", "to", "cost")
 
 
 def places_of_table(text: str, instance: Instance, column: str, *, whole: bool) -> Places:
@@ -92,9 +94,6 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
         raise InvalidInput(Problem(f"line {reader.line_num}", None, str(error), remedy)) from None
 
 
-TABLE = ("task", "operator", "node", "slot", "current_node", "moves")
-
-
 def write_table(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
@@ -137,9 +136,6 @@ CSV = Exporter(
     write=write_table,
     read_back=read_table,
 )
-
-
-MOVED = ("task", "from", "to", "cost")
 
 
 def write_moves(

@@ -45,6 +45,36 @@ JOB = "job "
 """Label of an instance: with the topology after it, the job's id."""
 _KEY_LENGTH = 6
 _REMEDY = "export an instance that `streamplace import flink` made"
+_MAX_FILE = 256 << 20
+_NAMED = 5
+_HEADS = ("group and resource", "parallelism", "vertices", "slots by task manager")
+_HOW_TO = """\
+# Plan {key}: {slots} slots on {managers} task managers
+
+Guaranteed: how many subtasks of each vertex every task manager runs, also after a failure. If a
+task manager that has a quota is missing, the job waits for it and runs nowhere else. Not
+guaranteed: which index runs where. Flink deals indices anew on every start.
+
+1. Give each task manager its block of the `.taskmanagers.yaml` file, and restart it (the job
+   manager stays). The blocks of several plans may stand side by side: join their lists
+   `external-resources`. Changing to a plan whose quotas are there is cancel and submit, without any
+   restart.
+   - Standalone: append the block to that machine's `conf/config.yaml`, then `bin/taskmanager.sh
+     stop` and `start`; or start it with `-D external-resources=...` and so on, one `-D` a line.
+   - Kubernetes: task managers need names that stay, so run them as a StatefulSet. Put the blocks
+     into a ConfigMap, one file a pod name, mount it at `/quotas`, and start with
+     `cat /quotas/$(hostname).yaml >> $FLINK_CONF_DIR/config.yaml` before
+     `/docker-entrypoint.sh taskmanager`. A native deployment starts equal pods: it cannot hold
+     quotas that differ.
+   - `taskmanager.resource-id` is the name the plan knows the task manager by; keep it unique.
+2. Cancel the job (with a savepoint, if its state is to stay), and submit it with the groups below,
+   which needs no change of the program: `streamplace flink submit URL SHEET --jar JOB.jar`, or
+   `--sql SCRIPT.sql`. By hand, each vertex' `slotSharingGroup` gets the name below and one unit of
+   the resource of that name, 0.01 CPU cores and 1 MB of task heap: small, as the quota is to bind.
+3. `streamplace verify flink URL SHEET` counts, and compares what crosses between task managers.
+
+{table}
+"""
 
 
 class Group(BaseModel):
@@ -85,6 +115,14 @@ class Sheet:
 
     groups: tuple[Group, ...]
     jobs: Mapping[str, str]
+
+    @cached_property
+    def by_job(self) -> dict[str, list[Group]]:
+        """The groups of each job."""
+        found: dict[str, list[Group]] = {}
+        for group in self.groups:
+            found.setdefault(group.job, []).append(group)
+        return found
 
     @cached_property
     def key(self) -> str:
@@ -198,9 +236,6 @@ def sheet_of(instance: Instance, places: Places) -> Sheet:
     return Sheet(tuple(groups), jobs)
 
 
-_MAX_FILE = 256 << 20
-
-
 def read_plan(name: str, instance: Instance | None) -> Sheet | Plan:
     """Read a sheet; or a plan, which becomes one with its instance.
 
@@ -222,37 +257,6 @@ def read_plan(name: str, instance: Instance | None) -> Sheet | Plan:
         return plan if instance is None else sheet_of(instance, places_of_plan(instance, plan))
     except InvalidInput as error:
         raise error.within(name) from None
-
-
-_NAMED = 5
-_HEADS = ("group and resource", "parallelism", "vertices", "slots by task manager")
-_HOW_TO = """\
-# Plan {key}: {slots} slots on {managers} task managers
-
-Guaranteed: how many subtasks of each vertex every task manager runs, also after a failure. If a
-task manager that has a quota is missing, the job waits for it and runs nowhere else. Not
-guaranteed: which index runs where. Flink deals indices anew on every start.
-
-1. Give each task manager its block of the `.taskmanagers.yaml` file, and restart it (the job
-   manager stays). The blocks of several plans may stand side by side: join their lists
-   `external-resources`. Changing to a plan whose quotas are there is cancel and submit, without any
-   restart.
-   - Standalone: append the block to that machine's `conf/config.yaml`, then `bin/taskmanager.sh
-     stop` and `start`; or start it with `-D external-resources=...` and so on, one `-D` a line.
-   - Kubernetes: task managers need names that stay, so run them as a StatefulSet. Put the blocks
-     into a ConfigMap, one file a pod name, mount it at `/quotas`, and start with
-     `cat /quotas/$(hostname).yaml >> $FLINK_CONF_DIR/config.yaml` before
-     `/docker-entrypoint.sh taskmanager`. A native deployment starts equal pods: it cannot hold
-     quotas that differ.
-   - `taskmanager.resource-id` is the name the plan knows the task manager by; keep it unique.
-2. Cancel the job (with a savepoint, if its state is to stay), and submit it with the groups below,
-   which needs no change of the program: `streamplace flink submit URL SHEET --jar JOB.jar`, or
-   `--sql SCRIPT.sql`. By hand, each vertex' `slotSharingGroup` gets the name below and one unit of
-   the resource of that name, 0.01 CPU cores and 1 MB of task heap: small, as the quota is to bind.
-3. `streamplace verify flink URL SHEET` counts, and compares what crosses between task managers.
-
-{table}
-"""
 
 
 def write(

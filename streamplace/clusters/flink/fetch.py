@@ -128,7 +128,7 @@ class Cluster:
         if entry is not None and value is None:
             if not own:
                 return None
-            reason = f"is gone: job {entry.name or entry.id} ended while it was read"
+            reason = f"is gone: job {entry.title} ended while it was read"
             raise InvalidInput(Problem(self.client.address(path), None, reason, _AGAIN))
         return read_page(kind, value, name or path, self.ledger)
 
@@ -160,7 +160,7 @@ class Cluster:
             if own or entry.runs:
                 found.append((entry, own))
         if not any(own for _, own in found):
-            there = ", ".join(sorted(f"{e.name or e.id} ({e.state or '?'})" for e in listed)[:5])
+            there = ", ".join(sorted(f"{e.title} ({e.state or '?'})" for e in listed)[:5])
             what = f"job {self.wanted!r}" if self.wanted else "running job"
             remedy = f"there is {there}" if there else "submit one first"
             raise InvalidInput(Problem(self.client.base, None, f"has no {what}", remedy))
@@ -249,7 +249,7 @@ class Cluster:
             if entry.runs and (later is None or not later.runs):
                 state = "gone" if later is None else later.state
                 reason = f"ran, and is {state} now: it changed while it was read"
-                self.ledger.problem(f"job {entry.name or entry.id}", None, reason, _AGAIN)
+                self.ledger.problem(f"job {entry.title}", None, reason, _AGAIN)
         first, last = ({manager.id for manager in managers} for managers in (before, after))
         for manager in sorted(first ^ last):
             verb = "left" if manager in first else "came"
@@ -267,7 +267,7 @@ class Cluster:
         own = [e for e in self._overview().values() if self.wanted in ("", e.id, e.name)]
         open_jobs = [entry for entry in own if entry.state not in _ENDED]
         if own and not open_jobs and self.wanted:
-            name, state = own[0].name or own[0].id, own[0].state
+            name, state = own[0].title, own[0].state
             remedy = f"/jobs/{own[0].id}/exceptions may say why"
             raise InvalidInput(Problem(f"job {name}", state, "has ended", remedy))
         return bool(open_jobs) and all(entry.runs and self._runs(entry) for entry in open_jobs)

@@ -12,7 +12,7 @@ from optim.format.document import INSTANCE_FORMAT
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.nodes import weigh
 from streamplace.clusters.flink.hosts import Hosts
-from streamplace.clusters.flink.pages import ENDED, MOST_SUBTASKS, RUNNING
+from streamplace.clusters.flink.pages import ENDED, MEAN, MOST_SUBTASKS, RUNNING
 from streamplace.clusters.flink.units import (
     POINTWISE,
     Contents,
@@ -34,6 +34,17 @@ if TYPE_CHECKING:
 MB = 1e6
 _MOST_PAIRS = 1_000_000
 """Pairs of tasks between which traffic is written."""
+_PRESSED = 0.1
+"""Share of time under back-pressure from which on Flink's own pages call it low, not none."""
+_UNEVEN = 1.1
+"""Most key groups of a subtask, by the mean, from which on a warning is due."""
+_NAMED = 5
+NO_PRICE = (
+    "no --link-rate: what crosses task managers costs nothing, so that `solve` gathers the job on "
+    "as few as their CPU allows; `solve --objective load_distance` spreads it evenly, --objective "
+    "sustainable_rate (the default with --link-rate RATE) lets it carry the most, --limit "
+    "max_utilisation.cpu=0.8 leaves room"
+)
 
 
 class Edge(NamedTuple):
@@ -59,7 +70,7 @@ def edges_of(job: Job, ledger: Ledger) -> Iterator[Edge]:
             )
         for sender in senders:
             if sender == vertex.id:
-                ledger.warn(f"{vertex.name or vertex.id} reads itself: left out")
+                ledger.warn(f"{vertex.title} reads itself: left out")
                 continue
             strategies = {s for source, s in vertex.inputs if source == sender}
             if strategies & {"GLOBAL", "CUSTOM"}:
@@ -154,13 +165,6 @@ def _pairs(
     ]
 
 
-_PRESSED = 0.1
-"""Share of time under back-pressure from which on Flink's own pages call it low, not none."""
-_UNEVEN = 1.1
-"""Most key groups of a subtask, by the mean, from which on a warning is due."""
-_NAMED = 5
-
-
 def labels_of(vertices: Sequence[Vertex]) -> dict[str, str]:
     """Return labels of the operator that is made of vertices."""
     pressed = [share for vertex in vertices if (share := _pressure(vertex)) is not None]
@@ -195,7 +199,7 @@ def _tell_ended(job: Job, ledger: Ledger) -> None:
         told = ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
         again = "" if set(states) == {"FINISHED"} else "; import again once the job has recovered"
         ledger.warn(
-            f"{vertex.name or vertex.id}: of {vertex.parallelism} subtasks {told}: no CPU, slot or "
+            f"{vertex.title}: of {vertex.parallelism} subtasks {told}: no CPU, slot or "
             f"traffic of theirs is counted, though a new start runs them again{again}"
         )
 
@@ -208,7 +212,7 @@ def _pressure(vertex: Vertex) -> float | None:
 
 def _tell_pressure(job: Job, ledger: Ledger) -> None:
     pressed = [(v, _pressure(v) or 0.0) for v in job.vertices.values()]
-    names = [f"{v.name or v.id} {share:.0%}" for v, share in pressed if share > _PRESSED]
+    names = [f"{v.title} {share:.0%}" for v, share in pressed if share > _PRESSED]
     if names:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         ledger.warn(
@@ -228,20 +232,10 @@ def _tell_key_groups(vertex: Vertex, ledger: Ledger) -> None:
     fewer = next(n for n in range(width, 0, -1) if groups % n == 0)
     more = next(n for n in range(width, groups + 1) if groups % n == 0)
     ledger.warn(
-        f"{vertex.name or vertex.id}: {groups} key groups on {width} subtasks: {rest} have "
+        f"{vertex.title}: {groups} key groups on {width} subtasks: {rest} have "
         f"{least + 1}, {width - rest} have {least}, up to "
         f"{(least + 1) * width / groups:.2f} × the mean; {fewer} or {more} subtasks have the same"
     )
-
-
-NO_PRICE = (
-    "no --link-rate: what crosses task managers costs nothing, so that `solve` gathers the job on "
-    "as few as their CPU allows; `solve --objective load_distance` spreads it evenly, --objective "
-    "sustainable_rate (the default with --link-rate RATE) lets it carry the most, --limit "
-    "max_utilisation.cpu=0.8 leaves room"
-)
-_YOUNG = 60.0
-"""Flink's own rates are means over so many seconds."""
 
 
 def build_document(
@@ -385,7 +379,7 @@ def _check_running(jobs: list[Job], ledger: Ledger) -> None:
             for subtask in vertex.subtasks.values() if job.running else ():
                 if subtask.state not in (None, RUNNING) and subtask.state not in ENDED:
                     ledger.problem(
-                        f"{job.path}: {vertex.name or vertex.id}/{subtask.index}",
+                        f"{job.path}: {vertex.title}/{subtask.index}",
                         subtask.state,
                         "is not running: the job starts, restarts or waits for slots",
                         f"wait until all run; /jobs/{job.id}/exceptions may say why they do not",
@@ -406,11 +400,11 @@ def _check_rates(edges: list[Edge], jobs: list[Job], idle: bool, ledger: Ledger)
             )
         running = [s for v in job.vertices.values() for s in v.subtasks.values() if not s.ended]
         ages = [subtask.seconds for subtask in running]
-        youngest = min((age for age in ages if age is not None), default=_YOUNG)
-        if job.running and youngest < _YOUNG:
+        youngest = min((age for age in ages if age is not None), default=MEAN)
+        if job.running and youngest < MEAN:
             ledger.warn(
                 f"{job.name} has subtasks that run for {youngest:.0f} s: rates of the first "
-                f"{_YOUNG:.0f} s may be those of its start"
+                f"{MEAN:.0f} s may be those of its start"
             )
 
 
@@ -469,7 +463,7 @@ def _placed(
         unknown += node is None
         found.append((subtask, node))
     if unknown:
-        ledger.warn(f"where {unknown} subtasks of {vertex.name or vertex.id} run is not known")
+        ledger.warn(f"where {unknown} subtasks of {vertex.title} run is not known")
     return found
 
 

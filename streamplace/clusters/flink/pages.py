@@ -54,7 +54,7 @@ ENDED = frozenset({"FINISHED", "CANCELED", "FAILED"})
 """States of subtasks, and of jobs, that use nothing any more; what they counted is the past."""
 MOST_SUBTASKS = 1_000_000
 _UNASSIGNED = "(unassigned)"
-_MEAN = 60.0
+MEAN = 60.0
 """Flink's own rates are means over so many seconds."""
 _MEASURES = {
     "busyTimeMsPerSecond": ("busy", 1e-3, 1.0),
@@ -122,6 +122,11 @@ class Vertex:
     state: str | None = None
     inputs: list[tuple[str, str]] = field(default_factory=list)
     subtasks: dict[int, Subtask] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Its name, or its id where it has none."""
+        return self.name or self.id
 
     def subtask(self, index: int) -> Subtask:
         """Return a subtask, told or not."""
@@ -329,6 +334,11 @@ class Listed(_Page):
     schedulerType: MaybeText = None
 
     @property
+    def title(self) -> str:
+        """Its name, or its id where it has none."""
+        return self.name or self.id
+
+    @property
     def runs(self) -> bool:
         """Whether it runs; so it is taken where no state is told."""
         return self.state in (None, RUNNING)
@@ -423,7 +433,7 @@ def take_metrics(metrics: Iterable[Metric], vertex: Vertex, index: int | None = 
         if subtask is None or entry.value is None or metric not in _MEASURES:
             continue
         name, scale, most = _MEASURES[metric]
-        span = entry.seconds or _MEAN
+        span = entry.seconds or MEAN
         counted = subtask.readings.get(name)
         if counted is None or counted.rate is None or span <= (subtask.seconds or span):
             subtask.readings[name] = Reading.mean(min(most, entry.value * scale), span)

@@ -49,6 +49,11 @@ _UNITS = {"": 1e-3, "ms": 1e-3, "s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h
 
 Sample = dict[int, dict[str, float]]
 """Subtask index to metric to value, of one vertex."""
+_TIME = "Status.JVM.CPU.Time"
+"""Processor time of a task manager's process, ns."""
+_TIMES, _CORES = 1.5, 0.1
+"""Busy time that is told of: so many times what the process used, and so many cores more."""
+_PROCESS = "process of "
 
 
 def interval_of(config: Any) -> float:
@@ -149,13 +154,6 @@ def elapsed(before: dict[str, float], now: dict[str, float]) -> float:
         return 0.0
     spent = [now[name] - before[name] for name in CLOCK]
     return 0.0 if min(spent) < 0 else sum(spent) / 1000.0  # one that went back began anew
-
-
-_TIME = "Status.JVM.CPU.Time"
-"""Processor time of a task manager's process, ns."""
-_TIMES, _CORES = 1.5, 0.1
-"""Busy time that is told of: so many times what the process used, and so many cores more."""
-_PROCESS = "process of "
 
 
 def ask_processors(

@@ -33,7 +33,19 @@ _FRAME = re.compile(
     r"(EXECUTE\s+STATEMENT\s+SET\s+BEGIN|BEGIN\s+STATEMENT\s+SET|END)\s*", re.IGNORECASE
 )
 _INSERT = re.compile(r"(EXECUTE\s+)?(?=INSERT\s)", re.IGNORECASE)
-_SHOWN_SQL = 60
+_STATEMENT = 60
+"""Characters of a statement that are shown."""
+_CPU, _HEAP = 0.01, 1
+"""Cores and MB a slot asks for: compulsory, and small, as the quota alone is to bind."""
+_LAST_WORDS = 3.0
+_LONGEST = 500
+"""Characters of what an exception says."""
+_OPENED = (
+    "lang net io nio lang.reflect text time util util.concurrent util.concurrent.atomic "
+    "util.concurrent.locks"
+)
+_PACKAGE = "pip install 'streamplace[flink]', or --flink-home DIR of an unpacked Flink 2"
+_SHOWN = 5
 
 
 class Script(NamedTuple):
@@ -63,7 +75,7 @@ def read_script(text: str) -> Script:
             script.inserts.append(rest[insert.end() :])
         elif re.match(r"(SELECT|WITH|VALUES)\b", rest, re.IGNORECASE):
             remedy = "insert its rows into a table"
-            raise InvalidInput(Problem("--sql", rest[:_SHOWN_SQL], "answers to nobody", remedy))
+            raise InvalidInput(Problem("--sql", rest[:_STATEMENT], "answers to nobody", remedy))
         elif rest:
             script.definitions.append(rest)
     if not script.inserts:
@@ -86,18 +98,6 @@ def _statements(text: str) -> list[str]:
             current += " "
     found.append((current + text[at:]).strip())
     return [statement for statement in found if statement]
-
-
-_CPU, _HEAP = 0.01, 1
-"""Cores and MB a slot asks for: compulsory, and small, as the quota alone is to bind."""
-_LAST_WORDS = 3.0
-_LONGEST = 500
-"""Characters of what an exception says."""
-_OPENED = (
-    "lang net io nio lang.reflect text time util util.concurrent util.concurrent.atomic "
-    "util.concurrent.locks"
-)
-_PACKAGE = "pip install 'streamplace[flink]', or --flink-home DIR of an unpacked Flink 2"
 
 
 def java_options() -> list[str]:
@@ -293,9 +293,6 @@ def _first_line(thrown: Any) -> str:
     return str(thrown.toString()).strip().partition("\n")[0][:_LONGEST]
 
 
-_SHOWN = 5
-
-
 def submit(
     url: str,
     sheet: Sheet,
@@ -353,8 +350,7 @@ def groups_of_job(sheet: Sheet, vertices: Mapping[str, tuple[str, int]]) -> list
         There is none, or a vertex has another parallelism: nothing may be submitted.
     """
     nearest: set[str] | None = None
-    for job in dict.fromkeys(group.job for group in sheet.groups):
-        groups = [group for group in sheet.groups if group.job == job]
+    for groups in sheet.by_job.values():
         planned = {vertex for group in groups for vertex in group.vertices}
         if planned == vertices.keys():
             _check_widths(groups, vertices)

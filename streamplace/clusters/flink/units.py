@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 
 POINTWISE = {"FORWARD", "RESCALE"}
+_SKEWED = 2.0
+"""Highest load of a subtask, by the mean of its vertex, from which on a warning is due."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def units_of(jobs: list[Job], place: str, sharing: bool) -> list[Unit]:
         head = f"{topology_of(job, jobs)}: " if len(jobs) > 1 else ""
         parts = _groups(job, sharing) if place == "slots" else _chains(job)
         for number, vertices in enumerate(parts, 1):
-            name = " + ".join(vertex.name or vertex.id for vertex in vertices)
+            name = " + ".join(vertex.title for vertex in vertices)
             if place == "slots" and len(vertices) > 1:
                 name = "slots" if len(parts) == 1 else f"slots of group {number}"
             unit = unique.take(head + name, vertices[0].id[:8])
@@ -216,8 +218,13 @@ def slot_shares(jobs: list[Job], sharing: bool) -> dict[tuple[str, str], float]:
     }
 
 
-_SKEWED = 2.0
-"""Highest load of a subtask, by the mean of its vertex, from which on a warning is due."""
+class _Dealt(NamedTuple):
+    """Of the subtasks of a vertex: task, CPU, share of time busy; and how many run in each task."""
+
+    task: list[int]
+    cpu: list[float]
+    full: list[float]
+    number: Floats
 
 
 class Contents:
@@ -239,11 +246,7 @@ class Contents:
 
     def __init__(self, units: list[Unit], placed: Placed, measured: bool, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._task: dict[tuple[str, str], list[int]] = {}
-        self._running: dict[tuple[str, str], list[bool]] = {}
-        self._cpu: dict[tuple[str, str], list[float]] = {}
-        self._full: dict[tuple[str, str], list[float]] = {}
-        self._width: dict[tuple[str, str], int] = {}
+        self._dealt: dict[tuple[str, str], _Dealt] = {}
         self._where: dict[str, list[str | None]] = {}
         for unit in units:
             head = placed[unit.job.id, unit.widest.id]
@@ -252,16 +255,14 @@ class Contents:
             apart = 0
             for vertex in sorted(unit.vertices, key=lambda v: (v is not unit.widest, -v.running)):
                 key = unit.job.id, vertex.id
-                self._width[key] = unit.width
-                ended = [subtask.ended for subtask, _ in placed[key]]
-                self._running[key] = [not gone for gone in ended]
-                nodes = [node for _, node in placed[key]]
-                self._task[key], astray = _deal(nodes, self._running[key], where, vacant)
-                self._cpu[key] = self._loads(vertex, self._running[key], measured)
+                running = [not subtask.ended for subtask, _ in placed[key]]
+                task, astray = _deal([node for _, node in placed[key]], running, where, vacant)
+                cpu = self._loads(vertex, running, measured)
                 # the busiest is full first wherever it runs, whichever index it has then
-                busy = [one or 0.0 for one in vertex.rates("busy")]
-                most = max([*self._cpu[key], *busy], default=0.0)
-                self._full[key] = self._cpu[key] if measured else [most] * len(ended)
+                most = max([*cpu, *(one or 0.0 for one in vertex.rates("busy"))], default=0.0)
+                full = cpu if measured else [most if runs else 0.0 for runs in running]
+                number = np.bincount(task, running, minlength=unit.width).astype(np.float64)
+                self._dealt[key] = _Dealt(task, cpu, full, number)
                 apart += astray
             for i in vacant:
                 where[i] = head[i][1]
@@ -295,27 +296,22 @@ class Contents:
 
     def per_task(self, job: str, vertex: str) -> Floats:
         """(width,) number of running subtasks of a vertex in each task of its unit."""
-        key = job, vertex
-        running = np.asarray(self._running[key], dtype=np.float64)
-        return np.asarray(
-            np.bincount(self._task[key], running, minlength=self._width[key]), dtype=np.float64
-        )
+        return self._dealt[job, vertex].number
 
     def cpu(self, unit: Unit) -> Floats:
         """(width,) CPU of each task of a unit, in cores."""
         found = np.zeros(unit.width)
         for vertex in unit.vertices:
-            key = unit.job.id, vertex.id
-            np.add.at(found, self._task[key], self._cpu[key])
+            dealt = self._dealt[unit.job.id, vertex.id]
+            np.add.at(found, dealt.task, dealt.cpu)
         return found
 
     def fullest(self, unit: Unit) -> Floats:
         """(width,) share of its time for which the busiest thread of each task works."""
         found = np.zeros(unit.width)
         for vertex in unit.vertices:
-            key = unit.job.id, vertex.id
-            full = np.where(self._running[key], self._full[key], 0.0)
-            np.maximum.at(found, self._task[key], full)
+            dealt = self._dealt[unit.job.id, vertex.id]
+            np.maximum.at(found, dealt.task, dealt.full)
         return found
 
     def slots(self, unit: Unit, share: Mapping[tuple[str, str], float], whole: bool) -> Floats:
@@ -387,6 +383,6 @@ def _warn_of_skew(vertex: Vertex, busy: list[float], ledger: Ledger) -> None:
     mean = sum(busy) / len(busy) if busy else 0.0
     if mean > 0.05 and max(busy) > _SKEWED * mean:
         ledger.warn(
-            f"subtasks of {vertex.name or vertex.id} are busy {min(busy):.2f} to {max(busy):.2f}; "
+            f"subtasks of {vertex.title} are busy {min(busy):.2f} to {max(busy):.2f}; "
             "a plan cannot say where the busy ones go (--option loads=measured keeps each as it is)"
         )

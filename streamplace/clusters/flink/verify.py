@@ -107,7 +107,7 @@ def _compare(
     """
     narrow = vertex.parallelism - gone < group.parallelism
     return [
-        Difference(job.name, vertex.name or vertex.id, manager, want, seen[manager])
+        Difference(job.name, vertex.title, manager, want, seen[manager])
         for manager in sorted(group.counts.keys() | seen.keys())
         if seen[manager] > (want := group.counts.get(manager, 0))
         or (seen[manager] < want and not narrow)
@@ -117,8 +117,7 @@ def _compare(
 def _owners(sheet: Sheet, jobs: list[Job]) -> dict[str, Job]:
     """Find the running job of each job of the sheet: the one that has its vertices."""
     found: dict[str, Job] = {}
-    for name in dict.fromkeys(group.job for group in sheet.groups):
-        groups = [group for group in sheet.groups if group.job == name]
+    for name, groups in sheet.by_job.items():
         wanted = {vertex for group in groups for vertex in group.vertices}
         fitting = [job for job in jobs if wanted == job.vertices.keys()]
         if len(fitting) > 1:
@@ -149,16 +148,11 @@ def _no_owner(name: str, wanted: set[str], jobs: list[Job], fitting: int) -> Pro
 def _check_parallelism(groups: list[Group], job: Job) -> None:
     problems = []
     for group in groups:
-        widths = [job.vertices[v].parallelism for v in group.vertices]
-        if max(widths) != group.parallelism:
-            problems.append(
-                Problem(
-                    f"job {job.name}: {group.operator}",
-                    max(widths),
-                    f"is its parallelism; the plan places {group.parallelism}",
-                    "import and solve again",
-                )
-            )
+        width = max(job.vertices[v].parallelism for v in group.vertices)
+        if width != group.parallelism:
+            path = f"job {job.name}: {group.operator}"
+            reason = f"is its parallelism; the plan places {group.parallelism}"
+            problems.append(Problem(path, width, reason, "import and solve again"))
     if problems:
         raise InvalidInput(problems)
 
@@ -166,8 +160,7 @@ def _check_parallelism(groups: list[Group], job: Job) -> None:
 def _shares(sheet: Sheet, owners: dict[str, Job]) -> tuple[float | None, float | None]:
     crossing = total = remote = local = 0.0
     for name, job in owners.items():
-        groups = [group for group in sheet.groups if group.job == name]
-        of = {vertex: group for group in groups for vertex in group.vertices}
+        of = {vertex: group for group in sheet.by_job[name] for vertex in group.vertices}
         for edge in edges_of(job, Ledger()):
             sender, receiver = of[edge.sender], of[edge.receiver]
             unit = Unit("", job, tuple(job.vertices[v] for v in sender.vertices))

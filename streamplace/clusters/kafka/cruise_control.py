@@ -67,6 +67,7 @@ OPTIONS = (
 
 
 # -- the responses ---------------------------------------------------------------------------------
+Brokers = Annotated[list[int], PlainValidator(brokers_in)]
 
 
 def _leader(value: Any) -> int | None:
@@ -104,7 +105,6 @@ def _cpu(value: Any) -> float | None:
     return 100.0 if isinstance(value, dict) and set(value) == {"num.cores"} else _amount(value)
 
 
-Brokers = Annotated[list[int], PlainValidator(brokers_in)]
 Amount = Annotated[float | None, PlainValidator(_amount)]
 
 

@@ -49,6 +49,12 @@ if TYPE_CHECKING:
 TOPICS, LOGS, BROKERS = "topics.txt", "log-dirs.json", "brokers.json"
 RATES, CURRENT = "rates.csv", "current.txt"
 UNITS = {"disk": "bytes", "nw_in": "bytes/s", "nw_out": "bytes/s", "cpu": "percent"}
+OPERATION = (
+    Option("mode", "str", "rebalance", "what is to be done", choices=MODES),
+    Option("brokers", "str", None, "those to add, remove or demote: 3,4"),
+    Option("factor", "int", None, "replicas a partition is to have", minimum=1, maximum=1000),
+    Option("topics", "str", None, "the only ones that are touched: orders,clicks"),
+)
 
 
 def read_folder(folder: Path, ledger: Ledger) -> Cluster:
@@ -238,14 +244,6 @@ def follow(
 def _number(node: str) -> int:
     """Return a broker's number; -1 for the node of replicas that are still to be made."""
     return int(node) if node.isdecimal() else -1
-
-
-OPERATION = (
-    Option("mode", "str", "rebalance", "what is to be done", choices=MODES),
-    Option("brokers", "str", None, "those to add, remove or demote: 3,4"),
-    Option("factor", "int", None, "replicas a partition is to have", minimum=1, maximum=1000),
-    Option("topics", "str", None, "the only ones that are touched: orders,clicks"),
-)
 
 
 def operation_of(options: Mapping[str, Any]) -> Operation:

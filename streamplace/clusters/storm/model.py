@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 
 _MEMORY, _CPU = 128.0, 10.0
 """What Storm takes a component to need that says nothing: MB, percent of a core."""
+FIRST_PORT = 6700
+"""Storm's first worker port where nothing else is configured."""
+PORTS = "ports"
+"""Node label: the worker ports in slot order."""
+MOST_PAIRS = 5_000_000
+_MOST_SLOTS = 10_000
+_EVEN = {"shuffle", "none", "localorshuffle", "all"}
+_GLOBAL = {"global"}
 
 
 def add_system_executors(topology: Topology, ledger: Ledger) -> None:
@@ -164,14 +172,6 @@ def _reserve(
         f"{topology.name}: {missing} system executors (ackers and the like) are on no page: "
         + (taken if hosts and (cpu or memory) else "what they take is not known, nor counted")
     )
-
-
-FIRST_PORT = 6700
-"""Storm's first worker port where nothing else is configured."""
-PORTS = "ports"
-"""Node label: the worker ports in slot order."""
-MOST_PAIRS = 5_000_000
-_MOST_SLOTS = 10_000
 
 
 def build_document(
@@ -457,10 +457,6 @@ def _nodes(
             )
     weigh(entries, resources[0], ledger)
     return entries
-
-
-_EVEN = {"shuffle", "none", "localorshuffle", "all"}
-_GLOBAL = {"global"}
 
 
 class Edge:
