@@ -163,38 +163,27 @@ def read_placement(name: str, instance: Instance) -> Places:
     """
     text = read_text(Path(name))
     try:
-        kind = _kind_of(text)
-        if kind == "plan":
-            return places_of_plan(instance, Plan.from_json(text))
-        reader = EXPORTERS.get(kind).read_back
+        value = parse_json(text.encode()) if text.lstrip().startswith("{") else None
+        if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
+            return places_of_plan(instance, Plan.from_dict(value))
+        reader = EXPORTERS.get(_kind_of(text, value)).read_back
         assert reader is not None
         return reader(text, instance)
     except InvalidInput as error:
         raise error.within(name) from None
 
 
-def _kind_of(text: str) -> str:
-    start = text.lstrip()
-    if start.startswith("{"):
-        value = parse_json(text.encode())
-        if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
-            return "plan"
+def _kind_of(text: str, value: Any) -> str:
+    """Return the format of a placement, by its JSON, or else by how its first line begins."""
+    if value is not None:
         return "kafka" if isinstance(value, dict) and "partitions" in value else "storm"
-    head = start.partition("\n")[0].strip()
-    if head.startswith("task,from,to"):
-        return "moves"
+    head = text.lstrip().partition("\n")[0].strip()
     if head.startswith("task,"):
-        return "csv"
+        return "moves" if head.startswith("task,from,to") else "csv"
     if is_whole(head):
         return "metis"
-    raise InvalidInput(
-        Problem(
-            "$",
-            head[:40] or None,
-            "is no placement",
-            "a plan, or a file of export kafka, storm, metis, csv or moves",
-        )
-    )
+    remedy = "a plan, or a file of export kafka, storm, metis, csv or moves"
+    raise InvalidInput(Problem("$", head[:40] or None, "is no placement", remedy))
 
 
 @dataclass(frozen=True)

@@ -245,15 +245,14 @@ def read_plan(name: str, instance: Instance | None) -> Sheet | Plan:
         The file is neither, or the plan is for another instance.
     """
     try:
-        data = read_bytes(name, _MAX_FILE)
-        value = parse_json(data)
+        value = parse_json(read_bytes(name, _MAX_FILE))
         kind = value.get("format") if isinstance(value, dict) else None
         if kind == SHEET_FORMAT:
             return Sheet.from_dict(value)
         if not isinstance(kind, str) or not kind.startswith("streamplace.plan/"):
             remedy = "a file of `export flink`, or a plan"
             raise InvalidInput(Problem("format", kind, "is no plan", remedy))
-        plan = Plan.from_json(data.decode())
+        plan = Plan.from_dict(value)
         return plan if instance is None else sheet_of(instance, places_of_plan(instance, plan))
     except InvalidInput as error:
         raise error.within(name) from None

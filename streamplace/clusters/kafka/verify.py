@@ -51,14 +51,17 @@ def wanted_of(name: str) -> dict[Key, Wanted]:
     """
     value = parsed(read_text(Path(name)), name)
     if isinstance(value, dict) and value.get("format") == PLAN_FORMAT:
-        return _of_plan(Plan.load(name), name)
+        try:
+            return _of_plan(Plan.from_dict(value))
+        except InvalidInput as error:
+            raise error.within(name) from None
     ledger = Ledger()
     lists = read_assignment(value, name, ledger)
     ledger.check()
     return {key: Wanted(brokers, brokers[0], True) for key, brokers in lists.items()}
 
 
-def _of_plan(plan: Plan, name: str) -> dict[Key, Wanted]:
+def _of_plan(plan: Plan) -> dict[Key, Wanted]:
     """The first replica of a partition is its leader's; a task without number is leadership."""
     found: dict[Key, Wanted] = {}
     for task, node in plan.assignment.items():
@@ -66,7 +69,7 @@ def _of_plan(plan: Plan, name: str) -> dict[Key, Wanted]:
         if match is None or not node.isdecimal():
             what = "is no replica" if match is None else f"is planned on {node!r}, no broker"
             remedy = "a plan for what `streamplace import kafka` made"
-            raise InvalidInput(Problem(f"{name}: assignment.{task}", node, what, remedy))
+            raise InvalidInput(Problem(f"assignment.{task}", node, what, remedy))
         topic, number, replica = match.groups()
         so_far = found.get((topic, int(number)), Wanted(None if replica is None else [], None))
         if so_far.brokers is not None:
