@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import shutil
 from dataclasses import replace
@@ -13,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.traces.manifest import REMEDY, TABLES, Manifest, is_ours
+from experiments.traces.manifest import MARKER, REMEDY, TABLES, Manifest, store_of
 from optim.errors import InvalidInput, Problem, StreamplaceError
-from optim.util.files import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -24,8 +21,8 @@ if TYPE_CHECKING:
 
     from experiments.spark.remote import Place
     from experiments.traces.job import Job
+    from optim.util.store import Lock
 
-MARKER = "trace.json"
 INSTANCES = "instances"
 CHECKPOINT = ".checkpoint-"
 """Beginning of the name of a folder where Spark notes files that it has seen."""
@@ -53,7 +50,7 @@ class TraceFolder:
     def __init__(self, path: str | Path, place: Place | None = None) -> None:
         self.path = Path(path)
         self.place = place
-        self._locked: int | None = None
+        self._lock: Lock | None = None
 
     @classmethod
     def create(cls, path: str | Path) -> TraceFolder:
@@ -62,24 +59,16 @@ class TraceFolder:
         Raises
         ------
         InvalidInput
-            The folder holds something else.
+            The folder holds something else, is being written, or cannot be.
         """
         folder = cls(path)
-        target = folder.path
+        store = store_of(folder.path)
+        folder._lock = store.take({})
         try:
-            if target.exists() and not is_ours(target / MARKER):
-                inside = target.iterdir() if target.is_dir() else [target]
-                if not all(
-                    path.name == _NEW or path.name.startswith(CHECKPOINT) for path in inside
-                ):
-                    reason, remedy = "is not empty and holds no trace", "choose another folder"
-                    raise InvalidInput(Problem("--output", str(target), reason, remedy))
-            target.mkdir(parents=True, exist_ok=True)
-            folder._lock()
             folder.renew()
         except OSError as error:
-            reason = f"cannot be written: {error.strerror}"
-            raise InvalidInput(Problem("--output", str(target), reason)) from None
+            folder._lock.release()
+            raise store.refused(f"cannot be written: {error.strerror}") from None
         return folder
 
     @classmethod
@@ -93,9 +82,6 @@ class TraceFolder:
         """
         folder = cls(path)
         folder._settle()
-        if not is_trace(folder.path):
-            remedy = "make one with `streamplace trace JOB.toml -o DIR`"
-            raise InvalidInput(Problem(str(path), None, f"holds no {MARKER}", remedy))
         for name, rows in folder.manifest.rows.items():
             check_table(folder.table_path(name), name, rows)
         return folder
@@ -145,7 +131,7 @@ class TraceFolder:
         if lost := sorted(set(wanted) - set(rows)):
             raise TablesLost(f"{self.path}: nothing was written of {', '.join(lost)}")
         whole = replace(manifest, seconds=seconds, rows=rows)
-        write_atomic(new / MARKER, whole.to_json())
+        whole.write(new)
         self._settle()
         return TraceFolder.open(self.path)
 
@@ -180,21 +166,8 @@ class TraceFolder:
     def clean(self) -> None:
         """Remove what an unfinished trace left, and let others write."""
         self.empty()
-        if self._locked is not None:
-            os.close(self._locked)
-            self._locked = None
-
-    def _lock(self) -> None:
-        """Keep other traces out until `clean`, or until this process is no more."""
-        self._locked = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._locked)
-            self._locked = None
-            reason = "is being written by another trace"
-            remedy = "wait for it, or choose another folder"
-            raise InvalidInput(Problem("--output", str(self.path), reason, remedy)) from None
+        if self._lock is not None:
+            self._lock.release()
 
     def remove_instances(self) -> None:
         """Remove written instances; files of others stay."""

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from experiments.documents import TABLE, Amount, Count, Many, Positive
 from optim.errors import InvalidInput, Problem
 from optim.format.read import Fault, check
-from optim.util.files import read_bytes
+from optim.util.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from experiments.traces.job import Job
     from experiments.traces.periods import Period
 
+MARKER = "trace.json"
 FORMAT = "streamplace.trace/1"
 _SPAN = ("first", "last", "latest")
 TABLES = ("loads", "rates", "keys", "states")
@@ -187,10 +188,8 @@ class Manifest:
         InvalidInput
             It is missing, of something else, or damaged.
         """
-        content = _content(path)
-        if content is None:
-            remedy = f"{REMEDY}, into another folder"
-            raise InvalidInput(Problem(str(path), None, "is no manifest of a trace", remedy))
+        remedy = "make one with `streamplace trace JOB.toml -o DIR`"
+        content = store_of(path.parent, argument="trace", remedy=remedy).read()
         problems: list[Problem] = []
         found = check(_MANIFEST, content, problems)
         for name in ("recordings", "seconds", "rows"):
@@ -201,24 +200,16 @@ class Manifest:
             raise InvalidInput([replace(p, remedy=REMEDY) for p in problems], str(path))
         return found
 
-    def to_json(self) -> str:
-        """Return the text of the file."""
-        content = {"format": FORMAT, **asdict(self), "seconds": round(self.seconds, 3)}
-        return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    def write(self, folder: Path) -> None:
+        """Write ``trace.json``."""
+        store_of(folder).write({**asdict(self), "seconds": round(self.seconds, 3)})
 
 
-def is_ours(path: Path) -> bool:
-    """Tell whether a file is a manifest of a trace, whole or not."""
-    return path.is_file() and _content(path) is not None
-
-
-def _content(path: Path) -> dict[str, Any] | None:
-    try:
-        content = json.loads(read_bytes(path))
-    except (ValueError, RecursionError):
-        return None
-    mine = isinstance(content, dict) and content.get("format") == FORMAT
-    return content if mine else None
+def store_of(
+    folder: Path, argument: str = "--output", remedy: str = "choose another folder"
+) -> Store:
+    """Return a folder as that of a trace."""
+    return Store(folder, "trace", MARKER, FORMAT, argument, remedy)
 
 
 def _iso(moment: datetime) -> str:

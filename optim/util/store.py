@@ -168,7 +168,15 @@ class Store:
 
     @contextlib.contextmanager
     def writing(self, question: Mapping[str, Any]) -> Iterator[None]:
-        """Make the folder and keep other processes out for the block.
+        """Keep other processes out of the folder for the block, as `take` does."""
+        lock = self.take(question)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def take(self, question: Mapping[str, Any]) -> Lock:
+        """Make the folder, and keep other processes out until the lock is released.
 
         What killed processes left half-written is removed. The marker is not written.
 
@@ -188,21 +196,32 @@ class Store:
             self.path.mkdir(parents=True, exist_ok=True)
             free = lock.acquire()
         except OSError as error:
-            raise self.refused(f"cannot be written: {error.strerror}") from None
+            raise self._unwritable(error) from None
         if not free:
             reason = f"is being written by another {self.noun}"
             raise self.refused(reason, f"wait for it, or {self.remedy}")
         try:
             self.check(question)  # the process that had the lock may have written it
-            left = [path for path in self.path.iterdir() if self._is_unfinished(path.name)]
-            for name in self.parts:
-                (self.path / name).mkdir(exist_ok=True)
-                left += (self.path / name).glob(".*")
-            for path in left:
-                path.unlink()
-            yield
-        finally:
+            self._clean()
+        except OSError as error:
             lock.release()
+            raise self._unwritable(error) from None
+        except BaseException:
+            lock.release()
+            raise
+        return lock
+
+    def _clean(self) -> None:
+        """Remove what a process that was killed left half-written."""
+        left = [path for path in self.path.iterdir() if self._is_unfinished(path.name)]
+        for name in self.parts:
+            (self.path / name).mkdir(exist_ok=True)
+            left += (self.path / name).glob(".*")
+        for path in left:
+            path.unlink()
+
+    def _unwritable(self, error: OSError) -> InvalidInput:
+        return self.refused(f"cannot be written: {error.strerror}")
 
     def check(self, question: Mapping[str, Any]) -> None:
         """Refuse a folder that holds something else, or answers another question.
@@ -216,9 +235,9 @@ class Store:
             return
         if not self.path.is_dir():
             raise self.refused("is a file, not a folder")
-        names = {entry.name for entry in self.path.iterdir()} - {_LOCK, *self.parts}
+        names = {entry.name for entry in self.path.iterdir()} - {*self.parts}
         if self.marker not in names:
-            if all(self._is_unfinished(name) for name in names):
+            if all(name.startswith(".") for name in names):
                 return  # empty, or left by a process that was killed before it wrote the marker
             raise self.refused(f"is not empty and holds no {self.marker}")
         known = self.read()

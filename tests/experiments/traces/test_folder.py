@@ -128,9 +128,9 @@ def test_counts_are_checked(name: str, value: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"format": "other"}', "[" * 100_000])
 def test_what_is_no_manifest(text: str, tmp_path: Path) -> None:
     (tmp_path / "trace.json").write_text(text)
-    with pytest.raises(InvalidInput, match="is no manifest of a trace"):
+    with pytest.raises(InvalidInput, match="is no result folder of a trace"):
         TraceFolder.open(tmp_path)
-    with pytest.raises(InvalidInput, match="holds no trace"):
+    with pytest.raises(InvalidInput, match="is no result folder of a trace"):
         TraceFolder.create(tmp_path)
     assert (tmp_path / "trace.json").read_text() == text
 

@@ -197,7 +197,7 @@ def test_command_refuses(
 def test_a_manifest_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "trace.json").write_text('{"format": "something else"}')
     assert run(str(tmp_path)) == 2
-    assert "is no manifest of a trace" in capsys.readouterr().err
+    assert "is no result folder of a trace" in capsys.readouterr().err
 
 
 def test_links_and_crossing_costs_of_the_cluster(tmp_path: Path) -> None:
