@@ -259,6 +259,22 @@ def test_another_question_is_refused_with_what_differs(tmp_path: Path) -> None:
         pass
 
 
+def test_a_marker_that_appears_while_the_lock_is_taken_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process had the lock, and ended in the meantime."""
+    kept, real = made(tmp_path), Lock.acquire
+
+    def acquire(self: Lock, seconds: float = 0.0) -> bool:
+        kept.write({"seed": 2})
+        return real(self, seconds)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Lock, "acquire", acquire)
+        refuse(kept, {"seed": 1}, "holds another replay: seed is 2, not 1")
+    assert Lock(tmp_path, folder=True).acquire(), "released"
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
