@@ -229,3 +229,15 @@ def test_a_change_that_was_cut_off_is_completed(
             TraceFolder.open(path)
     trace = TraceFolder.open(path)
     assert [len(trace.table(name)) for name in TABLES] == [3, 3, 3]
+
+
+def test_one_trace_writes_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    first = TraceFolder.create(path)
+    with pytest.raises(InvalidInput, match="is being written by another trace"):
+        TraceFolder.create(path)
+    first.clean()
+    assert names(path) == []
+    (path / ".trace.json.x1y2").write_text("{")  # as a kill leaves it
+    TraceFolder.create(path).clean()
+    assert names(path) == []
