@@ -660,5 +660,5 @@ def _quoted(name: str) -> str:
 
 
 def _escaped_uri(path: str) -> str:
-    """Return a file as Spark told it in a form that it reads."""
-    return escaped(unquote(path) if path.startswith("file:") else path)
+    """Return a file as Spark lists it, percent-encoded, in the form that it reads."""
+    return escaped(unquote(path))
