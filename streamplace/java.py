@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from optim.errors import InvalidInput, Problem
+from optim.util.files import whole_file
 
 logger = logging.getLogger(__name__)
 
@@ -185,15 +186,8 @@ def _write_shim(home: Path, script: str) -> Path:
     target = home / "bin" / "java"
     if not (_holds(target, script) and os.access(target, os.X_OK)):
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".java.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(script)
-            Path(name).chmod(0o755)
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        with whole_file(target, 0o777) as file:
+            file.write(script.encode())
     return home
 
 

@@ -111,11 +111,12 @@ def write_atomic(path: str | Path, data: str | bytes) -> None:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: Path, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """Give a new file that takes the place of `path` when the block ends well, on the disk, too.
 
     Where the block fails, what was there stays and nothing else; a process that is killed leaves
-    the new file, whose name begins with a dot and ends with `UNFINISHED`.
+    the new file, whose name begins with a dot and ends with `UNFINISHED`. Of its `mode` the bits of
+    the umask are taken.
     """
     handle, name = tempfile.mkstemp(
         prefix=f".{path.name[:_PREFIX]}.", suffix=UNFINISHED, dir=path.parent
@@ -125,7 +126,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(0o666 & ~_umask())
+        Path(name).chmod(mode & ~_umask())
         Path(name).replace(path)
         _sync_folder(path.parent)
     except BaseException:
