@@ -190,9 +190,9 @@ class Store:
         InvalidInput
             It is a file, holds something else, is being written, or cannot be.
         """
-        self.check(question)
         lock = Lock(self.path, folder=True)
         try:
+            self.check(question)
             self.path.mkdir(parents=True, exist_ok=True)
             free = lock.acquire()
         except OSError as error:
@@ -218,7 +218,8 @@ class Store:
             (self.path / name).mkdir(exist_ok=True)
             left += (self.path / name).glob(".*")
         for path in left:
-            path.unlink()
+            with contextlib.suppress(OSError):  # what stays does not count
+                path.unlink()
 
     def _unwritable(self, error: OSError) -> InvalidInput:
         return self.refused(f"cannot be written: {error.strerror}")
@@ -243,11 +244,11 @@ class Store:
         known = self.read()
         asked = json.loads(json.dumps(question))
         if self.only_question:
-            asked = dict.fromkeys(known.keys() - {"format"}) | asked
-        told = [text for key in asked for text in _differences(key, known.get(key), asked[key])]
-        if told:
-            more = f"; and {len(told) - _MOST} more" if len(told) > _MOST else ""
-            raise self.refused(f"holds another {self.noun}: {'; '.join(told[:_MOST])}{more}")
+            asked |= {key: None for key in known if key not in asked and key != "format"}
+        found = [text for key in asked for text in _differences(key, known.get(key), asked[key])]
+        if found:
+            more = f"; and {len(found) - _MOST} more" if len(found) > _MOST else ""
+            raise self.refused(f"holds another {self.noun}: {'; '.join(found[:_MOST])}{more}")
 
     def read(self) -> dict[str, Any]:
         """Return the content of the marker.
@@ -292,7 +293,7 @@ class Store:
 
 
 def _differences(path: str, known: Any, asked: Any) -> Iterator[str]:
-    """Tell where two JSON values differ, down to what is no list or object."""
+    """Give the places where two JSON values differ, down to what is no list or object."""
     if isinstance(known, dict) and isinstance(asked, dict):
         for key in {**known, **asked}:
             yield from _differences(f"{path}.{key}", known.get(key), asked.get(key))

@@ -314,6 +314,22 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
         pass
 
 
+def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", denied)
+    refuse(made(tmp_path), {}, "cannot be written: Permission denied")
+
+
+def test_hidden_files_that_cannot_be_removed_stay(tmp_path: Path) -> None:
+    kept = Store(tmp_path, "sweep", "sweep.json", "x/1", parts=("parts",))
+    (tmp_path / "parts" / ".checkpoints").mkdir(parents=True)
+    (tmp_path / "parts" / ".rows-1.parquet.abc.unfinished").touch()
+    with kept.writing({}):
+        assert [path.name for path in kept.path.rglob("*")] == ["parts", ".checkpoints"]
+
+
 def test_a_folder_below_a_file_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     refuse(made(tmp_path / "file" / "x"), {}, "cannot be written")
