@@ -232,7 +232,8 @@ def check_bad(rows: Rows, session: SparkSession, found: Sequence[tuple[str, int]
     suspects = [bad.file for bad in bads if bad.fault == _SUSPECT]
     suspects += [bad.file for bad in clear if _REPLACED in bad.text or bad.fault == _MALFORMED]
     if suspects and files.encoding == UTF_8:
-        check_suspects(session, files, [file for file in suspects if file] or rows.paths)
+        local = (f"file://{file}" if file.startswith("/") else file for file in suspects if file)
+        check_suspects(session, files, list(map(escaped, local)) or rows.paths)
     if not clear:
         return
     first = clear[0]
@@ -319,7 +320,7 @@ def check_suspects(session: SparkSession, files: Files, paths: Sequence[str]) ->
     InvalidInput
         There are some.
     """
-    lines = session.read.text([_escaped_uri(path) for path in paths])
+    lines = session.read.text(list(paths))
     torn = files.format == "csv" and not files.multiline and bool(files.quote)
     broken = _torn(files) if torn else "false"
     value, file = F.make_valid_utf8("value").alias("text"), F.col("_metadata.file_path")
@@ -445,7 +446,7 @@ def _headers(
 ) -> Iterator[tuple[str, list[str | None]]]:
     """Give the files that are not empty, with the values of the first line of each."""
     for path in sorted(reader.csv(list(paths)).inputFiles()):
-        frame = reader.options(header=False).csv([_escaped_uri(path)])
+        frame = reader.options(header=False).csv([escaped(unquote(path))])
         width = sum(re.fullmatch(r"_c\d+", name) is not None for name in frame.columns)
         if width and (first := frame.first()) is not None:
             yield path, list(first)[:width]
@@ -657,8 +658,3 @@ def _value(leaf: Leaf, kind: str, files: Files) -> tuple[str, str]:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _escaped_uri(path: str) -> str:
-    """Return a file as Spark lists it, percent-encoded, in the form that it reads."""
-    return escaped(unquote(path))

@@ -237,10 +237,17 @@ def test_headers_without_a_name(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("spark")
 def test_quotes_inside_values_are_no_torn_lines(tmp_path: Path) -> None:
     text = CSV.replace("ann", '"an""n"').replace("bob", 'b"ob').replace("cat", '"c,""at"""')
-    write(tmp_path / "e.csv", text)
-    found = traced(tmp_path, "e.csv")
+    write(tmp_path / "e%20 [e].csv", text)
+    found = traced(tmp_path, "e%20 [e].csv")
     assert cost(found) == (3, 11.5)
     assert {row["key"] for row in rows(found, "keys")} == {'an"n', 'b"ob', 'c,"at"'}
+    write(tmp_path / "e%20 [e].csv", text + LINES[0].replace("ann", '"ann').replace(",1", ',1"'))
+    with pytest.raises(InvalidInput, match=r"MALFORMED.* /.*/e%20 \[e\]\.csv, line 5"):
+        traced(tmp_path, "e%20 [e].csv")
+    # the halves of a torn line may have as many values as a whole one
+    write(tmp_path / "e%20 [e].csv", text + LINES[0].replace(",1", ',"1') + 'x,"",y,1"\n')
+    with pytest.raises(InvalidInput, match=r"a quote that it does not close \(/.*\.csv, line 5\)"):
+        traced(tmp_path, "e%20 [e].csv", columns={}, operator__0__cost="1")
 
 
 @pytest.mark.usefixtures("spark")
