@@ -184,7 +184,7 @@ def _pair_figure(
     return Figure(
         key,
         f"{words.heading}: {best} against each other method",
-        interval_plot(key, values, contestant_styles(findings), label),
+        interval_plot(values, contestant_styles(findings), label),
         Table(key, NUMBERS, table.columns, rows, table.caption, lead=2),
         "Mean paired difference with its 95 % interval, on cases and seeds where both have plans; "
         "an interval that holds 0 shows no difference.",

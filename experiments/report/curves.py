@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from experiments.report.document import Figure, Section, slug
 from experiments.report.plots import is_wide, line_plot, profile_plot, spread_plot
 from experiments.report.profile import Profile, profiles
-from experiments.report.svg import styles
 from experiments.report.words import OBJECTIVES, WORDS, gap_words, mark
 from optim.figures import catalogue
+from streamplace.present.drawing import styles
 from streamplace.present.table import Column, Kind, Table, row, with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from experiments.report.findings import Findings, MetricFindings
-    from experiments.report.svg import Style
     from experiments.report.words import MetricWords
+    from streamplace.present.drawing import Style
 
 MOST_LINES = 12
 """More lines than these cannot be told apart; the table holds them all."""
@@ -105,7 +105,7 @@ def spread_figure(metric: MetricFindings, style: Mapping[str, Style]) -> Figure 
     return Figure(
         key,
         title,
-        spread_plot(key, shown, style, label),
+        spread_plot(shown, style, label),
         _spread_table(key, words, values),
         "A dot is a case with an optimum (mean over its seeds); the bar is the mean.",
     )
@@ -157,7 +157,7 @@ def profile_figure(
     return Figure(
         key,
         f"Performance profile: {name}",
-        profile_plot(key, found[:MOST_LINES], style, label, 1.0 if words.relative else 0.0),
+        profile_plot(found[:MOST_LINES], style, label, 1.0 if words.relative else 0.0),
         table,
         f"The share of the {metric.num_measured} cases on which a method comes {best} the best "
         "plan of any (Dolan and Moré 2002). Higher is better; where a line ends at the right is "
@@ -177,7 +177,7 @@ def proof_figure(
     return Figure(
         key,
         f"Performance profile: time to the proof of the optimal {words.heading.lower()}",
-        profile_plot(key, found[:MOST_LINES], style, "time / time of the fastest proof", 1.0),
+        profile_plot(found[:MOST_LINES], style, "time / time of the fastest proof", 1.0),
         _profile_table(key, found, steps=_TIME_RATIOS),
         f"The share of the {metric.num_proved} cases with an optimum that a method ended at "
         f"within this ratio to the fastest proof. Only exact methods.{_left_out(found)}",
@@ -232,7 +232,6 @@ def anytime_figure(findings: Findings, objective: str, style: Mapping[str, Style
         key,
         f"Gap over time: {name}",
         line_plot(
-            key,
             drawn,
             style,
             ("time (s)", "gap to the best bound (%)"),
@@ -296,7 +295,6 @@ def size_figure(
         key,
         f"Gap by size: {words.heading.lower()}",
         line_plot(
-            key,
             lines,
             style,
             ("number of tasks", f"mean gap to the best bound ({unit})"),

@@ -8,10 +8,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from experiments.report.svg import Drawing
+    from matplotlib.figure import Figure as Drawn
+
     from streamplace.present.table import Table
 
 _LONGEST_SLUG = 60
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A finished figure, its SVG, and what is read to those who do not see it."""
+
+    figure: Drawn = field(compare=False, repr=False)
+    svg: str
+    description: str
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ def to_html(report: Report) -> str:
         "unit": _unit,
         "shade": _shade,
         "breakable": _breakable,
+        "data": _data,
     }
     folder = files("experiments.report")
     template = environment.from_string(folder.joinpath(_TEMPLATE).read_text("utf-8"))
@@ -51,6 +53,11 @@ def _shade(cell: Cell) -> str:
     if cell.distance is None or cell.distance <= 0:
         return ""
     return f"{_DARKEST * min(1.0, cell.distance) ** 0.7:.3f}"
+
+
+def _data(svg: str) -> str:
+    """Return a drawing as an address that holds it."""
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
 
 
 def _breakable(text: str) -> list[str]:

@@ -5,19 +5,27 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from experiments.report.svg import INK, canvas, drawn, legend
+from experiments.report.document import Drawing
+from streamplace.present.drawing import (
+    INK,
+    canvas,
+    legend,
+    log_scale,
+    markers,
+    rows,
+    to_svg,
+    zero_and_log_scale,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matplotlib.axes import Axes
-
     from experiments.report.profile import Profile
-    from experiments.report.svg import Drawing, Style
+    from streamplace.present.drawing import Style
 
     Line = Sequence[tuple[float, float | None]]
 
-_MOST_MARKERS = 10
+_WIDTH = 10.0
 _NEAR = 1.3
 """Ratios up to this are shown on a plain axis."""
 _WIDE = 5.0
@@ -25,14 +33,12 @@ _WIDE = 5.0
 
 
 def spread_plot(
-    key: str, values: Mapping[str, Sequence[float]], style: Mapping[str, Style], label: str
+    values: Mapping[str, Sequence[float]], style: Mapping[str, Style], label: str
 ) -> Drawing:
     """Draw one row of dots a contestant, a dot a case, and their mean as a bar.
 
     Parameters
     ----------
-    key
-        Name of the figure.
     values
         By contestant, from the top down.
     style
@@ -41,7 +47,7 @@ def spread_plot(
         Label of the axis, with unit.
     """
     names = list(values)
-    with canvas(height=1.0 + 0.34 * len(names)) as (figure, axes):
+    with canvas(size=(_WIDTH, 1.0 + 0.34 * len(names))) as (figure, axes):
         for number, name in enumerate(names):
             found = values[name]
             axes.plot(
@@ -64,16 +70,12 @@ def spread_plot(
                 solid_capstyle="butt",
                 clip_on=False,
             )
-        axes.set_yticks(range(len(names)), [style[name].label for name in names])
-        axes.set_ylim(len(names) - 0.4, -0.6)
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
+        rows(axes, [style[name].label for name in names])
         axes.set_xlabel(label)
-        return drawn(figure, key, f"{label}: one dot a case, for each method")
+        return Drawing(figure, to_svg(figure), f"{label}: one dot a case, for each method")
 
 
 def interval_plot(
-    key: str,
     values: Mapping[str, tuple[float, float, float]],
     style: Mapping[str, Style],
     label: str,
@@ -82,34 +84,31 @@ def interval_plot(
 
     Parameters
     ----------
-    key, style, label
+    style, label
         As in `spread_plot`.
     values
         By contestant, from the top down: mean, low, high.
     """
     names = list(values)
-    with canvas(height=1.0 + 0.34 * len(names)) as (figure, axes):
+    with canvas(size=(_WIDTH, 1.0 + 0.34 * len(names))) as (figure, axes):
         axes.axvline(0.0, color=INK, linewidth=1.0)
         for number, name in enumerate(names):
             mean, low, high = values[name]
             axes.plot([low, high], [number, number], color=style[name].color, linewidth=3)
             axes.plot([mean], [number], color=style[name].color, marker="o", markersize=8)
-        axes.set_yticks(range(len(names)), [style[name].label for name in names])
-        axes.set_ylim(len(names) - 0.4, -0.6)
-        axes.grid(visible=False, axis="y")
-        axes.tick_params(axis="y", length=0)
+        rows(axes, [style[name].label for name in names])
         axes.set_xlabel(label)
-        return drawn(figure, key, f"{label}: mean and 95 % interval, for each method")
+        return Drawing(figure, to_svg(figure), f"{label}: mean and 95 % interval, for each method")
 
 
 def profile_plot(
-    key: str, profiles: Sequence[Profile], style: Mapping[str, Style], label: str, start: float
+    profiles: Sequence[Profile], style: Mapping[str, Style], label: str, start: float
 ) -> Drawing:
     """Draw performance profiles as steps.
 
     Parameters
     ----------
-    key, style, label
+    style, label
         As in `spread_plot`.
     profiles
         What to draw.
@@ -119,7 +118,7 @@ def profile_plot(
     most = max((max(p.ratios, default=start) for p in profiles), default=start)
     logarithmic = start > 0 and most > _NEAR
     end = most * 1.12 if logarithmic else most + 0.04 * max(most - start, 0.1)
-    with canvas() as (figure, axes):
+    with canvas(size=(_WIDTH, 4.4)) as (figure, axes):
         for profile in profiles:
             steps = [(start, profile.at(start))]
             steps += [
@@ -132,21 +131,19 @@ def profile_plot(
                 drawstyle="steps-post",
                 label=style[profile.contestant].label,
                 **style[profile.contestant].line,
-                markevery=_markers(len(steps) - 1),
+                markevery=markers(len(steps) - 1),
             )
         if logarithmic:
-            axes.set_xscale("log")
-            _plain_log_ticks(axes)
+            log_scale(axes, "x")
         axes.set_xlim(start if logarithmic else start - 0.015 * (end - start), end)
         axes.set_ylim(-3, 103)
         axes.set_xlabel(label)
         axes.set_ylabel("share of cases (%)")
         legend(figure, axes)
-        return drawn(figure, key, f"Performance profile: share of cases by {label}")
+        return Drawing(figure, to_svg(figure), f"Performance profile: share of cases by {label}")
 
 
 def line_plot(
-    key: str,
     lines: Mapping[str, Line],
     style: Mapping[str, Style],
     labels: tuple[str, str],
@@ -161,7 +158,7 @@ def line_plot(
 
     Parameters
     ----------
-    key, style
+    style
         As in `spread_plot`.
     lines
         By contestant, pairs of place and gap; unknown gaps are left out.
@@ -172,7 +169,7 @@ def line_plot(
     logarithmic
         Whether the axis to the right is.
     """
-    with canvas() as (figure, axes):
+    with canvas(size=(_WIDTH, 4.4)) as (figure, axes):
         most = 1.0
         for name, line in lines.items():
             known = [(x, y) for x, y in line if y is not None]
@@ -182,49 +179,18 @@ def line_plot(
                 [y for _, y in known],
                 drawstyle="steps-post" if steps else "default",
                 label=style[name].label,
-                markevery=_markers(len(known)),
+                markevery=markers(len(known)),
                 **style[name].line,
             )
-        axes.set_yscale("symlog", linthresh=1.0, linscale=0.6)
-        _plain_symlog_ticks(axes, most)
+        zero_and_log_scale(axes, most)
         if logarithmic:
-            axes.set_xscale("log")
-            _plain_log_ticks(axes)
+            log_scale(axes, "x")
         axes.set_xlabel(labels[0])
         axes.set_ylabel(labels[1])
         legend(figure, axes)
-        return drawn(figure, key, f"{labels[1]} by {labels[0]}, one line a method")
+        return Drawing(figure, to_svg(figure), f"{labels[1]} by {labels[0]}, one line a method")
 
 
 def is_wide(values: Sequence[float]) -> bool:
     """Whether positive values span so much that an axis should be logarithmic."""
     return bool(values) and min(values) > 0 and max(values) / min(values) > _WIDE
-
-
-def _markers(count: int) -> slice:
-    return slice(0, None, max(1, math.ceil(count / _MOST_MARKERS)))
-
-
-def _plain_log_ticks(axes: Axes) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    low, high = axes.get_xlim()
-    span = high / low
-    subs = [1.0] if span > 150 else [1.0, 2.0, 5.0]
-    if span < 8:
-        subs = [1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]
-    axes.xaxis.set_major_locator(LogLocator(subs=subs))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _plain_symlog_ticks(axes: Axes, most: float) -> None:
-    ticks = [0.0, 0.5, 1.0]
-    step = 1.0
-    while step < most:
-        ticks += [2 * step, 5 * step, 10 * step]
-        step *= 10
-    ticks = [tick for tick in ticks if tick <= most * 1.3]
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_yticks([], minor=True)
-    axes.set_ylim(-0.08, most * 1.25)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.report.html import to_html
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
+from streamplace.present.drawing import to_pdf
 from streamplace.present.table import escape, to_csv, to_latex, to_markdown
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ def write_drawings(report: Report, folder: Path) -> None:
     """Write every figure as SVG and as PDF, each whole or not at all."""
     for section in report.sections:
         for figure in section.figures:
-            write_atomic(folder / f"{figure.key}.svg", figure.drawing.file())
-            write_atomic(folder / f"{figure.key}.pdf", figure.drawing.pdf())
+            write_atomic(folder / f"{figure.key}.svg", figure.drawing.svg)
+            write_atomic(folder / f"{figure.key}.pdf", to_pdf(figure.drawing.figure))
 
 
 def write_latex(report: Report, folder: Path) -> None:

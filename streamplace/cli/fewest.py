@@ -553,20 +553,16 @@ def print_curve(console: Console, instance: Instance, objective: Figure, curve: 
 
 def draw_curve(curve: Curve, objective: Figure, unit: str, file: str) -> None:
     """Draw the curve into a file."""
-    import matplotlib
+    from streamplace.present.drawing import COLORS, INK, canvas, legend
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    drawn, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
     x = [getattr(p, curve.by) for p in curve.points]
     y = curve.values
-    axes.step(x, y, where="post", color="C0")
-    axes.plot(x, y, "o", markersize=3, color="C0")
-    if curve.knee is not None:
-        axes.plot([x[curve.knee]], [y[curve.knee]], "o", color="C3", label="knee")
-        axes.legend()
-    axes.set_xlabel("moves" if curve.by == "moves" else "cost of the moves")
-    axes.set_ylabel(f"{objective.label}{f' [{unit.strip()}]' if unit else ''}")
-    drawn.savefig(file)
-    pyplot.close(drawn)
+    with canvas(size=(7.6, 4.4)) as (drawn, axes):
+        axes.step(x, y, where="post", color=COLORS[0])
+        axes.plot(x, y, "o", markersize=3, color=COLORS[0])
+        if curve.knee is not None:
+            axes.plot([x[curve.knee]], [y[curve.knee]], "D", color=INK, label="knee")
+            legend(drawn, axes)
+        axes.set_xlabel("moves" if curve.by == "moves" else "cost of the moves")
+        axes.set_ylabel(f"{objective.label}{f' [{unit.strip()}]' if unit else ''}")
+        drawn.savefig(file)

@@ -72,14 +72,14 @@ def collect(paper: str, source: Path, target: Path, root: Path = PAPERS) -> Path
         elif not has_table(*_stored_as(figure), root):
             remedy = f"run `streamplace paper {figure.name} -o {source}`"
             raise InvalidInput(Problem(figure.name, str(source), "was not made", remedy))
-        if found is not None:
-            table = load_table(*_stored_as(figure), root)
-            (target / "img").mkdir(parents=True, exist_ok=True)
-            image = target / "img" / _image(figure)
-            if figure.keeps_sentences:  # the table alone has not what was drawn
-                shutil.copyfile(found[0] / "plot.svg", image)
-            else:
-                draw(figure, table, image, reduced=found[1])
+        image = target / "img" / _image(figure)
+        image.parent.mkdir(parents=True, exist_ok=True)
+        if not figure.keeps_sentences:
+            stored = _stored_as(figure)
+            reduced = "--reduced" in about_table(*stored, root).command
+            draw(figure, load_table(*stored, root), image, reduced=reduced)
+        elif found is not None:  # the table alone has not what was drawn
+            shutil.copyfile(found[0] / "plot.svg", image)
     path = target / f"{paper}.md"
     write_atomic(path, page_of(paper, root))
     return path

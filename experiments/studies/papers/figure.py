@@ -22,7 +22,7 @@ with ``-`` for ``_``::
 
 
     def plot(table: pd.DataFrame, axes: Axes) -> None:
-        draw_lines(axes, table, x="instance.capacity")      # experiments.studies.papers.drawing
+        draw_lines(axes, table, x="instance.capacity")      # streamplace.present.drawing
         axes.set_xlabel("capacity of a node (% of a core)")
         axes.set_ylabel("IMC gain (MB/s)")
 

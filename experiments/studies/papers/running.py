@@ -108,11 +108,12 @@ def folder_of(figure: Figure, output: str | Path, reduced: bool) -> Path:
 
 def draw(figure: Figure, table: pd.DataFrame, path: Path, *, reduced: bool) -> None:
     """Draw a table as an SVG file, and in a folder of figures as PNG too."""
-    from experiments.studies.papers.drawing import canvas, to_png, to_svg
+    from streamplace.present.drawing import canvas, tidy, to_png, to_svg
 
     title = f"{figure.title} (reduced)" if reduced else figure.title
     with canvas(figure.panels, title) as (drawing, axes):
         figure.plot(table, axes)
+        tidy(drawing)
         write_atomic(path, to_svg(drawing, title))
         if path.name == "plot.svg":
             write_atomic(path.with_suffix(".png"), to_png(drawing))

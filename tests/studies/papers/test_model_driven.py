@@ -67,7 +67,7 @@ def test_slots_beside_the_papers_and_the_fewest(slots: pd.DataFrame) -> None:
 
 
 def test_the_slots_are_drawn(slots: pd.DataFrame) -> None:
-    from experiments.studies.papers.drawing import canvas, to_svg
+    from streamplace.present.drawing import canvas, to_svg
 
     with canvas(1, "slots") as (drawing, axes):
         fig_7.FIGURE.plot(slots, axes)

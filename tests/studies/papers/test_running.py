@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 
-from experiments.studies.papers.drawing import canvas, draw_bars, draw_lines, to_svg
 from experiments.studies.papers.figure import Figure
 from experiments.studies.papers.running import FILES, run_figure
 from experiments.studies.papers.texts import to_csv, to_markdown
 from optim.errors import InvalidInput
+from streamplace.present.drawing import canvas, draw_bars, draw_lines, to_svg
 
 
 def make_figure(**changes: Any) -> Figure:

@@ -63,7 +63,7 @@ def plot_by(name: str) -> Any:
     """Return what draws collocation above and load distance below."""
 
     def plot(table: pd.DataFrame, axes: list[Axes]) -> None:
-        from experiments.studies.papers.drawing import draw_lines
+        from streamplace.present.drawing import draw_lines
 
         above, below = axes
         for panel, what in ((above, ": collocated (%)"), (below, ": load distance")):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from experiments.studies.papers.albic.following import Policy, Row, frame, kept, placed
-from experiments.studies.papers.drawing import draw_lines
 from experiments.studies.papers.figure import Figure
+from streamplace.present.drawing import draw_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

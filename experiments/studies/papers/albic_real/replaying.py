@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.drawing import COLORS, DASHES
 from optim.errors import InvalidInput
+from streamplace.present.drawing import COLORS, DASHES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

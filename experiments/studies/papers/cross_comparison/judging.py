@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.statistics import mean_interval
-from experiments.studies.papers.drawing import draw_bars
 from experiments.studies.papers.figure import Figure
 from experiments.studies.papers.sweeps import sweep_rows
+from streamplace.present.drawing import draw_bars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

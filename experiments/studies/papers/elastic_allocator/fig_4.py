@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.studies.papers.claims.rows import table_rows
-from experiments.studies.papers.drawing import draw_lines
 from experiments.studies.papers.elastic_allocator.curves import (
     LABELS,
     READINGS,
@@ -16,6 +15,7 @@ from experiments.studies.papers.elastic_allocator.curves import (
 )
 from experiments.studies.papers.elastic_allocator.running import BEST_FILL, BOTH, EVEN, FILL, RANDOM
 from experiments.studies.papers.figure import Figure
+from streamplace.present.drawing import draw_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

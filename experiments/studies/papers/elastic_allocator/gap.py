@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from experiments.studies.papers import whose
 from experiments.studies.papers.claims.rows import table_rows
-from experiments.studies.papers.drawing import draw_lines
 from experiments.studies.papers.figure import Figure
+from streamplace.present.drawing import draw_lines
 
 if TYPE_CHECKING:
     import pandas as pd

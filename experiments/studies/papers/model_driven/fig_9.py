@@ -61,7 +61,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def plot(table: pd.DataFrame, axes: Axes) -> None:
     """Actual rates against planned (open) and predicted (filled) ones, a mark a method."""
-    from experiments.studies.papers.drawing import COLORS, MARKERS
+    from streamplace.present.drawing import COLORS, MARKERS
 
     for k, (label, group) in enumerate(table.groupby(METHOD, sort=False)):
         look: dict[str, Any] = {"color": COLORS[k], "marker": MARKERS[k], "linestyle": "none"}

@@ -45,7 +45,7 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 
 def plot(table: pd.DataFrame, axes: Axes) -> None:
     """Actual over planned rates, a bar a method."""
-    from experiments.studies.papers.drawing import COLORS
+    from streamplace.present.drawing import COLORS
 
     cases = list(dict.fromkeys(zip(table[DAG], table[RATE], strict=True)))
     for k, (label, group) in enumerate(table.groupby(METHOD, sort=False)):

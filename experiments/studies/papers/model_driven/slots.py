@@ -69,7 +69,7 @@ def _line(dag: str, rate: float, results: Mapping[str, Any], told: Told) -> dict
 
 def plot_slots(table: pd.DataFrame, axes: Axes) -> None:
     """Slots of both methods side by side; what mapping added on top, the optimum as a line."""
-    from experiments.studies.papers.drawing import COLORS
+    from streamplace.present.drawing import COLORS
 
     places = list(range(len(table)))
     for shift, (planned, extra), label, color in (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.papers.claims.rows import table_rows
-from experiments.studies.papers.drawing import draw_lines
 from experiments.studies.papers.figure import Figure
 from experiments.studies.papers.storm.traffic import NODES, READING
+from streamplace.present.drawing import draw_lines
 
 if TYPE_CHECKING:
     import pandas as pd

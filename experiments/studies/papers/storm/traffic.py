@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.studies.papers.claims.rows import table_rows
-from experiments.studies.papers.drawing import draw_lines
 from experiments.studies.papers.figure import Figure
+from streamplace.present.drawing import draw_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.studies.papers.drawing import draw_lines
 from experiments.studies.papers.figure import Figure
 from experiments.studies.papers.sweeps import sweep_rows
+from streamplace.present.drawing import draw_lines
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from experiments.studies.papers.drawing import draw_lines, log_scale
 from experiments.studies.papers.figure import Figure
+from streamplace.present.drawing import draw_lines, log_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.studies.papers.drawing import draw_lines, log_scale
 from experiments.studies.papers.figure import Figure
 from experiments.studies.papers.sweeps import sweep_rows
 from experiments.studies.papers.task_allocation.optima import proved_only
+from streamplace.present.drawing import draw_lines, log_scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

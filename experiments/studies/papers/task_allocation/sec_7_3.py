@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.studies.papers import whose
-from experiments.studies.papers.drawing import draw_bars
 from experiments.studies.papers.figure import Figure
 from experiments.studies.papers.sweeps import sweep_rows
 from experiments.studies.papers.task_allocation.optima import PROVED
+from streamplace.present.drawing import draw_bars
 
 if TYPE_CHECKING:
     import pandas as pd

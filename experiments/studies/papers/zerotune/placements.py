@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.papers import whose
-from experiments.studies.papers.drawing import COLORS
 from experiments.studies.papers.figure import Figure
 from experiments.studies.papers.zerotune.queries import (
     EVERY_REDUCED,
@@ -16,6 +15,7 @@ from experiments.studies.papers.zerotune.queries import (
     graph_files,
     plan_query,
 )
+from streamplace.present.drawing import COLORS
 
 if TYPE_CHECKING:
     from pathlib import Path
