@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from streamplace.clusters.flink.pages import Job, Subtask, TaskManager, Vertex
-    from streamplace.clusters.flink.units import Placed, Unit
+    from streamplace.clusters.flink.units import Unit
 
 
 MB = 1e6
@@ -261,24 +261,22 @@ def build_document(
         said of hosts is of none.
     """
     whereabouts = _Whereabouts(managers, ledger)
-    placed = _all_placed(jobs, whereabouts, ledger)
+    _place_all(jobs, whereabouts, ledger)
     _check_running(jobs, ledger)
     ledger.check()
-    elsewhere = _all_placed(
-        others, whereabouts, Ledger()
-    )  # what is odd there is no concern of ours
+    _place_all(others, whereabouts, Ledger())  # what is odd there is no concern of ours
     running = [job for job in jobs if job.running]
     place, slots = options["place"], options["slots"]
-    sharing = is_sharing(managers, [*running, *others], {**placed, **elsewhere}, slots, ledger)
+    sharing = is_sharing(managers, [*running, *others], slots, ledger)
     units = units_of(jobs, place, sharing)
-    own = slots_held(running, placed, sharing)
-    taken = slots_taken(managers, own, slots_held(others, elsewhere, sharing), ledger)
+    own = slots_held(running, sharing)
+    taken = slots_taken(managers, own, slots_held(others, sharing), ledger)
     shares = {} if slots == "free" else slot_shares(jobs, sharing)
     edges = [edge for job in jobs for edge in edges_of(job, ledger)]
     _check_rates(edges, jobs, options["idle"], ledger)
     loads = options["loads"]
     measured = loads == "measured" or (loads == "auto" and place == "slots")
-    contents = Contents(units, placed, measured, ledger)
+    contents = Contents(units, measured, ledger)
     streams, traffic = traffic_of(edges, units, contents, ledger)
     operators = [_operator(unit, jobs) for unit in units]
     tasks = [entry for unit in units for entry in _tasks(unit, contents, shares, place, ledger)]
@@ -290,7 +288,7 @@ def build_document(
         ledger.warn(NO_PRICE)
     resources = ["cpu", "slot"] if shares else ["cpu"]
     room = _room(managers, taken, tasks) if shares else {}
-    background = _cpu_elsewhere(elsewhere, ledger)
+    background = _cpu_elsewhere(others, ledger)
     standing = options["standing"]
     nodes = [
         _node(m, hosts, room.get(m.id), background.get(m.id, 0.0) + standing) for m in managers
@@ -435,24 +433,21 @@ class _Whereabouts:
         return None
 
 
-def _placed(
-    job: Job, vertex: Vertex, whereabouts: _Whereabouts, ledger: Ledger
-) -> list[tuple[Subtask, str | None]]:
-    path = f"{job.path}: vertex {vertex.id}"
+def _place(vertex: Vertex, path: str, whereabouts: _Whereabouts, ledger: Ledger) -> None:
+    """Give each subtask of a vertex its task manager; those that no page tells are made."""
     if vertex.parallelism > MOST_SUBTASKS:
         ledger.problem(f"{path}.parallelism", vertex.parallelism, f"is more than {MOST_SUBTASKS}")
-        return []
+        return
     beyond = [i for i in vertex.subtasks if i >= vertex.parallelism]
     if beyond:
         reason = f"is beyond the parallelism of {vertex.parallelism}"
         ledger.problem(f"{path}.subtasks", beyond[0], reason, "save all pages at one time")
-    found = []
     unknown = 0
-    for index in range(vertex.parallelism):
-        subtask = vertex.subtask(index)
-        node = whereabouts.find(subtask)
-        if subtask.ended and node is None:
-            node = whereabouts.first  # it uses nothing there
+    for index, subtask in enumerate(vertex.everyone()):
+        vertex.subtasks[index] = subtask
+        subtask.node = whereabouts.find(subtask)
+        if subtask.ended and subtask.node is None:
+            subtask.node = whereabouts.first  # it uses nothing there
         elif subtask.place[0] is not None and subtask.place[0] not in whereabouts.ids:
             ledger.problem(
                 f"{path}: subtask {index}",
@@ -460,27 +455,23 @@ def _placed(
                 "is a task manager that is not listed: it left or came while pages were read",
                 "import again",
             )
-        unknown += node is None
-        found.append((subtask, node))
+        unknown += subtask.node is None
     if unknown:
         ledger.warn(f"where {unknown} subtasks of {vertex.title} run is not known")
-    return found
 
 
-def _all_placed(jobs: list[Job], whereabouts: _Whereabouts, ledger: Ledger) -> Placed:
-    return {
-        (job.id, vertex.id): _placed(job, vertex, whereabouts, ledger)
-        for job in jobs
-        for vertex in job.vertices.values()
-    }
+def _place_all(jobs: list[Job], whereabouts: _Whereabouts, ledger: Ledger) -> None:
+    for job in jobs:
+        for vertex in job.vertices.values():
+            _place(vertex, f"{job.path}: vertex {vertex.id}", whereabouts, ledger)
 
 
-def _cpu_elsewhere(placed: Placed, ledger: Ledger) -> dict[str, float]:
+def _cpu_elsewhere(jobs: list[Job], ledger: Ledger) -> dict[str, float]:
     """Return what subtasks that are not imported use, by task manager, in cores."""
     found: dict[str, float] = {}
-    for subtask, node in (pair for pairs in placed.values() for pair in pairs):
-        if node is not None and subtask.busy:
-            found[node] = found.get(node, 0.0) + subtask.busy
+    for subtask in (s for job in jobs for v in job.vertices.values() for s in v.everyone()):
+        if subtask.node is not None and subtask.busy:
+            found[subtask.node] = found.get(subtask.node, 0.0) + subtask.busy
             ledger.reading("CPU of running jobs that are not imported is background")
     return found
 

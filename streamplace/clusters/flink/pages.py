@@ -77,6 +77,8 @@ class Subtask:
         How long it has run; ``None`` where not told.
     past
         Whether its job ended and is imported as it ran: then its figures count though it ended.
+    node
+        The id of its task manager, once that is found by its place.
     readings
         By name: bytes `read` and `written`, those read from other task managers (`remote`) and
         from its own (`local`), seconds it was `busy`, and `held` by back-pressure.
@@ -87,6 +89,7 @@ class Subtask:
     seconds: float | None = None
     state: str | None = None
     past: bool = False
+    node: str | None = None
     readings: dict[str, Reading] = field(default_factory=dict)
 
     @property

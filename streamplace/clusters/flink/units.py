@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
     from optim.format.tables import Floats
     from streamplace.clusters.exchange.declarations import Ledger
-    from streamplace.clusters.flink.pages import Job, Subtask, TaskManager, Vertex
-
-    Placed: TypeAlias = dict[tuple[str, str], list[tuple[Subtask, str | None]]]
+    from streamplace.clusters.flink.pages import Job, TaskManager, Vertex
 
 
 POINTWISE = {"FORWARD", "RESCALE"}
@@ -127,22 +125,15 @@ class Held(NamedTuple):
     known: bool
 
 
-def is_sharing(
-    managers: list[TaskManager], jobs: list[Job], placed: Placed, slots: str, ledger: Ledger
-) -> bool:
+def is_sharing(managers: list[TaskManager], jobs: list[Job], slots: str, ledger: Ledger) -> bool:
     """Return whether a slot takes a subtask of every vertex, told by all jobs that run."""
     if slots in ("sharing", "single"):
         return slots == "sharing"
-    pairs = [
-        pair
-        for job in jobs
-        for v in job.vertices
-        for pair in placed[job.id, v]
-        if not pair[0].ended
-    ]
-    running = Counter(node for _, node in pairs if node is not None)
+    subtasks = [s for job in jobs for v in job.vertices.values() for s in v.everyone()]
+    nodes = [subtask.node for subtask in subtasks if not subtask.ended]
+    running = Counter(node for node in nodes if node is not None)
     busy = _busy(managers)
-    used, total = sum(busy.values()), len(pairs)
+    used, total = sum(busy.values()), len(nodes)
     told = f"told by {used} slots in use and {total} subtasks"
     if len(busy) < len(managers) or used > total or not total:
         untold = len(busy) < len(managers)
@@ -161,7 +152,7 @@ def _busy(managers: list[TaskManager]) -> dict[str, int]:
     return {m.id: max(0, m.slots - m.free) for m in managers if m.free is not None}
 
 
-def slots_held(jobs: list[Job], placed: Placed, sharing: bool) -> Held:
+def slots_held(jobs: list[Job], sharing: bool) -> Held:
     """Count the slots of jobs: of a sharing group, those of its widest vertex."""
     by_node: Counter[str] = Counter()
     total, known = 0, True
@@ -169,8 +160,7 @@ def slots_held(jobs: list[Job], placed: Placed, sharing: bool) -> Held:
         for vertices in groups_of(job, sharing).values():
             most: Counter[str] = Counter()
             for vertex in vertices:
-                pairs = placed[job.id, vertex.id]
-                where = [node for subtask, node in pairs if not subtask.ended]
+                where = [subtask.node for subtask in vertex.everyone() if not subtask.ended]
                 most |= Counter(node for node in where if node is not None)
                 known = known and None not in where
             by_node += most
@@ -236,27 +226,28 @@ class Contents:
 
     Parameters
     ----------
-    units, placed
-        All units, and where the subtasks of their vertices are.
+    units
+        All units.
     measured
         Whether each subtask keeps its own CPU; else those of a vertex have its mean.
     ledger
         Takes readings and warnings.
     """
 
-    def __init__(self, units: list[Unit], placed: Placed, measured: bool, ledger: Ledger) -> None:
+    def __init__(self, units: list[Unit], measured: bool, ledger: Ledger) -> None:
         self._ledger = ledger
         self._dealt: dict[tuple[str, str], _Dealt] = {}
         self._where: dict[str, list[str | None]] = {}
         for unit in units:
-            head = placed[unit.job.id, unit.widest.id]
-            where = [None if subtask.ended else node for subtask, node in head]
-            vacant = {i for i, (subtask, _) in enumerate(head) if subtask.ended}
+            head = unit.widest.everyone()
+            where = [None if subtask.ended else subtask.node for subtask in head]
+            vacant = {i for i, subtask in enumerate(head) if subtask.ended}
             apart = 0
             for vertex in sorted(unit.vertices, key=lambda v: (v is not unit.widest, -v.running)):
                 key = unit.job.id, vertex.id
-                running = [not subtask.ended for subtask, _ in placed[key]]
-                task, astray = _deal([node for _, node in placed[key]], running, where, vacant)
+                subtasks = vertex.everyone()
+                running = [not subtask.ended for subtask in subtasks]
+                task, astray = _deal([s.node for s in subtasks], running, where, vacant)
                 cpu = self._loads(vertex, running, measured)
                 # the busiest is full first wherever it runs, whichever index it has then
                 most = max([*cpu, *(one or 0.0 for one in vertex.rates("busy"))], default=0.0)
@@ -265,7 +256,7 @@ class Contents:
                 self._dealt[key] = _Dealt(task, cpu, full, number)
                 apart += astray
             for i in vacant:
-                where[i] = head[i][1]
+                where[i] = head[i].node
             self._where[unit.name] = where
             if apart and unit.job.running:
                 ledger.warn(

@@ -106,7 +106,10 @@ def _at_workers(topology: Topology) -> list[tuple[Worker, list[Component]]]:
     for worker in topology.processes:
         if worker.host is not None and worker.port is not None:
             found.append((worker, there.pop((worker.host, worker.port), [])))
-    found += [(Worker(host, port), parts) for (host, port), parts in there.items()]
+    found += [
+        (Worker.model_construct(host=host, port=port), parts)
+        for (host, port), parts in there.items()
+    ]
     return sorted(found, key=lambda pair: (str(pair[0].host), pair[0].port or 0))
 
 

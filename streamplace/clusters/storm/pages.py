@@ -156,16 +156,27 @@ class Component:
         return self.name.startswith("__")
 
 
-@dataclass
-class Worker:
+class Worker(_Page):
     """A worker process: its executors, what is assigned to it, and how many of each component."""
 
-    host: str | None
-    port: int | None
-    executors: int | None = None
-    cpu: float | None = None
-    memory: float | None = None
-    components: dict[str, int] = field(default_factory=dict)
+    host: MaybeText = None
+    port: MaybeWhole = None
+    executors: MaybeWhole = Field(None, alias="executorsTotal")
+    cpu: MaybeNumber = Field(None, alias="assignedCpu")
+    assignedMemOnHeap: MaybeNumber = None
+    assignedMemOffHeap: MaybeNumber = None
+    componentNumTasks: Any = None
+
+    @property
+    def memory(self) -> float | None:
+        """Memory that it is assigned, in MB; ``None`` where not told."""
+        return (self.assignedMemOnHeap or 0.0) + (self.assignedMemOffHeap or 0.0) or None
+
+    @property
+    def components(self) -> dict[str, int]:
+        """Component to the number of its tasks here, as far as told."""
+        told = self.componentNumTasks if isinstance(self.componentNumTasks, dict) else {}
+        return {str(name): n for name, value in told.items() if (n := as_whole(value))}
 
 
 @dataclass
@@ -282,25 +293,6 @@ class _Bolt(_Part):
     id: Text = Field(validation_alias=AliasChoices("boltId", "id"))
 
 
-class _Worker(_Page):
-    host: MaybeText = None
-    port: MaybeWhole = None
-    executorsTotal: MaybeWhole = None
-    assignedCpu: MaybeNumber = None
-    assignedMemOnHeap: MaybeNumber = None
-    assignedMemOffHeap: MaybeNumber = None
-    componentNumTasks: Any = None
-
-    def read(self) -> Worker:
-        """Return it as a worker."""
-        memory = (self.assignedMemOnHeap or 0.0) + (self.assignedMemOffHeap or 0.0)
-        told = self.componentNumTasks if isinstance(self.componentNumTasks, dict) else {}
-        counts = {str(name): n for name, value in told.items() if (n := as_whole(value))}
-        return Worker(
-            self.host, self.port, self.executorsTotal, self.assignedCpu, memory or None, counts
-        )
-
-
 class TopologyPage(_Page):
     """``/topology/:id``: components, executors' number, workers, window."""
 
@@ -314,7 +306,7 @@ class TopologyPage(_Page):
     uptime: Any = None
     spouts: list[_Spout]
     bolts: list[_Bolt]
-    workers: Listed[_Worker] = ()
+    workers: Listed[Worker] = ()
 
 
 class SystemRows(_Page):
@@ -385,7 +377,7 @@ def topology_of(page: TopologyPage, path: str, ledger: Ledger) -> Topology:
         path=path,
         status=page.status or ACTIVE,
         executors=page.executorsTotal,
-        processes=[worker.read() for worker in page.workers],
+        processes=list(page.workers),
     )
     parts: dict[str, list[_Spout] | list[_Bolt]] = {"spout": page.spouts, "bolt": page.bolts}
     for kind, entries in parts.items():
