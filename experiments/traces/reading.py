@@ -477,6 +477,8 @@ def _json(
     if files.encoding != UTF_8:
         reader = reader.option("encoding", charset(session, files))
         reader = reader.option("lineSep", "\n") if by_lines else reader
+    if not wanted:
+        return _without_fields(reader, paths)
     if by_lines and files.encoding == UTF_8 and "lineSep" not in files.options:
         # the first lines tell the columns, unless there is one that they do not have
         head = session.read.text(list(paths)).select("value").limit(_HEAD)
@@ -497,14 +499,19 @@ def _all_fields(
     return _needed(files, found, wanted) or found.add(_WRONG, StringType())
 
 
+def _without_fields(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
+    """Read no field of JSON: Spark wants one to be named beside the text of wrong rows."""
+    none = "\x1fnone"
+    fields = StructType([StructField(name, StringType()) for name in (none, _WRONG)])
+    return reader.schema(fields).json(list(paths)).where(F.col(none).isNull())
+
+
 def _check_lines(
     session: SparkSession, reader: DataFrameReader, files: Files, paths: Sequence[str]
 ) -> None:
     """Refuse files in which no line tells a field, if that is since the lines are no JSON."""
-    none = "\x1fnone"
-    fields = StructType([StructField(name, StringType()) for name in (none, _WRONG)])
-    frame = reader.schema(fields).json(list(paths)).where(F.col(none).isNull())
-    raw = _Raw(frame.select("*", F.col("_metadata.file_path").alias(FILE)), ())
+    file = F.col("_metadata.file_path").alias(FILE)
+    raw = _Raw(_without_fields(reader, paths).select("*", file), ())
     rows = raw.frame.select(F.expr(_bad(raw, [], files)).alias(BAD), F.lit(1).alias("count"))
     check_bad(Rows(rows, {}, (), files, paths), session, bad_rows(rows, BAD, "count"))
 

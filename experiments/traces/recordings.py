@@ -171,6 +171,8 @@ def _checked_option(name: str, value: Any) -> Any:
         raise Fault("must be a text")
     if name == "decimal" and value not in (".", ","):
         raise Fault("must be '.' or ','")
+    if name == "quote" and not value:
+        return value  # no sign is a quote
     checks = {"delimiter": _separator, "quote": _quote, "escape": _quote, "encoding": _encoding}
     return checks[name](value) if name in checks else value
 
@@ -288,6 +290,9 @@ class Files:
                 raise Fault(problems=[Problem("read.names", list(value), told, "name all")])
             value = {n: before.get(n, kind) for n, kind in value.items()}
             object.__setattr__(self, "header", False)
+        elif name == "header" and value and self.read.get("names"):
+            told = "stands beside names, which are for files without such a line"
+            raise Fault(problems=[Problem(where, value, told, "remove one")])
         elif before not in (value, usual.default):
             told = f"is {before!r} beside path, and another value here"
             raise Fault(problems=[Problem(where, value, told, "remove one")])

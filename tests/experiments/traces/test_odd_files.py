@@ -235,6 +235,27 @@ def test_headers_without_a_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("spark")
+def test_no_sign_is_a_quote(tmp_path: Path) -> None:
+    write(tmp_path / "e.csv", CSV.replace("ann", '"ann').replace("bob", 'b"ob"'))
+    found = traced(tmp_path, "e.csv", read={"options": {"quote": ""}})
+    assert cost(found) == (3, 11.5)
+    assert {row["key"] for row in rows(found, "keys")} == {'"ann', 'b"ob"', "cat"}
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_no_column_is_read(ending: str, tmp_path: Path) -> None:
+    constant = {"operator__0__key": "'k'", "operator__0__cost": 1, "operator__1__key": "'x'"}
+    constant |= {"columns": {}, "time": "epoch(1)"}
+    write(tmp_path / f"e.{ending}", CSV if ending == "csv" else _json_lines())
+    assert cost(traced(tmp_path, f"e.{ending}", **constant)) == (3, 3.0)
+    with (tmp_path / f"e.{ending}").open("a") as file:
+        file.write("torn")
+    with pytest.raises(InvalidInput, match=r"MALFORMED.*: torn"):
+        traced(tmp_path, f"e.{ending}", **constant)
+
+
+@pytest.mark.usefixtures("spark")
 def test_quotes_inside_values_are_no_torn_lines(tmp_path: Path) -> None:
     text = CSV.replace("ann", '"an""n"').replace("bob", 'b"ob').replace("cat", '"c,""at"""')
     write(tmp_path / "e%20 [e].csv", text)
@@ -561,6 +582,7 @@ def test_a_mark_of_utf_8_is_no_part_of_the_first_name(tmp_path: Path) -> None:
         ({"read": {"format": "csv"}, "format": "jsonl"}, r"read.format: 'csv' is 'jsonl' beside p"),
         ({"read": {"sep": "|"}, "delimiter": ";"}, r"read.sep: '\|' is ';' beside path, and anot"),
         ({"read": {"names": ["at"]}}, r"read.names: \['at'\] lack size, which columns declares"),
+        ({"read": {"names": ["at", "size"], "options": {"header": True}}}, r"beside names, which"),
         ({"read": {"names": "at,size"}}, r"read.names: 'at,size' must be a list of names"),
         ({"read": {"options": {"inferSchema": True}}}, r"no option.*\(columns declares types\)"),
         ({"read": {"options": {"compression": "gzip"}}}, r"compression: 'gzip' is not what the en"),
