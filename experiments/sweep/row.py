@@ -81,13 +81,6 @@ TRACE_FIELDS = ("seconds", "incumbent", "bound")
 REQUIRED = tuple(name for name, kind in COLUMNS.items() if kind.endswith("!"))
 
 
-def __getattr__(name: str) -> Any:
-    """Give ``ROW_SCHEMA`` (Spark's) on first use, so that this module imports without pyspark."""
-    if name == "ROW_SCHEMA":
-        return spark_schema()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 def arrow_schema() -> pa.Schema:
     """Return the schema of the Parquet files."""
     import pyarrow as pa

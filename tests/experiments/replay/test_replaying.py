@@ -5,6 +5,11 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import random
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +20,7 @@ from experiments.replay.day import day_periods
 from experiments.replay.deployment import CostModel
 from experiments.replay.replaying import ReplayOptions, run_replay
 from experiments.replay.scaling import ScalingChoice
-from experiments.replay.store import COLUMNS
+from experiments.replay.store import COLUMNS, ReplayFolder
 from optim.errors import InvalidInput, UnsuitableMethod
 from tests.experiments.replay.cases import recording
 
@@ -25,6 +30,7 @@ OPTIONS = ReplayOptions(
     costs=CostModel(0.2, 0.2, 0.01),
     scaling=ScalingChoice("utilisation", {"cooldown": 0}),
 )
+QUICK = replace(OPTIONS, policies=("potc", "static"))
 FILES = ("rows.csv", "rows.parquet", "summary.md", "replay.svg")
 
 
@@ -37,6 +43,52 @@ def test_the_same_replay_writes_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
         run_replay(periods, tmp_path / name, OPTIONS)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+SLOWED = """
+import sys, time
+from experiments.replay import framework, replaying
+from experiments.replay.day import day_periods
+from tests.experiments.replay.test_replaying import DAY, QUICK
+
+def slowed(*args):
+    time.sleep(0.05)
+    return framework.step(*args)
+
+replaying.step = slowed
+replaying.run_replay(day_periods(1, **DAY), sys.argv[1], QUICK)
+"""
+
+
+@pytest.mark.slow
+def test_sigkill_loses_no_period(tmp_path: Path) -> None:
+    periods, torn = day_periods(1, **DAY), tmp_path / "torn"
+    run_replay(periods, tmp_path / "whole", QUICK)
+    rng, before, kills = random.Random(5), 0, 0
+    while True:
+        child = subprocess.Popen([sys.executable, "-c", SLOWED, str(torn)])
+        while child.poll() is None and stored(torn) == before:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.1))
+        if child.poll() is not None:
+            assert child.returncode == 0
+            break
+        with pytest.raises(InvalidInput, match="is being written by another replay"):
+            run_replay(periods, torn, QUICK)
+        child.kill()
+        child.wait()
+        now, kills = stored(torn), kills + 1
+        assert now > before
+        before = now
+    assert kills > 3
+    assert contents(torn) == contents(tmp_path / "whole")
+    assert not list(torn.rglob(".*"))
+
+
+def stored(path: Path) -> int:
+    """Return the number of periods that are stored, of all policies."""
+    folder = ReplayFolder(path)
+    return sum(len(folder.load(policy).rows) for policy in QUICK.policies)
 
 
 def test_killed_anywhere_it_goes_on_to_the_same_end(

@@ -69,7 +69,7 @@ def test_any_text_can_be_stored(text: str) -> None:
 
 
 def test_both_schemas_name_the_same_columns_and_types() -> None:
-    spark = {field.name: field.dataType.simpleString() for field in row.ROW_SCHEMA.fields}
+    spark = {field.name: field.dataType.simpleString() for field in row.spark_schema().fields}
     assert list(spark) == arrow_schema().names == list(COLUMNS)
     assert spark["factors"] == "map<string,string>"
     assert spark["trace"] == "array<struct<seconds:double,incumbent:double,bound:double>>"
