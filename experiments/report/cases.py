@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from experiments.report.formats import listed
 from experiments.report.words import SHORT_VERDICTS, VERDICTS, WORDS, mark
-from streamplace.present.table import Cell, Column, Kind, Table, row, show
+from streamplace.present.table import MOST_ROWS, Cell, Column, Kind, Table, Value, row, show
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from experiments.report.findings import Findings, MetricFindings, Record
     from experiments.report.labels import Case
@@ -53,20 +55,31 @@ def _matrix(
         *_case_columns(findings),
         *(Column(name, name + mark(findings, metric, name), kind) for name in metric.order),
     )
-    rows = []
-    for case in findings.labels.cases:
-        if case.problem in findings.infeasible:
-            continue
-        found = (metric.cells.get(name, case.problem) for name in metric.order)
-        rows.append(row(*_case_cells(case), *(item[cell] if item else None for item in found)))
+    cases = [c for c in findings.labels.cases if c.problem not in findings.infeasible]
+    places = metric.cells.places(metric.order, [case.problem for case in cases])
+
+    def values(count: int) -> list[list[Value]]:
+        named = _case_values(findings, cases[:count])
+        return [*named, *(metric.cells.take(cell, column[:count]) for column in places.T)]
+
     return Table(
         f"{words.slug}-{slug}",
         title,
         columns,
-        tuple(rows),
+        tuple(row(*line) for line in zip(*values(MOST_ROWS), strict=True)),
         caption,
         lead=1 + len(findings.labels.level_names),
+        values=lambda: values(len(cases)),
+        num_more=max(0, len(cases) - MOST_ROWS),
     )
+
+
+def _case_values(findings: Findings, cases: Sequence[Case]) -> list[list[Value]]:
+    """Return the columns that name cases."""
+    found: list[list[Value]] = [[case.instance for case in cases]]
+    for k in range(len(findings.labels.level_names)):
+        found.append([case.levels[k] for case in cases])
+    return found
 
 
 def gap_table(findings: Findings, metric: MetricFindings) -> Table:
@@ -104,11 +117,22 @@ def case_table(findings: Findings, metric: MetricFindings) -> Table:
         Column("bound", "Bound if open", words.kind),
         *(Column(name, name + mark(findings, metric, name), words.kind) for name in metric.order),
     )
-    rows = [_case_row(findings, metric, case) for case in findings.labels.cases]
+    cases = findings.labels.cases
+    rows = [_case_row(findings, metric, case) for case in cases[:MOST_ROWS]]
+    known = [_known(findings, metric, case) for case in cases]
     bounds = lead + 1
-    if all(row[bounds].value is None for row in rows):  # no case is open
+    is_open = any(bound is not None for _, bound in known)
+    if not is_open:
         columns = (*columns[:bounds], *columns[bounds + 1 :])
         rows = [(*row[:bounds], *row[bounds + 1 :]) for row in rows]
+
+    def values() -> list[list[Value]]:
+        told: list[list[Value]] = [[optimum for optimum, _ in known]]
+        told += [[bound for _, bound in known]] if is_open else []
+        places = metric.cells.places(metric.order, [case.problem for case in cases])
+        reached = (metric.cells.take(words.value, column) for column in places.T)
+        return [*_case_values(findings, cases), *told, *reached]
+
     shade = "The shade grows with the distance from the optimum"
     parts = [
         f"{words.heading} of the feasible plans, mean over the seeds. {shade}, or from the bound "
@@ -122,7 +146,21 @@ def case_table(findings: Findings, metric: MetricFindings) -> Table:
         tuple(rows),
         " ".join(parts),
         lead=lead,
+        values=values,
+        num_more=max(0, len(cases) - MOST_ROWS),
     )
+
+
+def _known(
+    findings: Findings, metric: MetricFindings, case: Case
+) -> tuple[float | None, float | None]:
+    """Return the optimum of a case, or the best bound where it is open."""
+    status = metric.status.get(case.problem)
+    if status is None or case.problem in findings.infeasible:
+        return None, None
+    optimum = _shown(metric, status, status["optimum"])
+    bound = _shown(metric, status, status["best_bound"])
+    return optimum, bound if optimum is None else None
 
 
 def _case_row(findings: Findings, metric: MetricFindings, case: Case) -> tuple[Cell, ...]:
@@ -131,15 +169,8 @@ def _case_row(findings: Findings, metric: MetricFindings, case: Case) -> tuple[C
     if case.problem in findings.infeasible:
         told = Cell(None, _infeasible_text(findings, case.problem))
         return (*_case_cells(case), told, Cell(None), *blank)
-    optimum = _shown(metric, status, status["optimum"] if status else None)
-    bound = _shown(metric, status, status["best_bound"] if status else None)
     cells = [_value_cell(metric, case, name, status) for name in metric.order]
-    return (
-        *_case_cells(case),
-        Cell(optimum),
-        Cell(bound if optimum is None else None),
-        *cells,
-    )
+    return (*_case_cells(case), *row(*_known(findings, metric, case)), *cells)
 
 
 def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | None) -> Cell:
@@ -147,7 +178,7 @@ def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | 
     if found is None:
         return Cell(None, "not run")
     if not found["plans"]:
-        return Cell(None, _verdicts(found, SHORT_VERDICTS))
+        return Cell(None, _verdicts(found["verdicts"], SHORT_VERDICTS))
     note = ""
     own_bound = _shown(metric, status, found["own_bound"])
     if own_bound is not None and not found["proved"]:
@@ -159,8 +190,12 @@ def _value_cell(metric: MetricFindings, case: Case, name: str, status: Record | 
     return Cell(found[words.value], note, _relative(metric, status, gap), best)
 
 
-def _verdicts(found: Record, words: Mapping[str, str]) -> str:
-    return listed([words[verdict] for verdict in found["verdicts"].split(",")])
+def _verdicts(verdicts: str, words: Mapping[str, str]) -> str:
+    return listed([words[verdict] for verdict in verdicts.split(",")])
+
+
+def _said(by: str) -> str:
+    return listed([one for one in by.split(",") if one])
 
 
 def _relative(metric: MetricFindings, status: Record | None, gap: float | None) -> float | None:
@@ -193,32 +228,38 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
         Column("seconds", "Time", "duration"),
     )
     order = [*metric.order, *(n for n in findings.contestants if n not in metric.order)]
+    cases, cells = findings.labels.cases, metric.cells
+    places = cells.places(order, [case.problem for case in cases])
+    # the pairs that were run: which case, whom, and where the row of the pair is
+    of_case, who = np.nonzero(places >= 0)
+    bounds = [(metric.status.get(case.problem) or {}).get("best_bound") for case in cases]
+    measures = ("value", "collocation_factor")[: 2 if words.relative else 1]
+
+    def values(count: int) -> list[list[Any]]:
+        ran = places[of_case[:count], who[:count]]
+        mine = of_case[:count].tolist()
+        named = [[column[k] for k in mine] for column in _case_values(findings, cases)]
+        told = {text: _verdicts(text, VERDICTS) for text in set(cells.take("verdicts", ran))}
+        said = {text: _said(text) for text in set(cells.take("said_by", ran))}
+        return [
+            *named,
+            [order[k] for k in who[:count].tolist()],
+            [told[text] for text in cells.take("verdicts", ran)],
+            *(cells.take(name, ran) for name in ("runs", *measures, "own_bound")),
+            [said[text] for text in cells.take("said_by", ran)],
+            *(cells.take(name, ran) for name in ("certified", "gap_certified")),
+            [bounds[k] for k in mine],
+            *(
+                cells.take(name, ran)
+                for name in ("gap_bound", "gap_optimum", "gap_known", "seconds")
+            ),
+        ]
+
+    lead = 2 + len(findings.labels.level_names)
     rows = []
-    for case in findings.labels.cases:
-        status = metric.status.get(case.problem) or {}
-        for name in order:
-            found = metric.cells.get(name, case.problem)
-            if found is None:
-                continue
-            value = (found["value"], found["collocation_factor"])
-            rows.append(
-                row(
-                    *_case_cells(case),
-                    Cell(name, mark(findings, metric, name)),
-                    _verdicts(found, VERDICTS),
-                    found["runs"],
-                    *value[: 2 if words.relative else 1],
-                    found["own_bound"],
-                    listed([by for by in found["said_by"].split(",") if by]),
-                    found["certified"],
-                    found["gap_certified"],
-                    status.get("best_bound"),
-                    found["gap_bound"],
-                    found["gap_optimum"],
-                    found["gap_known"],
-                    found["seconds"],
-                )
-            )
+    for line in zip(*values(MOST_ROWS), strict=True):
+        name = line[lead - 1]
+        rows.append(row(*line[: lead - 1], Cell(name, mark(findings, metric, name)), *line[lead:]))
     return Table(
         f"{words.slug}-every-case-and-method",
         "Every case and method",
@@ -226,5 +267,7 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
         tuple(rows),
         "Means over the seeds. Gap to best bound, to optimum and to best known are three "
         "different things; blank is unknown.",
-        lead=2 + len(findings.labels.level_names),
+        lead=lead,
+        values=lambda: values(len(who)),
+        num_more=max(0, len(who) - MOST_ROWS),
     )

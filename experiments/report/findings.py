@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from duckdb import DuckDBPyConnection
+    from numpy.typing import NDArray
 
     from experiments.report.database import Columns, Rows
     from experiments.report.labels import Labels
@@ -58,6 +59,20 @@ class Cells:
         if row < 0:
             return None
         return {name: _value(column[row]) for name, column in self._columns.items()}
+
+    def places(self, contestants: Sequence[str], problems: Sequence[str]) -> NDArray[np.int64]:
+        """Return the row of each of these contestants (across) on each of these cases, or -1."""
+        cases = np.array([self._problems[problem] for problem in problems], dtype=np.int64)
+        who = np.array([self._contestants[name] for name in contestants], dtype=np.int64)
+        return self._rows[who[:, None], cases].T
+
+    def take(self, name: str, places: NDArray[np.int64]) -> list[Any]:
+        """Return a column at some rows; what is unknown, and at -1, is ``None``."""
+        found = self._columns[name][places].tolist()
+        return [
+            None if place < 0 or value != value else value
+            for place, value in zip(places.tolist(), found, strict=True)
+        ]
 
     def values(self, contestant: str, name: str) -> list[Any]:
         """Return a column of all cases that a contestant ran on."""
@@ -167,6 +182,7 @@ class Findings:
 def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
     """Ask every question, once `experiments.report.views.define_views` has made its tables."""
     define_comparisons(con)
+    con.execute(queries.CELLS)
     sweep = ask(con, queries.SWEEP)[0]
     shift = time_shift(sweep["median_seconds"])
     buckets = sweep["num_sizes"] > _MOST_SIZES

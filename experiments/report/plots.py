@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments.report.document import Drawing
 from streamplace.present.drawing import (
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Line = Sequence[tuple[float, float | None]]
 
 _WIDTH = 10.0
+_MOST_POINTS = 400
 _NEAR = 1.3
 """Ratios up to this are shown on a plain axis."""
 _WIDE = 5.0
@@ -49,7 +50,7 @@ def spread_plot(
     names = list(values)
     with canvas(size=(_WIDTH, 1.0 + 0.34 * len(names))) as (figure, axes):
         for number, name in enumerate(names):
-            found = values[name]
+            found = _thinned(values[name])
             axes.plot(
                 found,
                 [number] * len(found),
@@ -61,7 +62,7 @@ def spread_plot(
                 markeredgewidth=0,
                 clip_on=False,
             )
-            mean = math.fsum(found) / len(found)
+            mean = math.fsum(values[name]) / len(values[name])
             axes.plot(
                 [mean, mean],
                 [number - 0.34, number + 0.34],
@@ -124,7 +125,7 @@ def profile_plot(
             steps += [
                 (r, s) for r, s in zip(profile.ratios, profile.shares, strict=True) if r > start
             ]
-            steps.append((end, profile.total))
+            steps = [*_thinned(steps), (end, profile.total)]
             axes.plot(
                 [x for x, _ in steps],
                 [100 * y for _, y in steps],
@@ -194,3 +195,11 @@ def line_plot(
 def is_wide(values: Sequence[float]) -> bool:
     """Whether positive values span so much that an axis should be logarithmic."""
     return bool(values) and min(values) > 0 and max(values) / min(values) > _WIDE
+
+
+def _thinned(points: Sequence[Any]) -> Sequence[Any]:
+    """Return as many points as can be told apart, evenly chosen, the ends among them."""
+    count = len(points)
+    if count <= _MOST_POINTS:
+        return points
+    return [points[k * (count - 1) // (_MOST_POINTS - 1)] for k in range(_MOST_POINTS)]

@@ -125,39 +125,41 @@ ORDER BY f.metric, f.problem
 """
 """Per metric and case: what is known."""
 
-METRIC_CELLS = f"""
-SELECT enum_code(contestant) AS contestant, enum_code(problem) AS problem, count(*) AS runs,
+CELLS = f"""
+CREATE TABLE cells AS
+SELECT metric, contestant, problem, count(*) AS runs,
+  bool_or(NOT none_exists AND verdict <> 'not applicable') AS suited,
   {_count("has_plan", "plans")},
   {_count("verdict = 'proved optimal' AND objective_name = metric", "proved")},
   array_to_string({distinct("verdict")}, ',') AS verdicts,
   {mean("value")} AS value, {mean("CASE WHEN has_plan THEN collocation_factor END")}
     AS collocation_factor,
-  {mean("gap_bound")} AS gap_bound, {mean("gap_optimum")} AS gap_optimum,
-  {mean("gap_known")} AS gap_known, {mean("gap_certified")} AS gap_certified,
+  {mean("of_optimum")} AS of_optimum, min(of_optimum) AS worst_of_optimum, {_PER_CASE},
+  {mean("gap_certified")} AS gap_certified, {_count("is_best", "best")},
   array_to_string({distinct("said_by", "own_bound IS NOT NULL")}, ',') AS said_by,
   CASE WHEN min(metric_sense) = 'max' THEN min(own_bound) ELSE max(own_bound) END AS own_bound,
   CASE WHEN min(metric_sense) = 'max' THEN min(certified) ELSE max(certified) END AS certified,
   {mean("CASE WHEN outcome = 'ok' THEN seconds END")} AS seconds
 FROM (SELECT *, CASE WHEN objective_name = metric AND bound_of = 'problem' THEN bound END
   AS own_bound, CASE WHEN objective_name = metric THEN certified_bound END AS certified
-  FROM evaluated WHERE metric = $metric)
-GROUP BY contestant, problem ORDER BY contestant, problem
+  FROM evaluated)
+GROUP BY metric, contestant, problem
 """
-"""Per contestant and case: its mean over the seeds, its gaps, bounds and time."""
+"""Per metric, contestant and case: its mean over the seeds, its gaps, bounds and time."""
+
+METRIC_CELLS = """
+SELECT enum_code(contestant) AS contestant, enum_code(problem) AS problem, runs, plans, proved,
+  verdicts, value, collocation_factor, gap_bound, gap_optimum, gap_known, gap_certified,
+  said_by, own_bound, certified, seconds
+FROM cells WHERE metric = $metric ORDER BY contestant, problem
+"""
 
 METRIC_CONTESTANTS = f"""
-WITH per_case AS (
-  SELECT metric, contestant, problem, {mean("value")} AS value,
-    {mean("CASE WHEN has_plan THEN collocation_factor END")} AS collocation_factor,
-    {mean("of_optimum")} AS of_optimum, min(of_optimum) AS worst_of_optimum, {_PER_CASE},
-    {_count("is_best", "best")}
-  FROM evaluated WHERE NOT none_exists AND verdict <> 'not applicable'
-  GROUP BY metric, contestant, problem)
 SELECT metric, contestant, {mean("value")} AS value,
   {mean("collocation_factor")} AS collocation_factor,
   {mean("of_optimum")} AS of_optimum, min(worst_of_optimum) AS worst_of_optimum,
   {_OVER_CASES}, CAST(sum(best) AS BIGINT) AS best
-FROM per_case GROUP BY metric, contestant
+FROM cells WHERE suited GROUP BY metric, contestant
 ORDER BY metric, contestant
 """
 """Per metric and contestant: averaged over the cases where it has a plan."""

@@ -195,11 +195,11 @@ def define_views(con: DuckDBPyConnection) -> Labels:
     sizes = ", ".join(f"{name} := max({name})" for name in SIZES)
     con.execute(
         f"CREATE TABLE runs AS WITH of_problem AS (SELECT problem, struct_pack({sizes}) AS sizes "
-        "FROM runs_read GROUP BY problem) "
+        "FROM runs_read GROUP BY problem), "
+        "places AS (SELECT run_key, row_number() OVER (ORDER BY run_key) AS place FROM runs_read) "
         "SELECT r.* REPLACE (CAST(problem AS problem_name) AS problem, "
-        "CAST(contestant AS contestant_name) AS contestant), sizes, "
-        "row_number() OVER (ORDER BY run_key) AS place "
-        "FROM runs_read r JOIN of_problem USING (problem)"
+        "CAST(contestant AS contestant_name) AS contestant), sizes, place "
+        "FROM runs_read r JOIN of_problem USING (problem) JOIN places USING (run_key)"
     )
     con.execute("DROP TABLE runs_read")
     return read_labels(con, of_case)

@@ -243,7 +243,7 @@ def to_csv(table: Table) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow([_plain(column.key) for column in table.columns])
-    if table.values is None:
+    if table.values is None or not table.num_more:
         writer.writerows([_csv_value(cell.value) for cell in line] for line in table.rows)
     else:
         writer.writerows(zip(*(map(_csv_value, column) for column in table.values()), strict=True))

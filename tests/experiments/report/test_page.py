@@ -315,3 +315,21 @@ def test_the_same_rows_give_the_same_bytes(read: Callable[..., Any], demo: Repor
 def slug_of(table: Table) -> str:
     """Return a place for a table's CSV file."""
     return table.key
+
+
+def test_tables_that_are_cut_have_every_row_in_their_csv_files(
+    read: Callable[..., Any], demo: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many cases only the rows that are shown are made; the CSV files are written by columns."""
+    sweep = read(demo_rows())
+    findings = gather(sweep.con, sweep.labels)
+    for module in ("experiments.report.cases", "streamplace.present.table"):
+        monkeypatch.setattr(f"{module}.MOST_ROWS", 5)
+    cut = make_report(findings)
+    several = [table for table in cut.tables if table.num_more]
+    assert {table.key.partition("-")[2] for table in several} >= {
+        "by-case", "gaps-by-case", "times-by-case", "every-case-and-method"
+    }  # fmt: skip
+    assert all(len(table.rows) == 5 for table in several)
+    assert [to_csv(table) for table in cut.tables] == [to_csv(table) for table in demo.tables]
+    assert "The first 5 of 18 rows" in to_html(cut)
