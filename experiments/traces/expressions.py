@@ -248,7 +248,7 @@ OLDER = {
 """Other names of functions: Spark's own, and those of older job descriptions, read as before."""
 
 INSTEAD = {
-    "hash": "xxhash64(CAST(a AS STRING)): the hash of 64 bits, which `hash` was in older versions",
+    "hash": "in older versions it was IF(a IS NOT NULL, xxhash64(CAST(a AS STRING)), NULL)",
     "now": "the moment of an event is its time",
     "current_timestamp": "the moment of an event is its time",
     "current_date": "the moment of an event is its time",
