@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamplace.present.blocks import print_carries, print_violations
 from streamplace.present.console import name, plain_table
-from streamplace.present.numbers import number, percent, plural
+from streamplace.present.numbers import number, percent, plural, quantity
 from streamplace.present.problems import printable
 from streamplace.present.tables import figure, gap_text, size_line, unit_of
 
@@ -76,8 +76,8 @@ def clash_figures(instance: Instance, rule: Clash) -> tuple[str, str]:
         told = "–" if rule.needed is None else f"{number(rule.needed)} elsewhere"
         return told, "–"
     unit = _unit(instance, rule)
-    needed = "more" if rule.needed is None else number(rule.needed, 6)
-    return f"{needed}{unit}", f"{number(rule.available, 6)}{unit}"
+    needed = f"more{unit}" if rule.needed is None else quantity(rule.needed, unit.strip(), 6)
+    return needed, quantity(rule.available, unit.strip(), 6)
 
 
 def _unit(instance: Instance, rule: Clash) -> str:

@@ -10,7 +10,8 @@ in a column keeps the decimals of its kind, so that points stand under one anoth
 from __future__ import annotations
 
 import math
-from typing import Literal
+import re
+from typing import Literal, TypeGuard
 
 Kind = Literal["count", "number", "share", "gap", "points", "duration", "chance"]
 
@@ -74,6 +75,48 @@ def number(value: float | None, digits: int = 4) -> str:
     if decimals > 9 or size >= _LONGEST:
         return f"{value:.{digits}g}"
     return _short(f"{value:,.{decimals}f}")
+
+
+_BYTES = re.compile(r"([kKMGTP]?)(B|[Bb]ytes?)(/.*)?")
+_PREFIXES = "kMGTP"
+_LONG_BYTES, _LONG = 1e5, 1e9
+
+
+def is_bytes(unit: str | None) -> TypeGuard[str]:
+    """Whether a unit is one of bytes, or of bytes in a time."""
+    return _BYTES.fullmatch(unit or "") is not None
+
+
+def quantity(value: float | None, unit: str = "", digits: int = 4) -> str:
+    """Write a number with its unit, never a row of digits: bytes get the prefix that suits them.
+
+    Parameters
+    ----------
+    value
+        The number; ``–`` for unknown.
+    unit
+        As an instance states it; bytes may have a prefix (``kB``, ``MB/s``).
+    digits
+        Significant ones, about.
+
+    >>> quantity(123456789012.0, "bytes"), quantity(250000.0, "MB/s"), quantity(1250.8, "MB/s")
+    ('123.5 GB', '250 GB/s', '1,251 MB/s')
+    >>> quantity(2.5e9, "tuples/s"), quantity(4e12), quantity(None, "B"), quantity(0.5, "cores")
+    ('2.5 billion tuples/s', '4 trillion', '–', '0.5 cores')
+    """
+    if value is None or not math.isfinite(value):
+        return number(value, digits)
+    size, found = abs(value), _BYTES.fullmatch(unit)
+    if found is not None and size >= _LONG_BYTES:
+        place = " kMGTP".index(found[1].replace("K", "k") or " ")
+        while size >= 1000 and place < len(_PREFIXES):
+            size, value, place = size / 1000, value / 1000, place + 1
+        unit = f"{_PREFIXES[place - 1]}B{found[3] or ''}"
+    elif size >= _LONG:
+        word, scale = ("trillion", 1e12) if 1e12 <= size < 1e15 else ("billion", 1e9)
+        if size < 1e15:
+            value, unit = value / scale, f"{word} {unit}".rstrip()
+    return f"{number(value, digits)} {unit}".rstrip()
 
 
 def percent(share: float | None, decimals: int = 1) -> str:

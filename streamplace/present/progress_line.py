@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TextIO
 
-from streamplace.present.numbers import duration, number
+from streamplace.present.numbers import duration, quantity
 from streamplace.present.status_line import StatusLine
 from streamplace.present.tables import gap_text
 
@@ -71,6 +71,6 @@ class ProgressLine:
             bound = 0.0
         return (
             f"{duration(progress.seconds):>8}  {progress.phase}  {self._objective.name} "
-            f"{number(progress.incumbent)}{self._unit}  bound {number(bound)}  "
+            f"{quantity(progress.incumbent, self._unit.strip())}  bound {quantity(bound)}  "
             f"gap {gap_text(self._objective, gap)}"
         )

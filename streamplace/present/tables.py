@@ -12,7 +12,7 @@ from rich.text import Text
 from optim.figures.catalogue import FIGURES
 from optim.util.tolerance import slack
 from streamplace.present.console import name, plain_table
-from streamplace.present.numbers import bar, number, percent, plural
+from streamplace.present.numbers import bar, is_bytes, number, percent, plural, quantity
 from streamplace.present.problems import printable
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def figure(instance: Instance, kind: str, value: Any) -> str:
         return f"{number(value)} ×"
     if kind == "count":
         return f"{int(value):,}"
-    return number(value) + unit_of(instance, kind)
+    return quantity(value, unit_of(instance, kind).strip())
 
 
 def gap_text(objective: Figure, gap: float | None) -> str:
@@ -166,6 +166,8 @@ def _laid_out(instance: Instance, evaluation: Evaluation, cells: Cells) -> Table
     assert evaluation.node_tasks is not None
     told = ["fullest resource"] if cells == "fullest" else list(instance.resources)
     table = plain_table(["node", *told, "tasks"], right=["tasks"])
+    # bytes need their unit to be short; what the others are is told by the figures below
+    units = [unit if is_bytes(unit) else "" for unit in map(instance.units.get, instance.resources)]
     for i in _nodes_shown(instance, evaluation):
         node = instance.nodes.ids[i]
         row: list[Text] = [_node_cell(instance, evaluation, i)]
@@ -177,11 +179,15 @@ def _laid_out(instance: Instance, evaluation: Evaluation, cells: Cells) -> Table
             most = max(range(len(loads)), key=lambda r: _share(*loads[r]))
             row.append(
                 Text.assemble(
-                    _load_cell(*loads[most], "figures"), f"  {printable(instance.resources[most])}"
+                    _load_cell(*loads[most], "figures", units[most]),
+                    f"  {printable(instance.resources[most])}",
                 )
             )
         else:
-            row += [_load_cell(load, capacity, cells) for load, capacity in loads]
+            row += [
+                _load_cell(load, capacity, cells, unit)
+                for (load, capacity), unit in zip(loads, units, strict=True)
+            ]
         table.add_row(*row, f"{evaluation.node_tasks[node]:,}")
     return table
 
@@ -215,13 +221,14 @@ def _share(load: float, capacity: float) -> float:
     return load / capacity if capacity else (0.0 if load == 0 else math.inf)
 
 
-def _load_cell(load: float, capacity: float, cells: Cells) -> Text:
+def _load_cell(load: float, capacity: float, cells: Cells, unit: str = "") -> Text:
     """Show a load; the more resources share the line, the shorter."""
     if math.isinf(capacity):
-        return Text(number(load))
+        return Text(quantity(load, unit))
     share = _share(load, capacity)
     style = "red" if share > 1 + 1e-9 else "yellow" if share > 0.9 else "green"
-    figures, told = f"{number(load)} / {number(capacity)}", percent(share, 0)
+    figures = f"{quantity(load, unit)} / {quantity(capacity, unit)}"
+    told = percent(share, 0)
     if cells == "bars":
         return Text.assemble((f"{bar(share):<10} ", style), f"{figures}  {told}")
     return Text.assemble("" if cells == "shares" else f"{figures}  ", (told, style))
@@ -236,9 +243,9 @@ def violation_table(violations: Sequence[Violation]) -> Table:
         table.add_row(
             violation.rule,
             name(violation.where),
-            number(violation.needed, 6),
-            number(violation.available, 6),
-            number(violation.amount, 6),
+            quantity(violation.needed, digits=6),
+            quantity(violation.available, digits=6),
+            quantity(violation.amount, digits=6),
         )
     return table
 
@@ -249,7 +256,7 @@ def move_table(moves: Iterable[tuple[str, str, str, float]], shown: int = SHOWN_
     for k, (task, source, target, cost) in enumerate(moves):
         if k == shown:
             break
-        table.add_row(name(task), name(source), name(target), number(cost))
+        table.add_row(name(task), name(source), name(target), quantity(cost))
     return table
 
 

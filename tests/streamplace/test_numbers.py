@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamplace.present.numbers import Kind, duration, in_column, in_line, number, percent
+from streamplace.present.numbers import (
+    Kind,
+    duration,
+    in_column,
+    in_line,
+    number,
+    percent,
+    quantity,
+)
 from streamplace.present.table import show, with_unit
 
 KINDS: tuple[Kind, ...] = ("count", "number", "share", "gap", "points", "duration")
@@ -61,3 +69,18 @@ def test_durations_keep_two_digits(seconds: float) -> None:
     text, unit = in_column(seconds, "duration")
     size = {"µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}[unit]
     assert float(text.replace(",", "")) * size == pytest.approx(seconds, rel=5.1e-2, abs=5.1e-9)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (64e9, "B", "64 GB"), (123456789012.0, "bytes", "123.5 GB"), (5e15, "bytes", "5 PB"),
+        (2.5e6, "KB", "2.5 GB"), (2.5e6, "kB/s", "2.5 GB/s"), (99_999.0, "B", "99,999 B"),
+        (-3e9, "B", "-3 GB"), (0.0, "B", "0 B"), (3e9, "MiB", "3 billion MiB"),
+        (123456789012.0, "", "123.5 billion"), (9.9e8, "tuples/s", "990,000,000 tuples/s"),
+        (2e12, "tuples/s", "2 trillion tuples/s"), (1e18, "", "1e+18"), (math.inf, "B", "∞"),
+    ],
+)  # fmt: skip
+def test_quantities_are_no_rows_of_digits(value: float, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+    assert len(text.replace(",", "")) <= 24

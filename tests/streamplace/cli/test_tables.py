@@ -77,6 +77,20 @@ def test_an_overload_is_drawn_as_one(document: dict[str, Any]) -> None:
     assert "\x1b[31m" in text_of(node_table(instance, evaluation), colours=True)
 
 
+def test_bytes_are_told_with_a_prefix_and_not_digit_by_digit() -> None:
+    document = {
+        "format": "streamplace.instance/1", "name": "bytes", "resources": ["memory", "cpu"],
+        "units": {"memory": "bytes", "cpu": "cores"},
+        "nodes": [{"id": "n", "capacity": {"memory": 64e9, "cpu": 4}}],
+        "tasks": [{"id": "t", "load": {"memory": 12_345_678_901, "cpu": 1}}],
+    }  # fmt: skip
+    instance = Instance.from_dict(document)
+    evaluation = evaluate_indices(instance, np.array([0]))
+    shown = text_of(node_table(instance, evaluation))
+    assert "12.35 GB / 64 GB" in shown
+    assert "1 / 4" in shown and "12,345" not in shown
+
+
 def test_what_exceeds_by_rounding_is_drawn_as_full() -> None:
     """The tolerance is of all there is of a resource: a small node may hold more than its room."""
     document = {
