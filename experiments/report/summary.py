@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.report.formats import first_line
+from experiments.report.formats import first_line, shortened
 from experiments.report.words import VERDICTS, WORDS
 from streamplace.present.numbers import plural
-from streamplace.present.table import with_unit
+from streamplace.present.table import printable, with_unit
 
 if TYPE_CHECKING:
     from experiments.report.findings import Findings, MetricFindings
     from streamplace.present.table import Kind
 
 _NAMED = 4
+_LONGEST = 160
+"""Characters of an error."""
 
 
 def summarise(findings: Findings) -> tuple[str, ...]:
@@ -23,7 +25,7 @@ def summarise(findings: Findings) -> tuple[str, ...]:
     for metric in findings.metrics:
         sentences += _reached(findings, metric)
     sentences.append(_refused(findings))
-    return tuple(sentence for sentence in sentences if sentence)
+    return tuple(printable(sentence) for sentence in sentences if sentence)
 
 
 def _undrained(findings: Findings) -> str:
@@ -145,11 +147,12 @@ def _failed(findings: Findings) -> str:
     failed = findings.failed
     if not failed:
         return ""
-    told = [
-        f"{item['contestant']} on {findings.labels.case(item['problem']).name} "
-        f"({': '.join(filter(None, (VERDICTS[item['verdict']], first_line(item['error']))))})"
-        for item in failed[:_NAMED]
-    ]
+    told = []
+    for item in failed[:_NAMED]:
+        reason = shortened(first_line(item["error"]), _LONGEST)
+        why = ": ".join(filter(None, (VERDICTS[item["verdict"]], reason)))
+        case = findings.labels.case(item["problem"]).name
+        told.append(f"{item['contestant']} on {case} ({why})")
     more = f"; and {len(failed) - _NAMED:,} more, listed at the end" if len(failed) > _NAMED else ""
     return f"{plural(len(failed), 'run')} failed: {'; '.join(told)}{more}."
 

@@ -138,7 +138,10 @@ def test_the_opening_says_what_came_out(demo: Report) -> None:
     assert re.search(
         r"top-down 9\d\.\d\u00a0% in 0\.\d\d\u00a0ms, with a plan in 16 of 17 runs", text
     )
-    assert "3 runs failed" in text
+    assert demo.summary[0].startswith(
+        "3 runs failed: balance-milp on Q6 · 0.5 (time-out: killed after 45.0 s (limit 30 s and a "
+    )
+    assert "balance-milp on Q6 · 0.9 (crash: the child ended with signal 11 (SIGSEGV))" in text
 
 
 def test_cases_tell_infeasibility_bounds_and_failures(demo: Report) -> None:
