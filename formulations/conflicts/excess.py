@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 
 _CELLS = 20_000
 """Tasks × nodes up to which the model is asked."""
-_NODES = 2_000
+_MOST, _SHARED = 2_000, 400_000
+"""Branch-and-bound nodes of a model; fewer where nodes take longer: tasks × nodes × these."""
 _ROUNDS = 200
 """Placements that are cut off."""
 _SAME = 1e-9
+SOLVED = LinearTermination.OPTIMAL
 _RULES = frozenset(
     {"capacity", "min_load", "max_tasks", "links", "max_load_distance", "sets", "slots"}
     | {"slot_capacity"}
@@ -64,8 +66,10 @@ def least_excess(
         Returns the excess of a placement; infinite where it is worse than today anywhere.
     """
     ends = None if seconds is None else time.perf_counter() + seconds
-    if instance.num_tasks * instance.num_nodes > _CELLS:
+    cells = instance.num_tasks * instance.num_nodes
+    if cells > _CELLS:
         return None, 0.0
+    nodes = min(_MOST, _SHARED // cells)
     atoms = atoms_of(instance)
     paid: dict[int, float] = {}
     most: dict[int, float] = {}
@@ -88,7 +92,7 @@ def least_excess(
     columns = np.arange(instance.num_tasks) * instance.num_nodes
     for _ in range(_ROUNDS):
         limit = None if ends is None else max(ends - time.perf_counter(), 0.1)
-        answer = solve_small_milp(arrays, time_limit=limit, gap=1e-9, node_limit=_NODES)
+        answer = solve_small_milp(arrays, time_limit=limit, gap=1e-9, node_limit=nodes)
         if answer.termination is LinearTermination.INFEASIBLE:  # none is left
             known = np.inf
         elif answer.bound is not None:
@@ -100,7 +104,8 @@ def least_excess(
         if best is None or excess < least:
             best, least = node, excess
         late = ends is not None and time.perf_counter() >= ends
-        if known >= least * (1 - _SAME) or late or answer.bound is None:
+        # a model that was not solved to its end has no better bound without one placement
+        if known >= least * (1 - _SAME) or late or answer.termination is not SOLVED:
             break
         row = Row(tuple((columns + node).tolist()), (1.0,) * len(node), len(node) - 1.0)
         arrays = arrays.with_rows([row])
