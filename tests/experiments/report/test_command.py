@@ -63,6 +63,14 @@ def test_the_default_place_does_not_disturb_the_rows(tmp_path: Path) -> None:
     assert target.read_bytes() == (folder / "report.html").read_bytes()
 
 
+def test_a_folder_of_any_name_is_that_folder_and_no_other(tmp_path: Path) -> None:
+    rows = [proof("Q1", "exact", 50.0), plan("Q1", "greedy", 40.0)]
+    odd = write(rows, tmp_path / "a b ü%20#&+'[1]{x,y}*?", parts=2)
+    write([plan("Q1", "other", 10.0)], tmp_path / "a b ü%20#&+'1{x,y}zz", parts=1)
+    report = report_of(odd)
+    assert "2 method variants, 2 runs" in " ".join(report.summary)
+
+
 def test_contradictions_write_nothing(tmp_path: Path) -> None:
     folder = write([proof("Q1", "exact", 50.0), plan("Q1", "greedy", 60.0)], tmp_path / "sweep")
     before = _files(tmp_path)
