@@ -217,9 +217,8 @@ def _solved(backend: Backend, task: SolveTask) -> Answer:
     if kept is None:
         answer = backend.solve(replace(task, arrays=conditioned(task.arrays)))
         return _doubted(backend, task, answer)
-    silent = ProgressRecorder(task.model.sense, None, task.started)  # of plans that may not stand
-    while True:
-        asked = replace(task, arrays=conditioned(kept.arrays), recorder=silent)
+    while True:  # of incumbents that do not stand in the end the recorder lets go by itself
+        asked = replace(task, arrays=conditioned(kept.arrays))
         answer = _doubted(backend, replace(asked, arrays=kept.arrays), backend.solve(asked))
         if answer.x is None or not kept.cut_off(answer.x):
             break

@@ -39,13 +39,13 @@ def test_help_names_every_command_and_exit_code(streamplace: Run) -> None:
     done = streamplace("--help")
     assert done.returncode == 0
     assert done.stderr == ""
-    for command in cli.COMMANDS:
+    for command in cli.commands():
         assert re.search(rf"\n    {command.name}\s", done.stdout)
     for code in ExitCode:
         assert f"\n  {int(code):>3}  " in done.stdout
 
 
-@pytest.mark.parametrize("command", [command.name for command in cli.COMMANDS])
+@pytest.mark.parametrize("command", [command.name for command in cli.commands()])
 def test_every_command_has_help(command: str, streamplace: Run) -> None:
     done = streamplace(command, "--help")
     assert done.returncode == 0, done.stderr

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from experiments.spark.session import SparkFailed
-from experiments.traces import room, tracing
+from experiments.traces import failures, tracing
 from experiments.traces.failures import full_disk, is_full
 from experiments.traces.locating import unpack
 from experiments.traces.tracing import run_trace
@@ -34,7 +34,7 @@ def test_the_disk_with_the_least_room_is_named(
 ) -> None:
     free = {"/out": 2_000_000, "/tmp": 500_000}
     real = shutil.disk_usage
-    monkeypatch.setattr(room, "_room", lambda path: free[str(path)])
+    monkeypatch.setattr(failures, "_room", lambda path: free[str(path)])
     error = full_disk({"--output": Path("/out"), "TMPDIR": Path("/tmp")})
     assert str(error) == (
         "TMPDIR: '/tmp' is on a disk that is full, or was just now: 0.5 MB are free (make room "
@@ -42,8 +42,8 @@ def test_the_disk_with_the_least_room_is_named(
     )
     assert error.exit_code == 2
     monkeypatch.undo()
-    assert room._room(tmp_path) <= real(tmp_path).total
-    assert room._room(tmp_path / "none") == 1 << 62
+    assert failures._room(tmp_path) <= real(tmp_path).total
+    assert failures._room(tmp_path / "none") == 1 << 62
 
 
 @pytest.mark.parametrize("where", ["reading", "writing"])
