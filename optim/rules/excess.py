@@ -106,7 +106,7 @@ def loosened(
         value, limit = np.asarray(rows.value(placement)), np.asarray(rows.limit(binding))
         broken = np.asarray(over(value, limit))
         if not rows.whole:  # what is there now is not at the edge of what methods may use
-            value = value + TOLERANCE * np.abs(value)
+            value = value + TOLERANCE * np.abs(np.where(np.isfinite(value), value, 0.0))
         if broken.any():
             kept = placement if narrow else None
             binding, instance = (rows.loosened(i, broken, value, kept) for i in (binding, instance))

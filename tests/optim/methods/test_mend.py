@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +12,7 @@ from streamplace import InstanceBuilder
 from tests.command import run_command
 from tests.fuzz.mending import SOFT, asked, broken_instance
 
-if TYPE_CHECKING:
-    from pathlib import Path
+BROKEN = Path(__file__).parent / "broken"
 
 
 def crowded(moves: int | None = 2, *, count: int = 9) -> Instance:
@@ -265,16 +264,25 @@ def test_a_placement_of_some_tasks_is_not_mended_and_the_answer_says_so() -> Non
     assert "1 of 2 tasks have no current node" in result.notes[-1]
 
 
-def test_a_start_that_leaves_tasks_behind_does_not_answer_drain_hard(repository: Path) -> None:
-    instance = Instance.load(repository / "tests" / "data" / "drain-hard-from-a-broken-start.json")
+def test_a_start_that_leaves_tasks_behind_does_not_answer_drain_hard() -> None:
+    instance = Instance.load(
+        repository
+        / "tests"
+        / "optim"
+        / "methods"
+        / "broken"
+        / "drain-hard-from-a-broken-start.json"
+    )
     for start in (None, "balance-search"):
         result = solve(instance, "balance-milp", drain="hard", warm_start=start)
         assert result.plan is not None
         assert not instance.nodes.leaving[result.plan.node_indices(instance)].any()
 
 
-def test_repair_of_a_broken_start_packs_what_can_be_packed(repository: Path) -> None:
-    instance = Instance.load(repository / "tests" / "data" / "repair-of-a-broken-start.json")
+def test_repair_of_a_broken_start_packs_what_can_be_packed() -> None:
+    instance = Instance.load(
+        repository / "tests" / "optim" / "methods" / "broken" / "repair-of-a-broken-start.json"
+    )
     assert not solve(instance, "storm-offline").feasible
     result = solve(instance, "storm-offline", repair=True)
     assert result.feasible

@@ -111,9 +111,12 @@ def test_what_follows_has_what_time_is_left(
     limits: list[float | None] = []
     monkeypatch.setattr("optim.methods.solve.run_portfolio", lambda *_, **__: None)
     monkeypatch.setattr("optim.methods.solve.time.perf_counter", lambda: next(clock))
-    monkeypatch.setattr(
-        "optim.methods.solve._solve_by_choice",
-        lambda asked, *_, **__: limits.append(asked.time_limit),
-    )
-    solve(instance, "portfolio", objective="imc_gain", time_limit=8.0)
+
+    def asked_for(asked: Any, *_: Any, **__: Any) -> None:
+        limits.append(asked.time_limit)
+        raise InterruptedError
+
+    monkeypatch.setattr("optim.methods.solve._solve_by_choice", asked_for)
+    with pytest.raises(InterruptedError):
+        solve(instance, "portfolio", objective="imc_gain", time_limit=8.0)
     assert limits == [1.0]

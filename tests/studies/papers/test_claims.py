@@ -26,7 +26,7 @@ from optim.errors import InvalidInput
 from optim.util.store import Records
 from tests.studies.papers.test_finding import run
 
-DOCS = PAPERS.parent.parent / "docs" / "papers"
+DOCS = PAPERS.parents[2] / "docs" / "papers"
 
 IDS = {
     "task_allocation": (

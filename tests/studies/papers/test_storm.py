@@ -23,7 +23,7 @@ FIGURES = find_figures("cross-comparison")
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda f: f.name)
 def test_sweeps_can_be_read(figure: Any, repository: Path) -> None:
     paper, name = (part.replace("-", "_") for part in figure.name.split("/"))
-    path = repository / "experiments" / "papers" / paper / f"{name}.toml"
+    path = repository / "experiments" / "studies" / "papers" / paper / f"{name}.toml"
     assert load(path).name == figure.name
     assert figure.words
     assert figure.size
