@@ -265,14 +265,7 @@ def test_a_placement_of_some_tasks_is_not_mended_and_the_answer_says_so() -> Non
 
 
 def test_a_start_that_leaves_tasks_behind_does_not_answer_drain_hard() -> None:
-    instance = Instance.load(
-        repository
-        / "tests"
-        / "optim"
-        / "methods"
-        / "broken"
-        / "drain-hard-from-a-broken-start.json"
-    )
+    instance = Instance.load(BROKEN / "drain-hard-from-a-broken-start.json")
     for start in (None, "balance-search"):
         result = solve(instance, "balance-milp", drain="hard", warm_start=start)
         assert result.plan is not None
@@ -280,9 +273,7 @@ def test_a_start_that_leaves_tasks_behind_does_not_answer_drain_hard() -> None:
 
 
 def test_repair_of_a_broken_start_packs_what_can_be_packed() -> None:
-    instance = Instance.load(
-        repository / "tests" / "optim" / "methods" / "broken" / "repair-of-a-broken-start.json"
-    )
+    instance = Instance.load(BROKEN / "repair-of-a-broken-start.json")
     assert not solve(instance, "storm-offline").feasible
     result = solve(instance, "storm-offline", repair=True)
     assert result.feasible
