@@ -245,9 +245,11 @@ def print_cases(
     for case, instance, result in found:
         told, seen = result.objective, result.evaluation
         value = "–" if told is None else figure(instance, BY_NAME[told.name].unit, told.value)
+        broken = result.mending is not None and not result.feasible
+        ended = f"{result.termination}, still broken" if broken else str(result.termination)
         label = "" if told is None else f"{BY_NAME[told.name].label} "
         table.add_row(
-            words(case), result.method, str(result.termination),
+            words(case), result.method, ended,
             f"{label}{value}" if result.plan else "no plan", number(result.bound),
             f"{len(result.moves):,}" if result.plan else "–",
             figure(instance, "share", seen and seen.max_utilisation),
