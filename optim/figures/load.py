@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,7 @@ def _mean(placement: Placement) -> float | None:
 def _by_node(instance: Instance, table: Floats) -> dict[str, dict[str, float]]:
     names = instance.resources
     if not np.isnan(table).any():  # the usual case, and half of the time of judging a large plan
-        rows = (dict(zip(names, row, strict=True)) for row in table.tolist())
+        rows = map(dict, map(zip, repeat(names), table.tolist()))
         return dict(zip(instance.nodes.ids, rows, strict=True))
     return {
         node: {n: v for n, v in zip(names, row, strict=True) if v == v}

@@ -48,7 +48,7 @@ class Placement:
     node: Ints
     slot: Ints | None = None
 
-    @property
+    @cached_property
     def complete(self) -> bool:
         """Whether every task has a node."""
         return bool(self.node.min(initial=0) >= 0)
@@ -122,7 +122,7 @@ class Placement:
     def counts(self) -> Any:
         """(N,) tasks on each node."""
         node = self.node
-        placed = node if node.min(initial=0) >= 0 else node[node >= 0]
+        placed = node if self.complete else node[node >= 0]
         return np.bincount(placed, minlength=self.instance.num_nodes)
 
     @cached_property

@@ -143,7 +143,7 @@ class Traffic:
         at_source = place[self.source]
         together = (at_source == place[self.target]) & (at_source >= 0)
         gain = float(self.rate[together].sum())
-        rest = float(self.rate[~together].sum()) if others else 0.0
+        rest = float(self.rate.sum(where=~together)) if others else 0.0
         for block in self.blocks:
             senders = _counts(place[block.sources], num_places)
             met = float(senders @ _counts(place[block.targets], num_places))

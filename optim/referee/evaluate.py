@@ -79,8 +79,8 @@ def evaluate_indices(
     """
     placement = Placement(instance, node, slot)
     violations = broken(placement)
-    whole = bool((placement.node >= 0).all())  # what is nowhere has no share in a figure
-    excess = excess_of(instance, violations) if whole else None
+    # What is nowhere has no share in a figure.
+    excess = excess_of(instance, violations) if placement.complete else None
     figures = {**figures_of(placement, asked), "excess": excess}
     return Evaluation(feasible=not violations, violations=tuple(violations), **figures)
 

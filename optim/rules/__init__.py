@@ -86,9 +86,9 @@ def broken(placement: Placement, elsewhere: Bools | None = None) -> list[Violati
     elsewhere
         (T,) tasks that may be nowhere; none if left out.
     """
-    lost = placement.node < 0
-    unplaced = np.flatnonzero(lost if elsewhere is None else lost & ~elsewhere)
     ids = placement.instance.tasks.ids
+    lost = [] if placement.complete else np.flatnonzero(placement.node < 0)
+    unplaced = lost if elsewhere is None else [t for t in lost if not elsewhere[t]]
     found = [Violation("placed", ids[t], 1.0, 1.0, 0.0) for t in unplaced]
     for rule in RULES:
         found += rule.violations(placement)
@@ -98,7 +98,7 @@ def broken(placement: Placement, elsewhere: Bools | None = None) -> list[Violati
 def keeps_all(placement: Placement) -> bool:
     """Tell whether a placement is feasible, without a word on why not."""
     found = (violation for rule in RULES for violation in rule.violations(placement))
-    return bool((placement.node >= 0).all()) and next(found, None) is None
+    return placement.complete and next(found, None) is None
 
 
 def hopeless(instance: Instance) -> list[Violation]:
