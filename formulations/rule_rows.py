@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.tables import Floats
-    from optim.moves.place_rules import PlaceRules
+    from optim.kernels.place_rules import PlaceRules
     from optim.solvers.linear_model import LinearModel, VariableBlock
 
     Ints = NDArray[np.int64]

@@ -63,7 +63,7 @@ def build_random(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> I
     InvalidInput
         Nothing that can be packed was found, or there are more racks than nodes.
     """
-    from optim.moves.first_fit import packings
+    from optim.kernels.first_fit import packings
 
     if p["racks"] > p["nodes"]:
         raise InvalidInput(Problem("racks", p["racks"], f"is above nodes = {p['nodes']}"))

@@ -35,7 +35,7 @@ def build(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance
     InvalidInput
         The parameters contradict each other, or no job that fits was found.
     """
-    from optim.moves.first_fit import packings
+    from optim.kernels.first_fit import packings
 
     _check(p)
     for _ in range(_REDRAWS):

@@ -20,8 +20,8 @@ import numpy as np
 from formulations.conflicts.rows import Amounts, RowWriter, RuleModel, shut_by_leaving
 from formulations.rule_rows import Whereabouts, add_rule_rows
 from optim.format.tables import TOGETHER
-from optim.moves.place_rules import no_rules, place_rules
-from optim.moves.room import placing_masks
+from optim.kernels.place_rules import no_rules, place_rules
+from optim.kernels.room import placing_masks
 from optim.rules import SLOTS
 from optim.rules.base import labelled
 from optim.rules.capacity import proof_slack

@@ -166,7 +166,7 @@ class Judge:
 
     def _mended(self, kept: Ids, node: Ints) -> Ints | None:
         """Repair a placement; ``None`` where it does not keep the rule instances then."""
-        from optim.moves.repair import repair
+        from optim.kernels.repair import repair
 
         found = repair(self.atoms.normal.keep(kept.tolist()), node).node
         if len(found) and found.min() < 0:

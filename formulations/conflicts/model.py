@@ -18,8 +18,8 @@ import numpy as np
 from formulations.conflicts.rows import Amounts, RowWriter, RuleModel, shut_by_leaving
 from formulations.rule_rows import Whereabouts, add_rule_rows
 from formulations.task_allocation.model import add_links
-from optim.moves.place_rules import place_rules
-from optim.moves.room import placing_masks
+from optim.kernels.place_rules import place_rules
+from optim.kernels.room import placing_masks
 from optim.rules import SLOTS
 from optim.rules.capacity import proof_slack
 from optim.solvers.linear_model import LinearModel

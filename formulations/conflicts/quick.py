@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.format.tables import TOGETHER
-from optim.moves.room import placing_masks
+from optim.kernels.room import placing_masks
 from optim.rules.capacity import proof_slack
 
 if TYPE_CHECKING:

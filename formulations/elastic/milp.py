@@ -29,10 +29,10 @@ from formulations.patterns.warm import warm_up
 from formulations.reasons import reasons
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
 from optim.errors import Problem, UnsuitableMethod
+from optim.kernels.room import at_the_edge
 from optim.methods.hand import Hand
 from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.room import at_the_edge
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 from optim.util.progress import Progress

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.figures.measures import node_loads
-from optim.moves.place_rules import place_rules
-from optim.moves.room import link_room, move_budget, placing_floor, placing_masks, placing_room
+from optim.kernels.place_rules import place_rules
+from optim.kernels.room import link_room, move_budget, placing_floor, placing_masks, placing_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
-    from optim.moves.place_rules import PlaceRules
+    from optim.kernels.place_rules import PlaceRules
 
 TIMES = np.array([2.0, 1.0, 1.0])
 """How often traffic inside the nodes of a link is in the sum of what its tasks send and receive.

@@ -14,7 +14,7 @@ import numpy as np
 from formulations.elastic.goals import counted_nodes, largest_share, shares
 from formulations.task_allocation.model import build as build_allocation
 from optim.figures.measures import node_loads
-from optim.moves.room import link_room, placing_room
+from optim.kernels.room import link_room, placing_room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

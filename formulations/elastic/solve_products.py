@@ -9,7 +9,7 @@ from formulations.elastic.products import build
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, relabelled
 from formulations.task_allocation.covers import solve_exactly
 from optim.errors import Problem, UnsuitableMethod
-from optim.moves.classes import node_classes
+from optim.kernels.classes import node_classes
 from optim.rules import kept_by
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 
 from formulations.model_driven.performance_model import FULL, performance_models
 from optim.errors import InvalidInput, Problem
-from optim.moves.room import placing_slack
+from optim.kernels.room import placing_slack
 
 if TYPE_CHECKING:
     from formulations.model_driven.allocate import Allocation

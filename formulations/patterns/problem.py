@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
-    from optim.moves.classes import NodeClasses, TaskGroups
+    from optim.kernels.classes import NodeClasses, TaskGroups
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

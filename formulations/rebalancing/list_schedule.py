@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.figures.measures import node_loads
-from optim.moves.room import placing_room
+from optim.kernels.room import placing_room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

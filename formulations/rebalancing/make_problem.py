@@ -9,13 +9,13 @@ import numpy as np
 
 from formulations.rebalancing.problem import BalanceProblem
 from optim.errors import InvalidInput, Problem
-from optim.moves.room import placing_slack
+from optim.kernels.room import placing_slack
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from formulations.rebalancing.problem import Floats, Ints
-    from optim.moves.place_rules import PlaceRules
+    from optim.kernels.place_rules import PlaceRules
 
 
 def make_problem(

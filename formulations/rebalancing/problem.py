@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from optim.figures.load import LOAD_DISTANCE
-from optim.moves.place_rules import no_rules
-from optim.moves.room import distance_room, placing_slack
+from optim.kernels.place_rules import no_rules
+from optim.kernels.room import distance_room, placing_slack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.moves.place_rules import PlaceRules
+    from optim.kernels.place_rules import PlaceRules
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]

@@ -152,7 +152,7 @@ def _by_patterns(
     from formulations.storm.patterns.place import place
     from formulations.storm.patterns.slots import best_workers, spread_workers
     from formulations.storm.patterns.solve import solve_nodes
-    from optim.moves.deal import counts_of
+    from optim.kernels.deal import counts_of
 
     inner, total = problem.inner, instance.total_traffic
     recorder = ProgressRecorder("min", request.progress, request.started)

@@ -20,7 +20,7 @@ import numpy as np
 from formulations.storm.jobs import slot_keys
 from formulations.storm.splits import in_order
 from formulations.task_allocation.model import add_order, add_products, build
-from optim.moves.room import slot_room
+from optim.kernels.room import slot_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.moves.room import slot_room
+from optim.kernels.room import slot_room
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,8 +12,8 @@ from formulations.storm.patterns.slots import transported
 from formulations.storm.splits import in_order, split_all
 from formulations.task_allocation.common import relabelled
 from optim.figures.measures import imc_gain_of
-from optim.moves.classes import node_classes
-from optim.moves.room import at_the_edge
+from optim.kernels.classes import node_classes
+from optim.kernels.room import at_the_edge
 from optim.referee.evaluate import evaluate_indices
 from optim.rules.dealing import deal
 

@@ -17,13 +17,13 @@ import numpy as np
 from formulations.task_allocation.brute_figure import JUDGED, best_by_figure
 from formulations.task_allocation.common import HONOURS, STARTS, why_nothing_fits
 from optim.errors import Problem, UnsuitableMethod
+from optim.kernels.classes import TaskGroups, node_classes, task_groups
+from optim.kernels.guard import NOBODY, broken, enter, make_guard, may_enter, pays
+from optim.kernels.place_rules import no_rules, place_rules
+from optim.kernels.room import move_budget
+from optim.kernels.state import NOWHERE
 from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.board import NOWHERE
-from optim.moves.classes import TaskGroups, node_classes, task_groups
-from optim.moves.guard import NOBODY, broken, enter, make_guard, may_enter, pays
-from optim.moves.place_rules import no_rules, place_rules
-from optim.moves.room import move_budget
 from optim.referee.result import Termination
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, MAX_TASKS_PER_SLOT, SLOTS
 from optim.rules.placement import Placement
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
+    from optim.kernels.classes import NodeClasses
     from optim.methods.registry import Request
-    from optim.moves.classes import NodeClasses
 
 MOST_TASKS = 64
 

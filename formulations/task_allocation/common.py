@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.moves.first_fit import packings
+from optim.kernels.first_fit import packings
 from optim.referee.evaluate import evaluate_indices
 from optim.rules.violation import Violation
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Ints
+    from optim.kernels.classes import NodeClasses
     from optim.methods.registry import Request
-    from optim.moves.classes import NodeClasses
 
 HONOURS = frozenset({"capacity", "min_load", "allowed", "leaving"})
 """Limits all three keep; counts of tasks on nodes reach them as capacities."""

@@ -25,10 +25,10 @@ from formulations.task_allocation.common import (
     why_nothing_fits,
 )
 from optim.errors import Problem, UnsuitableMethod
+from optim.kernels.classes import node_classes, task_groups
+from optim.kernels.deal import counts_of, deal
 from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.classes import node_classes, task_groups
-from optim.moves.deal import counts_of, deal
 from optim.referee.result import Termination
 from optim.rules import limits_set, without_limits
 from optim.util.progress import ProgressRecorder
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from formulations.patterns.problem import Counts
     from optim.format.instance import Instance
     from optim.format.tables import Ints
+    from optim.kernels.classes import NodeClasses, TaskGroups
     from optim.methods.registry import Request
-    from optim.moves.classes import NodeClasses, TaskGroups
 
 
 def run(instance: Instance, request: Request) -> Outcome:

@@ -22,9 +22,9 @@ from formulations.task_allocation.common import (
 from formulations.task_allocation.covers import solve_exactly
 from formulations.task_allocation.model import AllocationModel, build
 from optim.errors import SolverError
+from optim.kernels.classes import node_classes
 from optim.methods.draining import emptied_or_any
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.classes import node_classes
 from optim.referee.result import Termination
 from optim.rules import kept_by
 from optim.solvers import solve_linear

@@ -25,9 +25,9 @@ import numpy as np
 from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from optim.errors import Problem, UnsuitableMethod
 from optim.format.traffic import TaskPairs
-from optim.moves.classes import node_classes
-from optim.moves.place_rules import place_rules
-from optim.moves.room import link_room, move_budget, placing_floor, placing_masks, placing_room
+from optim.kernels.classes import node_classes
+from optim.kernels.place_rules import place_rules
+from optim.kernels.room import link_room, move_budget, placing_floor, placing_masks, placing_room
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-    from optim.moves.place_rules import PlaceRules
+    from optim.kernels.place_rules import PlaceRules
 
 SCALED_TOTAL = 1000.0
 """Rates are scaled to this total, so that solver tolerances mean the same in every unit."""

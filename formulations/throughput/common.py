@@ -8,8 +8,8 @@ import numpy as np
 
 from formulations.throughput.places import load_of
 from optim.figures.measures import imc_gain_of, internode_of, migrated_tasks
-from optim.moves.first_fit import packings
-from optim.moves.room import placing_masks
+from optim.kernels.first_fit import packings
+from optim.kernels.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
 from optim.util.tolerance import over

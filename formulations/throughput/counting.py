@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from formulations.throughput.places import BOTH, INTO, NEVER, OUT, places_of, thread_load
-from optim.moves.room import placing_room
+from optim.kernels.room import placing_room
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance

@@ -35,8 +35,8 @@ from formulations.throughput.listing import warm_up
 from formulations.throughput.places import NEVER, load_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
+from optim.kernels.deal import counts_of, deal
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.deal import counts_of, deal
 from optim.referee.result import Termination
 from optim.util.progress import ProgressRecorder
 

@@ -14,8 +14,8 @@ from formulations.throughput.cover import Cover
 from formulations.throughput.groups import grouped
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import imc_gain_of
+from optim.kernels.deal import deal
 from optim.methods.registry import Outcome
-from optim.moves.deal import deal
 from optim.referee.result import Termination
 from optim.rules.violation import Violation
 

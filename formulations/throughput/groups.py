@@ -11,9 +11,9 @@ from formulations.patterns.problem import problem_of
 from formulations.throughput.listing import list_patterns
 from formulations.throughput.places import places_of, thread_load
 from optim.errors import Problem, UnsuitableMethod
-from optim.moves.classes import node_classes, task_groups
-from optim.moves.place_rules import place_rules
-from optim.moves.room import move_budget
+from optim.kernels.classes import node_classes, task_groups
+from optim.kernels.place_rules import place_rules
+from optim.kernels.room import move_budget
 from optim.rules import without_limits
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from formulations.throughput.places import Places
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-    from optim.moves.classes import NodeClasses, TaskGroups
+    from optim.kernels.classes import NodeClasses, TaskGroups
 
 _SAME = 1e-9
 _FEW_TASKS = 12

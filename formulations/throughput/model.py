@@ -29,9 +29,9 @@ from formulations.task_allocation.model import (
 )
 from formulations.throughput.common import MOVES, NODES
 from formulations.throughput.places import Places, load_of, places_of
-from optim.moves.classes import node_classes
-from optim.moves.place_rules import place_rules
-from optim.moves.room import placing_floor, placing_masks, placing_room
+from optim.kernels.classes import node_classes
+from optim.kernels.place_rules import place_rules
+from optim.kernels.room import placing_floor, placing_masks, placing_room
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
     from optim.format.traffic import TaskPairs
-    from optim.moves.classes import NodeClasses
+    from optim.kernels.classes import NodeClasses
 
 _SIDES = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
 """How much of what leaves, and of what enters, each kind of link counts."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.format.demand import topological_order
-from optim.moves.room import placing_masks, placing_room
+from optim.kernels.room import placing_masks, placing_room
 from optim.util.tolerance import slack
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.kernels.room import placing_masks
 from optim.methods.registry import Method, Outcome
-from optim.moves.room import placing_masks
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from formulations.rebalancing.bounds.copies import without_switches
 from formulations.rebalancing.bounds.touch import touch_bound, touched_bound
 from formulations.rebalancing.search.exchanges import by_exchanges
 from formulations.rebalancing.watch import Watch
+from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.place_rules import place_rules
 from optim.referee.result import Level, Termination
 from optim.util.progress import ProgressRecorder
 

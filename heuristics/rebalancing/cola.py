@@ -17,8 +17,8 @@ from formulations.rebalancing.list_schedule import ListScheduler
 from heuristics.rebalancing.albic.bisect import balanced_parts
 from optim.errors import InvalidInput, Problem
 from optim.figures.measures import imc_gain_of, load_distance_of
+from optim.kernels.room import distance_room
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.room import distance_room
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from heuristics.storm.offline import ALPHA, NODE_SPREAD
 from heuristics.storm.slots import nodes_to_use, slot_limits, slots_within_reach
 from heuristics.storm.traffic import Neighbours, Pairs, directed_pairs, neighbours
 from heuristics.task_allocation.groups import stable_descending
+from optim.kernels.room import placing_room
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.room import placing_room
 from optim.referee.result import Termination
 from optim.util.tolerance import slack
 

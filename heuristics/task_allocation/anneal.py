@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from optim.moves.board import NOWHERE, fits, fits_instead, pair_rate
-from optim.moves.descent import drawn
-from optim.moves.guard import NOBODY, enter, may_enter, pays
+from optim.kernels.descent import drawn
+from optim.kernels.guard import NOBODY, enter, may_enter, pays
+from optim.kernels.state import NOWHERE, fits, fits_instead, pair_rate
 from optim.util.compiled import helper, kernel
 
 TRIES = 4
@@ -23,16 +23,16 @@ TRIES = 4
 
 
 @kernel
-def anneal(board, tasks, proposals, hot, cold, seed):
+def anneal(state, tasks, proposals, hot, cold, seed):
     """Propose moves and swaps, worsening ones with a chance that falls.
 
-    Limits are kept as by `optim.moves.descent.descend`.
+    Limits are kept as by `optim.kernels.descent.descend`.
 
     Parameters
     ----------
-    board
+    state
         `node`, `room`, `spare`, `tally`, `budget` and `guard` change in place; the chains of tasks
-        do not, so a new board is to be made for what needs these.
+        do not, so a new state is to be made for what needs these.
     tasks
         The tasks that are proposed; others move by swaps only.
     proposals
@@ -48,9 +48,9 @@ def anneal(board, tasks, proposals, hot, cold, seed):
         Traffic gained, which may be negative.
     """
     np.random.seed(seed)  # noqa: NPY002  the generator that compiled code has
-    at, room, load, target, kind = board.node, board.room, board.load, board.target, board.kind
-    spare, price, budget, guard = board.spare, board.price, board.budget, board.guard
-    indptr, partner = board.indptr, board.other
+    at, room, load, target, kind = state.node, state.room, state.load, state.target, state.kind
+    spare, price, budget, guard = state.spare, state.price, state.budget, state.guard
+    indptr, partner = state.indptr, state.other
     members, size, place = _member_lists(at, len(room))
     gained = 0.0
     temperature = hot
@@ -67,7 +67,7 @@ def anneal(board, tasks, proposals, hot, cold, seed):
             node = at[partner[np.random.randint(start, stop)]]  # noqa: NPY002
         if node == source or min(node, source) == NOWHERE or not target[kind[task], node]:
             continue
-        change = drawn(board, task, node, source)
+        change = drawn(state, task, node, source)
         other = NOBODY
         if not fits(load, room, task, node) or size[node] == members.shape[1]:
             for _ in range(TRIES if size[node] > 0 else 0):
@@ -81,7 +81,7 @@ def anneal(board, tasks, proposals, hot, cold, seed):
                     break
             if other == NOBODY:
                 continue
-            change += drawn(board, other, source, node) - 2.0 * pair_rate(board, task, other)
+            change += drawn(state, other, source, node) - 2.0 * pair_rate(state, task, other)
         if change < 0.0 and np.random.random() >= np.exp(change / temperature):  # noqa: NPY002
             continue
         if not may_go(load, spare, price, budget, guard, at, task, other, node):
@@ -89,7 +89,7 @@ def anneal(board, tasks, proposals, hot, cold, seed):
         gained += change
         for k in range(1 if other == NOBODY else 2):
             mover, leaves, comes = (task, source, node) if k == 0 else (other, node, source)
-            carry(board, mover, leaves, comes)
+            carry(state, mover, leaves, comes)
         if other == NOBODY:
             size[source] -= 1
             last = members[source, size[source]]
@@ -106,23 +106,23 @@ def anneal(board, tasks, proposals, hot, cold, seed):
 
 
 @helper
-def carry(board, task, source, node):
+def carry(state, task, source, node):
     """Let a task go from one node to another in all that is counted but the chains."""
-    board.node[task] = node
-    for resource in range(board.load.shape[1]):
-        amount = board.load[task, resource]
-        board.room[source, resource] += amount
-        board.room[node, resource] -= amount
-        board.spare[source, resource] -= amount
-        board.spare[node, resource] += amount
-    if board.group[task] >= 0:
-        board.tally[board.group[task], source] -= 1
-        board.tally[board.group[task], node] += 1
-    paid = pays(board.guard, task, node) - pays(board.guard, task, source)
-    board.budget[0] -= paid
-    board.budget[1] -= paid * board.price[task]
-    if board.guard.active:
-        enter(board.guard, task, source, node)
+    state.node[task] = node
+    for resource in range(state.load.shape[1]):
+        amount = state.load[task, resource]
+        state.room[source, resource] += amount
+        state.room[node, resource] -= amount
+        state.spare[source, resource] -= amount
+        state.spare[node, resource] += amount
+    if state.group[task] >= 0:
+        state.tally[state.group[task], source] -= 1
+        state.tally[state.group[task], node] += 1
+    paid = pays(state.guard, task, node) - pays(state.guard, task, source)
+    state.budget[0] -= paid
+    state.budget[1] -= paid * state.price[task]
+    if state.guard.active:
+        enter(state.guard, task, source, node)
 
 
 @helper

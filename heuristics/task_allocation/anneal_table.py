@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from heuristics.task_allocation.anneal import carry, may_go
-from optim.moves.board import NOWHERE, fits, fits_instead
-from optim.moves.guard import NOBODY
+from optim.kernels.guard import NOBODY
+from optim.kernels.state import NOWHERE, fits, fits_instead
 from optim.util.compiled import kernel
 
 if TYPE_CHECKING:
@@ -68,14 +68,14 @@ def seeded(seed: int) -> NDArray[np.uint64]:
 
 
 @kernel
-def anneal_by_table(board, matrix, table, chances, tasks, proposals, hot, cold, state):
+def anneal_by_table(state, matrix, table, chances, tasks, proposals, hot, cold, random):
     """Propose moves and swaps, worsening ones with a chance that falls.
 
-    Limits are kept as by `optim.moves.descent.descend`.
+    Limits are kept as by `optim.kernels.descent.descend`.
 
     Parameters
     ----------
-    board
+    state
         Changes as by `heuristics.task_allocation.anneal.anneal`.
     matrix, table
         `matrix_of` the instance and `table_of` the placement; the latter changes in place.
@@ -87,7 +87,7 @@ def anneal_by_table(board, matrix, table, chances, tasks, proposals, hot, cold, 
         How many to make.
     hot, cold
         First and last temperature, in units of traffic.
-    state
+    random
         (1,) of the generator (`seeded`); changes in place.
 
     Returns
@@ -95,11 +95,11 @@ def anneal_by_table(board, matrix, table, chances, tasks, proposals, hot, cold, 
     float
         Traffic gained, which may be negative.
     """
-    at, room, load, target, kind = board.node, board.room, board.load, board.target, board.kind
-    spare, price, budget, guard = board.spare, board.price, board.budget, board.guard
+    at, room, load, target, kind = state.node, state.room, state.load, state.target, state.kind
+    spare, price, budget, guard = state.spare, state.price, state.budget, state.guard
     num_chosen, num_tasks = np.uint64(len(tasks)), np.uint64(len(at))
     num_nodes = np.uint64(len(room))
-    x = state[0]
+    x = random[0]
     gained = 0.0
     temperature = hot
     step = (cold / hot) ** (1024.0 / max(proposals, 1024))
@@ -137,18 +137,18 @@ def anneal_by_table(board, matrix, table, chances, tasks, proposals, hot, cold, 
         if not may_go(load, spare, price, budget, guard, at, task, other, node):
             continue
         gained += change
-        carry(board, task, source, node)
+        carry(state, task, source, node)
         comes, leaves, row = table[node], table[source], matrix[task]
         if moving:
             for t in range(len(row)):
                 comes[t] += row[t]
                 leaves[t] -= row[t]
         else:
-            carry(board, other, node, source)
+            carry(state, other, node, source)
             back = matrix[other]
             for t in range(len(row)):
                 amount = row[t] - back[t]
                 comes[t] += amount
                 leaves[t] -= amount
-    state[0] = x
+    random[0] = x
     return gained

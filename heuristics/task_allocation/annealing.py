@@ -20,8 +20,8 @@ from heuristics.task_allocation.anneal_table import (
     seeded,
     table_of,
 )
-from optim.moves.board import board_of
-from optim.moves.warm import two_tasks
+from optim.kernels.state import state_of
+from optim.kernels.warm import two_tasks
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from heuristics.task_allocation.incumbent import Incumbent
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-    from optim.moves.board import Board
+    from optim.kernels.state import State
 
     Advance = Callable[[int, float, float, int], float]
 
@@ -177,10 +177,10 @@ def _round(
     """
     from optim.figures.measures import imc_gain_of
 
-    board, gain = board_of(instance, start), imc_gain_of(instance, start)
+    state, gain = state_of(instance, start), imc_gain_of(instance, start)
     seed = incumbent.request.seed + incumbent.annealed
     advance = _by_table if len(heat.matrix) else _by_rows
-    go_on = advance(board, heat.matrix, tasks, seed)
+    go_on = advance(state, heat.matrix, tasks, seed)
     cooling, cooled, done, left = np.log(heat.cold / heat.hot), 0.0, 0, planned
     began, remaining = time.perf_counter(), incumbent.request.remaining()
     end = np.inf if remaining is None else began + _SHARE * remaining
@@ -195,32 +195,32 @@ def _round(
             now = time.perf_counter()
             left = max(0, min(left, round((end - now) * done / max(now - began, 1e-9))))
             if gain > incumbent.gain:
-                incumbent.offer(board.placement())
+                incumbent.offer(state.placement())
         incumbent.recorder.note(phase="anneal")
     incumbent.annealed += done // heat.pace.chunk + 1
-    node = board.placement()
+    node = state.placement()
     if not len(heat.matrix):
         return incumbent.descended(node)
     incumbent.offer(node)
     return node
 
 
-def _by_rows(board: Board, matrix: Floats, tasks: NDArray[np.int64], seed: int) -> Advance:
+def _by_rows(state: State, matrix: Floats, tasks: NDArray[np.int64], seed: int) -> Advance:
     """Return what makes the next proposals by rows."""
 
     def advance(proposals: int, hot: float, cold: float, chunk: int) -> float:
-        return float(anneal(board, tasks, proposals, hot, cold, (seed + chunk) % 2**32))
+        return float(anneal(state, tasks, proposals, hot, cold, (seed + chunk) % 2**32))
 
     return advance
 
 
-def _by_table(board: Board, matrix: Floats, tasks: NDArray[np.int64], seed: int) -> Advance:
+def _by_table(state: State, matrix: Floats, tasks: NDArray[np.int64], seed: int) -> Advance:
     """Return what makes the next proposals by table."""
-    table, state = table_of(matrix, board.node, len(board.room)), seeded(seed)
+    table, random = table_of(matrix, state.node, len(state.room)), seeded(seed)
 
     def advance(proposals: int, hot: float, cold: float, chunk: int) -> float:
         heats = proposals, hot, cold
-        return float(anneal_by_table(board, matrix, table, CHANCES, tasks, *heats, state))
+        return float(anneal_by_table(state, matrix, table, CHANCES, tasks, *heats, random))
 
     return advance
 
@@ -302,12 +302,12 @@ def _mean_rate(instance: Instance) -> float:
 @warming
 def warm_up_rows() -> None:
     """Compile the kernel of work by rows on two tasks, or load it from the cache."""
-    board = board_of(two_tasks(), np.zeros(2, dtype=np.int32))
-    _by_rows(board, np.zeros((0, 0)), np.arange(2), 0)(1, 1.0, 0.5, 0)
+    state = state_of(two_tasks(), np.zeros(2, dtype=np.int32))
+    _by_rows(state, np.zeros((0, 0)), np.arange(2), 0)(1, 1.0, 0.5, 0)
 
 
 @warming
 def warm_up_table() -> None:
     """Compile the kernel of work by table on two tasks, or load it from the cache."""
-    board = board_of(two_tasks(), np.zeros(2, dtype=np.int32))
-    _by_table(board, np.zeros((2, 2)), np.arange(2), 0)(1, 1.0, 0.5, 0)
+    state = state_of(two_tasks(), np.zeros(2, dtype=np.int32))
+    _by_table(state, np.zeros((2, 2)), np.arange(2), 0)(1, 1.0, 0.5, 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from heuristics.task_allocation.groups import NO_RESTRICTION, grouped_job
-from optim.moves.deal import counts_of, deal
+from optim.kernels.deal import counts_of, deal
 from optim.util.ahead import at_once
 from optim.util.compiled import warming
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from heuristics.task_allocation.incumbent import Incumbent
     from optim.format.instance import Instance
     from optim.format.tables import Bools, Floats, Ints
-    from optim.moves.classes import NodeClasses, TaskGroups
+    from optim.kernels.classes import NodeClasses, TaskGroups
 
     Counts = NDArray[np.int64]
 
@@ -48,7 +48,7 @@ class CountProblem:
     Attributes
     ----------
     size, load, rate
-        (G,), (G, R), (G, G) as in `optim.moves.classes.TaskGroups`.
+        (G,), (G, R), (G, G) as in `optim.kernels.classes.TaskGroups`.
     room, spare
         (N', R) what may be placed, and minus what must be.
     allowed
@@ -172,8 +172,8 @@ def _starts(instance: Instance, incumbent: Incumbent) -> list[Ints]:
 
 def _repaired(instance: Instance, incumbent: Incumbent) -> Ints | None:
     """Repair what was given or topDown's partial plan; ``None`` when that fails."""
-    from optim.moves.repair import repair
-    from optim.moves.warm import warm_up as warm_up_repair
+    from optim.kernels.repair import repair
+    from optim.kernels.warm import warm_up as warm_up_repair
 
     began = time.perf_counter()
     warm_up_repair()

@@ -14,7 +14,7 @@ import numpy as np
 from heuristics.task_allocation.relaxations import even_kinds, normalised_room
 from optim.errors import InvalidInput, Problem
 from optim.format.traffic import MAX_PAIRS
-from optim.moves.room import placing_room, restriction_kinds
+from optim.kernels.room import placing_room, restriction_kinds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ class GroupedJob:
     nodes
         (M,) the nodes that may be used (leaving ones are not); all node indices below count these.
     room
-        (M, R) what may be placed on each (`optim.moves.room.placing_room`).
+        (M, R) what may be placed on each (`optim.kernels.room.placing_room`).
     allowed
         (G, M) where each group may go, or shape (0, 0) for everywhere.
     edge_u, edge_v, edge_rate

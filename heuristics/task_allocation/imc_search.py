@@ -51,7 +51,7 @@ MOST_NODES = 2000
 def run(instance: Instance, request: Request) -> Outcome:
     """Search; see the module's page for what is done when."""
     from heuristics.task_allocation.incumbent import Incumbent
-    from optim.moves.classes import node_classes, task_groups
+    from optim.kernels.classes import node_classes, task_groups
 
     incumbent = Incumbent(instance, request)
     counted = lowered(instance, _HONOURS - {"sets"})
@@ -103,7 +103,7 @@ def _starts(instance: Instance, incumbent: Incumbent, tries: int) -> Iterator[In
     """Yield placements to start from, feasible or not."""
     from heuristics.task_allocation.partition import cuts
     from optim.format.traffic import MAX_PAIRS
-    from optim.moves.first_fit import first_fit_decreasing
+    from optim.kernels.first_fit import first_fit_decreasing
 
     yield from incumbent.given_starts()
     chosen = incumbent.request.options["start"]
@@ -118,7 +118,7 @@ def _starts(instance: Instance, incumbent: Incumbent, tries: int) -> Iterator[In
 def _warm_up(instance: Instance) -> float:
     """Compile the kernels, or load them from the cache; return the seconds it took."""
     from heuristics.task_allocation import annealing
-    from optim.moves.warm import warm_up
+    from optim.kernels.warm import warm_up
 
     began = time.perf_counter()
     warm_up()

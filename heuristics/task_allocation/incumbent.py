@@ -90,7 +90,7 @@ class Incumbent:
 
     def take(self, node: Ints, *, descend: bool = True) -> Ints | None:
         """Repair a start if it needs that, descend from it, offer both; ``None`` if it fails."""
-        from optim.moves.repair import repair
+        from optim.kernels.repair import repair
 
         mended = repair(self.instance, node)
         if not mended.restored:
@@ -102,13 +102,13 @@ class Incumbent:
 
     def descended(self, node: Ints) -> Ints:
         """Descend from a placement, and offer what is found."""
-        from optim.moves.board import board_of
-        from optim.moves.descent import descend
+        from optim.kernels.descent import descend
+        from optim.kernels.state import state_of
 
-        board, tasks = board_of(self.instance, node), self.instance.num_tasks
+        state, tasks = state_of(self.instance, node), self.instance.num_tasks
         least_gain = 1e-9 * self.instance.total_traffic / max(1, tasks) + 1e-300
-        descend(board, np.arange(tasks), _PASSES, least_gain)
-        found = board.placement()
+        descend(state, np.arange(tasks), _PASSES, least_gain)
+        found = state.placement()
         self.offer(found)
         return found
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from heuristics.task_allocation.graph_partition.weighted_graph import WeightedGraph
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-    from optim.moves.repair import RepairOutcome
+    from optim.kernels.repair import RepairOutcome
 
 ENGINES = ("metis", "mtkahypar")
 _PASSES = 50
@@ -37,7 +37,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     """Partition, repair, descend; keep the best of several cuts."""
     from heuristics.task_allocation.graph_partition.weighted_graph import weighted_graph
     from optim.figures.measures import imc_gain_of
-    from optim.moves.warm import warm_up
+    from optim.kernels.warm import warm_up
 
     request, compiling = request.warmed(warm_up)
     began = time.perf_counter()
@@ -134,17 +134,17 @@ def _fixed(instance: Instance, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _finished(instance: Instance, start: Ints) -> RepairOutcome:
     """Repair, and descend if that brought a complete plan."""
-    from optim.moves.board import board_of
-    from optim.moves.descent import descend
-    from optim.moves.repair import repair
+    from optim.kernels.descent import descend
+    from optim.kernels.repair import repair
+    from optim.kernels.state import state_of
 
     mended = repair(instance, start)
     if not mended.restored:
         return mended
-    board = board_of(instance, mended.node)
+    state = state_of(instance, mended.node)
     least_gain = 1e-9 * instance.total_traffic / max(1, instance.num_tasks) + 1e-300
-    descend(board, np.arange(instance.num_tasks), _PASSES, least_gain)
-    return replace(mended, node=board.placement())
+    descend(state, np.arange(instance.num_tasks), _PASSES, least_gain)
+    return replace(mended, node=state.placement())
 
 
 def _parts_to_nodes(instance: Instance, nodes: NDArray[np.int64], parts: NDArray[np.int64]) -> Ints:

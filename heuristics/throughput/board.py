@@ -9,7 +9,7 @@ import numpy as np
 from formulations.throughput.places import NEVER, Places, places_of
 from heuristics.throughput.kernel import Fixed, State
 from optim.figures.measures import migrated_tasks
-from optim.moves.room import move_budget, placing_floor, placing_masks, placing_room
+from optim.kernels.room import move_budget, placing_floor, placing_masks, placing_room
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance

@@ -16,9 +16,9 @@ from formulations.throughput.common import NODES, counted
 from formulations.throughput.fewest import FULL, check_moves
 from formulations.throughput.places import load_of
 from optim.figures.measures import migrated_tasks
+from optim.kernels.room import placing_room
 from optim.methods.lowering import with_columns
 from optim.methods.registry import Outcome
-from optim.moves.room import placing_room
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.rules.max_migrations import forced_moves

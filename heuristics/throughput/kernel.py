@@ -14,7 +14,7 @@ import numpy as np
 
 from formulations.throughput.listing import share_of
 from formulations.throughput.places import NEVER
-from optim.moves.guard import NOBODY, enter, may_enter, pays
+from optim.kernels.guard import NOBODY, enter, may_enter, pays
 from optim.util.compiled import helper, kernel
 
 if TYPE_CHECKING:

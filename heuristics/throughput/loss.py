@@ -17,9 +17,9 @@ from heuristics.throughput.board import fixed_of, state_of
 from heuristics.throughput.kernel import holds, may_change, put
 from optim.figures.loss import heaviest_first, spare_room
 from optim.figures.rate import without_measured
-from optim.moves.guard import NOBODY, make_guard
-from optim.moves.place_rules import place_rules
-from optim.moves.warm import two_tasks
+from optim.kernels.guard import NOBODY, make_guard
+from optim.kernels.place_rules import place_rules
+from optim.kernels.warm import two_tasks
 from optim.util.compiled import helper, kernel, warming
 
 if TYPE_CHECKING:

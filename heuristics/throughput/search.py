@@ -17,10 +17,10 @@ from heuristics.throughput.loss import after_losses, least_after_loss, warm_up_l
 from heuristics.throughput.starts import spread, starts_of
 from optim.figures.measures import imc_gain_of
 from optim.figures.rate import without_measured
+from optim.kernels.guard import make_guard
+from optim.kernels.place_rules import place_rules
+from optim.kernels.warm import two_tasks, warm_up
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.guard import make_guard
-from optim.moves.place_rules import place_rules
-from optim.moves.warm import two_tasks, warm_up
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.util.ahead import at_once

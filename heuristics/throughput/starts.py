@@ -10,12 +10,12 @@ import numpy as np
 from formulations.task_allocation.milp import find_plan
 from formulations.throughput.places import load_of
 from optim.figures.rate import without_measured
+from optim.kernels.first_fit import packings
+from optim.kernels.repair import repair
+from optim.kernels.room import placing_masks
 from optim.methods.registry import get_method
 from optim.methods.run import run_method
 from optim.methods.suitable import is_suitable
-from optim.moves.first_fit import packings
-from optim.moves.repair import repair
-from optim.moves.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from optim.util.compiled import kernel

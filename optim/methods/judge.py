@@ -12,17 +12,17 @@ from optim.errors import SolverError
 from optim.figures.catalogue import OBJECTIVES
 from optim.figures.measures import migrated_tasks, moved_tasks
 from optim.format.plan import Plan
-from optim.methods.claims import broken_by, check_claim, check_promise, write_result
-from optim.methods.hand import BEFORE, Held
-from optim.methods.versions import versions_of
-from optim.moves.room import at_the_edge
-from optim.moves.undo import (
+from optim.kernels.room import at_the_edge
+from optim.kernels.undo import (
     enough_for,
     exchanged_back,
     fewer_moves,
     nearer_home,
     without_needless,
 )
+from optim.methods.claims import broken_by, check_claim, check_promise, write_result
+from optim.methods.hand import BEFORE, Held
+from optim.methods.versions import versions_of
 from optim.referee.evaluate import evaluate_indices, plan_kind
 from optim.referee.result import Level, Move, Termination, WarmStart
 from optim.rules import kept_by

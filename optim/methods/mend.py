@@ -24,10 +24,10 @@ import numpy as np
 
 from optim.format.plan import Plan
 from optim.format.tables import APART
+from optim.kernels.least_excess import LeastExcess, descend, excess_bound, is_small
 from optim.methods.judge import moves_of
 from optim.methods.lowering import with_columns, with_set_columns
 from optim.methods.scale import scale_of, scaled
-from optim.moves.least_excess import LeastExcess, descend, excess_bound, is_small
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Mending, Termination
 from optim.rules import broken, hopeless

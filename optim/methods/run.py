@@ -250,9 +250,9 @@ def _check_indices(method: Method, instance: Instance, outcome: Outcome) -> None
 def finish(instance: Instance, outcome: Outcome, until: float | None = None) -> bool:
     """Complete and mend the outcome's placement in place; return whether anything changed.
 
-    A plan that keeps every rule is never touched. `until` is as in `optim.moves.repair.repair`.
+    A plan that keeps every rule is never touched. `until` is as in `optim.kernels.repair.repair`.
     """
-    from optim.moves.repair import repair
+    from optim.kernels.repair import repair
 
     if outcome.node is None:
         if outcome.termination is Termination.INTERRUPTED:

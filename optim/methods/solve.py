@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from optim.format.tables import Ints
+    from optim.kernels.least_excess import LeastExcess
     from optim.methods.choose import Choice
     from optim.methods.mend import BrokenStart
     from optim.methods.start import Start
-    from optim.moves.least_excess import LeastExcess
     from optim.rules.violation import Violation
     from optim.util.progress import Progress
 

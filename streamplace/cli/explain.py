@@ -81,7 +81,7 @@ def _print(instance: Instance, found: Explanation, case: str, *, full: bool) -> 
 
 
 def _explained(args: argparse.Namespace, given: Instance, instance: Instance) -> Explanation:
-    from optim.moves.warm import warm_up
+    from optim.kernels.warm import warm_up
     from streamplace.explain.why import why_infeasible
 
     warm_up()  # compiling is no part of the time limit

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.format.plan import Plan
     from optim.format.tables import Ints
-    from optim.moves.undo import Point
+    from optim.kernels.undo import Point
     from optim.referee.result import Result
 
 SOLVES = 8
@@ -203,7 +203,7 @@ class Asking:
 
     def points(self) -> list[Point]:
         """Return the plans with fewer of the result's moves that keep every rule."""
-        from optim.moves.undo import fewer_moves
+        from optim.kernels.undo import fewer_moves
 
         return self.kept(fewer_moves(self.relaxed, self.node, self.objective))
 
@@ -218,7 +218,7 @@ class Asking:
 
     def point(self, found: Result) -> Point | None:
         """Return the plan of another result as a point, if it keeps what binds."""
-        from optim.moves.undo import point_of
+        from optim.kernels.undo import point_of
 
         if found.plan is None:
             return None

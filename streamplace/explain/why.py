@@ -15,7 +15,7 @@ from formulations.conflicts.remedies import remedies
 from formulations.conflicts.telling import told
 from formulations.conflicts.threads import clashes_of_threads
 from optim.figures.catalogue import OBJECTIVES, find_objective
-from optim.moves.warm import warm_up
+from optim.kernels.warm import warm_up
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
 from streamplace.explain.binding import Bound, binding_rules

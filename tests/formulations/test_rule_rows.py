@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from formulations.rule_rows import Whereabouts, add_rule_rows
-from optim.moves.place_rules import PlaceRules, place_rules
+from optim.kernels.place_rules import PlaceRules, place_rules
 from optim.solvers.linear_model import LinearModel
-from tests.optim.moves.rule_cases import ruled_instance
+from tests.optim.kernels.rule_cases import ruled_instance
 
 
 def _full(model: LinearModel, rules: PlaceRules) -> tuple[Whereabouts, Any]:

@@ -104,7 +104,7 @@ def partitioned(engine: str, limit: float) -> Asker:
 
     def ask(instance: Instance, _: str) -> Asked:
         from optim import Plan
-        from optim.moves.repair import repair
+        from optim.kernels.repair import repair
 
         found, began = Asked(), time.perf_counter()
         try:

@@ -20,7 +20,7 @@ from formulations.patterns.clock import Clock
 from formulations.patterns.pool import Pool
 from formulations.patterns.pricing import TreePricer
 from formulations.patterns.problem import make_problem
-from optim.moves.classes import (
+from optim.kernels.classes import (
     NodeClasses,
     TaskGroups,
     alike_rows,
@@ -28,7 +28,7 @@ from optim.moves.classes import (
     node_classes,
     task_groups,
 )
-from optim.moves.deal import deal
+from optim.kernels.deal import deal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,8 +10,8 @@ from formulations.rebalancing.homes import with_homes
 from formulations.rebalancing.make_problem import check
 from formulations.rebalancing.problem import BalanceProblem
 from optim.errors import Problem, UnsuitableMethod
-from optim.moves.place_rules import place_rules
-from optim.moves.room import placing_floor, placing_room
+from optim.kernels.place_rules import place_rules
+from optim.kernels.room import placing_floor, placing_room
 from optim.rules import COPIES
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ from formulations.rebalancing.make_problem import make_problem
 from formulations.rebalancing.problem import ordered
 from formulations.rebalancing.search.exchanges import by_exchanges
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
+from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.place_rules import place_rules
 from optim.referee.result import Level, Termination
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from formulations.rebalancing.balance.model import BalanceModel, Goal
     from formulations.rebalancing.balance.prune import Pruned
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints, Levels
-    from optim.moves.place_rules import PlaceRules
+    from optim.kernels.place_rules import PlaceRules
     from optim.solvers import LinearSolution
 
 #: What a later level grants an earlier one: solvers work to about this; plans that use it are

@@ -17,7 +17,7 @@ from optim.format.tables import APART
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
-    from optim.moves.place_rules import PlaceRules
+    from optim.kernels.place_rules import PlaceRules
 
 
 def without_switches(problem: BalanceProblem) -> BalanceProblem:

@@ -27,7 +27,7 @@ from formulations.rebalancing.joint.state import (
     uniform,
 )
 from formulations.rebalancing.search.state import draw, link, may_be
-from optim.moves.guard import pays
+from optim.kernels.guard import pays
 from optim.util.compiled import helper, kernel
 
 #: Most key groups that one proposal moves, those sent home for the budget included.

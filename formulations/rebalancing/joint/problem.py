@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.moves.room import placing_slack
+from optim.kernels.room import placing_slack
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from formulations.rebalancing.search.state import breach_of, carry, draw, link, unlink
-from optim.moves.guard import Guard, broken, enter, pays, relevant
+from optim.kernels.guard import Guard, broken, enter, pays, relevant
 from optim.util.compiled import helper, inlined
 
 if TYPE_CHECKING:

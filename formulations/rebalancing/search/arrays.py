@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.problem import writable
-from optim.moves.guard import make_guard
+from optim.kernels.guard import make_guard
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
     from formulations.rebalancing.search.state import Fixed, State
-    from optim.moves.guard import Guard
+    from optim.kernels.guard import Guard
 
 
 def fixed_part(problem: BalanceProblem) -> Fixed:

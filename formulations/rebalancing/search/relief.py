@@ -24,8 +24,8 @@ from formulations.rebalancing.search.state import (
     may_be,
     relocate,
 )
-from optim.moves.guard import broken as rules_broken
-from optim.moves.guard import flooded, is_listed, relief_of
+from optim.kernels.guard import broken as rules_broken
+from optim.kernels.guard import flooded, is_listed, relief_of
 from optim.util.compiled import helper, kernel
 
 #: Partners of a node that are looked at: so many of the lowest, and as many random ones.

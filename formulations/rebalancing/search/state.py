@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optim.moves.guard import Guard, enter, may_exchange
+from optim.kernels.guard import Guard, enter, may_exchange
 from optim.util.compiled import helper, inlined
 
 #: Stands for "no key group" in a swap, which then is a move.

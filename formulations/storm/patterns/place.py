@@ -8,7 +8,7 @@ import numpy as np
 
 from formulations.storm.patterns.split import MOST_STEPS, Splitter
 from formulations.storm.splits import split_all
-from optim.moves.deal import deal, matched, staying_order
+from optim.kernels.deal import deal, matched, staying_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.patterns.problem import problem_of
-from optim.moves.classes import node_classes, task_groups
+from optim.kernels.classes import node_classes, task_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from formulations.patterns.problem import PatternProblem
     from formulations.storm.jobs import StormJobs
     from optim.format.instance import Instance
-    from optim.moves.classes import NodeClasses, TaskGroups
+    from optim.kernels.classes import NodeClasses, TaskGroups
 
     Integers = NDArray[np.int64]
 

@@ -26,8 +26,8 @@ from heuristics.rebalancing.albic.solve import UnitSolver
 from heuristics.rebalancing.albic.split import PartLimits, split_sets
 from heuristics.rebalancing.albic.units import Units
 from optim.figures.measures import imc_gain_of
+from optim.kernels.room import distance_room
 from optim.methods.registry import Method, Option, Outcome
-from optim.moves.room import distance_room
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:

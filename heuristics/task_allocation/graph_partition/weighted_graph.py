@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import Problem, UnsuitableMethod
-from optim.moves.room import placing_room
+from optim.kernels.room import placing_room
 from optim.util.silence import c_stdout_silenced
 
 if TYPE_CHECKING:

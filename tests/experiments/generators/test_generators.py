@@ -11,7 +11,7 @@ from experiments.generators import KINDS, generate
 from experiments.sweep.instances import content_hash
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
-from optim.moves.first_fit import first_fit_decreasing, packings
+from optim.kernels.first_fit import first_fit_decreasing, packings
 
 SMALL = {
     "sparse_random": {"tasks": 60, "nodes": 5},

@@ -10,7 +10,7 @@ import numpy as np
 
 from optim.format.instance import Instance
 from optim.referee.evaluate import evaluate_indices
-from tests.optim.moves.rule_cases import random_sets
+from tests.optim.kernels.rule_cases import random_sets
 
 
 def ruled_case(seed: int) -> Instance:

@@ -14,8 +14,8 @@ from formulations.storm.patterns.problem import StormProblem, make_problem
 from formulations.storm.patterns.rows import WorkerRows
 from formulations.storm.patterns.states import States, list_states
 from optim.format.instance import Instance
+from optim.kernels.deal import counts_of
 from optim.methods.solve import solve
-from optim.moves.deal import counts_of
 from tests.formulations.storm.cases import random_cluster
 
 

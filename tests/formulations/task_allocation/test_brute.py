@@ -11,7 +11,7 @@ from hypothesis import given
 from formulations.task_allocation.brute import least_assignments
 from optim import Instance, solve
 from optim.errors import UnsuitableMethod
-from optim.moves.classes import node_classes, task_groups
+from optim.kernels.classes import node_classes, task_groups
 from optim.referee.evaluate import evaluate_indices
 from tests.formulations.task_allocation.cases import random_instance, seeds
 from tests.optim.make import instance, nodes

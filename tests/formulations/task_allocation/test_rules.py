@@ -12,12 +12,12 @@ import pytest
 from optim.errors import UnsuitableMethod
 from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
+from optim.kernels.classes import node_classes, task_groups
 from optim.methods.solve import solve
-from optim.moves.classes import node_classes, task_groups
 from optim.rules import broken
 from optim.rules.placement import Placement
 from tests.formulations.task_allocation.cases import random_document
-from tests.optim.moves.rule_cases import random_sets
+from tests.optim.kernels.rule_cases import random_sets
 
 CASES = 40
 """A thousand were tried once."""

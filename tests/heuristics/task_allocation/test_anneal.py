@@ -18,31 +18,31 @@ from heuristics.task_allocation.anneal_table import (
     table_of,
 )
 from optim.figures.measures import imc_gain_of
-from optim.moves.board import board_of
-from optim.moves.descent import descend
+from optim.kernels.descent import descend
+from optim.kernels.state import state_of
+from tests.optim.kernels.cases import placements, problems
+from tests.optim.kernels.test_descent import rules
+from tests.optim.kernels.test_state import check
 from tests.optim.make import instance as small
 from tests.optim.make import nodes
-from tests.optim.moves.cases import placements, problems
-from tests.optim.moves.test_board import check
-from tests.optim.moves.test_descent import rules
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
-    from optim.moves.board import Board
+    from optim.kernels.state import State
 
 
 def annealed(
-    instance: Instance, board: Board, by_table: bool, proposals: int, hot: float, seed: int
+    instance: Instance, state: State, by_table: bool, proposals: int, hot: float, seed: int
 ) -> float:
     """Anneal everything by either kernel, and hold the table against a new one."""
     everyone = np.arange(instance.num_tasks)
     if not by_table:
-        return float(anneal(board, everyone, proposals, hot, hot / 6, seed))
+        return float(anneal(state, everyone, proposals, hot, hot / 6, seed))
     matrix = matrix_of(instance)
-    table = table_of(matrix, board.node, instance.num_nodes)
+    table = table_of(matrix, state.node, instance.num_nodes)
     asked = everyone, proposals, hot, hot / 6, seeded(seed)
-    gained = float(anneal_by_table(board, matrix, table, CHANCES, *asked))
-    fresh = table_of(matrix, board.node, instance.num_nodes)
+    gained = float(anneal_by_table(state, matrix, table, CHANCES, *asked))
+    fresh = table_of(matrix, state.node, instance.num_nodes)
     np.testing.assert_allclose(table, fresh, atol=1e-9)
     return gained
 
@@ -50,18 +50,18 @@ def annealed(
 @given(st.data())
 def test_gain_is_the_referees_after_every_proposal(data: st.DataObject) -> None:
     instance = data.draw(problems(groups=data.draw(st.booleans())))
-    board = board_of(instance, data.draw(placements(instance)))
+    state = state_of(instance, data.draw(placements(instance)))
     hot = data.draw(st.sampled_from([0.1, 5.0, 1e6]))
     by_table = data.draw(st.booleans())
     if not instance.num_tasks:
         return
     for seed in range(20):
-        before, broken = imc_gain_of(instance, board.node), rules(instance, board.node)
-        gained = annealed(instance, board, by_table, 1, hot, seed)
-        assert imc_gain_of(instance, board.node) - before == pytest.approx(gained, abs=1e-9)
-        assert rules(instance, board.node) <= broken
-        fresh = board_of(instance, board.node)  # annealing leaves the chains as they were
-        check(instance, board._replace(first=fresh.first, after=fresh.after, before=fresh.before))
+        before, broken = imc_gain_of(instance, state.node), rules(instance, state.node)
+        gained = annealed(instance, state, by_table, 1, hot, seed)
+        assert imc_gain_of(instance, state.node) - before == pytest.approx(gained, abs=1e-9)
+        assert rules(instance, state.node) <= broken
+        fresh = state_of(instance, state.node)  # annealing leaves the chains as they were
+        check(instance, state._replace(first=fresh.first, after=fresh.after, before=fresh.before))
 
 
 @pytest.mark.parametrize("by_table", [False, True])
@@ -80,19 +80,19 @@ def test_leaves_a_local_optimum_that_descent_cannot(by_table: bool) -> None:
         ],
     )
     start = (np.arange(120) % 6).astype(np.int32)
-    board = board_of(made, start)
-    descend(board, np.arange(120), 50, 1e-9)
-    stuck = imc_gain_of(made, board.node)
-    annealed(made, board, by_table, 200_000, 0.6, 0)
-    board = board_of(made, board.node)
-    descend(board, np.arange(120), 50, 1e-9)
-    assert imc_gain_of(made, board.node) > 1.05 * stuck
-    again = board_of(made, start)
+    state = state_of(made, start)
+    descend(state, np.arange(120), 50, 1e-9)
+    stuck = imc_gain_of(made, state.node)
+    annealed(made, state, by_table, 200_000, 0.6, 0)
+    state = state_of(made, state.node)
+    descend(state, np.arange(120), 50, 1e-9)
+    assert imc_gain_of(made, state.node) > 1.05 * stuck
+    again = state_of(made, start)
     descend(again, np.arange(120), 50, 1e-9)
     annealed(made, again, by_table, 200_000, 0.6, 0)
-    again = board_of(made, again.node)
+    again = state_of(made, again.node)
     descend(again, np.arange(120), 50, 1e-9)
-    assert np.array_equal(again.node, board.node)
+    assert np.array_equal(again.node, state.node)
 
 
 def test_by_table_follows_a_plain_reading_of_its_proposals() -> None:
@@ -109,9 +109,9 @@ def test_by_table_follows_a_plain_reading_of_its_proposals() -> None:
         traffic=[[f"t{i}", f"t{j}", 1 + (i * j) % 7] for i in range(24) for j in range(i)],
     )
     matrix, node = matrix_of(made), (np.arange(24) % 4).astype(np.int32)
-    board, table = board_of(made, node), table_of(matrix, node, 4)
-    state, load = seeded(3), np.array(made.tasks.load)
-    numbers, x = [], int(state[0])
+    state, table = state_of(made, node), table_of(matrix, node, 4)
+    random, load = seeded(3), np.array(made.tasks.load)
+    numbers, x = [], int(random[0])
     for _ in range(1000):
         x ^= (x << 13) % 2**64
         x ^= x >> 7
@@ -131,6 +131,6 @@ def test_by_table_follows_a_plain_reading_of_its_proposals() -> None:
         kept = (loads <= [16, 9]).all() and (loads[:, 0] >= 4).all()
         if after[task] != node[task] and change >= chance * 3.0 - 1e-9 and kept:
             node, accepted = after, accepted + 1
-        anneal_by_table(board, matrix, table, CHANCES, np.arange(24), 1, 3.0, 3.0, state)
-        assert np.array_equal(board.node, node)
+        anneal_by_table(state, matrix, table, CHANCES, np.arange(24), 1, 3.0, 3.0, random)
+        assert np.array_equal(state.node, node)
     assert accepted > 100

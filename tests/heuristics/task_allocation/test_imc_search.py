@@ -13,12 +13,12 @@ from experiments.generators import generate
 from heuristics.task_allocation.imc_search import METHOD
 from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
+from optim.kernels.first_fit import packings
 from optim.methods.registry import Outcome, Request
 from optim.methods.solve import solve
-from optim.moves.first_fit import packings
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
-from tests.optim.moves.cases import best_by_brute_force, placements, problems
+from tests.optim.kernels.cases import best_by_brute_force, placements, problems
 
 
 def search(instance: Instance, warm_start: Any = None, **options: Any) -> Outcome:

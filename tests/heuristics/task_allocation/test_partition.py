@@ -20,12 +20,12 @@ from heuristics.task_allocation.graph_partition.weighted_graph import (
 from optim.errors import UnsuitableMethod
 from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
+from optim.kernels.first_fit import packings
 from optim.methods.solve import solve
-from optim.moves.first_fit import packings
 from optim.referee.evaluate import evaluate_indices
+from tests.optim.kernels.cases import best_by_brute_force, problems
 from tests.optim.make import instance as small
 from tests.optim.make import nodes
-from tests.optim.moves.cases import best_by_brute_force, problems
 
 ENGINES = ["metis", "mtkahypar"]
 

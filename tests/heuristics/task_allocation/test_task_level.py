@@ -18,7 +18,7 @@ from optim.methods.registry import Request
 from optim.referee.evaluate import evaluate_indices
 from tests.heuristics.task_allocation import literal
 from tests.heuristics.task_allocation.test_top_down import figure_2, job, jobs
-from tests.optim.moves.cases import problems
+from tests.optim.kernels.cases import problems
 
 
 def placed(instance: Instance, *options: Any) -> np.ndarray[Any, Any]:

@@ -17,8 +17,8 @@ from optim.format.instance import Instance
 from optim.methods.solve import solve
 from optim.referee.evaluate import evaluate_indices
 from tests.heuristics.task_allocation import literal
+from tests.optim.kernels.cases import problems
 from tests.optim.make import nodes
-from tests.optim.moves.cases import problems
 
 
 def job(

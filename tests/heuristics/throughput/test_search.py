@@ -13,11 +13,11 @@ from heuristics.throughput.kernel import anneal
 from heuristics.throughput.starts import starts_of
 from optim import Instance, Plan, UnsuitableMethod, solve
 from optim.figures.rate import without_measured
+from optim.kernels.guard import make_guard
+from optim.kernels.place_rules import place_rules
 from optim.methods.choose import choices
 from optim.methods.registry import Request, get_method
 from optim.methods.suitable import check_suitable, is_suitable
-from optim.moves.guard import make_guard
-from optim.moves.place_rules import place_rules
 from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 from tests.formulations.throughput.small import THREADS, best_of, ceiling, small

@@ -10,7 +10,7 @@ import pytest
 
 from optim import Instance, solve
 from optim.figures.catalogue import OBJECTIVES
-from optim.moves.undo import Point
+from optim.kernels.undo import Point
 from streamplace.cli import fewest
 from streamplace.cli.fewest import Asking
 from streamplace.cli.main import main

@@ -15,7 +15,7 @@ import numpy as np
 from experiments.generators import generate
 from experiments.studies.timings.table import print_table, processor_seconds
 from optim import solve
-from optim.moves.first_fit import first_fit_decreasing
+from optim.kernels.first_fit import first_fit_decreasing
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance

@@ -20,7 +20,7 @@ from heuristics.task_allocation.group_search import SHARES, STEPS, STRENGTH, cou
 from heuristics.task_allocation.groups import grouped_job
 from optim import solve
 from optim.figures.measures import imc_gain_of
-from optim.moves.classes import node_classes, task_groups
+from optim.kernels.classes import node_classes, task_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

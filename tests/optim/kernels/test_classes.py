@@ -10,7 +10,7 @@ from hypothesis import given
 
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
-from optim.moves.classes import node_classes, task_groups
+from optim.kernels.classes import node_classes, task_groups
 from tests.formulations.task_allocation.cases import places, random_instance, seeds
 from tests.optim.make import document, instance, nodes
 

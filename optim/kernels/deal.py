@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from optim.moves.classes import node_classes, task_groups
+from optim.kernels.classes import node_classes, task_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from optim.format.instance import Instance
     from optim.format.tables import Ints
-    from optim.moves.classes import NodeClasses, TaskGroups
+    from optim.kernels.classes import NodeClasses, TaskGroups
 
     Counts = NDArray[np.int64]
     Order = NDArray[np.int64]

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optim.format.instance import Instance
-from optim.moves.first_fit import first_fit_decreasing, packings, task_sizes
+from optim.kernels.first_fit import first_fit_decreasing, packings, task_sizes
 from optim.referee.evaluate import evaluate_indices
+from tests.optim.kernels.cases import problems
 from tests.optim.make import instance as small
 from tests.optim.make import nodes
-from tests.optim.moves.cases import problems
 
 
 def listed(loads: list[float], capacities: list[float], **task_parts: object) -> Instance:

@@ -9,27 +9,27 @@ from hypothesis import strategies as st
 
 from optim.figures.measures import imc_gain_of
 from optim.format.instance import Instance
-from optim.moves.board import board_of
-from optim.moves.descent import descend
+from optim.kernels.descent import descend
+from optim.kernels.state import state_of
 from optim.referee.evaluate import evaluate_indices
+from tests.optim.kernels.cases import placements, problems
+from tests.optim.kernels.test_state import check
 from tests.optim.make import instance as small
 from tests.optim.make import nodes
-from tests.optim.moves.cases import placements, problems
-from tests.optim.moves.test_board import check
 
 
 @given(st.data())
 def test_gain_is_the_referees_after_every_step(data: st.DataObject) -> None:
     instance = data.draw(problems(groups=data.draw(st.booleans())))
-    board = board_of(instance, data.draw(placements(instance)))
+    state = state_of(instance, data.draw(placements(instance)))
     order = np.arange(instance.num_tasks)
     for task in np.tile(order, 2):
-        before, broken = imc_gain_of(instance, board.node), rules(instance, board.node)
-        gained = descend(board, np.array([task]), 1, 1e-9)  # one task, one pass: one step
-        assert imc_gain_of(instance, board.node) - before == pytest.approx(gained, abs=1e-9)
+        before, broken = imc_gain_of(instance, state.node), rules(instance, state.node)
+        gained = descend(state, np.array([task]), 1, 1e-9)  # one task, one pass: one step
+        assert imc_gain_of(instance, state.node) - before == pytest.approx(gained, abs=1e-9)
         assert gained >= 0
-        assert rules(instance, board.node) <= broken
-        check(instance, board)
+        assert rules(instance, state.node) <= broken
+        check(instance, state)
 
 
 def rules(instance: Instance, node: np.ndarray) -> set[tuple[str, str]]:  # type: ignore[type-arg]
@@ -45,9 +45,9 @@ def test_swaps_where_nothing_can_move() -> None:
         tasks=[{"id": t, "load": {"cpu": 1}} for t in "abcd"],
         traffic=[["a", "b", 5], ["c", "d", 3]],
     )
-    board = board_of(made, np.array([0, 1, 0, 1], dtype=np.int32))
-    assert descend(board, np.arange(4), 9, 1e-9) == pytest.approx(8)
-    assert board.node[0] == board.node[1] != board.node[2] == board.node[3]
+    state = state_of(made, np.array([0, 1, 0, 1], dtype=np.int32))
+    assert descend(state, np.arange(4), 9, 1e-9) == pytest.approx(8)
+    assert state.node[0] == state.node[1] != state.node[2] == state.node[3]
 
 
 def test_keeps_the_migration_budget() -> None:
@@ -59,9 +59,9 @@ def test_keeps_the_migration_budget() -> None:
         traffic=[["a", "b", 5], ["c", "d", 3]],
         limits={"max_migrations": 1},
     )
-    board = board_of(made, made.tasks.node)
-    assert descend(board, np.arange(4), 9, 1e-9) == pytest.approx(5)
-    assert evaluate_indices(made, board.node).feasible
+    state = state_of(made, made.tasks.node)
+    assert descend(state, np.arange(4), 9, 1e-9) == pytest.approx(5)
+    assert evaluate_indices(made, state.node).feasible
 
 
 def test_does_not_empty_a_node_below_its_bound() -> None:
@@ -72,6 +72,6 @@ def test_does_not_empty_a_node_below_its_bound() -> None:
         tasks=[{"id": t, "load": {"cpu": 1}} for t in "ab"],
         traffic=[["a", "b", 5]],
     )
-    board = board_of(made, np.array([0, 1], dtype=np.int32))
-    descend(board, np.arange(2), 9, 1e-9)
-    assert board.node.tolist() == [0, 0]
+    state = state_of(made, np.array([0, 1], dtype=np.int32))
+    descend(state, np.arange(2), 9, 1e-9)
+    assert state.node.tolist() == [0, 0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from optim.figures.measures import migrated_tasks, moved_tasks, node_loads
 from optim.format.tables import APART
-from optim.moves.deal import brought_home
+from optim.kernels.deal import brought_home
 from optim.rules import broken, without_limits
 from optim.rules.placement import Placement
 

@@ -18,7 +18,7 @@ from optim.util.compiled import helper
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from optim.moves.place_rules import PlaceRules
+    from optim.kernels.place_rules import PlaceRules
 
     Ints = NDArray[np.int64]
 

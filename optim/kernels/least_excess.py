@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.moves.room import counted_floor, counted_loads, placing_masks
+from optim.kernels.room import counted_floor, counted_loads, placing_masks
 from optim.rules import broken
 from optim.rules.excess import excess_of, rounding_of, worsened
 from optim.rules.placement import Placement

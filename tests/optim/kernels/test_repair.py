@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from optim.figures.measures import imc_gain_of, moved_tasks
 from optim.format.instance import Instance
-from optim.moves.first_fit import packings
-from optim.moves.repair import repair
+from optim.kernels.first_fit import packings
+from optim.kernels.repair import repair
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import MENDED
+from tests.optim.kernels.cases import best_by_brute_force, placements, problems
+from tests.optim.kernels.rule_cases import ruled_instance
 from tests.optim.make import instance as small
 from tests.optim.make import nodes
-from tests.optim.moves.cases import best_by_brute_force, placements, problems
-from tests.optim.moves.rule_cases import ruled_instance
 
 
 def tasks(**entries: dict[str, object]) -> list[dict[str, object]]:

@@ -31,16 +31,15 @@ def two_tasks() -> Instance:
 @warming
 def warm_up() -> None:
     """Compile the kernels of repair and descent on two tasks, or load them from the cache."""
-    from optim.moves.board import board_of
-    from optim.moves.descent import descend
-    from optim.moves.place import place_rest
-    from optim.moves.relieve import relieve
-    from optim.moves.repair import repair
+    from optim.kernels.descent import descend
+    from optim.kernels.repair import repair
+    from optim.kernels.repair_kernel import place_rest, relieve
+    from optim.kernels.state import state_of
 
     instance = two_tasks()
     everything_on_one = np.zeros(2, dtype=np.int32)
     repair(instance, everything_on_one)
-    board = board_of(instance, everything_on_one)
-    relieve(board, np.ones(1), True)
-    place_rest(board, np.arange(2), np.ones(1), True)
-    descend(board, np.arange(2), 1, 1e-9)
+    state = state_of(instance, everything_on_one)
+    relieve(state, np.ones(1), True)
+    place_rest(state, np.arange(2), np.ones(1), True)
+    descend(state, np.arange(2), 1, 1e-9)

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 from optim.format.instance import Instance
-from optim.moves.board import board_of
-from optim.moves.fill import fill_floors
-from optim.moves.home import go_home, homing_loss
-from optim.moves.place import place_rest
-from optim.moves.relieve import CROWD, relieve
+from optim.kernels.repair_kernel import (
+    CROWD,
+    fill_floors,
+    go_home,
+    homing_loss,
+    place_rest,
+    relieve,
+)
+from optim.kernels.state import state_of
 from tests.optim.make import instance as small
 from tests.optim.make import nodes
 
@@ -32,9 +36,9 @@ def chain(rates: list[int], capacity: float, count: int = 3, **parts: object) ->
 
 def test_relieve_moves_what_loses_least() -> None:
     made = chain([9, 9, 1, 2], 3)
-    board = board_of(made, np.array([0, 0, 0, 0, 1], dtype=np.int32))
-    relieve(board, ONE, False)
-    assert board.node.tolist() == [0, 0, 0, 1, 1]
+    state = state_of(made, np.array([0, 0, 0, 0, 1], dtype=np.int32))
+    relieve(state, ONE, False)
+    assert state.node.tolist() == [0, 0, 0, 1, 1]
 
 
 def test_relieve_counts_loss_against_load() -> None:
@@ -49,25 +53,25 @@ def test_relieve_counts_loss_against_load() -> None:
         ],
         traffic=[["a", "c", 5], ["b", "c", 4]],
     )
-    board = board_of(made, np.zeros(3, dtype=np.int32))
-    relieve(board, ONE, False)  # a loses 5 for 4 of excess, b loses 4 for 1
-    assert board.node.tolist() == [1, 0, 0]
+    state = state_of(made, np.zeros(3, dtype=np.int32))
+    relieve(state, ONE, False)  # a loses 5 for 4 of excess, b loses 4 for 1
+    assert state.node.tolist() == [1, 0, 0]
 
 
 def test_relieve_evicts_only_when_told() -> None:
     made = chain([5, 1], 1, count=1)
-    board = board_of(made, np.zeros(3, dtype=np.int32))
-    relieve(board, ONE, False)
-    assert board.node.tolist() == [0, 0, 0]
-    relieve(board, ONE, True)
-    assert sorted(board.node.tolist()) == [-1, -1, 0]
+    state = state_of(made, np.zeros(3, dtype=np.int32))
+    relieve(state, ONE, False)
+    assert state.node.tolist() == [0, 0, 0]
+    relieve(state, ONE, True)
+    assert sorted(state.node.tolist()) == [-1, -1, 0]
 
 
 def test_a_crowd_is_relieved_in_batches() -> None:
     made = chain([1] * (2 * CROWD - 1), 20, count=40)
-    board = board_of(made, np.zeros(2 * CROWD, dtype=np.int32))
-    relieve(board, ONE, False)
-    assert np.bincount(board.node).max() <= 20
+    state = state_of(made, np.zeros(2 * CROWD, dtype=np.int32))
+    relieve(state, ONE, False)
+    assert np.bincount(state.node).max() <= 20
 
 
 @pytest.mark.parametrize(("thorough", "missing"), [(False, 1), (True, 0)])
@@ -78,8 +82,8 @@ def test_place_rest_makes_room_when_thorough(thorough: bool, missing: int) -> No
         streams=[],
         tasks=[{"id": t, "load": {"cpu": v}} for t, v in (("a", 2), ("b", 1), ("c", 4))],
     )
-    board = board_of(made, np.array([0, 0, -1], dtype=np.int32))
-    assert place_rest(board, np.arange(3), ONE, thorough) == missing
+    state = state_of(made, np.array([0, 0, -1], dtype=np.int32))
+    assert place_rest(state, np.arange(3), ONE, thorough) == missing
 
 
 def test_homing_loss_and_going_home() -> None:
@@ -95,11 +99,11 @@ def test_homing_loss_and_going_home() -> None:
         traffic=[["a", "c", 3], ["b", "c", 1], ["a", "b", 1]],
         limits={"max_migrations": 1},
     )
-    board = board_of(made, np.ones(3, dtype=np.int32))
-    assert homing_loss(board).tolist() == [4, 2, np.inf]
-    assert go_home(board, np.array([1, 0])) == 1
-    assert board.node.tolist() == [1, 0, 1]
-    assert board.budget[0] == pytest.approx(0, abs=1e-5)
+    state = state_of(made, np.ones(3, dtype=np.int32))
+    assert homing_loss(state).tolist() == [4, 2, np.inf]
+    assert go_home(state, np.array([1, 0])) == 1
+    assert state.node.tolist() == [1, 0, 1]
+    assert state.budget[0] == pytest.approx(0, abs=1e-5)
 
 
 def test_fill_floors_swaps_a_larger_task_in() -> None:
@@ -112,6 +116,6 @@ def test_fill_floors_swaps_a_larger_task_in() -> None:
         streams=[],
         tasks=[{"id": "a", "load": {"cpu": 3}}, {"id": "b", "load": {"cpu": 2}}],
     )
-    board = board_of(made, np.array([0, 1], dtype=np.int32))
-    assert fill_floors(board, ONE) == 0
-    assert board.node.tolist() == [1, 0]
+    state = state_of(made, np.array([0, 1], dtype=np.int32))
+    assert fill_floors(state, ONE) == 0
+    assert state.node.tolist() == [1, 0]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from optim.moves.guard import enter, make_guard, pays
-from optim.moves.place_rules import place_rules
-from optim.moves.room import counted_floor, counted_loads, move_budget, placing_masks
+from optim.kernels.guard import enter, make_guard, pays
+from optim.kernels.place_rules import place_rules
+from optim.kernels.room import counted_floor, counted_loads, move_budget, placing_masks
 from optim.util.compiled import helper, inlined
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-    from optim.moves.guard import Guard
+    from optim.kernels.guard import Guard
 
     Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 
@@ -29,7 +29,7 @@ NOWHERE = np.int64(-1)
 """Typed, as are the arrays that hold tasks and nodes: for each mix of types numba compiles anew."""
 
 
-class Board(NamedTuple):
+class State(NamedTuple):
     """A placement and all that its moves need; `node` … `budget` change in place.
 
     Attributes
@@ -83,15 +83,15 @@ class Board(NamedTuple):
         return self.node.astype(np.int32)
 
 
-def board_of(instance: Instance, node: Ints) -> Board:
-    """Return a board with the tasks where `node` says; -1 is nowhere."""
+def state_of(instance: Instance, node: Ints) -> State:
+    """Return a state with the tasks where `node` says; -1 is nowhere."""
     num_tasks, num_nodes = instance.num_tasks, instance.num_nodes
     kind, _, target = placing_masks(instance)
     indptr, other, rate = _sparse_pairs(instance)
     group, (block_indptr, block_other, block_rate) = _blocks(instance)
     load, room = counted_loads(instance)
     rules = place_rules(instance)
-    board = Board(
+    state = State(
         load=load,
         kind=kind,
         target=target,
@@ -116,16 +116,16 @@ def board_of(instance: Instance, node: Ints) -> Board:
     )
     placed = np.flatnonzero(node >= 0)
     at = node[placed].astype(np.int64)
-    loads = _sums(board.load[placed], at, num_nodes)
-    board.room[:] -= loads
-    board.spare[:] += loads
-    board.node[:] = node
-    grouped = board.group[placed] >= 0
-    np.add.at(board.tally, (board.group[placed[grouped]], at[grouped]), 1)
+    loads = _sums(state.load[placed], at, num_nodes)
+    state.room[:] -= loads
+    state.spare[:] += loads
+    state.node[:] = node
+    grouped = state.group[placed] >= 0
+    np.add.at(state.tally, (state.group[placed[grouped]], at[grouped]), 1)
     moved = placed[rules.pays(placed, at)]
-    board.budget[:] -= (len(moved), board.price[moved].sum())
-    _chain(board, placed, at)
-    return board
+    state.budget[:] -= (len(moved), state.price[moved].sum())
+    _chain(state, placed, at)
+    return state
 
 
 def _sparse_pairs(instance: Instance) -> Rows:
@@ -175,13 +175,13 @@ def _sums(load: Floats, at: NDArray[np.int64], num_nodes: int) -> Floats:
     return sums
 
 
-def _chain(board: Board, placed: NDArray[np.int64], at: NDArray[np.int64]) -> None:
+def _chain(state: State, placed: NDArray[np.int64], at: NDArray[np.int64]) -> None:
     order = placed[np.argsort(at, kind="stable")]
-    same = board.node[order[1:]] == board.node[order[:-1]]
-    board.after[order[:-1][same]] = order[1:][same]
-    board.before[order[1:][same]] = order[:-1][same]
+    same = state.node[order[1:]] == state.node[order[:-1]]
+    state.after[order[:-1][same]] = order[1:][same]
+    state.before[order[1:][same]] = order[:-1][same]
     starts = order[np.concatenate([[True], ~same])] if len(order) else order
-    board.first[board.node[starts]] = starts
+    state.first[state.node[starts]] = starts
 
 
 @inlined
@@ -204,90 +204,90 @@ def fits_instead(load, room, task, leaver, node):
 
 
 @helper
-def put(board, task, node):
+def put(state, task, node):
     """Put a task that is nowhere on a node."""
-    board.node[task] = node
-    for resource in range(board.load.shape[1]):
-        board.room[node, resource] -= board.load[task, resource]
-        board.spare[node, resource] += board.load[task, resource]
-    if board.group[task] >= 0:
-        board.tally[board.group[task], node] += 1
-    head = board.first[node]
-    board.after[task] = head
-    board.before[task] = NOWHERE
+    state.node[task] = node
+    for resource in range(state.load.shape[1]):
+        state.room[node, resource] -= state.load[task, resource]
+        state.spare[node, resource] += state.load[task, resource]
+    if state.group[task] >= 0:
+        state.tally[state.group[task], node] += 1
+    head = state.first[node]
+    state.after[task] = head
+    state.before[task] = NOWHERE
     if head != NOWHERE:
-        board.before[head] = task
-    board.first[node] = task
-    if pays(board.guard, task, node) > 0:
-        board.budget[0] -= 1.0
-        board.budget[1] -= board.price[task]
-    if board.guard.active:
-        enter(board.guard, task, NOWHERE, node)
+        state.before[head] = task
+    state.first[node] = task
+    if pays(state.guard, task, node) > 0:
+        state.budget[0] -= 1.0
+        state.budget[1] -= state.price[task]
+    if state.guard.active:
+        enter(state.guard, task, NOWHERE, node)
 
 
 @helper
-def take(board, task):
+def take(state, task):
     """Take a task off its node."""
-    node = board.node[task]
-    board.node[task] = NOWHERE
-    for resource in range(board.load.shape[1]):
-        board.room[node, resource] += board.load[task, resource]
-        board.spare[node, resource] -= board.load[task, resource]
-    if board.group[task] >= 0:
-        board.tally[board.group[task], node] -= 1
-    ahead, behind = board.before[task], board.after[task]
+    node = state.node[task]
+    state.node[task] = NOWHERE
+    for resource in range(state.load.shape[1]):
+        state.room[node, resource] += state.load[task, resource]
+        state.spare[node, resource] -= state.load[task, resource]
+    if state.group[task] >= 0:
+        state.tally[state.group[task], node] -= 1
+    ahead, behind = state.before[task], state.after[task]
     if ahead == NOWHERE:
-        board.first[node] = behind
+        state.first[node] = behind
     else:
-        board.after[ahead] = behind
+        state.after[ahead] = behind
     if behind != NOWHERE:
-        board.before[behind] = ahead
-    if pays(board.guard, task, node) > 0:
-        board.budget[0] += 1.0
-        board.budget[1] += board.price[task]
-    if board.guard.active:
-        enter(board.guard, task, node, NOWHERE)
+        state.before[behind] = ahead
+    if pays(state.guard, task, node) > 0:
+        state.budget[0] += 1.0
+        state.budget[1] += state.price[task]
+    if state.guard.active:
+        enter(state.guard, task, node, NOWHERE)
 
 
 @helper
-def connection(board, task, node):
+def connection(state, task, node):
     """Traffic between a task and what stands on a node (itself not counted)."""
     total = 0.0
-    for k in range(board.indptr[task], board.indptr[task + 1]):
-        if board.node[board.other[k]] == node:
-            total += board.rate[k]
-    group = board.group[task]
+    for k in range(state.indptr[task], state.indptr[task + 1]):
+        if state.node[state.other[k]] == node:
+            total += state.rate[k]
+    group = state.group[task]
     if group >= 0:
-        for k in range(board.block_indptr[group], board.block_indptr[group + 1]):
-            total += board.block_rate[k] * board.tally[board.block_other[k], node]
+        for k in range(state.block_indptr[group], state.block_indptr[group + 1]):
+            total += state.block_rate[k] * state.tally[state.block_other[k], node]
     return total
 
 
 @helper
-def connections(board, task, weight, touched):
+def connections(state, task, weight, touched):
     """Traffic between a task and every node.
 
     `weight` (N,) must be all zero and is filled; the nodes met are listed in `touched`; returns
     their number. Call `clear` afterwards.
     """
     met = 0
-    for k in range(board.indptr[task], board.indptr[task + 1]):
-        node = board.node[board.other[k]]
+    for k in range(state.indptr[task], state.indptr[task + 1]):
+        node = state.node[state.other[k]]
         if node != NOWHERE:
             if weight[node] == 0.0:
                 touched[met] = node
                 met += 1
-            weight[node] += board.rate[k]
-    group = board.group[task]
+            weight[node] += state.rate[k]
+    group = state.group[task]
     if group >= 0:
-        for k in range(board.block_indptr[group], board.block_indptr[group + 1]):
-            other, rate = board.block_other[k], board.block_rate[k]
-            for node in range(board.room.shape[0]):
-                if board.tally[other, node] > 0:
+        for k in range(state.block_indptr[group], state.block_indptr[group + 1]):
+            other, rate = state.block_other[k], state.block_rate[k]
+            for node in range(state.room.shape[0]):
+                if state.tally[other, node] > 0:
                     if weight[node] == 0.0:
                         touched[met] = node
                         met += 1
-                    weight[node] += rate * board.tally[other, node]
+                    weight[node] += rate * state.tally[other, node]
     return met
 
 
@@ -299,26 +299,26 @@ def clear(weight, touched, met):
 
 
 @helper
-def pair_rate(board, task, partner):
+def pair_rate(state, task, partner):
     """Traffic between two tasks; a binary search in the shorter row, then the blocks."""
     if (
-        board.indptr[task + 1] - board.indptr[task]
-        > board.indptr[partner + 1] - board.indptr[partner]
+        state.indptr[task + 1] - state.indptr[task]
+        > state.indptr[partner + 1] - state.indptr[partner]
     ):
         task, partner = partner, task
     total = 0.0
-    low, high = board.indptr[task], board.indptr[task + 1]
+    low, high = state.indptr[task], state.indptr[task + 1]
     while low < high:
         middle = (low + high) // 2
-        if board.other[middle] < partner:
+        if state.other[middle] < partner:
             low = middle + 1
         else:
             high = middle
-    if low < board.indptr[task + 1] and board.other[low] == partner:
-        total += board.rate[low]
-    group, wanted = board.group[task], board.group[partner]
+    if low < state.indptr[task + 1] and state.other[low] == partner:
+        total += state.rate[low]
+    group, wanted = state.group[task], state.group[partner]
     if group >= 0 and wanted >= 0:
-        for k in range(board.block_indptr[group], board.block_indptr[group + 1]):
-            if board.block_other[k] == wanted:
-                total += board.block_rate[k]
+        for k in range(state.block_indptr[group], state.block_indptr[group + 1]):
+            if state.block_other[k] == wanted:
+                total += state.block_rate[k]
     return total

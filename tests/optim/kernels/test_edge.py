@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from optim.format.instance import Instance
+from optim.kernels.room import at_the_edge
 from optim.methods.solve import solve
-from optim.moves.room import at_the_edge
 from optim.referee.evaluate import evaluate_indices
 from tests.optim.make import instance
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from optim.figures.measures import migrated_tasks
-from optim.moves.guard import broken, enter, make_guard, may_enter, relief_of
-from optim.moves.place_rules import place_rules
+from optim.kernels.guard import broken, enter, make_guard, may_enter, relief_of
+from optim.kernels.place_rules import place_rules
 from optim.rules import MAX_INFLOW, SETS
 from optim.rules.placement import Placement
-from tests.optim.moves.rule_cases import ruled_instance
+from tests.optim.kernels.rule_cases import ruled_instance
 
 
 @pytest.mark.parametrize("seed", range(30))

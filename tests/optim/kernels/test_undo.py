@@ -8,7 +8,7 @@ import pytest
 from experiments.generators import generate
 from optim import Instance
 from optim.figures.catalogue import OBJECTIVES
-from optim.moves.undo import enough_for, fewer_moves, nearer_home, values_undone, without_needless
+from optim.kernels.undo import enough_for, fewer_moves, nearer_home, values_undone, without_needless
 from optim.rules import broken
 from optim.rules.placement import Placement
 

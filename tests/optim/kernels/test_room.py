@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from optim.format.instance import Instance
+from optim.kernels.room import placing_floor, placing_room, slot_room
 from optim.methods.solve import solve
-from optim.moves.room import placing_floor, placing_room, slot_room
 from optim.referee.evaluate import evaluate_indices
 from tests.optim.make import instance
 

@@ -1,7 +1,7 @@
 """Rules that count tasks on places, as plain arrays: sets, inflow, and moves onto copies.
 
-Models write them as rows (`formulations.rule_rows`), searches guard them (`optim.moves.guard`), and
-both have a placement checked here.
+Models write them as rows (`formulations.rule_rows`), searches guard them (`optim.kernels.guard`),
+and both have a placement checked here.
 """
 
 from __future__ import annotations

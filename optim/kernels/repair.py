@@ -4,7 +4,7 @@ What it mends: tasks without a node or on one they may not use, nodes overloaded
 tasks, nodes below `min_load`, sets, and too many or too costly migrations, in all or onto one node.
 Links, slots and load distance it leaves as they come out. A feasible placement is returned as it
 is; and where no sets and no migration budgets forbid, repair never fails on capacities when
-first-fit decreasing (any variant of `optim.moves.first_fit`) fits.
+first-fit decreasing (any variant of `optim.kernels.first_fit`) fits.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import numpy as np
 
 from optim.figures.measures import entered_leaving
 from optim.format.tables import APART, TOGETHER
-from optim.moves.first_fit import packings, task_sizes
-from optim.moves.place_rules import PlaceRules, place_rules
-from optim.moves.room import placing_masks
+from optim.kernels.first_fit import packings, task_sizes
+from optim.kernels.place_rules import PlaceRules, place_rules
+from optim.kernels.room import placing_masks
 from optim.referee.evaluate import evaluate_indices
 from optim.rules import MAX_INFLOW, MENDED
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from optim.format.instance import Instance
     from optim.format.tables import Floats, Ints
-    from optim.moves.board import Board
+    from optim.kernels.state import State
 
 _THOROUGH = 50_000_000
 """Tasks × nodes up to which one task may be moved to make room for another."""
@@ -134,37 +134,36 @@ def _bounds_inflow(instance: Instance) -> bool:
 
 def _mended(instance: Instance, node: Ints, *, polish: bool = False) -> Ints:
     """Relieve, place what is left, fill lower bounds, and go home as far as the budget asks."""
-    from optim.moves.board import board_of
-    from optim.moves.fill import fill_floors
+    from optim.kernels.repair_kernel import fill_floors
+    from optim.kernels.state import state_of
 
-    board = board_of(instance, _usable(instance, node))
-    board.budget[:] = np.inf  # spent freely first, and restored by going home
-    _relieve_and_place(instance, board)
+    state = state_of(instance, _usable(instance, node))
+    state.budget[:] = np.inf  # spent freely first, and restored by going home
+    _relieve_and_place(instance, state)
     if (instance.nodes.min_load > 0).any():
-        fill_floors(board, _scale(board))
+        fill_floors(state, _scale(state))
     if not _has_budget(instance):
-        touched = np.flatnonzero(board.node != node)
-        _polish(instance, board, np.arange(instance.num_tasks) if polish else touched)
+        touched = np.flatnonzero(state.node != node)
+        _polish(instance, state, np.arange(instance.num_tasks) if polish else touched)
     else:
-        board = board_of(instance, board.placement())
-        _keep_budget(board)
-        _relieve_and_place(instance, board)
-    return board.placement()
+        state = state_of(instance, state.placement())
+        _keep_budget(state)
+        _relieve_and_place(instance, state)
+    return state.placement()
 
 
 def _from_current(instance: Instance, wished: Ints) -> Ints:
     """Mend the current placement within the budget, then adopt the best of the wished one."""
-    from optim.moves.board import board_of
-    from optim.moves.fill import fill_floors
-    from optim.moves.home import adopt
+    from optim.kernels.repair_kernel import adopt, fill_floors
+    from optim.kernels.state import state_of
 
     here = np.where(instance.tasks.node >= 0, instance.tasks.node, wished).astype(np.int32)
-    board = board_of(instance, _usable(instance, here))
-    _relieve_and_place(instance, board)
+    state = state_of(instance, _usable(instance, here))
+    _relieve_and_place(instance, state)
     if (instance.nodes.min_load > 0).any():
-        fill_floors(board, _scale(board))
-    adopt(board, wished, _least_gain(instance))
-    return board.placement()
+        fill_floors(state, _scale(state))
+    adopt(state, wished, _least_gain(instance))
+    return state.placement()
 
 
 def _usable(instance: Instance, node: Ints) -> Ints:
@@ -208,52 +207,51 @@ def _rank(place: Ints) -> NDArray[np.int64]:
     return rank
 
 
-def _relieve_and_place(instance: Instance, board: Board) -> None:
-    from optim.moves.place import place_rest
-    from optim.moves.relieve import relieve
+def _relieve_and_place(instance: Instance, state: State) -> None:
+    from optim.kernels.repair_kernel import place_rest, relieve
 
-    scale = _scale(board)
-    relieve(board, scale, True)
-    waiting = np.flatnonzero(board.node < 0)
+    scale = _scale(state)
+    relieve(state, scale, True)
+    waiting = np.flatnonzero(state.node < 0)
     if not len(waiting):
         return
     sizes = task_sizes(instance)
-    choices = board.target.sum(axis=1)[board.kind[waiting]]
+    choices = state.target.sum(axis=1)[state.kind[waiting]]
     order = waiting[np.lexsort((waiting, -sizes[waiting], choices))]
     thorough = instance.num_tasks * instance.num_nodes <= _THOROUGH
-    place_rest(board, order, scale, thorough)
+    place_rest(state, order, scale, thorough)
 
 
-def _keep_budget(board: Board) -> None:
+def _keep_budget(state: State) -> None:
     """Send the migrants home whose return costs least, until the budget is kept or none can go."""
-    from optim.moves.home import go_home, homing_loss
+    from optim.kernels.repair_kernel import go_home, homing_loss
 
     for _ in range(_PASSES):
-        if (board.budget >= 0).all():
+        if (state.budget >= 0).all():
             return
-        loss = homing_loss(board)
-        if board.budget[1] < 0 <= board.budget[0]:
-            loss = loss / np.maximum(board.price, 1e-12)
+        loss = homing_loss(state)
+        if state.budget[1] < 0 <= state.budget[0]:
+            loss = loss / np.maximum(state.price, 1e-12)
         migrants = np.flatnonzero(np.isfinite(loss))
         order = migrants[np.argsort(loss[migrants], kind="stable")]
-        if not go_home(board, order):
+        if not go_home(state, order):
             return
 
 
-def _polish(instance: Instance, board: Board, order: NDArray[np.int64]) -> None:
+def _polish(instance: Instance, state: State, order: NDArray[np.int64]) -> None:
     """Better what repair itself placed; of the other tasks only partners of a swap may move."""
-    from optim.moves.descent import descend
+    from optim.kernels.descent import descend
 
     if instance.has_traffic and len(order):
-        descend(board, order, _PASSES, _least_gain(instance))
+        descend(state, order, _PASSES, _least_gain(instance))
 
 
 def _least_gain(instance: Instance) -> float:
     return 1e-9 * instance.total_traffic / max(1, instance.num_tasks) + 1e-300
 
 
-def _scale(board: Board) -> Floats:
+def _scale(state: State) -> Floats:
     """(R',) one over the total load: excesses of several resources are added in shares of that."""
-    total = board.load.sum(axis=0)
+    total = state.load.sum(axis=0)
     scale: NDArray[np.float64] = np.where(total > 0, 1.0 / np.where(total > 0, total, 1.0), 0.0)
     return scale
