@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from experiments.sweep.reading import footer, parquet_source
 from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, NEWER_COLUMNS, REQUIRED
-from experiments.sweep.store import ResultFolder
+from experiments.sweep.store import ResultFolder, footer, parquet_source
 from optim.errors import InvalidInput, Problem
 from optim.figures.catalogue import FIGURES, OBJECTIVES
 

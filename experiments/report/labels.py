@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from experiments.report.database import ask, distinct
-from experiments.sweep.reading import literal
+from experiments.sweep.store import literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

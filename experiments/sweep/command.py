@@ -12,9 +12,9 @@ from optim.exit_codes import ExitCode
 if TYPE_CHECKING:
     import argparse
 
-    from experiments.sweep.planning import Plan
+    from experiments.sweep.execution import SweepSummary
+    from experiments.sweep.plan import Plan
     from experiments.sweep.spec import Spec
-    from experiments.sweep.sweeping import SweepSummary
 
 EXAMPLES = """\
 examples:
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     StreamplaceError
         As `experiments.sweep.run_sweep`.
     """
-    from experiments.sweep.planning import plan_runs
+    from experiments.sweep.plan import plan_runs
     from experiments.sweep.spec import load_spec
     from optim.errors import InvalidInput, Problem
 
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         return ExitCode.OK
     if args.output is None:
         raise InvalidInput(Problem("--output", None, "is missing", "add -o DIR, or --dry-run"))
-    from experiments.sweep.sweeping import run_sweep
+    from experiments.sweep.execution import run_sweep
 
     try:
         summary = run_sweep(

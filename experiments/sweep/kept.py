@@ -5,8 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-from experiments.sweep.reading import parquet_source
-from experiments.sweep.store import write_table
+from experiments.sweep.store import parquet_source, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from optim.figures.catalogue import FIGURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -104,20 +104,10 @@ def arrow_schema() -> pa.Schema:
 
 def spark_schema() -> StructType:
     """Return the schema as Spark reads it; Spark takes every column of a file as nullable."""
-    from pyspark.sql import types as t
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema
 
-    kinds: dict[str, t.DataType] = {
-        "text": t.StringType(),
-        "int": t.LongType(),
-        "float": t.DoubleType(),
-        "bool": t.BooleanType(),
-        "time": t.TimestampType(),
-        "map": t.MapType(t.StringType(), t.StringType()),
-        "trace": t.ArrayType(
-            t.StructType([t.StructField(field, t.DoubleType()) for field in TRACE_FIELDS])
-        ),
-    }
-    return t.StructType([t.StructField(n, kinds[k.rstrip("!")]) for n, k in COLUMNS.items()])
+    return from_arrow_schema(pa.schema([field.with_nullable(True) for field in arrow_schema()]))
 
 
 def complete_row(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,25 +129,13 @@ def complete_row(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _convert(name: str, kind: str, value: Any) -> Any:
-    if value is None:
-        return None
+    convert = _CONVERTERS.get(kind.rstrip("!"))
+    if value is None or convert is None:
+        return value
     try:
-        match kind.rstrip("!"):
-            case "float":
-                return _finite(value)
-            case "int":
-                return _whole(value)
-            case "bool":
-                return bool(value)
-            case "text":
-                return _text(value)
-            case "map":
-                return {str(key): str(item) for key, item in dict(value).items()}
-            case "trace":
-                return _trace(value)
+        return convert(value)
     except (TypeError, ValueError) as error:
         raise type(error)(f"column {name}: {error}") from None
-    return value
 
 
 def _finite(value: Any) -> float | None:
@@ -186,3 +164,13 @@ def _trace(points: Iterable[Any]) -> list[dict[str, float | None]]:
         numbers = (None if item is None else _finite(item) for item in items)
         rows.append(dict(zip(TRACE_FIELDS, numbers, strict=True)))
     return rows
+
+
+_CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
+    "float": _finite,
+    "int": _whole,
+    "bool": bool,
+    "text": _text,
+    "map": lambda value: {str(key): str(item) for key, item in dict(value).items()},
+    "trace": _trace,
+}

@@ -20,6 +20,7 @@ import logging
 import re
 import uuid
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from experiments.sweep.row import COLUMNS, NEWER_COLUMNS, arrow_schema
@@ -29,9 +30,10 @@ from optim.util.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
+    import pandas as pd
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 logger = logging.getLogger(__name__)
 
@@ -275,3 +277,91 @@ def _kept_rows(files: Sequence[Path]) -> list[list[int]]:
     for _, number, row in last.values():
         kept[number].append(row)
     return [sorted(rows) for rows in kept]
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
+def read_rows(spark: SparkSession, folder: str | Path) -> DataFrame:
+    """Return the rows of a result folder with the schema of `experiments.sweep.row`.
+
+    Parameters
+    ----------
+    folder
+        Result folder; also of a sweep that is under way or was interrupted.
+
+    Raises
+    ------
+    InvalidInput
+        The folder is no result folder.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    from experiments.sweep.row import spark_schema
+
+    results = _existing(folder)
+    files = results.files()
+    if not files:
+        return spark.createDataFrame([], spark_schema())
+    frame = spark.read.schema(spark_schema()).parquet(*map(_for_spark, files))
+    if files == [results.rows]:
+        return frame  # compaction left one row a key
+    newest = Window.partitionBy("run_key").orderBy(F.col("started_at").desc(), F.col("host"))
+    ranked = frame.withColumn("_rank", F.row_number().over(newest))
+    return ranked.where(F.col("_rank") == 1).drop("_rank")
+
+
+def _existing(folder: str | Path) -> ResultFolder:
+    """Return a result folder, refused where it is none."""
+    results = ResultFolder(Path(folder))
+    results.marker()
+    return results
+
+
+def _for_spark(path: Path) -> str:
+    """Write a path so that Spark, which takes paths for globs, means this file and no other."""
+    return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.resolve()))
+
+
+def literal(text: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def parquet_source(files: Sequence[Path], options: str = "") -> str:
+    """Return the files as DuckDB reads them: the table of an SQL query."""
+    return f"read_parquet([{', '.join(map(_this_file, files))}]{options and ', '}{options})"
+
+
+def footer(what: str, file: Path) -> str:
+    """Return what DuckDB tells of a file's footer, ``schema`` or ``file_metadata``, as a table."""
+    return f"parquet_{what}({_this_file(file)})"
+
+
+def _this_file(path: Path) -> str:
+    """Write a path so that DuckDB, which takes paths for patterns, means this file and no other."""
+    return literal(re.sub(r"([*?\[])", r"[\1]", str(path)))
+
+
+def read_rows_pandas(folder: str | Path) -> pd.DataFrame:
+    """Return the same rows without Spark, sorted by key; for small results.
+
+    Raises
+    ------
+    InvalidInput
+        The folder is no result folder.
+    """
+    import pyarrow as pa
+
+    tables = list(latest_rows(_existing(folder).files()))
+    whole = pa.concat_tables(tables) if tables else arrow_schema().empty_table()
+    return whole.sort_by("run_key").to_pandas(maps_as_pydicts="strict")
+
+
+def read_columns(files: Sequence[Path], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """Return some columns of the latest row of every key, as plain dictionaries."""
+    rows: list[dict[str, Any]] = []
+    for table in latest_rows(files, columns):
+        rows += table.to_pylist()
+    return rows

@@ -26,7 +26,7 @@ from optim.errors import InvalidInput, Problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from experiments.sweep.planning import Run
+    from experiments.sweep.plan import Run
 
 FLUSH_SECONDS = 2.0
 """Finished rows wait at most about this long before they are stored."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.sweep.planning import plan_runs
+from experiments.sweep.plan import plan_runs
 from experiments.sweep.spec import load_spec
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.sweep import command, sweeping
-from experiments.sweep.sweeping import SweepSummary
+from experiments.sweep import command, execution
+from experiments.sweep.execution import SweepSummary
 from optim.errors import InvalidInput
 
 TOML = """
@@ -62,7 +62,7 @@ def test_failures_are_pointed_out(
     toml: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = SweepSummary(3, 3, 0, 1, {"crash": 1, "ok": 2}, 1.0, Path("out"), ("a note",))
-    monkeypatch.setattr(sweeping, "run_sweep", lambda *a, **k: made)
+    monkeypatch.setattr(execution, "run_sweep", lambda *a, **k: made)
     assert call(toml, "-o", "out") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "3 runs: 1 crash, 2 ok"
@@ -76,7 +76,7 @@ def test_an_interruption_is_130(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sweeping, "run_sweep", interrupted)
+    monkeypatch.setattr(execution, "run_sweep", interrupted)
     assert call(toml, "-o", "out") == 130
     out, err = capsys.readouterr()
     assert out == ""

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.sweep.estimates import Estimator, guess, make_chunks
-from experiments.sweep.planning import plan_runs
+from experiments.sweep.execution import Estimator, guess, make_chunks
+from experiments.sweep.plan import plan_runs
 from experiments.sweep.spec import Spec
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.sweep.planning import expand, size
+from experiments.sweep.plan import expand, size
 
 _KEYS = st.sampled_from(["a", "b", "c"])
 _FACTORS = st.dictionaries(

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from experiments.sweep import planning
+from experiments.sweep import plan
 from experiments.sweep.instances import content_hash
-from experiments.sweep.planning import Run, plan_runs
+from experiments.sweep.plan import Run, plan_runs
 from experiments.sweep.spec import Spec
 from optim import Instance
 from optim.errors import InvalidInput
@@ -57,7 +57,7 @@ def test_a_solver_that_a_method_cannot_use_is_left_out_and_told(
 ) -> None:
     from dataclasses import replace
 
-    from experiments.sweep import planning
+    from experiments.sweep import plan as planning
     from optim.methods.registry import get_method
 
     few = replace(get_method("balance-milp"), solvers=("highs",))
@@ -449,7 +449,7 @@ def test_methods_of_a_foreign_runner_are_not_looked_up(make_spec: Make) -> None:
 def test_the_number_of_runs_is_capped_before_they_are_made(
     make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "MAX_RUNS", 3)
+    monkeypatch.setattr(plan, "MAX_RUNS", 3)
     assert "matrix" in problems_of(make_spec({"method": ["top-down"], "seed": [0, 1, 2, 3]}))
     assert len(plan_runs(make_spec({"method": ["top-down"], "seed": [0, 1, 2]})).runs) == 3
 

@@ -8,7 +8,7 @@ import sys
 
 import psutil
 
-from experiments.sweep.processes import children_of, reap, resident_bytes
+from experiments.sweep.isolation import children_of, reap, resident_bytes
 
 
 def test_a_child_that_does_not_end_is_killed() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.sweep.progress import Bar, Lines, Silent, SweepProgress, make_reporter
+from experiments.sweep.progress import SweepProgress, bar, lines, make_reporter
 
 
 def test_lines_are_limited_but_the_last_one_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Lines() as tell:
+    with lines() as tell:
         monkeypatch.setattr("time.monotonic", lambda: 1000.0)
         for done in range(101):
             tell(SweepProgress(done, done // 50, 100, done / 10))
@@ -21,7 +21,7 @@ def test_lines_are_limited_but_the_last_one_is_told(
 
 
 def test_the_bar_draws_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with Bar() as tell:
+    with bar() as tell:
         tell(SweepProgress(3, 1, 7, 1.0))
     out, err = capsys.readouterr()
     assert out == ""
@@ -32,10 +32,13 @@ def test_the_bar_draws_on_standard_error(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_terminal_gets_a_bar_a_log_gets_lines(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert type(make_reporter(False)) is Silent
-    assert type(make_reporter(True)) is Lines
+    with make_reporter(True) as tell:
+        tell(SweepProgress(1, 0, 1, 1.0))
+    assert capsys.readouterr().err == "1/1 runs, 1.00 s\n"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    assert type(make_reporter(True)) is Bar
+    with make_reporter(True) as tell:
+        tell(SweepProgress(1, 0, 1, 1.0))
+    assert "━" in capsys.readouterr().err
     with make_reporter(False) as tell:
         tell(SweepProgress(1, 0, 1, 1.0))
     assert capsys.readouterr() == ("", "")
@@ -46,11 +49,11 @@ def test_failed_runs_are_named_as_they_fail(
 ) -> None:
     news = ("crash: m on [bold]q1[/bold]: killed", "timeout: " + "n" * 200)
     monkeypatch.setattr("time.monotonic", lambda: 1000.0)
-    with Lines() as tell:
+    with lines() as tell:
         tell(SweepProgress(1, 0, 9, 1.0))
         tell(SweepProgress(3, 2, 9, 1.0, news))
     assert capsys.readouterr().err.splitlines() == ["1/9 runs, 1.00 s", *news]
-    with Bar() as tell:
+    with bar() as tell:
         tell(SweepProgress(3, 2, 9, 1.0, news))
     err = capsys.readouterr().err
     assert all(text in err for text in news)

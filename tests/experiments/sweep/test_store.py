@@ -12,8 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.sweep import store
-from experiments.sweep.reading import read_columns, read_rows_pandas
-from experiments.sweep.store import ResultFolder, latest_rows, list_parts, write_part
+from experiments.sweep.store import (
+    ResultFolder,
+    latest_rows,
+    list_parts,
+    read_columns,
+    read_rows_pandas,
+    write_part,
+)
 from optim.errors import InvalidInput
 from tests.experiments.sweep.rows import make_row
 

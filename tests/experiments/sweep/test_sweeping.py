@@ -6,6 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ from pyspark.sql import SparkSession
 
 from experiments.spark.session import SparkFailed
 from experiments.sweep import read_rows, read_rows_pandas, run_sweep
-from experiments.sweep.planning import plan_runs
-from experiments.sweep.progress import Silent, SweepProgress
+from experiments.sweep.execution import Spreader
+from experiments.sweep.plan import plan_runs
+from experiments.sweep.progress import SweepProgress
 from experiments.sweep.row import spark_schema
 from experiments.sweep.spec import Spec
-from experiments.sweep.spreading import Spreader
 from experiments.sweep.store import ResultFolder, list_parts, write_part
 from optim import Instance
 from optim.errors import InvalidInput
@@ -29,7 +30,7 @@ from tests.experiments.sweep.rows import make_row
 Make = Callable[..., Spec]
 
 
-class Watch(Silent):
+class Watch:
     """Keeps the moments that it is told."""
 
     def __init__(self) -> None:
@@ -65,7 +66,7 @@ def test_every_kind_of_outcome_is_a_row(make_spec: Make, base: Path) -> None:
         }
     )
     watch = Watch()
-    summary = sweep(spec, base / "out", progress=watch)
+    summary = sweep(spec, base / "out", progress=nullcontext(watch))
     assert (summary.total, summary.done, summary.failed) == (20, 20, 18)
     assert (watch.moments[-1].done, watch.moments[-1].failed) == (20, 18)
     news = [text for moment in watch.moments for text in moment.news]
@@ -161,7 +162,7 @@ def test_failed_runs_are_repeated_only_when_asked_for(make_spec: Make, base: Pat
 def test_rows_can_go_through_the_driver(make_spec: Make, base: Path) -> None:
     spec = make_spec({"method": ["good", "exits"], "seed": list(range(20))})
     watch = Watch()
-    summary = sweep(spec, base / "out", collect=True, progress=watch)
+    summary = sweep(spec, base / "out", collect=True, progress=nullcontext(watch))
     assert summary.outcomes == {"crash": 20, "ok": 20}
     assert watch.moments[-1].done == 40
     assert read_rows_pandas(base / "out")["run_key"].nunique() == 40
@@ -224,7 +225,7 @@ def test_an_interruption_keeps_finished_runs_and_ends_the_others(
     )
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        sweep(spec, base / "out", progress=Interrupt())
+        sweep(spec, base / "out", progress=nullcontext(Interrupt()))
     assert time.monotonic() - began < 60  # it did not wait for the sleeper
     rows = read_rows_pandas(base / "out")
     assert 0 < len(rows) < 100

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from experiments.sweep import worker
+from experiments.sweep.execution import _carried
 from experiments.sweep.isolation import Answer, Outcome
-from experiments.sweep.planning import plan_runs
-from experiments.sweep.reading import read_columns
+from experiments.sweep.plan import plan_runs
 from experiments.sweep.spec import Spec
-from experiments.sweep.spreading import _carried
-from experiments.sweep.store import list_parts
+from experiments.sweep.store import list_parts, read_columns
 from experiments.sweep.worker import (
     Call,
     Chunk,

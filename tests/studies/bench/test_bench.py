@@ -17,7 +17,7 @@ from experiments.studies.bench.asking import Asked, command_asker, function_aske
 from experiments.studies.bench.cases import Case, read
 from experiments.studies.bench.judging import judged, scores
 from experiments.studies.bench.table import Lines, summary, summary_text
-from experiments.sweep.reading import read_rows_pandas
+from experiments.sweep.store import read_rows_pandas
 from optim import Instance, Plan, solve
 from streamplace.cli.main import main
 

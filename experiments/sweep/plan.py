@@ -36,6 +36,8 @@ _KEY_FORMAT = "streamplace.run/1"
 _TIMEOUT = 600.0
 NOT_IN_KEY = ("run_timeout", "memory_limit")
 """Settings that do not decide what a run finds."""
+_LATER = {"objective": None, "starts": "own", "start_broken": "mend", "certificate": False}
+"""Settings that older keys lack, and what they were then."""
 LABELLED = ("objective", "warm_start", "starts", "repair", "ignore", "start_broken")
 """Settings that change what a method does so much that its label shows them where they vary."""
 
@@ -98,25 +100,17 @@ class Run:
 
     def arguments(self) -> dict[str, Any]:
         """Return the keyword arguments of `optim.solve`, and `certificate` where it is asked."""
-        settings = self.settings
-        asked = {"objective": settings.objective} if settings.objective else {}
-        if settings.starts != "own":
-            asked["starts"] = settings.starts
-        return {
-            "method": self.method,
-            **asked,
-            "solver": settings.solver,
-            "time_limit": settings.time_limit,
-            "gap": settings.gap,
-            "seed": settings.seed,
-            "threads": settings.threads,
-            "warm_start": settings.warm_start,
-            "repair": settings.repair,
-            "ignore": list(settings.ignore),
-            **({"start_broken": "refuse"} if settings.start_broken == "refuse" else {}),
-            **({"certificate": True} if settings.certificate else {}),
-            **self.options,
-        }
+        settings = {**decisive(self.settings), "ignore": list(self.settings.ignore)}
+        return {"method": self.method, **settings, **self.options}
+
+
+def decisive(settings: Settings) -> dict[str, Any]:
+    """Return the settings that decide the outcome of a run; later ones only where they do."""
+    return {
+        key: value
+        for key, value in vars(settings).items()
+        if key not in NOT_IN_KEY and not (key in _LATER and value == _LATER[key])
+    }
 
 
 def run_key(
@@ -132,15 +126,6 @@ def run_key(
     Names and labels do not, so renaming repeats nothing; neither do the deadline and the memory
     cap, which a failed run may be given more of.
     """
-    told = {key: getattr(settings, key) for key in SETTINGS if key not in NOT_IN_KEY}
-    if settings.objective is None:
-        del told["objective"]  # as keys were before there was one
-    if not settings.certificate:
-        del told["certificate"]
-    if settings.starts == "own":
-        del told["starts"]
-    if settings.start_broken == "mend":
-        del told["start_broken"]
     content = {
         "format": _KEY_FORMAT,
         "instance": instance.sha256,
@@ -148,7 +133,7 @@ def run_key(
         "variations": dict(variations),
         "method": method,
         "options": dict(options),
-        "settings": told,
+        "settings": decisive(settings),
     }
     if runner != DEFAULT_RUNNER:
         content["runner"] = runner

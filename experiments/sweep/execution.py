@@ -1,0 +1,615 @@
+"""`run_sweep`: from a sweep file to a result folder that holds a row of every run.
+
+Runs are estimated, put into chunks of even length, and spread over Spark. Where workers share a
+file system with the driver they write their batches themselves. Elsewhere rows travel through an
+accumulator, and the driver writes them when a task ends.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import threading
+import time
+import uuid
+from collections import Counter, defaultdict
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark import AccumulatorParam
+
+from experiments.spark.remote import is_remote, output_at
+from experiments.spark.session import (
+    SparkFailed,
+    active_session,
+    check_master,
+    is_local,
+    spark_session,
+)
+from experiments.sweep.kept import keep_instances
+from experiments.sweep.plan import DEFAULT_RUNNER, Plan, Run, plan_runs
+from experiments.sweep.progress import Reporter, SweepProgress, make_reporter
+from experiments.sweep.spec import Spec, load_spec
+from experiments.sweep.store import (
+    ResultFolder,
+    failed_rows,
+    list_parts,
+    read_columns,
+    write_part,
+)
+from experiments.sweep.worker import Setting, own_versions, pack_chunk, run_partition
+from optim.errors import StreamplaceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from experiments.sweep.store import PartName
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_MASTER = "local[*]"
+_APP_NAME = "streamplace sweep"
+
+
+@dataclass(frozen=True)
+class SweepSummary:
+    """What a sweep did.
+
+    Attributes
+    ----------
+    total
+        Runs that the spec means.
+    done
+        Runs of this call.
+    skipped
+        Runs that had a row before.
+    failed
+        Of all runs of the spec, those whose row is no ``ok``.
+    outcomes
+        Number of rows of the spec's runs by outcome.
+    seconds
+        This call took, the start of Spark included.
+    path
+        Result folder, or its URI.
+    notes
+        What was left out and why.
+    """
+
+    total: int
+    done: int
+    skipped: int
+    failed: int
+    outcomes: Mapping[str, int]
+    seconds: float
+    path: Path | str
+    notes: tuple[str, ...] = ()
+
+
+def run_sweep(
+    spec: Spec | str | Path,
+    output_dir: str | Path,
+    master: str = DEFAULT_MASTER,
+    *,
+    retry_failed: bool = False,
+    progress: bool | Reporter = True,
+    collect: bool | None = None,
+    runner: str = DEFAULT_RUNNER,
+    config: Mapping[str, str] | None = None,
+) -> SweepSummary:
+    """Do every run of a sweep that has no row yet.
+
+    Interrupted or killed, it is taken up again by the same call; extended, it does what is new.
+
+    Parameters
+    ----------
+    spec
+        A sweep file, or what `load_spec` made of one.
+    output_dir
+        Result folder: new, empty, or one of the same sweep. Or a URI that Hadoop writes; rows then
+        lie in a working copy until the sweep ends, and the same call goes on with it.
+    master
+        Spark master. A session that is active in this process is used as it is.
+    retry_failed
+        Do runs again whose row is an error, a crash, a timeout or out of memory.
+    progress
+        Whether to show progress on standard error; or a context manager that is called with
+        `SweepProgress`.
+    collect
+        Rows go through the driver (True) or are written by the workers (False); by default it is
+        tried out whether workers share the folder.
+    runner
+        Dotted name ``module:function`` of what does a run, as `experiments.sweep.runner.run`.
+    config
+        Further Spark settings.
+
+    Raises
+    ------
+    InvalidInput
+        The spec, an instance, the folder or the master is wrong; nothing was started.
+    SparkFailed
+        Spark did not start or gave up; rows that were stored stay.
+    KeyboardInterrupt
+        Interrupted; rows of finished runs are stored.
+    """
+    began = time.monotonic()
+    if not isinstance(spec, Spec):
+        spec = load_spec(spec)
+    plan = plan_runs(spec, runner)
+    for note in plan.notes:
+        logger.info("%s", note)
+    threads = max(run.settings.threads for run in plan.runs)
+    _check_master(master, threads)
+    reporter = make_reporter(progress) if isinstance(progress, bool) else progress
+    with (
+        output_at(output_dir, master, task_cpus=threads, config=config) as path,
+        (folder := ResultFolder(path)).writing(spec.name),
+    ):
+        folder.compact()
+        outcomes = _stored(folder)
+        _write_marker(folder, spec, plan)
+        keep_instances(folder.path, (run.instance for run in plan.runs))
+        waiting = [run for run in plan.runs if _is_open(outcomes.get(run.key), retry_failed)]
+        if waiting:
+            try:
+                _spread(waiting, folder, spec, master, threads, reporter, collect, runner, config)
+            finally:
+                folder.compact()
+            outcomes = _stored(folder)
+    missing = sum(run.key not in outcomes for run in plan.runs)
+    if missing:
+        raise StreamplaceError(f"{missing} runs have no row; the same command does them")
+    ended = Counter(outcomes[run.key] for run in plan.runs)
+    return SweepSummary(
+        total=len(plan.runs),
+        done=len(waiting),
+        skipped=len(plan.runs) - len(waiting),
+        failed=len(plan.runs) - ended["ok"],
+        outcomes=dict(sorted(ended.items())),
+        seconds=time.monotonic() - began,
+        path=str(output_dir) if is_remote(output_dir) else folder.path,
+        notes=plan.notes,
+    )
+
+
+def _check_master(master: str, threads: int) -> None:
+
+    if active_session() is None:
+        check_master(master, threads)
+
+
+def _stored(folder: ResultFolder) -> dict[str, str]:
+    """Return the outcome of every run that has a row."""
+    rows = read_columns(folder.files(), ("run_key", "outcome"))
+    return {row["run_key"]: row["outcome"] for row in rows}
+
+
+def _is_open(outcome: str | None, retry_failed: bool) -> bool:
+    return outcome is None or (retry_failed and outcome != "ok")
+
+
+def _write_marker(folder: ResultFolder, spec: Spec, plan: Plan) -> None:
+    """Say what the folder is for, before the first row."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    created = now
+    if (folder.path / "sweep.json").is_file():
+        created = folder.marker().get("created", now)
+    folder.write_marker(
+        {
+            "name": spec.name,
+            "description": spec.description,
+            "created": created,
+            "updated": now,
+            "versions": json.loads(own_versions()),
+            "spec": json.loads(json.dumps(spec.document, default=str)),
+            "num_runs": len(plan.runs),
+            "notes": list(plan.notes),
+            "runs": [run.key for run in plan.runs],
+        }
+    )
+
+
+def _spread(
+    runs: Sequence[Run],
+    folder: ResultFolder,
+    spec: Spec,
+    master: str,
+    threads: int,
+    reporter: Reporter,
+    collect: bool | None,
+    runner: str,
+    config: Mapping[str, Any] | None,
+) -> None:
+    """Start or borrow a session and do the runs on it."""
+    from experiments.sweep.execution import Spreader
+
+    estimator = Estimator(read_columns(folder.files(), LEARNED_COLUMNS))
+    seconds = [estimator.seconds(run) for run in runs]
+    with ExitStack() as stack:
+        session = stack.enter_context(
+            spark_session(master, _APP_NAME, task_cpus=threads, config=config)
+        )
+        tell = stack.enter_context(reporter)
+        Spreader(session, folder, spec.name, runner, collect).run(runs, seconds, tell)
+
+
+# -- spreading over Spark -----------------------------------------------------------------------
+
+
+_COLLECTED_CHUNK_SECONDS = 10.0
+_POLL_SECONDS = 0.2
+_STOP_SECONDS = 10.0
+_PROBES_PER_SLOT = 2
+_MOST_NAMED = 50
+"""Failed runs that are named one by one."""
+_REASON_CHARACTERS = 200
+_LARGE = 256 * 1024
+"""Bytes of a compressed instance above which it is no part of a task."""
+
+
+class Spreader:
+    """Does runs on a Spark session and stores their rows in a result folder.
+
+    Parameters
+    ----------
+    spark
+        Session to use.
+    folder
+        Where rows go; already opened for writing.
+    sweep, runner
+        Name of the sweep; dotted name of the function that does a run.
+    collect
+        True: rows go through the driver. False: workers write them. None: try it out.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: ResultFolder,
+        sweep: str,
+        runner: str,
+        collect: bool | None = None,
+    ) -> None:
+        self._context = spark.sparkContext
+        self._folder = folder
+        self._group = f"streamplace-{uuid.uuid4().hex}"
+        self._stop = folder.parts / f".stop-{self._group}"
+        self._collect = self._must_collect() if collect is None else collect
+        shared = None if self._collect else str(folder.parts.resolve())
+        stop = None if self._collect else str(self._stop.resolve())
+        self._setting = Setting(sweep, runner, own_versions(), shared, stop)
+        self._varied: list[str] = []
+        self._seen: set[Path] = set()
+        self._named = 0
+        self._slots = max(1, self._context.defaultParallelism // self._task_cpus())
+
+    def _task_cpus(self) -> int:
+        return int(self._context.getConf().get("spark.task.cpus", "1") or 1)
+
+    def _must_collect(self) -> bool:
+        """Tell whether some worker does not see the folder, or may not write to it."""
+        if is_local(str(self._context.master)):
+            return False
+        token = self._folder.parts / f".token-{uuid.uuid4().hex}"
+        token.touch()
+        try:
+            tasks = self._context.defaultParallelism * _PROBES_PER_SLOT
+            probe = functools.partial(_can_write, str(token.resolve()))
+            seen = self._context.parallelize(range(tasks), tasks).mapPartitions(probe).collect()
+        finally:
+            token.unlink(missing_ok=True)
+        if not all(seen):
+            logger.info("workers do not share the result folder: rows go through the driver")
+        return not all(seen)
+
+    def run(
+        self,
+        runs: Sequence[Run],
+        seconds: Sequence[float],
+        tell: Callable[[SweepProgress], None],
+    ) -> None:
+        """Do all runs; returns when their rows are stored.
+
+        Parameters
+        ----------
+        seconds
+            Estimate of each.
+
+        Raises
+        ------
+        SparkFailed
+            Spark gave up; what was stored stays.
+        KeyboardInterrupt
+            Interrupted; workers stored what they had finished.
+        """
+        most = _COLLECTED_CHUNK_SECONDS if self._collect else MAX_CHUNK_SECONDS
+        chunks = make_chunks(seconds, self._slots, MIN_CHUNK_SECONDS, most)
+        logger.debug("%d runs in %d chunks on %d slots", len(runs), len(chunks), self._slots)
+        before = {part.path for part in self._folder.part_names()}
+        self._varied = _varied(runs)
+        job = _Job(functools.partial(self._submit, runs, chunks))
+        began = time.monotonic()
+        try:
+            pause = _POLL_SECONDS
+            while job.wait(pause):
+                looked = time.monotonic()
+                tell(self._progress(before, len(runs), began))
+                # Listing many thousand parts takes a while: never more than a twentieth of all.
+                pause = max(_POLL_SECONDS, 20 * (time.monotonic() - looked))
+        except BaseException:
+            self._halt(job)
+            raise
+        finally:
+            self._stop.unlink(missing_ok=True)
+            tell(self._progress(before, len(runs), began))
+        if job.error is not None:
+            raise SparkFailed(f"Spark gave the sweep up: {_reason(job.error)}") from job.error
+
+    def _submit(self, runs: Sequence[Run], chunks: Sequence[Sequence[int]]) -> None:
+        """Run the Spark job; called in a thread of its own."""
+        known = {run.instance.sha256: run.instance.packed for run in runs}
+        within = [[runs[i] for i in chunk] for chunk in chunks]
+        carried = _carried(within, known, self._slots)
+        packed = [pack_chunk(chunk, carried) for chunk in within]
+        shared = {sha256: text for sha256, text in known.items() if sha256 not in carried}
+        documents = self._context.broadcast(shared)
+        keep = None
+        if self._collect:
+            rows = self._context.accumulator([], _PartWriter(str(self._folder.parts)))
+            keep = rows.add
+        self._context.setJobGroup(self._group, f"sweep {self._setting.sweep}", True)
+        work = functools.partial(run_partition, self._setting, documents, keep)
+        try:
+            self._context.parallelize(packed, len(packed)).mapPartitions(work).count()
+        finally:
+            documents.destroy()
+
+    def _halt(self, job: _Job) -> None:
+        """Have workers store what they finished and end, and wait until they have."""
+        self._stop.touch()
+        if self._collect or job.wait(_STOP_SECONDS):
+            self._context.cancelJobGroup(self._group)
+            job.wait(_STOP_SECONDS)
+
+    def _progress(self, before: set[Path], total: int, began: float) -> SweepProgress:
+        new = [part for part in list_parts(self._folder.parts) if part.path not in before]
+        done = min(total, sum(part.rows for part in new))
+        failed = sum(part.failed for part in new)
+        seconds = time.monotonic() - began
+        return SweepProgress(done, failed, total, seconds, tuple(self._failures(new)))
+
+    def _failures(self, parts: Sequence[PartName]) -> Iterator[str]:
+        """Name the failed runs of parts that were not looked at before, with their reasons."""
+        for part in parts:
+            if not part.failed or part.path in self._seen or self._named > _MOST_NAMED:
+                continue
+            self._seen.add(part.path)
+            for row in failed_rows(part):
+                self._named += 1
+                if self._named > _MOST_NAMED:
+                    yield "more runs failed; the report lists them all"
+                    return
+                yield failure_text(row, self._varied)
+
+
+def _varied(runs: Sequence[Run]) -> list[str]:
+    """Return the factors that differ between runs, besides method and instance."""
+    values: dict[str, set[str]] = {}
+    for run in runs:
+        for name, value in run.factors.items():
+            values.setdefault(name, set()).add(value)
+    return [n for n, v in values.items() if len(v) > 1 and n not in ("method", "instance")]
+
+
+def failure_text(row: Mapping[str, Any], varied: Sequence[str]) -> str:
+    """Name a failed run and say why: ``timeout: flux on drain (seed=1): ran longer than 5 s``.
+
+    Parameters
+    ----------
+    row
+        From `experiments.sweep.store.failed_rows`.
+    varied
+        Names of the factors to show.
+    """
+    factors = dict(row["factors"])
+    told = ", ".join(f"{name}={factors[name]}" for name in varied if name in factors)
+    where = f"{row['method_label']} on {row['instance']}" + (f" ({told})" if told else "")
+    reason = (row["error"] or "no reason given").strip().partition("\n")[0][:_REASON_CHARACTERS]
+    text = f"{row['outcome']}: {where}: {reason}"
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _carried(
+    chunks: Sequence[Sequence[Run]], known: Mapping[str, bytes], slots: int
+) -> frozenset[str]:
+    """Return the instances that go with their chunks.
+
+    A broadcast goes to every worker, once: that serves what nearly all of them need, and what is
+    large. Others travel with the runs that need them, and to nobody else.
+    """
+    needed = Counter(sha256 for c in chunks for sha256 in {run.instance.sha256 for run in c})
+    return frozenset(
+        sha256
+        for sha256, times in needed.items()
+        if times <= slots and len(known[sha256]) <= _LARGE
+    )
+
+
+class _Job:
+    """A function in a thread, and the error it ended with."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self.error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._function()
+        except BaseException as error:
+            self.error = error
+
+    def wait(self, seconds: float) -> bool:
+        """Wait a while; True when it is still running after that."""
+        self._thread.join(seconds)
+        return self._thread.is_alive()
+
+
+class _PartWriter(AccumulatorParam[Any]):
+    """On workers adds rows up to a list; on the driver writes what arrives as a part at once."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._on_driver = True
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_folder": self._folder, "_on_driver": False}
+
+    def zero(self, value: Any) -> Any:
+        """Return the empty list that every task starts with."""
+        return []
+
+    def addInPlace(self, value1: Any, value2: Any) -> Any:
+        """Add rows to a worker's list, or write a finished task's rows on the driver."""
+        if not self._on_driver:
+            value1.extend(value2)
+        elif value2:
+            write_part(Path(self._folder), value2)
+        return value1
+
+
+def _can_write(token: str, _: Any) -> list[bool]:
+    """Tell, on a worker, whether the driver's folder is here and takes files."""
+    path = Path(token)
+    if not path.exists():
+        return [False]
+    mine = path.with_name(f".probe-{uuid.uuid4().hex}")
+    try:
+        mine.touch()
+        mine.unlink()
+    except OSError:
+        return [False]
+    return [True]
+
+
+def _reason(error: BaseException) -> str:
+    """Return what went wrong: the last line of a worker's traceback, or the first of Java's."""
+    java = getattr(error, "java_exception", None)
+    lines = str(java if java is not None else error).strip().splitlines()
+    if not lines:
+        return type(error).__name__
+    if any(line.startswith("Traceback ") for line in lines):
+        told = [line for line in lines if line.strip() and not line.startswith((" ", "\t"))]
+        return told[-1]
+    return lines[0]
+
+
+# -- how long a run may take --------------------------------------------------------------------
+
+
+MIN_CHUNK_SECONDS = 1.0
+MAX_CHUNK_SECONDS = 60.0
+LEARNED_COLUMNS = ("run_key", "method_label", "solver", "instance_sha256", "time_total")
+"""What an `Estimator` reads of stored rows."""
+
+_SHARE = 3
+_UNKNOWN_SECONDS = 0.02
+_UNLIMITED_SECONDS = 60.0
+_EXACT_SECONDS_PER_CELL = 1e-4  # a guess for task × node models; runs soon tell better
+
+
+class Estimator:
+    """Estimates the seconds of runs.
+
+    Parameters
+    ----------
+    rows
+        Rows of earlier runs: of the same method on the same instance counts most, then of the
+        same method on any.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
+        exact: dict[Any, list[float]] = defaultdict(list)
+        for row in rows:
+            seconds = row.get("time_total")
+            if seconds is not None:
+                place = (row["method_label"], row["solver"])
+                exact[*place, row["instance_sha256"]].append(seconds)
+                exact[place].append(seconds)
+        self._learned = {place: sum(values) / len(values) for place, values in exact.items()}
+
+    def seconds(self, run: Run) -> float:
+        """Return the estimate for one run."""
+        place = (run.label, run.settings.solver)
+        learned = self._learned.get((*place, run.instance.sha256), self._learned.get(place))
+        return guess(run) if learned is None else learned
+
+
+def guess(run: Run) -> float:
+    """Return an estimate from the kind of method, the limits and the size of the instance."""
+    limit = run.settings.time_limit
+    most = min(run.timeout, _UNLIMITED_SECONDS if limit is None else limit)
+    tasks, nodes = run.instance.num_tasks, run.instance.num_nodes
+    match run.kind:
+        case "exact":
+            return min(most, _UNKNOWN_SECONDS + _EXACT_SECONDS_PER_CELL * tasks * nodes)
+        case "search":
+            return min(most, 1.0) if limit is None else most
+        case _:
+            return min(most, _UNKNOWN_SECONDS + 1e-5 * tasks)
+
+
+def make_chunks(
+    seconds: Sequence[float],
+    slots: int,
+    least: float = MIN_CHUNK_SECONDS,
+    most: float = MAX_CHUNK_SECONDS,
+) -> list[list[int]]:
+    """Divide runs into chunks, longest runs first, each chunk a share of what is left.
+
+    Large chunks first and small ones last keep all slots busy to the end, even where estimates
+    are wrong, and still make few of them (guided self-scheduling).
+
+    Parameters
+    ----------
+    seconds
+        Estimate of each run.
+    slots
+        Runs at a time.
+    least, most
+        Bounds on a chunk's estimated seconds; one run may be longer.
+
+    Returns
+    -------
+    list of list of int
+        Indices of the runs; every run in exactly one chunk.
+    """
+    order = sorted(range(len(seconds)), key=lambda i: (-seconds[i], i))
+    left = sum(seconds)
+    chunks: list[list[int]] = []
+    chunk: list[int] = []
+    filled = 0.0
+    target = _target(left, slots, least, most)
+    for position, index in enumerate(order):
+        chunk.append(index)
+        filled += seconds[index]
+        # A share of the runs is an end as well: estimates may be far too low.
+        count = -(-(len(order) - position) // (_SHARE * slots))
+        if filled >= target or (filled >= least and len(chunk) >= count):
+            chunks.append(chunk)
+            left -= filled
+            chunk, filled = [], 0.0
+            target = _target(left, slots, least, most)
+    if chunk:
+        chunks.append(chunk)
+    return chunks
+
+
+def _target(left: float, slots: int, least: float, most: float) -> float:
+    return min(most, max(least, left / (_SHARE * slots)))
