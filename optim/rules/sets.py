@@ -89,7 +89,7 @@ def _broken_sets(placement: Placement) -> list[int]:
 
 def _violations(placement: Placement) -> Iterator[Violation]:
     instance, table = placement.instance, placement.instance.sets
-    for i in _broken_sets(placement):
+    for i in _broken_sets(placement) if table.ids else ():
         name, node = table.ids[i], placement.node[table.tasks_of(i)]
         places, counts = np.unique(places_of(instance, i)[node[node >= 0]], return_counts=True)
         rule, limit = table.rule[i], table.limit[i]
