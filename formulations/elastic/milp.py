@@ -30,6 +30,7 @@ from formulations.reasons import reasons
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
 from optim.errors import Problem, UnsuitableMethod
 from optim.kernels.room import at_the_edge
+from optim.methods.draining import emptied_or_any
 from optim.methods.hand import Hand
 from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
@@ -210,7 +211,7 @@ METHOD = Method(
     kind="exact",
     objective="used_capacity",
     objectives=tuple(LEVELS),
-    run=run,
+    run=emptied_or_any(run),
     summary="Least CPU capacity in use, then least network use, or least deviation; proven",
     source="Elastic Allocator, SOSE 2014, section IV",
     needs=("tasks", "nodes", "capacity"),
@@ -245,5 +246,4 @@ METHOD = Method(
     takes_warm_start=True,
     starts=("gma",),
     cold=True,
-    empties_leaving=True,
 )

@@ -24,6 +24,7 @@ from formulations.storm.starts import Start, feasible_start
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, why_nothing_fits
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import internode_of
+from optim.methods.draining import emptied_or_any
 from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
@@ -317,7 +318,7 @@ METHOD = Method(
     family="storm",
     kind="exact",
     objective="internode_traffic",
-    run=run,
+    run=emptied_or_any(run),
     summary="Least traffic between nodes, then between slots, worker counts exact; proven",
     source="Aniello, Baldoni and Querzoni, DEBS 2013, section 3.2.2",
     needs=("tasks", "nodes"),
@@ -329,5 +330,4 @@ METHOD = Method(
     takes_warm_start=True,
     starts=("storm-online", "storm-offline", "storm-even"),
     cold=True,
-    empties_leaving=True,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import RefereeRefused, SolverError
-from optim.methods.draining import emptied, needed
+from optim.methods.draining import needed
 from optim.referee.result import Result, Termination
 from optim.rules import broken
 from optim.rules.placement import Placement
@@ -111,8 +111,6 @@ def settle_assumptions(method: Method, instance: Instance, outcome: Outcome) -> 
 
     "Infeasible" is then no proof: a plan outside of what was assumed may keep all rules.
     """
-    if method.empties_leaving:
-        outcome.assumes += emptied(instance)
     outcome.assumes = needed(instance, outcome.assumes)
     if not outcome.assumes:
         return

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from optim.figures.catalogue import OBJECTIVES
 from optim.referee.result import Termination
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from optim.format.instance import Instance
+    from optim.format.tables import Ints
     from optim.methods.registry import Outcome, Request
+    from optim.referee.evaluation import Evaluation
 
     Run = Callable[[Instance, Request], Outcome]
 
@@ -22,6 +25,8 @@ _ABOUT = "leaving nodes"
 """In the words of everything that is assumed of them."""
 _MOST = 2_000_000
 """Tasks × nodes up to which lists of allowed nodes are written down."""
+_OF_STAYING = ("cpu_deviation", "mean_absolute_deviation")
+"""Figures that are other ones where no node is marked."""
 
 
 def may_stay(instance: Instance) -> int:
@@ -60,14 +65,24 @@ def emptied_or_any(run: Run) -> Run:
     def both(instance: Instance, request: Request) -> Outcome:
         outcome, assumed = run(instance, request), emptied(instance)
         none = outcome.termination is Termination.INFEASIBLE
-        if none and assumed and may_be_rewritten(instance):
+        same = request.objective not in _OF_STAYING and may_be_rewritten(instance)
+        if none and assumed and same:
             found = run(without_leaving(instance, may_stay=True), request)
             found.notes.append("no plan empties the leaving nodes: looked among all")
+            found.rank = partial(_by_value, str(request.objective))
             return found
         outcome.assumes += assumed
         return outcome
 
     return both
+
+
+def _by_value(name: str, _: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
+    """Rank plans by an objective alone, whatever they leave on leaving nodes."""
+    value, figure = evaluation.objective(name), OBJECTIVES[name]
+    if value is None:
+        return None
+    return (float(f"{value if figure.sense == 'min' else -value:.9e}"),)
 
 
 def may_be_rewritten(instance: Instance) -> bool:

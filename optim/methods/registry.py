@@ -227,9 +227,6 @@ class Method:
         Heuristics of its family whose best plan it never falls below.
     cold
         Whether its solver can begin with nothing, as ``starts="none"`` of `optim.solve` asks.
-    empties_leaving
-        Whether it looks only for plans that take off leaving nodes all that may go elsewhere; then
-        what it proves is of these plans, where tasks stand on such nodes.
     decides
         What its plans say: the node of each task, or the threads and machines of each operator.
     objectives
@@ -252,7 +249,6 @@ class Method:
     takes_warm_start: bool = False
     starts: tuple[str, ...] = ()
     cold: bool = False
-    empties_leaving: bool = False
     decides: Literal["nodes", "threads"] = "nodes"
     objectives: tuple[str, ...] = ()
 

@@ -101,15 +101,48 @@ EMPTYING = ["eoa-milp", "imc-exact", "imc-milp", "imc-brute", "storm-milp"]
 @pytest.mark.parametrize("method", EMPTYING)
 def test_nothing_is_infeasible_while_tasks_may_stay_on_leaving_nodes(method: str) -> None:
     result = solve(draining(5.0), method)
-    if method.startswith("imc-"):  # looks among all plans then
-        assert (result.termination, result.bound_of) == ("optimal", "problem")
-    else:
-        assert result.termination == "iteration_limit"
-        assert result.bound is None
+    assert (result.termination, result.bound_of) == ("optimal", "problem")
     assert any("leaving nodes" in note for note in result.notes)
     assert result.feasible
     assert result.plan is not None
     assert dict(result.plan.assignment) == {"t0": "n0", "t1": "n1", "t2": "n1"}
+
+
+@pytest.mark.parametrize("method", ["eoa-milp", "imc-milp", "imc-brute", "storm-milp"])
+def test_the_budget_may_not_do_to_empty_a_node(method: str) -> None:
+    tied = draining(20.0).replace(limits={"max_migrations": 1})
+    result = solve(tied, method)
+    assert (result.termination, result.bound_of) == ("optimal", "problem")
+    assert result.plan is not None
+    together = {"t0": "n0", "t1": "n1", "t2": "n1"}
+    assert method == "eoa-milp" or dict(result.plan.assignment) == together
+
+
+@pytest.mark.parametrize("method", EMPTYING)
+def test_a_node_that_cannot_be_emptied_leaves_room_to_mend_the_others(method: str) -> None:
+    full = Instance.from_dict(
+        {
+            "format": "streamplace.instance/1",
+            "name": "full",
+            "nodes": [
+                {"id": "n0", "capacity": {"cpu": 9}},
+                {"id": "n1", "capacity": {"cpu": 7}},
+                {"id": "n2", "capacity": {"cpu": 10}, "leaving": True},
+            ],
+            "tasks": [
+                {"id": f"t{i}", "load": {"cpu": load}, "node": node}
+                for i, (load, node) in enumerate([(6, "n0"), (5, "n0"), (6, "n2"), (1, "n0")])
+            ],
+            "traffic": [["t1", "t3", 1.0]],
+        }
+    )
+    result = solve(full, method)  # t2 fits nowhere once n0 is within its capacity
+    assert (result.termination, result.bound_of) == ("optimal", "problem")
+    assert result.plan is not None
+    where = dict(result.plan.assignment)
+    assert where["t2"] == "n2"
+    assert where["t1"] == where["t3"] or method == "eoa-milp"
+    assert result.feasible
 
 
 @pytest.mark.parametrize("method", EMPTYING)

@@ -16,6 +16,7 @@ from optim.errors import Problem, RefereeRefused, SolverError
 from optim.exit_codes import ExitCode
 from optim.figures.measures import load_distance_of
 from optim.format.instance import Instance
+from optim.methods.draining import emptied
 from optim.methods.registry import METHODS, Method, Option, Outcome, Request, get_method
 from optim.methods.run import _limit as run_limit
 from optim.referee.result import Termination
@@ -348,7 +349,7 @@ def test_infeasible_without_leaving_nodes_proves_nothing_where_tasks_may_stay_th
         nodes=[{"id": "n1", "capacity": {"cpu": 8}}, {"id": "n2", "leaving": True}],
         tasks=[{"id": t, "node": n} for t, n in where.items()],
     )
-    fake(Outcome(Termination.INFEASIBLE), empties_leaving=True)
+    fake(Outcome(Termination.INFEASIBLE, assumes=emptied(made)))
     result = solve(made, "fake")
     assert result.termination == "iteration_limit"
     assert result.feasible
