@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.elastic.goals import (
+from formulations.column_generation.driver import warm_up
+from formulations.elastic.problem import (
     FIGURES,
     LEVELS,
+    EoaProblem,
     LevelAnswer,
+    Settings,
+    eoa_problem,
     in_figure,
     largest_share,
     value_of,
 )
-from formulations.elastic.problem import EoaProblem, eoa_problem
-from formulations.elastic.settings import Settings
-from formulations.patterns.warm import warm_up
 from formulations.reasons import reasons
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
 from optim.errors import Problem, UnsuitableMethod
@@ -39,8 +40,8 @@ from optim.referee.result import Level, Termination
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
-    from formulations.elastic.patterns.solve import PatternForm
-    from formulations.elastic.solve_products import ProductForm
+    from formulations.elastic.exact import PatternForm
+    from formulations.elastic.linear import ProductForm
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Request
@@ -120,10 +121,9 @@ def _form(
     problem: EoaProblem, settings: Settings, wanted: str, objective: str
 ) -> PatternForm | ProductForm:
     """Choose the form: patterns where they are few enough and the goal adds up over nodes."""
-    from formulations.elastic.patterns.columns import columns_of
-    from formulations.elastic.patterns.rules import unknown_set
-    from formulations.elastic.patterns.solve import PatternForm
-    from formulations.elastic.solve_products import ProductForm
+    from formulations.elastic.columns import columns_of, unknown_set
+    from formulations.elastic.exact import PatternForm
+    from formulations.elastic.linear import ProductForm
 
     if wanted == "products":
         return ProductForm(problem, settings)

@@ -24,13 +24,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.column_generation.pricing import TreePricer
+from formulations.column_generation.problem import Clock, make_problem
 from formulations.model_driven.counts_model import build_counts
 from formulations.model_driven.items import ROOM
 from formulations.model_driven.slots import Slot, slots_alone, slots_holding
 from formulations.model_driven.solver_calls import SHORT_SECONDS, SHORT_SHARE
-from formulations.patterns.clock import Clock
-from formulations.patterns.pricing import TreePricer
-from formulations.patterns.problem import make_problem
 from optim.solvers.inprocess import solve_lp
 from optim.solvers.linear_model import LinearModel
 

@@ -1,7 +1,7 @@
 """Second level of `slots-milp`: the least traffic between given machines, by machine patterns.
 
 Machines with equally many slots are interchangeable, and so are the items of a class: the problem
-is one of counts, which the engine of `formulations.patterns` solves. What is particular is what
+is one of counts, which `formulations.column_generation` solves. What is particular is what
 fits a machine: items that share slots are no liquid. The engine searches by what is linear (CPU and
 memory in sum, and the prices of the first level, at which no slot's content is worth more than one
 slot); every content it finds is then packed into the slots for real (`pack_kernel`).
@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.column_generation.driver import solve_counts
+from formulations.column_generation.integer import choose
+from formulations.column_generation.master import Master
+from formulations.column_generation.pricing import RING, OfClass, TreePricer
+from formulations.column_generation.problem import PatternProblem, make_problem
+from formulations.column_generation.prove import Incumbent, prove
+from formulations.column_generation.search import constructed
 from formulations.model_driven.items import ROOM, ROUNDING
 from formulations.model_driven.pack_kernel import NO, YES, pack, which_pack
 from formulations.model_driven.performance_model import FULL
 from formulations.model_driven.solver_calls import SHORT_SECONDS
-from formulations.patterns.close import Standing, close
-from formulations.patterns.integer import choose
-from formulations.patterns.master import Master
-from formulations.patterns.pricing import RING, OfClass, TreePricer
-from formulations.patterns.problem import PatternProblem, make_problem
-from formulations.patterns.solve import solve_counts
-from formulations.patterns.start import constructed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from formulations.column_generation.problem import Pool
     from formulations.model_driven.items import Items
     from formulations.model_driven.performance_model import Counts
     from formulations.model_driven.slots import Machines, Slot
     from formulations.model_driven.solver_calls import SolverCalls
-    from formulations.patterns.pool import Pool
     from optim.format.tables import Floats
 
 MOST_CLASSES = 200
@@ -147,7 +147,7 @@ class OnMachines:
 
     Attributes
     ----------
-    problem, standing
+    problem, incumbent
         In counts, and the best so far.
     order
         (G,) class of items of each class of the problem.
@@ -156,7 +156,7 @@ class OnMachines:
     """
 
     problem: MachineProblem
-    standing: Standing
+    incumbent: Incumbent
     order: Counts
     place: Counts
     total: float = field(default=0.0)
@@ -204,10 +204,10 @@ class OnMachines:
             largest=np.argsort(-size.max(axis=1), kind="stable"),
             lent=found[:, 0].astype(np.int64),
         )
-        standing = Standing(problem, calls.clock(problem.scale), gap=gap)
+        incumbent = Incumbent(problem, calls.clock(problem.scale), gap=gap)
         total = 0.5 * float(items.count @ pairs @ items.count)
         place = np.argsort(kind.reshape(-1), kind="stable")
-        return cls(problem, standing, order, place, total)
+        return cls(problem, incumbent, order, place, total)
 
     @property
     def solvable(self) -> bool:
@@ -218,17 +218,17 @@ class OnMachines:
     @property
     def infeasible(self) -> bool:
         """Whether it is proven that the items do not fit."""
-        return bool(self.standing.bound == -np.inf)
+        return bool(self.incumbent.bound == -np.inf)
 
     @property
     def closed(self) -> bool:
         """Whether nothing better can be found."""
-        return self.standing.closed
+        return self.incumbent.closed
 
     @property
     def traffic_bound(self) -> float:
         """Traffic that must cross between machines at least, in the unit of the pairs."""
-        bound = self.standing.bound
+        bound = self.incumbent.bound
         if not np.isfinite(bound):
             return 0.0
         return max(0.0, self.total - bound * self.problem.scale)
@@ -240,11 +240,11 @@ class OnMachines:
             for slot in slots:
                 for c, n in slot.items():
                     counts[v, c] += n
-        self.standing.offer(counts[np.ix_(self.place, self.order)])
+        self.incumbent.offer(counts[np.ix_(self.place, self.order)])
 
     def machines(self) -> Machines | None:
         """Return the slots of each machine, in the order the machines were given."""
-        counts = self.standing.counts
+        counts = self.incumbent.counts
         if counts is None:
             return None
         owner = self.problem.class_of_node()
@@ -257,9 +257,9 @@ class OnMachines:
 
 def place_on_machines(known: OnMachines, calls: SolverCalls) -> None:
     """Find and prove the best placement, in place, as far as time and memory go."""
-    standing = known.standing
-    pricer = PackingPricer(known.problem, standing.clock, NODE_BUDGET)
-    solve_counts(standing, calls.backend, pricer=pricer)
+    incumbent = known.incumbent
+    pricer = PackingPricer(known.problem, incumbent.clock, NODE_BUDGET)
+    solve_counts(incumbent, calls.backend, pricer=pricer)
 
 
 def fit_on_machines(known: OnMachines, calls: SolverCalls) -> None:
@@ -267,17 +267,17 @@ def fit_on_machines(known: OnMachines, calls: SolverCalls) -> None:
 
     Where nothing is gained no pattern is better than another, and nothing can be filtered.
     """
-    standing, problem, clock = known.standing, known.problem, known.standing.clock
-    standing.offer(constructed(problem))
-    standing.prove(0.0)
-    if standing.closed:
+    incumbent, problem, clock = known.incumbent, known.problem, known.incumbent.clock
+    incumbent.offer(constructed(problem))
+    incumbent.take_bound(0.0)
+    if incumbent.closed:
         return
     pricer = PackingPricer(problem, clock, NODE_BUDGET)
     master = Master(problem.sizes, problem.nodes, pricer, clock)
-    root = master.run(None, standing.value)
-    standing.prove(root.bound)
-    if standing.closed or clock.over():
+    root = master.run(None, incumbent.value)
+    incumbent.take_bound(root.bound)
+    if incumbent.closed or clock.over():
         return
     answer = choose(problem, master.pool, clock, calls.backend, time_limit=SHORT_SECONDS)
-    standing.offer(answer.counts)
-    close(standing, pricer, root, calls.backend, narrow=lambda pool, _: pool)
+    incumbent.offer(answer.counts)
+    prove(incumbent, pricer, root, calls.backend, narrow=lambda pool, _: pool)

@@ -5,7 +5,6 @@ the next empty one. Of equal items a later one stands in no earlier slot, of slo
 room left only the first is tried.
 """
 
-# mypy: allow-untyped-defs
 from __future__ import annotations
 
 import numpy as np
@@ -16,7 +15,7 @@ NO, YES, UNKNOWN = 0, 1, 2
 
 
 @helper
-def _fits(free, size, slot, c):
+def _fits(free, size, slot, c):  # type: ignore[no-untyped-def]
     room = True
     for r in range(size.shape[1]):
         room = room and size[c, r] <= free[slot, r]
@@ -24,7 +23,7 @@ def _fits(free, size, slot, c):
 
 
 @helper
-def _same_room_before(free, slot):
+def _same_room_before(free, slot):  # type: ignore[no-untyped-def]
     """Whether an earlier slot has exactly the same room left."""
     for other in range(slot):
         same = True
@@ -37,7 +36,7 @@ def _same_room_before(free, slot):
 
 
 @helper
-def _next_slot(free, size, c, begin, end):
+def _next_slot(free, size, c, begin, end):  # type: ignore[no-untyped-def]
     """First slot from `begin` on, before `end`, that takes an item of class c; -1 for none."""
     for slot in range(begin, end):
         if _fits(free, size, slot, c) and not _same_room_before(free, slot):
@@ -46,7 +45,7 @@ def _next_slot(free, size, c, begin, end):
 
 
 @kernel
-def pack(content, size, room, slots, most_steps):
+def pack(content, size, room, slots, most_steps):  # type: ignore[no-untyped-def]
     """Place a content's items into slots.
 
     Parameters
@@ -106,7 +105,7 @@ def pack(content, size, room, slots, most_steps):
 
 
 @kernel
-def which_pack(contents, alone, size, room, slots, most_steps):
+def which_pack(contents, alone, size, room, slots, most_steps):  # type: ignore[no-untyped-def]
     """Answer for many contents; `alone` marks the classes whose items take a slot each.
 
     Returns

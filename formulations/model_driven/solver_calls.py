@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from formulations.patterns.clock import Clock
-from formulations.patterns.integer import Backend
+from formulations.column_generation.integer import Backend
+from formulations.column_generation.problem import Clock
 from optim.solvers import LIMITED_WORK, solve_linear
 from optim.util.progress import ProgressRecorder
 

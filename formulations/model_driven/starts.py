@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.column_generation import driver
 from formulations.model_driven.pack_kernel import which_pack
 from formulations.model_driven.performance_model import FULL
 from formulations.model_driven.referee import checked_bundles, evaluate_model_driven
 from formulations.model_driven.slots import placement
 from formulations.model_driven.traffic import rates_of_pairs, traffic_between
-from formulations.patterns import warm
 from optim.errors import InvalidInput
 from optim.methods.registry import Request, get_method
 from optim.util.compiled import warming
@@ -85,7 +85,7 @@ def stands_beside(
 @warming
 def warm_up() -> None:
     """Compile, or load from disk, every kernel."""
-    warm.warm_up()
+    driver.warm_up()
     one, size = np.ones((1, 1), dtype=np.int64), np.ones((1, 1))
     which_pack(one, np.zeros(1, dtype=np.bool_), size, 1.0, 1, 1)
 

@@ -6,9 +6,9 @@ within their capacity. Traffic between nodes comes first, of the plans that are 
 with least traffic between slots is taken (section 3.2.1).
 
 By default all vectors of counts of interchangeable executors that a node may hold are listed, and
-chosen from by column generation (`formulations.storm.patterns`); neither equal executors, nor equal
+chosen from by column generation (`formulations.storm.columns`); neither equal executors, nor equal
 nodes, nor workers can be exchanged for each other there. Where there are too many of these, slots
-have capacities, or limits are set that only the linearised form (`formulations.storm.model`)
+have capacities, or limits are set that only the linearised form (`formulations.storm.linear`)
 knows, that is solved.
 """
 
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.storm.jobs import missing_slots, storm_jobs
-from formulations.storm.starts import Start, feasible_start
+from formulations.storm.problem import missing_slots, storm_jobs
+from formulations.storm.search import Start, feasible_start
 from formulations.task_allocation.common import HONOURS, LINEAR_ONLY, why_nothing_fits
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.measures import internode_of
@@ -33,9 +33,8 @@ from optim.rules import limits_set, without_limits
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
-    from formulations.patterns.problem import Counts
-    from formulations.storm.jobs import StormJobs
-    from formulations.storm.patterns.problem import StormProblem
+    from formulations.column_generation.problem import Counts
+    from formulations.storm.problem import StormJobs, StormProblem
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.methods.registry import Request
@@ -68,7 +67,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     reasons = missing_slots(instance, jobs)
     if reasons:
         return Outcome(Termination.INFEASIBLE, reasons=reasons)
-    from formulations.storm.patterns.problem import make_problem
+    from formulations.storm.problem import make_problem
 
     problem = make_problem(instance, jobs)
     why = _why_not_patterns(instance, jobs, problem, request)
@@ -98,13 +97,14 @@ def _check_places(instance: Instance) -> None:
 
 def warm_up() -> float:
     """Compile the kernels, or load them from the cache; return the seconds it took."""
-    from formulations.patterns import cover, warm
-    from formulations.storm.patterns import split
+    from formulations.column_generation import driver
+    from formulations.column_generation.bound import warm_up as warm_up_covers
+    from formulations.storm.split import warm_up as warm_up_splits
 
     began = time.perf_counter()
-    warm.warm_up()
-    split.warm_up()
-    cover.warm_up()
+    driver.warm_up()
+    warm_up_splits()
+    warm_up_covers()
     return time.perf_counter() - began
 
 
@@ -118,7 +118,7 @@ def _why_not_patterns(
     UnsuitableMethod
         They were asked for.
     """
-    from formulations.storm.patterns.rows import MAX_TOPOLOGIES
+    from formulations.storm.columns import MAX_TOPOLOGIES
 
     form, most = request.options["form"], request.options["most_patterns"]
     # without the numbers, which are in the solver's units
@@ -147,12 +147,11 @@ def _by_patterns(
     request: Request,
     start: Start | None,
 ) -> Outcome:
-    from formulations.patterns.clock import Clock
-    from formulations.patterns.close import OPTIMAL, Standing
-    from formulations.patterns.integer import Backend
-    from formulations.storm.patterns.place import place
-    from formulations.storm.patterns.slots import best_workers, spread_workers
-    from formulations.storm.patterns.solve import solve_nodes
+    from formulations.column_generation.integer import Backend
+    from formulations.column_generation.problem import Clock
+    from formulations.column_generation.prove import OPTIMAL, Incumbent
+    from formulations.storm.exact import best_workers, solve_nodes
+    from formulations.storm.split import place, spread_workers
     from optim.kernels.deal import counts_of
 
     inner, total = problem.inner, instance.total_traffic
@@ -160,7 +159,7 @@ def _by_patterns(
     deadline = None if request.time_limit is None else request.started + request.time_limit
     clock = Clock(deadline, recorder, -inner.scale, total)
     gap = max(OPTIMAL, request.gap or 0.0)
-    standing = Standing(inner, clock, gap=gap, whole=total / inner.scale)
+    incumbent = Incumbent(inner, clock, gap=gap, whole=total / inner.scale)
     backend = Backend(request.solver or "highs", request.seed, request.threads)
 
     def found(counts: Counts) -> None:
@@ -168,34 +167,34 @@ def _by_patterns(
         node, slot = place(instance, jobs, problem, counts, workers, quick=True)
         request.offer(node.astype(np.int32), slot.astype(np.int32))
 
-    standing.found = found
+    incumbent.found = found
     starts = [] if start is None else [start.node.astype(np.int32)]
     counts = [counts_of(problem.groups, problem.classes, n, instance.num_nodes) for n in starts]
     built = request.elapsed()
     parts, interrupted = [], False
     try:
-        parts = solve_nodes(problem, standing, counts, backend)
+        parts = solve_nodes(problem, incumbent, counts, backend)
     except KeyboardInterrupt:
         interrupted = True
     recorder.finish()
-    outcome = Outcome(standing.ended(interrupted=interrupted))
+    outcome = Outcome(incumbent.ended(interrupted=interrupted))
     if outcome.termination is Termination.INFEASIBLE:
-        return _infeasible(instance, built, standing.solver)
+        return _infeasible(instance, built, incumbent.solver)
     outcome.trace, outcome.times = recorder.trace, {"build": built}
-    outcome.solver = standing.solver
+    outcome.solver = incumbent.solver
     if outcome.termination is Termination.ITERATION_LIMIT:
         outcome.notes.append("more patterns may be in an optimal placement than can be looked at")
     if request.warm_start is not None:
         outcome.warm_start_accepted = start is not None
     slot_bound = None
-    if standing.counts is not None:
+    if incumbent.counts is not None:
         proven = outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
         if request.options["second_level"] and proven:
-            dealt = best_workers(problem, parts, standing.counts, request)
+            dealt = best_workers(problem, parts, incumbent.counts, request)
             workers, chosen, slot_bound = dealt.workers, dealt.counts, dealt.bound
             outcome.notes += [f"traffic between slots: {dealt.note}"] if dealt.note else []
         else:
-            chosen = standing.counts
+            chosen = incumbent.counts
             workers = spread_workers(problem, chosen)
         outcome.node, outcome.slot = place(instance, jobs, problem, chosen, workers)
     elif start is not None:
@@ -203,7 +202,7 @@ def _by_patterns(
     _tell_levels(
         instance,
         outcome,
-        standing.bound * inner.scale,
+        incumbent.bound * inner.scale,
         None if slot_bound is None else slot_bound * inner.scale,
     )
     return outcome
@@ -216,8 +215,8 @@ def _by_workers(
     request: Request,
     start: Start | None,
 ) -> Outcome:
-    from formulations.storm.density_bound import density_bound
-    from formulations.storm.direct import Direct
+    from formulations.storm.bound import density_bound
+    from formulations.storm.linear import Direct
 
     left = request.remaining()
     known = density_bound(instance, problem, np.inf if left is None else _BOUND_SHARE * left)
@@ -262,7 +261,7 @@ def _tell_levels(
 
     What little of much traffic is between is known to fewer digits than all of it.
     """
-    from formulations.storm.direct import interslot_of
+    from formulations.storm.linear import interslot_of
 
     total = instance.total_traffic
     between = slots = None

@@ -1,7 +1,8 @@
 """`imc-exact`: proven task allocation by node patterns.
 
 Classes of interchangeable tasks and of identical nodes turn the problem into one over counts; see
-`formulations.patterns` for the steps and docs/methods/task_allocation/imc-exact.md for the proofs.
+`formulations.column_generation` for the steps,
+docs/methods/task_allocation/imc-exact.md for the proofs.
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.patterns.clock import Clock
-from formulations.patterns.close import OPTIMAL, Standing
-from formulations.patterns.integer import Backend
-from formulations.patterns.problem import problem_of
-from formulations.patterns.solve import NODE_BUDGET, search_order, solve_counts
-from formulations.patterns.warm import warm_up
+from formulations.column_generation.driver import NODE_BUDGET, search_order, solve_counts, warm_up
+from formulations.column_generation.integer import Backend
+from formulations.column_generation.problem import Clock, problem_of
+from formulations.column_generation.prove import OPTIMAL, Incumbent
 from formulations.task_allocation.common import (
     HONOURS,
     STARTS,
@@ -34,7 +33,7 @@ from optim.rules import limits_set, without_limits
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
-    from formulations.patterns.problem import Counts
+    from formulations.column_generation.problem import Counts
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.kernels.classes import NodeClasses, TaskGroups
@@ -60,7 +59,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     deadline = None if request.time_limit is None else request.started + request.time_limit
     clock = Clock(deadline, recorder, problem.scale)
     gap = max(OPTIMAL, request.gap or 0.0)
-    standing = Standing(problem.reordered(order), clock, gap=gap)
+    incumbent = Incumbent(problem.reordered(order), clock, gap=gap)
     built = request.elapsed()
     backend = Backend(request.solver or "highs", request.seed, request.threads)
     budget = int(request.options["node_budget"])
@@ -78,7 +77,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         near = request.warm_start if request.warm_start is not None else instance.tasks.node
         return deal(groups, classes, back, near)
 
-    standing.found = lambda found: request.offer(dealt(found))
+    incumbent.found = lambda found: request.offer(dealt(found))
     interrupted = False
     try:
         given = feasible_starts(instance, request, classes)
@@ -86,19 +85,19 @@ def run(instance: Instance, request: Request) -> Outcome:
             held = request.start()  # of unlike tasks the patterns are many, and searches ahead
             given += [] if held is None else feasible_among(instance, [held.node], classes)
         starts = [counts(node) for node in given]
-        solve_counts(standing, backend, starts, budget, otherwise)
+        solve_counts(incumbent, backend, starts, budget, otherwise)
     except KeyboardInterrupt:
         interrupted = True
     recorder.finish()
-    outcome = _outcome(standing, request, interrupted)
+    outcome = _outcome(incumbent, request, interrupted)
     outcome.times = {"build": built, "compile": compiled}
     outcome.trace = recorder.trace
     outcome.notes.append(_size_note(groups, classes))
-    outcome.notes += [f"proof: {', '.join(standing.stages)}"] if standing.stages else []
+    outcome.notes += [f"proof: {', '.join(incumbent.stages)}"] if incumbent.stages else []
     if outcome.termination is Termination.INFEASIBLE:
-        outcome.reasons = why_nothing_fits(instance, standing.unplaced)
-    if standing.counts is not None:
-        outcome.node = dealt(standing.counts)
+        outcome.reasons = why_nothing_fits(instance, incumbent.unplaced)
+    if incumbent.counts is not None:
+        outcome.node = dealt(incumbent.counts)
     return outcome
 
 
@@ -116,14 +115,14 @@ def _check_classes(groups: TaskGroups, most: int) -> None:
     )
 
 
-def _outcome(standing: Standing, request: Request, interrupted: bool) -> Outcome:
-    outcome = Outcome(standing.ended(interrupted=interrupted))
-    if np.isfinite(standing.bound):
-        outcome.bound = standing.bound * standing.clock.scale
-    if standing.counts is not None:
-        outcome.claimed = standing.value * standing.clock.scale
+def _outcome(incumbent: Incumbent, request: Request, interrupted: bool) -> Outcome:
+    outcome = Outcome(incumbent.ended(interrupted=interrupted))
+    if np.isfinite(incumbent.bound):
+        outcome.bound = incumbent.bound * incumbent.clock.scale
+    if incumbent.counts is not None:
+        outcome.claimed = incumbent.value * incumbent.clock.scale
     if request.warm_start is not None:
-        outcome.warm_start_accepted = standing.counts is not None
+        outcome.warm_start_accepted = incumbent.counts is not None
     return outcome
 
 

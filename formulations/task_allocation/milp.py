@@ -19,8 +19,7 @@ from formulations.task_allocation.common import (
     relabelled,
     why_nothing_fits,
 )
-from formulations.task_allocation.covers import solve_exactly
-from formulations.task_allocation.model import AllocationModel, build
+from formulations.task_allocation.model import AllocationModel, build, solve_exactly
 from optim.errors import SolverError
 from optim.kernels.classes import node_classes
 from optim.methods.draining import emptied_or_any

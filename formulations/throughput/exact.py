@@ -12,40 +12,50 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.patterns.clock import Clock
-from formulations.patterns.integer import Backend
+from formulations.column_generation.driver import warm_up as warm_up_patterns
+from formulations.column_generation.integer import Backend, choose
+from formulations.column_generation.master import Master
+from formulations.column_generation.pricing import ListPricer, TableListing
+from formulations.column_generation.problem import Clock, Pool, TableRows
 from formulations.task_allocation.common import why_nothing_fits
+from formulations.throughput.bound import least_load
 from formulations.throughput.common import (
+    FULL,
     HONOURS,
     MOVES,
     NODES,
     STARTS,
+    check_moves,
+    counted,
+    emptied_first,
     finished,
     fullest_last,
     good_starts,
     rate_at,
     traffic_level,
 )
-from formulations.throughput.counting import least_load
-from formulations.throughput.cover import Cover
-from formulations.throughput.draining import emptied_first
-from formulations.throughput.fewest import fewest
-from formulations.throughput.groups import Grouped, Listed, grouped
-from formulations.throughput.listing import warm_up
-from formulations.throughput.places import NEVER, load_of
+from formulations.throughput.problem import NEVER, Grouped, Listed, grouped, list_patterns, load_of
 from optim.errors import Problem, UnsuitableMethod
+from optim.figures.measures import imc_gain_of
 from optim.figures.rate import without_measured
 from optim.kernels.deal import counts_of, deal
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
+from optim.rules.violation import Violation
+from optim.util.compiled import warming
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
-    from formulations.patterns.problem import Counts
+    from collections.abc import Callable
+
+    from formulations.column_generation.integer import Chosen
+    from formulations.column_generation.problem import Counts
     from optim.format.instance import Instance
-    from optim.format.tables import Ints
+    from optim.format.tables import Floats, Ints
     from optim.methods.registry import Request
+    from optim.referee.evaluation import Evaluation
     from optim.referee.result import Level
+
 
 _SAME = 1e-9
 _TRAFFIC_SECONDS = 5.0
@@ -263,6 +273,170 @@ def _too_many(most: int) -> UnsuitableMethod:
     reason = f"would list more than {most:,} patterns of nodes"
     remedy = "use throughput-search, or raise option most_patterns"
     return UnsuitableMethod(Problem(METHOD.name, None, reason, remedy))
+
+
+@warming
+def warm_up() -> None:
+    """Compile, or load from disk, the kernels of `throughput-exact`."""
+    warm_up_patterns()
+    one, free = np.ones(1), np.full(3, np.inf)
+    list_patterns(
+        one, np.ones((1, 1)), np.zeros((1, 1)), np.zeros((2, 1)), np.ones(1, dtype=np.int32),
+        one, -one, one, free, False, 1.0, 10, np.zeros((2, 1), dtype=np.int64), np.zeros(2),
+    )  # fmt: skip
+
+
+_EACH = 30
+"""Patterns of a node class that one pricing brings in."""
+
+
+def rows_of(grouped: Grouped, listed: Listed, least_gain: float | None = None) -> TableRows:
+    """Write the budgets of moves as rows, and the least traffic inside nodes where one is asked."""
+    paying = grouped.paying(listed.counts, listed.node_class)
+    rows = np.stack([paying.sum(axis=1), paying @ grouped.cost]).astype(np.float64)
+    bound = np.isfinite(grouped.budget)
+    rows, upper = rows[bound], grouped.budget[bound]
+    lower = np.full(len(upper), -np.inf)
+    if least_gain is not None:
+        rows = np.vstack([rows, grouped.problem.gain(listed.counts)])
+        lower = np.append(lower, least_gain / grouped.problem.scale)
+        upper = np.append(upper, np.inf)
+    return TableRows(lower, upper, table=rows)
+
+
+class Cover:
+    """Covers of all tasks and nodes by the first patterns of a list.
+
+    Parameters
+    ----------
+    grouped, listed
+        The problem, and its patterns by utilisation.
+    clock, backend
+        When to stop; who solves integer programs.
+    least_gain
+        Least traffic inside nodes, where one is asked for.
+    """
+
+    def __init__(
+        self,
+        grouped: Grouped,
+        listed: Listed,
+        clock: Clock,
+        backend: Backend,
+        least_gain: float | None = None,
+    ) -> None:
+        self.grouped, self.listed, self.clock, self.backend = grouped, listed, clock, backend
+        self.rows = rows_of(grouped, listed, least_gain)
+        self.used: Counts = np.zeros(0, dtype=np.int64)
+
+    def pool(self, at: Counts, gain: Floats | None = None) -> Pool:
+        """Return patterns of the list; without gains, all are worth nothing."""
+        worth = np.zeros(len(at)) if gain is None else gain
+        return Pool(self.listed.counts[at], self.listed.node_class[at], worth, at)
+
+    def whole(
+        self, at: Counts, gain: Floats | None = None, time_limit: float | None = None
+    ) -> Chosen:
+        """Choose whole patterns among some; of greatest gain where there is one."""
+        rows = self.rows if len(self.rows) else None
+        return choose(
+            self.grouped.problem, self.pool(at, gain), self.clock, self.backend,
+            rows=rows, time_limit=time_limit,
+        )  # fmt: skip
+
+    def relaxed(self, count: int) -> bool | None:
+        """Whether fractions of the first patterns cover all; ``None`` where that is not known.
+
+        ``False`` is a proof.
+        """
+        problem = self.grouped.problem
+        pool = self.pool(np.arange(count))
+        listing = TableListing(pool, problem.num_node_classes, self.rows)
+        if 0 in listing.lengths:
+            return False
+        pricer = ListPricer(listing, per_round=_EACH)
+        master = Master(problem.sizes, problem.nodes, pricer, self.clock, self.rows)
+        master.add(pool.only(self.used[self.used < count]))
+        covers = master.covers()
+        assert master.pool.at is not None
+        self.used = np.sort(master.pool.at)
+        return covers
+
+
+# What is asked of a rate that is given: the fewest moves, or the fewest nodes, that carry it.
+#
+# Capacities and links are limits then (`optim.figures.rate.carrying` writes the rate into them).
+
+
+def _keeping(
+    least: float, objective: str
+) -> Callable[[Ints, Evaluation], tuple[float, ...] | None]:
+    """Rank plans by moves, or nodes; none that keeps less traffic inside nodes."""
+
+    def rank(_node: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
+        gain, value = evaluation.imc_gain, evaluation.objective(objective)
+        if gain is None or value is None or gain < least * (1 - _SAME):
+            return None
+        return (value,)
+
+    return rank
+
+
+def nothing_carries() -> tuple[Violation, ...]:
+    """Say that it is nodes and links together that no placement keeps."""
+    return (Violation("capacity", "nodes and links together, in every placement", 1.0, 1.0, 0.0),)
+
+
+def fewest(
+    instance: Instance, request: Request, clock: Clock, backend: Backend, most: int
+) -> Outcome:
+    """Choose the patterns that keep all limits with the fewest moves, or nodes in use.
+
+    Raises
+    ------
+    UnsuitableMethod
+        As of `grouped`; or nodes have more patterns than an integer program takes.
+    """
+    objective, method = str(request.objective), "throughput-exact"
+    check_moves(instance, objective, method)
+    problem = grouped(instance, instance, method, moves=objective == MOVES)
+    listed = problem.patterns(FULL, most, 10 * most)
+    if listed is None:
+        reason = f"would list more than {most:,} patterns of nodes"
+        raise UnsuitableMethod(Problem(method, None, reason, "use throughput-search"))
+    usable, least = problem.classes.node_class >= 0, request.options["min_imc_gain"]
+    for node in good_starts(instance, request, searched=False):
+        if least is None or imc_gain_of(instance, node) >= least * (1 - _SAME):
+            request.offer(node)
+    if objective == NODES:
+        gain, most_gain = (listed.counts.sum(axis=1) == 0).astype(np.float64), int(usable.sum())
+    else:
+        paying = problem.paying(listed.counts, listed.node_class).sum(axis=1)
+        gain, most_gain = listed.counts.sum(axis=1) - paying.astype(np.float64), instance.num_tasks
+    at = np.arange(len(listed), dtype=np.int64)
+    outcome = Outcome(Termination.OPTIMAL, objective=objective, times={"build": request.elapsed()})
+    try:
+        answer = Cover(problem, listed, clock, backend, least).whole(at, gain)
+    except KeyboardInterrupt:
+        outcome.termination = Termination.INTERRUPTED
+        return outcome
+    if answer.stopped:
+        over = clock.over()
+        outcome.termination = Termination.TIME_LIMIT if over else Termination.ITERATION_LIMIT
+    elif answer.bound == -np.inf:
+        outcome.termination = Termination.INFEASIBLE
+        outcome.reasons = nothing_carries() if least is None else ()
+        return outcome
+    if np.isfinite(answer.bound):
+        outcome.bound = float(max(0.0, np.ceil(most_gain - answer.bound - 1e-6)))
+    if answer.counts is not None:
+        outcome.node = deal(problem.groups, problem.classes, answer.counts, instance.tasks.node)
+        outcome.claimed = counted(instance, outcome.node, objective)
+    outcome.notes.append(f"{len(listed):,} patterns of {problem.groups.num_groups} groups of tasks")
+    if least is not None:
+        outcome.assumes = ("that keep as much traffic inside nodes as option min_imc_gain says",)
+        outcome.rank = _keeping(least * request.scale.rate, objective)
+    return outcome
 
 
 METHOD = Method(

@@ -1,45 +1,321 @@
-"""`throughput-milp`: the highest utilisation as a linear model, for any instance of small size."""
+"""`throughput-milp`: the least highest utilisation by a binary a task and node, products of pairs.
+
+    min θ
+    s.t. Σ_n x_tn = 1                                       every task on one node
+         Σ_t (l_tr + o_r S_t + i_r E_t) x_tn − (o_r + i_r) Σ_p R_p z_pn ≤ room_nr θ
+                                                            what the rate drives on a node
+         Σ_t S_t x_tn − Σ_p R_p z_pn ≤ room_n θ             what leaves a node; so what enters it
+         the same with Σ_(n in l) x_tn and w_pl             of links of several nodes
+         z_pn ≤ x_un,  z_pn ≤ x_vn                          a pair is together if both are there
+
+S and E are all that a task sends and receives, R_p the traffic of a pair, o and i what a unit of it
+costs a sender and a receiver. All else are rows of `formulations.task_allocation.model` and
+`formulations.rule_rows`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from formulations.rule_rows import RuleRows, Whereabouts, add_rule_rows
 from formulations.task_allocation.common import relabelled, why_nothing_fits
+from formulations.task_allocation.model import (
+    add_assignment,
+    add_budgets,
+    add_order,
+    add_products,
+)
+from formulations.throughput.bound import least_load
 from formulations.throughput.common import (
     HONOURS,
     MOVES,
     NODES,
     STARTS,
     counted,
+    emptied_first,
     finished,
     fullest_last,
     good_starts,
     rate_at,
 )
-from formulations.throughput.counting import least_load
-from formulations.throughput.draining import emptied_first
-from formulations.throughput.fewest import FULL, check_moves, nothing_carries
-from formulations.throughput.model import RateModel, build
-from formulations.throughput.places import NEVER, load_of, places_of
+from formulations.throughput.exact import FULL, check_moves, nothing_carries
+from formulations.throughput.problem import NEVER, Places, load_of, places_of
 from optim.errors import Problem, UnsuitableMethod
 from optim.figures.rate import without_measured
+from optim.kernels.classes import node_classes
+from optim.kernels.place_rules import place_rules
+from optim.kernels.room import placing_floor, placing_masks, placing_room
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 from optim.rules import broken
 from optim.rules.placement import Placement
 from optim.solvers import solve_kept, solve_linear
+from optim.solvers.linear_model import LinearModel
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from optim.format.instance import Instance
-    from optim.format.tables import Floats, Ints
+    from optim.format.tables import Bools, Floats, Ints
+    from optim.format.traffic import TaskPairs
+    from optim.kernels.classes import NodeClasses
     from optim.methods.registry import Request
     from optim.solvers import LinearSolution
+
+
+_SIDES = ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))
+"""How much of what leaves, and of what enters, each kind of link counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class RateModel:
+    """The model and its columns.
+
+    Attributes
+    ----------
+    task, node
+        (C,) what each placement variable stands for; they are the first C columns.
+    u, v, inside, column
+        Pairs and the nodes that a product is of, one entry for each block of products.
+    highest
+        The column of θ.
+    """
+
+    model: LinearModel
+    task: Ints
+    node: Ints
+    products: list[tuple[Ints, Ints, Bools, NDArray[Any]]]
+    rules: RuleRows
+    highest: int
+    classes: NodeClasses
+
+    def place(self, x: Floats, num_tasks: int) -> Ints:
+        """Read (T,) node indices off a solution."""
+        chosen = np.flatnonzero(x[: len(self.task)] > 0.5)
+        node = np.full(num_tasks, -1, dtype=np.int32)
+        node[self.task[chosen]] = self.node[chosen]
+        return node
+
+    def vector(self, instance: Instance, node: Ints) -> Floats:
+        """Write (T,) node indices as a full column vector."""
+        vector = np.zeros(self.model.num_variables)
+        vector[: len(self.task)] = node[self.task] == self.node
+        for u, v, inside, column in self.products:
+            vector[column] = inside[node[u]] & inside[node[v]]
+        self.rules.complete(vector, node.astype(np.int64))
+        vector[self.highest] = load_of(instance, node)
+        return vector
+
+    def forbid(self, node: Ints) -> None:
+        """Cut off one placement."""
+        columns = np.flatnonzero(node[self.task] == self.node)
+        zeros = np.zeros(len(columns), dtype=np.int64)
+        self.model.add_rows("cut off", -np.inf, len(node) - 1, zeros, columns, 1.0, num_rows=1)
+
+
+@dataclass
+class _Builder:
+    """The parts of a model that several rows need."""
+
+    instance: Instance
+    model: LinearModel
+    column: NDArray[Any]
+    pairs: TaskPairs
+    sent: Any
+    got: Any
+    whole: bool
+    products: list[tuple[Ints, Ints, Bools, NDArray[Any]]] = field(default_factory=list)
+
+    def together(self, inside: Bools, name: str, *, exact: bool) -> NDArray[Any]:
+        """Add a product for each pair: both are on these nodes. Exact ones are not 0 then."""
+        pairs, model, nodes = self.pairs, self.model, np.flatnonzero(inside)
+        block = model.add_variables(name, len(pairs.u), upper=1.0, integer=self.whole).indices
+        self.products.append((pairs.u, pairs.v, inside, block))
+        every = np.arange(len(block))
+        if len(nodes) == 1:
+            ends = self.column[pairs.u, nodes[0]], self.column[pairs.v, nodes[0]]
+            if (ends[0] >= 0).all() and (ends[1] >= 0).all() and not exact:
+                add_products(model, block, *ends)
+                return block
+        entries = [self._entries(end, nodes) for end in (pairs.u, pairs.v)]
+        for rows, columns in entries:
+            model.add_rows(
+                name, -np.inf, 0.0, np.concatenate([every, rows]),
+                np.concatenate([block, columns]),
+                np.concatenate([np.ones(len(block)), -np.ones(len(rows))]), num_rows=len(block),
+            )  # fmt: skip
+        if exact:
+            rows, columns = (np.concatenate(some) for some in zip(*entries, strict=True))
+            model.add_rows(
+                name, -1.0, np.inf, np.concatenate([every, rows]),
+                np.concatenate([block, columns]),
+                np.concatenate([np.ones(len(block)), -np.ones(len(rows))]), num_rows=len(block),
+            )  # fmt: skip
+        return block
+
+    def _entries(self, end: Ints, nodes: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+        columns = self.column[end][:, nodes]
+        rows, at = np.nonzero(columns >= 0)
+        return rows, columns[rows, at]
+
+    def row(
+        self,
+        name: str,
+        inside: Bools,
+        each: Floats,
+        product: tuple[NDArray[Any], Floats] | None,
+        *,
+        lower: float = -np.inf,
+        upper: float = 0.0,
+        highest: tuple[int, float] | None = None,
+    ) -> None:
+        """Bound a sum over the tasks on some nodes, less what pairs keep among them."""
+        columns = self.column[:, np.flatnonzero(inside)]
+        task, at = np.nonzero(columns >= 0)
+        some = each[task] != 0
+        cols, values = [columns[task, at][some]], [each[task[some]]]
+        if product is not None:
+            cols.append(product[0])
+            values.append(-product[1])
+        if highest is not None:
+            cols.append(np.array([highest[0]]))
+            values.append(np.array([-highest[1]]))
+        flat, value = np.concatenate(cols), np.concatenate(values)
+        zeros = np.zeros(len(flat), dtype=np.int64)
+        self.model.add_rows(name, lower, upper, zeros, flat, value, num_rows=1)
+
+
+def build(
+    binding: Instance,
+    instance: Instance,
+    *,
+    measured: bool,
+    whole: bool,
+    low: float,
+    high: float,
+    counting: str = "",
+) -> RateModel:
+    """Build the model.
+
+    Parameters
+    ----------
+    binding
+        The instance without the limits that the rate measures.
+    measured
+        Whether what saturates counts: without, any placement that keeps all else is as good; with,
+        nothing is where there is no room for it.
+    whole
+        Declare the products integer, which a solver without continuous variables needs.
+    low, high
+        Between which θ is.
+    counting
+        What is minimised instead of θ: moves, or nodes in use.
+    """
+    rules, places = place_rules(binding), places_of(instance)
+    kind, _, target = placing_masks(binding)
+    may = target[kind]
+    if measured:
+        may = may & ~places.barred
+    model = LinearModel("throughput-milp", sense="min")
+    task, node = (a.astype(np.int32) for a in np.nonzero(may))
+    price = 1.0 * rules.pays(task, node) if counting == MOVES else np.zeros(len(task))
+    x = model.add_variables("place", len(task), upper=1.0, integer=True, objective=price).indices
+    column = np.full(may.shape, -1, dtype=np.int64)
+    column[task, node] = x
+    weight = 0.0 if counting else 1.0
+    found = model.add_variables("highest", 1, lower=low, upper=high, objective=weight)
+    highest = int(found.indices[0])
+    add_assignment(model, task, x, instance.num_tasks)
+    if counting == NODES:
+        used = model.add_variables("used", len(may.T), upper=1.0, integer=True, objective=1.0)
+        every = np.arange(len(task))
+        columns, ones = np.concatenate([x, used.indices[node]]), np.ones(len(task))
+        model.add_rows(
+            "used", -np.inf, 0.0, np.concatenate([every, every]), columns,
+            np.concatenate([ones, -ones]), num_rows=len(task),
+        )  # fmt: skip
+    source, goal, rate = instance.flows.directed()
+    sent, got = (np.bincount(end, rate, instance.num_tasks) for end in (source, goal))
+    builder = _Builder(instance, model, column, instance.pairs, sent, got, whole)
+    _add_nodes(builder, binding, places, highest, measured=measured)
+    if measured:
+        for i, inside in enumerate(places.inside):
+            link = places.link[len(places.room) + i]
+            kept = builder.together(inside, f"inside {i}", exact=False)
+            _add_links(builder, f"link {i}", inside, link, kept, highest)
+    add_budgets(model, binding, rules, task, node, x)
+    also = np.column_stack([
+        places.room, places.link[: len(may.T)], places.barred, places.inside.T,
+    ])  # fmt: skip
+    classes = node_classes(binding, also)
+    add_order(model, map(classes.nodes_of, range(classes.num_classes)), column)
+    nowhere = np.full(instance.num_tasks, -1, dtype=np.int64)
+    where = Whereabouts(task.astype(np.int64), node.astype(np.int64), x, np.ones(len(x)), nowhere)
+    made = add_rule_rows(model, rules, where)
+    return RateModel(model, task, node, builder.products, made, highest, classes)
+
+
+def _add_nodes(
+    builder: _Builder, binding: Instance, places: Places, highest: int, *, measured: bool
+) -> None:
+    """Every node: what binds, what the rate drives, and its links."""
+    instance, cost = builder.instance, builder.instance.crossing_cost
+    hard, floor = placing_room(binding), placing_floor(binding)
+    load, traffic = instance.tasks.load, builder.pairs.rate
+    for n in range(instance.num_nodes):
+        inside = np.arange(instance.num_nodes) == n
+        linked = measured and bool(np.isfinite(places.link[n]).any())
+        lifted = bool((np.isfinite(floor[n]) & cost.any(axis=0)).any())
+        kept = None
+        if linked or cost.any():
+            kept = builder.together(inside, f"together {n}", exact=lifted)
+        for r, name in enumerate(instance.resources):
+            each = load[:, r] + cost[0, r] * builder.sent + cost[1, r] * builder.got
+            pairs = cost[:, r].sum() * traffic
+            product = None if kept is None or not cost[:, r].any() else (kept, pairs)
+            if np.isfinite(hard[n, r]) or np.isfinite(floor[n, r]):
+                builder.row(
+                    f"load.{name}", inside, each, product, lower=floor[n, r], upper=hard[n, r]
+                )
+            if measured and np.isfinite(places.room[n, r]):
+                _measure(builder, f"full.{name}", inside, each, product, places.room[n, r], highest)
+        if linked and kept is not None:
+            _add_links(builder, f"link of {n}", inside, places.link[n], kept, highest)
+
+
+def _add_links(
+    builder: _Builder, name: str, inside: Bools, room: Floats, kept: NDArray[Any], highest: int
+) -> None:
+    """What leaves some nodes, what enters them, and both together."""
+    for (out, into), most in zip(_SIDES, room.tolist(), strict=True):
+        if np.isfinite(most):
+            each = out * builder.sent + into * builder.got
+            product = kept, (out + into) * builder.pairs.rate
+            _measure(builder, name, inside, each, product, most, highest)
+
+
+def _measure(
+    builder: _Builder,
+    name: str,
+    inside: Bools,
+    each: Floats,
+    product: tuple[NDArray[Any], Floats] | None,
+    room: float,
+    highest: int,
+) -> None:
+    """Bound a need by its room times θ; where there is no room, there is no need."""
+    if room > 0:
+        product = None if product is None else (product[0], product[1] / room)
+        builder.row(name, inside, each / room, product, highest=(highest, 1.0))
+    else:
+        builder.row(name, inside, each, product)
+
 
 _SAME = 1e-9
 _NEAR = 2e-6

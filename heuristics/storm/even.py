@@ -2,7 +2,7 @@
 
 A topology's executors, grouped by component, go round robin over its workers; its workers take
 slots evenly over the nodes, nodes with most free slots first. Topologies are served in their order
-in the file. `formulations.storm.jobs` says what holds where the instance is silent.
+in the file. `formulations.storm.problem` says what holds where the instance is silent.
 
 The scheduler overloads nodes where even counts do: the plan is kept, and the referee says so.
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.storm.jobs import scheduled_jobs
+from formulations.storm.problem import scheduled_jobs
 from optim.methods.registry import Method, Outcome
 from optim.referee.result import Termination
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.storm.jobs import scheduled_jobs
+from formulations.storm.problem import scheduled_jobs
 from heuristics.storm.components import check_acyclic, component_edges, linearised
 from heuristics.storm.even import take_slots
 from heuristics.storm.slots import nodes_to_use, slot_limits, slots_within_reach

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.storm.jobs import scheduled_jobs
+from formulations.storm.problem import scheduled_jobs
 from heuristics.storm.offline import ALPHA, NODE_SPREAD
 from heuristics.storm.slots import nodes_to_use, slot_limits, slots_within_reach
 from heuristics.storm.traffic import Neighbours, Pairs, directed_pairs, neighbours
@@ -35,7 +35,7 @@ from optim.util.tolerance import slack
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.storm.jobs import StormJobs
+    from formulations.storm.problem import StormJobs
     from heuristics.storm.pairing import State
     from optim.format.instance import Instance
     from optim.methods.registry import Request

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from formulations.storm.jobs import StormJobs
+    from formulations.storm.problem import StormJobs
     from optim.format.instance import Instance
 
     Integers = NDArray[np.int64]

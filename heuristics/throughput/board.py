@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.throughput.places import NEVER, Places, places_of
+from formulations.throughput.problem import NEVER, Places, places_of
 from heuristics.throughput.kernel import Fixed, State
 from optim.figures.measures import migrated_tasks
 from optim.kernels.room import move_budget, placing_floor, placing_masks, placing_room

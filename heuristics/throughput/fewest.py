@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.throughput.common import NODES, counted
-from formulations.throughput.fewest import FULL, check_moves
-from formulations.throughput.places import load_of
+from formulations.throughput.common import FULL, NODES, check_moves, counted
+from formulations.throughput.problem import load_of
 from optim.figures.measures import migrated_tasks
 from optim.kernels.room import placing_room
 from optim.methods.lowering import with_columns

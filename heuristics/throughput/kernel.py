@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.throughput.listing import share_of
-from formulations.throughput.places import NEVER
+from formulations.throughput.problem import NEVER, share_of
 from optim.kernels.guard import NOBODY, enter, may_enter, pays
 from optim.util.compiled import helper, kernel
 
@@ -33,7 +32,7 @@ class Fixed(NamedTuple):
     hard, floor, room
         (N, R) largest, smallest load, and what saturates.
     link, barred
-        (P, 3), (N,) as in `formulations.throughput.places`.
+        (P, 3), (N,) as in `formulations.throughput.problem`.
     around_starts, around
         Links of several nodes that enclose each node, as places, in CSR form.
     inside

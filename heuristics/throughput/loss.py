@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.throughput.counting import least_load
-from formulations.throughput.places import NEVER, places_of
+from formulations.throughput.bound import least_load
+from formulations.throughput.problem import NEVER, places_of
 from heuristics.throughput.board import fixed_of, state_of
 from heuristics.throughput.kernel import holds, may_change, put
 from optim.figures.loss import heaviest_first, spare_room

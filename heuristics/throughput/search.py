@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.throughput.common import HONOURS, LOSS, MOVES, NODES, finished, rate_at
-from formulations.throughput.counting import least_load
-from formulations.throughput.draining import emptied_first
-from formulations.throughput.places import NEVER, load_of, thread_load
+from formulations.throughput.bound import least_load
+from formulations.throughput.common import (
+    HONOURS,
+    LOSS,
+    MOVES,
+    NODES,
+    emptied_first,
+    finished,
+    rate_at,
+)
+from formulations.throughput.problem import NEVER, load_of, thread_load
 from heuristics.throughput.board import fixed_of, state_of
 from heuristics.throughput.fewest import fewest
 from heuristics.throughput.kernel import anneal, gather

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.task_allocation.milp import find_plan
-from formulations.throughput.places import load_of
+from formulations.throughput.problem import load_of
 from optim.figures.rate import without_measured
 from optim.kernels.first_fit import packings
 from optim.kernels.repair import repair

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.elastic.goals import value_of
+from formulations.column_generation.integer import pattern_model
+from formulations.column_generation.pricing import TableListing
+from formulations.elastic.columns import LevelRows, columns_of, costs, pool_of
+from formulations.elastic.linear import build as build_products
 from formulations.elastic.milp import METHOD
-from formulations.elastic.patterns.columns import columns_of, costs, pool_of
-from formulations.elastic.patterns.rows import LevelRows
-from formulations.elastic.problem import eoa_problem
-from formulations.elastic.products import build as build_products
-from formulations.patterns.integer import pattern_model
-from formulations.patterns.listing import TableListing
+from formulations.elastic.problem import eoa_problem, value_of
 from optim import Instance, InvalidInput, Plan, solve
 from optim.errors import UnsuitableMethod
 from optim.methods.registry import Request
@@ -102,16 +100,16 @@ def test_every_back_end_agrees(solver: str, form: str, seed: int) -> None:
 @settings(max_examples=8, deadline=None)
 @given(seed=seeds, small=st.integers(1, 8))
 def test_closing_over_few_columns_loses_nothing(seed: int, small: int) -> None:
-    import formulations.elastic.patterns.solve as solving
+    from formulations.elastic import exact
 
-    before = solving.SMALL
-    solving.SMALL = small  # the three steps, on instances small enough to judge
+    before = exact.SMALL
+    exact.SMALL = small  # the three steps, on instances small enough to judge
     try:
         made = random_instance(seed)
         for objective in OBJECTIVES:
             agree(made, objective, form="patterns")
     finally:
-        solving.SMALL = before
+        exact.SMALL = before
 
 
 @settings(max_examples=40, deadline=None)
@@ -197,7 +195,7 @@ def test_any_prices_bound_every_placement(seed: int) -> None:
 @settings(max_examples=12, deadline=None)
 @given(seeds)
 def test_closing_finds_what_is_just_better_than_the_start(seed: int) -> None:
-    import formulations.elastic.patterns.solve as solving
+    from formulations.elastic import exact
 
     made = random_instance(seed, most_tasks=6)
     if made.links.ids or eoa_problem(made).even_mean is None:
@@ -212,12 +210,12 @@ def test_closing_finds_what_is_just_better_than_the_start(seed: int) -> None:
         return
     first, second = sorted(ranked)[:2]
     start = Plan.from_indices(made, np.array(ranked[second], dtype=np.int32))
-    before = solving.SMALL
-    solving.SMALL = 1  # the small model holds next to nothing but the start
+    before = exact.SMALL
+    exact.SMALL = 1  # the small model holds next to nothing but the start
     try:
         result = value(made, objective="deviation", form="patterns", warm_start=start)
     finally:
-        solving.SMALL = before
+        exact.SMALL = before
     assert result.objective is not None
     assert result.objective.value == pytest.approx(first, abs=1e-5)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from experiments.generators import generate
-from formulations.elastic import settings as module
-from formulations.elastic.settings import Settings
+from formulations.elastic import problem as module
+from formulations.elastic.problem import Settings
 from optim.methods.registry import Request
 from optim.methods.solve import solve
 from optim.solvers.inprocess import SmallMilpSolution

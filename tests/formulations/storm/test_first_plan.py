@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 from experiments.generators import generate
-from formulations.patterns.pool import of_nodes
-from formulations.patterns.start import feasible
-from formulations.storm.jobs import storm_jobs
-from formulations.storm.patterns.first_plan import FirstPlan
-from formulations.storm.patterns.problem import StormProblem, make_problem
-from formulations.storm.patterns.rows import WorkerRows
-from formulations.storm.patterns.states import States, list_states
+from formulations.column_generation.problem import of_nodes
+from formulations.column_generation.search import feasible
+from formulations.storm.columns import States, WorkerRows, list_states
+from formulations.storm.problem import StormProblem, make_problem, storm_jobs
+from formulations.storm.search import FirstPlan
 from optim.format.instance import Instance
 from optim.kernels.deal import counts_of
 from optim.methods.solve import solve
@@ -60,7 +58,7 @@ def test_a_poor_start_becomes_the_optimum(slots: int) -> None:
 
 
 def test_a_large_deal_is_said_to_be_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("formulations.storm.patterns.first_plan._MOST_DEALS", 3)
+    monkeypatch.setattr("formulations.storm.search._MOST_DEALS", 3)
     made = generate("storm_reference", seed=1, stages=3, replication="3", slots=4)
     plans, _, states = looking(made)
     plans.find([states.gain[fitting] for fitting in states.fitting])

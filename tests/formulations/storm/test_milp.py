@@ -10,17 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.generators import generate
-from formulations.patterns import close
-from formulations.patterns.clock import Clock
-from formulations.storm import milp
-from formulations.storm.jobs import storm_jobs
+from formulations.column_generation import prove
+from formulations.column_generation.problem import Clock
+from formulations.storm import exact, milp, split
+from formulations.storm.columns import list_states
+from formulations.storm.exact import Part, part_of
 from formulations.storm.milp import METHOD
-from formulations.storm.patterns import place
-from formulations.storm.patterns import solve as solving
-from formulations.storm.patterns.problem import StormProblem, make_problem
-from formulations.storm.patterns.solve import Part, part_of
-from formulations.storm.patterns.split import Splitter
-from formulations.storm.patterns.states import list_states
+from formulations.storm.problem import StormProblem, make_problem, storm_jobs
+from formulations.storm.split import Splitter
 from optim.errors import UnsuitableMethod
 from optim.format.instance import Instance
 from optim.methods.registry import Request
@@ -79,11 +76,11 @@ def test_closing_over_few_columns_and_parts_loses_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No first plan, few columns at a time, a part for every number of empty nodes."""
-    monkeypatch.setattr(close, "STAGES", (3, 6, 12, 24))
-    monkeypatch.setattr(solving, "PARTS_ABOVE", 4)
-    monkeypatch.setattr(solving, "CUT_ABOVE", 2)
+    monkeypatch.setattr(prove, "STAGES", (3, 6, 12, 24))
+    monkeypatch.setattr(exact, "PARTS_ABOVE", 4)
+    monkeypatch.setattr(exact, "CUT_ABOVE", 2)
     if seed % 2:
-        monkeypatch.setattr(solving, "from_columns", lambda *given: None)
+        monkeypatch.setattr(exact, "from_columns", lambda *given: None)
     check(random_cluster(seed), form="patterns")
 
 
@@ -433,6 +430,6 @@ def test_of_equal_nodes_and_slots_most_executors_stay() -> None:
 def test_executors_of_one_class_keep_their_slots() -> None:
     """Three alike in slots of two and one: who was in a slot that has room is there again."""
     group, before = np.zeros(3, np.int64), np.array([1, 0, -1])
-    slot = place._slots(group, before, np.array([[2], [1]]))
+    slot = split._slots(group, before, np.array([[2], [1]]))
     assert slot[:2].tolist() == [1, 0]
     assert sorted(np.bincount(slot).tolist()) == [1, 2]

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from formulations.storm.patterns.slots import transported
+from formulations.storm.split import transported
 from optim import solve
 from tests.formulations.storm.cases import random_cluster
 from tests.test_plan_in_hand import Fault

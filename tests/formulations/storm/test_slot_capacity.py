@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.storm.splits import greedy_split
+from formulations.storm.split import greedy_split
 from optim.format.instance import Instance
 from optim.format.plan import Plan
 from optim.methods.solve import solve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from formulations.task_allocation.brute_figure import JUDGED, best_by_figure
+from formulations.task_allocation.brute import JUDGED, best_by_figure
 from optim import Instance, solve
 from optim.errors import UnsuitableMethod
 from optim.methods.registry import Request

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from formulations.patterns import count_table
-from formulations.patterns import solve as solving
+from formulations.column_generation import driver, integer
 from optim import Instance, Plan, evaluate, solve
 from optim.errors import UnsuitableMethod
 from tests.formulations.task_allocation.cases import random_document, random_instance, seeds
@@ -42,7 +41,7 @@ def test_equals_brute_force(table: bool, seed: int) -> None:
     made = random_instance(seed)
     with pytest.MonkeyPatch.context() as patch:
         if not table:
-            patch.setattr(count_table, "MOST_CELLS", 0)
+            patch.setattr(integer, "MOST_CELLS", 0)
         assert value_of(made) == pytest.approx(value_of(made, "imc-brute"), rel=1e-6, abs=1e-9)
 
 
@@ -194,7 +193,7 @@ def test_infeasible_says_how_many_tasks_find_no_place() -> None:
         traffic=[["a/0", "a/1", 1]],
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(count_table, "MOST_CELLS", 0)
+        patch.setattr(integer, "MOST_CELLS", 0)
         result = solve(made, "imc-exact")
     assert result.termination == "infeasible"
     assert result.exit_code == 3
@@ -256,7 +255,7 @@ def test_interrupted_it_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> No
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(solving.Master, "run", interrupt)
+    monkeypatch.setattr(driver.Master, "run", interrupt)
     result = solve(four_groups(8, 1.1), "imc-exact")
     assert result.termination == "interrupted"
     assert result.feasible

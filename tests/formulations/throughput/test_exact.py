@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from formulations.throughput.cover import Cover
+from formulations.throughput.exact import Cover
 from optim import Instance, InvalidInput, UnsuitableMethod, solve
 from streamplace import InstanceBuilder
 from tests.formulations.throughput.small import THREADS, best_of, small

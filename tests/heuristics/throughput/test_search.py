@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from formulations.throughput.places import load_of
+from formulations.throughput.problem import load_of
 from heuristics.throughput.board import fixed_of, state_of
 from heuristics.throughput.kernel import anneal
 from heuristics.throughput.starts import starts_of

@@ -34,8 +34,8 @@ def can_run(instance: Instance, result: Mapping[str, Any]) -> bool:
     """
     import numpy as np
 
-    from formulations.storm.jobs import storm_jobs
-    from formulations.storm.starts import workers_of
+    from formulations.storm.problem import storm_jobs
+    from formulations.storm.search import workers_of
 
     if result["plan"] is None or not result["evaluation"]["feasible"]:
         return False

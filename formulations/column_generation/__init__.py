@@ -1,0 +1,29 @@
+"""Exact placement through the contents a node may have: one driver of column generation.
+
+A *pattern* says how many tasks of each class of interchangeable tasks sit on one node. The problem
+then becomes: choose one pattern a node so that every class is used up and what the patterns gain, a
+sum, is largest. The modules:
+
+``problem``   the arrays, patterns, the rows that they share beside tasks and nodes
+``pricing``   patterns of greatest value at given prices: by compiled search, or from a list
+``master``    relax: column generation, and the bound of its prices
+``integer``   the integer program over given patterns, by a table where that is small
+``bound``     bounds on allocations that use a pattern: functionals, partial allocations
+``prove``     from the bound of the relaxation to the proof
+``search``    allocations to begin with: first fit, exchange between pairs of nodes
+``driver``    all of it: relax, list, integer, prove
+
+Clients give patterns (columns, pricing) and rows: task allocation, slots of machines
+(`formulations.model_driven.machines`), Storm (`formulations.storm.columns`), elastic allocation
+(`formulations.elastic.columns`), throughput (`formulations.throughput.problem`).
+
+What stays beside the driver, and why:
+
+- Storm's best split of a node's executors (`formulations.storm.split`): one recurrence gives those
+  of all contents at once, where a master would be solved for each;
+- rebalancing by counts (`formulations.rebalancing.balance.classes`): it asks for a placement within
+  a window that moves no more than a budget and leaves least behind, node by node; there is no sum
+  to price;
+- the fewest slots (`formulations.model_driven.fewest`): items are covered by any number of slots,
+  so its master has neither equations nor nodes; contents are priced and listed by ``pricing``.
+"""

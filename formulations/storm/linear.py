@@ -1,0 +1,444 @@
+"""The linearised form of Storm's problem, for what the patterns cannot list: a judge with a bound.
+
+A worker is a slot of a node, which is allocation A1 followed by A2. On the first level nodes alone
+matter: executor t is on node n (x_tn), topology i has w_in workers there,
+
+    x_tn ≤ w_in ≤ Σ_t x_tn,   Σ_n w_in = min(W_i, E_i),   Σ_i w_in ≤ S_n
+
+(where the file gives no W_i, from 1 to E_i), and products of x count what stays on a node. On the
+second level (and on both, where slots have a capacity) executor t is in slot s of node n (y_tns),
+which runs topology i (v_ins).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from formulations.storm.problem import slot_keys
+from formulations.storm.split import in_order, split_all
+from formulations.task_allocation.common import HONOURS, LINEAR_ONLY
+from formulations.task_allocation.model import add_order, add_products, build, solve_exactly
+from optim.errors import UnsuitableMethod
+from optim.figures.measures import imc_gain_of, slot_places
+from optim.kernels.room import slot_room
+from optim.methods.registry import Outcome
+from optim.referee.result import Termination
+from optim.rules import kept_by
+from optim.rules.dealing import deal
+from optim.solvers import solve_linear
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from formulations.storm.problem import StormJobs
+    from formulations.task_allocation.model import AllocationModel
+    from optim.format.instance import Instance
+
+    Integers = NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    from optim.methods.registry import Request
+    from optim.solvers import LinearSolution
+
+
+def _none() -> Integers:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerModel:
+    """The model and its columns.
+
+    Attributes
+    ----------
+    placement
+        Executors on nodes, and products: the first columns.
+    workers
+        (P, N) columns of w.
+    slot_task, slot_place
+        Executor and place (an index into `places`) of each y; empty without slots.
+    y, v
+        Columns of y; (P, places) columns of v.
+    z, z_u, z_v
+        Columns of the products in slots, and the columns of y that each is a product of.
+    places
+        (places, 2) node and slot.
+    """
+
+    placement: AllocationModel
+    workers: Integers
+    slot_task: Integers = field(default_factory=_none)
+    slot_place: Integers = field(default_factory=_none)
+    y: Integers = field(default_factory=_none)
+    v: Integers = field(default_factory=_none)
+    z: Integers = field(default_factory=_none)
+    z_u: Integers = field(default_factory=_none)
+    z_v: Integers = field(default_factory=_none)
+    places: Integers = field(default_factory=_none)
+
+    def read(self, x: Floats, num_tasks: int) -> tuple[Any, Any]:
+        """Read (T,) node indices and, where there are slots, (T,) slots off a solution."""
+        node = self.placement.place(x, num_tasks)
+        if not len(self.y):
+            return node, None
+        slot = np.full(num_tasks, -1, dtype=np.int64)
+        chosen = np.flatnonzero(x[self.y] > 0.5)
+        slot[self.slot_task[chosen]] = self.places[self.slot_place[chosen], 1]
+        return node, slot
+
+    def read_workers(self, x: Floats) -> Integers:
+        """(P, N) workers."""
+        return np.round(x[self.workers]).astype(np.int64)
+
+    def write(self, job: Integers, node: Integers, slot: Integers) -> Floats:
+        """Write (T,) node and slot indices as a full column vector."""
+        slot = in_order(node, slot)
+        x = np.zeros(self.placement.model.num_variables)
+        first = self.placement.vector(node.astype(np.int32))
+        x[: len(first)] = first
+        used = np.unique(np.column_stack([job, node, slot]), axis=0)
+        np.add.at(x, self.workers[used[:, 0], used[:, 1]], 1.0)
+        if len(self.y):
+            at = self.places[self.slot_place]
+            x[self.y] = (node[self.slot_task] == at[:, 0]) & (slot[self.slot_task] == at[:, 1])
+            number = {(int(n), int(s)): i for i, (n, s) in enumerate(self.places)}
+            for p, n, s in used.tolist():
+                x[self.v[p, number[n, s]]] = 1.0
+            x[self.z] = x[self.z_u] * x[self.z_v]
+        return x
+
+
+def build_workers(
+    instance: Instance,
+    jobs: StormJobs,
+    *,
+    with_slots: bool,
+    whole_products: bool,
+    most_products: int,
+    least_gain: float | None = None,
+) -> WorkerModel:
+    """Build the model of one level.
+
+    Parameters
+    ----------
+    with_slots
+        Whether slots are told apart.
+    whole_products, most_products
+        As for `formulations.task_allocation.model.build`.
+    least_gain
+        Second level: traffic inside nodes that must be kept, in the instance's unit; the objective
+        is then the traffic inside slots.
+
+    Raises
+    ------
+    UnsuitableMethod
+        Too many products.
+    """
+    placement = build(
+        instance,
+        alike=slot_keys(instance, jobs),
+        whole_products=whole_products,
+        stars=True,
+        most_products=most_products,
+    )
+    made = WorkerModel(placement, _add_workers(instance, jobs, placement))
+    if with_slots:
+        made = _add_slots(instance, jobs, made, whole_products, least_gain is not None)
+    if least_gain is not None:
+        # the objective of the first level becomes a row, and gives way to the second's
+        z, worth = placement.without_objective()
+        least = least_gain / placement.scale
+        placement.model.add_rows("first level", least, np.inf, 0 * z, z, worth, 1)
+    return made
+
+
+def _add_workers(instance: Instance, jobs: StormJobs, placement: AllocationModel) -> Integers:
+    """Add w: exact for every topology, within the slots, at least one where executors are."""
+    model = placement.model
+    task, node = placement.task.astype(np.int64), placement.node.astype(np.int64)
+    x = np.arange(len(task))
+    p, n = jobs.num_jobs, instance.num_nodes
+    most = np.minimum(jobs.slots[None, :], jobs.workers[:, None]).astype(np.float64)
+    w = model.add_variables("workers", (p, n), upper=most, integer=True).indices
+    job = jobs.job[task]
+    rows = np.arange(len(task))
+    model.add_rows(
+        "at work", -np.inf, 0.0, np.concatenate([rows, rows]),
+        np.concatenate([x, w[job, node]]), np.repeat([1.0, -1.0], len(task)), len(task),
+    )  # fmt: skip
+    cell = job * n + node
+    cells = np.arange(p * n)
+    rows = np.concatenate([cell, cells])
+    cols = np.concatenate([x, w.ravel()])
+    values = np.concatenate([np.ones(len(x)), -np.ones(p * n)])
+    model.add_rows("none idle", 0.0, np.inf, rows, cols, values, p * n)
+    limit = instance.limits.max_tasks_per_slot
+    if limit is not None:
+        values = np.concatenate([np.ones(len(x)), np.full(p * n, -float(limit))])
+        model.add_rows("in a slot", -np.inf, 0.0, rows, cols, values, p * n)
+    least, wanted = jobs.fewest.astype(np.float64), jobs.workers.astype(np.float64)
+    model.add_rows("exact", least, wanted, cells // n, w.ravel(), 1.0, p)
+    slots = jobs.slots.astype(np.float64)
+    model.add_rows("slots", -np.inf, slots, cells % n, w.ravel(), 1.0, n)
+    return w
+
+
+def _add_slots(
+    instance: Instance, jobs: StormJobs, made: WorkerModel, whole: bool, objective: bool
+) -> WorkerModel:
+    """Add y and v and, where the second level is sought, products inside slots."""
+    model = made.placement.model
+    task, node = made.placement.task.astype(np.int64), made.placement.node.astype(np.int64)
+    p = jobs.num_jobs
+    each = np.minimum(jobs.slots, jobs.workers.sum())
+    first = np.concatenate([[0], np.cumsum(each)])
+    at = np.repeat(np.arange(len(each)), each)
+    places = np.column_stack([at, np.arange(len(at)) - first[at]])
+    of_x = np.repeat(np.arange(len(task)), each[node])
+    start = np.concatenate([[0], np.cumsum(each[node])])[:-1]
+    slot = np.arange(len(of_x)) - start[of_x]
+    slot_task, slot_place = task[of_x], first[node[of_x]] + slot
+    y = model.add_variables("in slot", len(of_x), upper=1.0, integer=True).indices
+    v = model.add_variables("runs", (p, len(places)), upper=1.0, integer=True).indices
+    model.add_rows(
+        "one slot", 0.0, 0.0, np.concatenate([of_x, np.arange(len(task))]),
+        np.concatenate([y, np.arange(len(task))]),
+        np.concatenate([np.ones(len(y)), -np.ones(len(task))]), len(task),
+    )  # fmt: skip
+    job = jobs.job[slot_task]
+    rows = np.arange(len(y))
+    model.add_rows(
+        "own slot", -np.inf, 0.0, np.concatenate([rows, rows]),
+        np.concatenate([y, v[job, slot_place]]), np.repeat([1.0, -1.0], len(y)), len(y),
+    )  # fmt: skip
+    cells = np.arange(v.size)
+    model.add_rows(
+        "filled", 0.0, np.inf, np.concatenate([job * len(places) + slot_place, cells]),
+        np.concatenate([y, v.ravel()]),
+        np.concatenate([np.ones(len(y)), -np.ones(v.size)]), v.size,
+    )  # fmt: skip
+    column = cells % len(places)
+    model.add_rows("one topology", -np.inf, 1.0, column, v.ravel(), 1.0, len(places))
+    of_slot = np.full((instance.num_tasks, len(places)), -1, dtype=np.int64)
+    of_slot[slot_task, slot_place] = y
+    add_order(model, np.split(np.arange(len(places)), first[1:-1]), of_slot)
+    n = instance.num_nodes
+    cell = cells // len(places) * n + places[column, 0]
+    model.add_rows(
+        "counted", 0.0, 0.0, np.concatenate([cell, np.arange(p * n)]),
+        np.concatenate([v.ravel(), made.workers.ravel()]),
+        np.concatenate([np.ones(v.size), -np.ones(p * n)]), p * n,
+    )  # fmt: skip
+    _slot_limits(instance, model, slot_task, slot_place, y, places)
+    z, z_u, z_v = _none(), _none(), _none()
+    if objective:
+        z, z_u, z_v = _slot_products(instance, jobs, made.placement, of_slot, places, whole)
+    return WorkerModel(
+        made.placement, made.workers, slot_task, slot_place, y, v, z, z_u, z_v, places
+    )
+
+
+def _slot_limits(
+    instance: Instance, model: Any, task: Integers, place: Integers, y: Integers, places: Integers
+) -> None:
+    """Executors and load of every slot."""
+    limit = instance.limits.max_tasks_per_slot
+    if limit is not None:
+        model.add_rows("tasks in slot", -np.inf, float(limit), place, y, 1.0, len(places))
+    room = slot_room(instance)[places[:, 0]]
+    for r, name in enumerate(instance.resources):
+        if np.isfinite(room[:, r]).any():
+            load, most = instance.tasks.load[task, r], room[:, r]
+            model.add_rows(f"slot.{name}", -np.inf, most, place, y, load, len(places))
+
+
+def _slot_products(
+    instance: Instance,
+    jobs: StormJobs,
+    placement: AllocationModel,
+    column: Integers,
+    places: Integers,
+    whole: bool,
+) -> tuple[Integers, Integers, Integers]:
+    """Add products of executors of one topology in one slot."""
+    pairs = instance.pairs
+    own = jobs.job[pairs.u] == jobs.job[pairs.v]
+    u, v, rate = pairs.u[own], pairs.v[own], pairs.rate[own]
+    pair, at = np.nonzero((column[u] >= 0) & (column[v] >= 0))
+    z = placement.model.add_variables(
+        "in one slot", len(pair), upper=1.0, integer=whole, objective=rate[pair] / placement.scale
+    ).indices
+    z_u, z_v = column[u[pair], at], column[v[pair], at]
+    add_products(placement.model, z, z_u, z_v)
+    _within_nodes(instance, placement, u[pair], v[pair], places[at, 0], z)
+    return z, z_u, z_v
+
+
+def _within_nodes(
+    instance: Instance, placement: AllocationModel, u: Any, v: Any, node: Integers, z: Integers
+) -> None:
+    """A pair is together in a slot of a node only if it is together on the node."""
+    t, n = instance.num_tasks, instance.num_nodes
+    known, wanted = (
+        (first.astype(np.int64) * t + second) * n + at
+        for first, second, at in ((placement.u, placement.v, placement.at), (u, v, node))
+    )
+    cell, row = np.unique(wanted, return_inverse=True)
+    product = len(placement.task) + np.searchsorted(known, cell)
+    placement.model.add_rows(
+        "slot, node", -np.inf, 0.0, np.concatenate([row, np.arange(len(cell))]),
+        np.concatenate([z, product]), np.repeat([1.0, -1.0], [len(z), len(cell)]), len(cell),
+    )  # fmt: skip
+
+
+# Storm's problem solved by the linearised form, level by level: bounded when it is stopped.
+
+_FIRST_SHARE = 0.8
+_GIVEN_UP = 1e-7
+"""Part of all traffic that the row of the first level leaves to the solver's tolerance."""
+_SAME = 1e-9
+"""Part of all traffic below which two plans are the same."""
+_KEPT = kept_by(HONOURS | LINEAR_ONLY)
+"""What a placement must keep exactly; slots are made for it afterwards."""
+
+
+class Direct:
+    """The linearised form of one instance.
+
+    Attributes
+    ----------
+    outcome
+        What came of it, without figures; its trace tells traffic between nodes.
+    bound, slot_bound
+        Proven upper bounds of the traffic inside nodes and inside slots; ``None`` for none.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        jobs: StormJobs,
+        request: Request,
+        start: tuple[Integers, Integers] | None,
+    ) -> None:
+        """Begin with (T,) node and slot indices that keep every rule, or with nothing."""
+        self.instance, self.jobs, self.request = instance, jobs, request
+        self.outcome = Outcome(Termination.TIME_LIMIT)
+        self.bound: float | None = None
+        self.slot_bound: float | None = None
+        if start is not None:
+            self._take(*start)
+
+    def solve(self) -> None:
+        """Solve both levels.
+
+        Raises
+        ------
+        UnsuitableMethod
+            The model would be too large.
+        """
+        outcome = self.outcome
+        capacity = self.instance.nodes.slot_capacity[self.jobs.slots > 0]
+        model = self._build(bool(np.isfinite(capacity).any()), None)
+        self._first_level(model)
+        proven = outcome.termination in (Termination.OPTIMAL, Termination.GAP_REACHED)
+        if proven and self.request.options["second_level"]:
+            self._second_level()
+
+    def _take(self, node: Any, slot: Any) -> None:
+        self.outcome.node, self.outcome.slot = node.astype(np.int64), slot
+        self.request.offer(node, slot)
+
+    def _first_level(self, model: WorkerModel) -> None:
+        instance, outcome, built = self.instance, self.outcome, self.request.elapsed()
+        scale, total = model.placement.scale, instance.total_traffic
+        solution = self._ask(model, _FIRST_SHARE)
+        outcome.termination = Termination(str(solution.termination))
+        outcome.solver, outcome.times["build"] = solution.solver, built + solution.build_seconds
+        if self.request.warm_start is not None:
+            outcome.warm_start_accepted = solution.warm_start_accepted
+        outcome.notes += [solution.message] if solution.message else []
+        if solution.bound is not None:
+            self.bound = min(solution.bound * scale, total)
+
+        def between(inside: float | None) -> float | None:
+            return None if inside is None else total - inside * scale
+
+        outcome.trace = [(s + built, between(v), between(b)) for s, v, b in solution.trace]
+        if solution.x is None:
+            return
+        node, slot = model.read(solution.x, instance.num_tasks)
+        if slot is None:
+            slot = split_all(instance, self.jobs, node, model.read_workers(solution.x))
+        if slot is None:
+            slot = deal(instance, node).slot
+        if slot is None:
+            outcome.notes.append("the solver's plan does not split into slots")
+        elif outcome.node is None or imc_gain_of(instance, node) > imc_gain_of(
+            instance, outcome.node
+        ):
+            self._take(node, slot)
+
+    def _second_level(self) -> None:
+        """Lower the traffic between slots, that between nodes kept."""
+        instance, outcome = self.instance, self.outcome
+        if self.request.remaining() == 0.0 or outcome.node is None:
+            return
+        reached, total = imc_gain_of(instance, outcome.node), instance.total_traffic
+        try:
+            model = self._build(True, reached - _GIVEN_UP * total)
+        except UnsuitableMethod:
+            outcome.notes.append("traffic between slots: best effort, the model would be too large")
+            return
+        solution = self._ask(model)
+        if solution.termination != "optimal":
+            outcome.notes.append(f"traffic between slots: best effort, {solution.termination}")
+        if solution.bound is not None and math.isfinite(solution.bound):
+            self.slot_bound = solution.bound * model.placement.scale
+        if solution.x is None:
+            return
+        node, slot = model.read(solution.x, instance.num_tasks)
+        same = imc_gain_of(instance, node) >= reached - _SAME * total
+        before = interslot_of(instance, outcome.node, outcome.slot)
+        more = before - interslot_of(instance, node, slot)
+        if same and more > _SAME * total:
+            self._take(node, slot)
+
+    def _build(self, with_slots: bool, least_gain: float | None) -> WorkerModel:
+        return build_workers(
+            self.instance,
+            self.jobs,
+            with_slots=with_slots,
+            whole_products=self.request.solver == "cp-sat",
+            most_products=self.request.options["most_products"],
+            least_gain=least_gain,
+        )
+
+    def _ask(self, model: WorkerModel, share: float = 1.0) -> LinearSolution:
+        """Solve a model in a share of the time that is left, from the plan in hand."""
+        request, node, slot = self.request, self.outcome.node, self.outcome.slot
+        known = node is not None and slot is not None
+        start = model.write(self.jobs.job, node, slot) if known else None  # type: ignore[arg-type]
+
+        def solve() -> LinearSolution:
+            left = request.remaining()
+            return solve_linear(
+                model.placement.model,
+                request.solver or "highs",
+                time_limit=None if left is None else left * share,
+                gap=request.gap,
+                seed=request.seed,
+                threads=request.threads,
+                warm_start=start,
+            )
+
+        return solve_exactly(self.instance, model.placement, _KEPT, request, solve)[0]
+
+
+def interslot_of(instance: Instance, node: Any, slot: Any) -> float:
+    """Return the traffic between slots."""
+    place = slot_places(np.asarray(node), np.asarray(slot, dtype=np.int64))
+    _, index = np.unique(place, return_inverse=True)
+    return instance.flows.apart(index.astype(np.int32), int(index.max(initial=0)) + 1)
