@@ -63,7 +63,7 @@ def load_trace(
     path
         Folder that ``streamplace trace`` made.
     placement
-        Where key groups are at first, as `experiments.traces.placing.place` takes it; as the job
+        Where key groups are at first, as `experiments.traces.instances.place` takes it; as the job
         description says if not given. Nothing moves later: policies decide that.
     seed
         Of a placement by a method.
@@ -76,8 +76,7 @@ def load_trace(
         The trace cannot be read, says nothing of nodes, or the placement cannot be made.
     """
     from experiments.traces.folder import TraceFolder
-    from experiments.traces.instances import InstanceMaker
-    from experiments.traces.placing import instances
+    from experiments.traces.instances import InstanceMaker, instances
 
     trace = TraceFolder.open(path)
     count = trace.manifest.num_over

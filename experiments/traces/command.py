@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     Raises
     ------
     StreamplaceError
-        As `experiments.traces.tracing.run_trace` and `experiments.traces.placing.instances`.
+        As `experiments.traces.trace.run_trace` and `experiments.traces.instances.instances`.
     """
     from experiments.spark.remote import is_remote
 
@@ -134,7 +134,7 @@ def _output(args: argparse.Namespace) -> AbstractContextManager[Path]:
 
     if args.output is None or not is_remote(args.output):
         return output_at(args.output or args.job)
-    from experiments.traces.tracing import SETTINGS
+    from experiments.traces.trace import SETTINGS
 
     config = {**SETTINGS, **dict(args.spark_config)}
     return output_at(args.output, args.master or "local[*]", quick=False, config=config)
@@ -143,8 +143,7 @@ def _output(args: argparse.Namespace) -> AbstractContextManager[Path]:
 def _check(args: argparse.Namespace) -> None:
     """Refuse what can be told to be wrong, or of no use, before anything is done."""
     from experiments.traces.folder import is_trace
-    from experiments.traces.instances import read_range
-    from experiments.traces.placing import check_method, check_placement
+    from experiments.traces.instances import check_method, check_placement, read_range
     from optim.errors import InvalidInput, Problem
 
     problems = []
@@ -187,8 +186,8 @@ def _check(args: argparse.Namespace) -> None:
 def _trace(args: argparse.Namespace, output: Path) -> TraceFolder:
     from experiments.spark.remote import is_remote
     from experiments.traces.folder import TraceFolder, is_trace
+    from experiments.traces.instances import check_placement
     from experiments.traces.job import load_job
-    from experiments.traces.placing import check_placement
     from optim.errors import InvalidInput, Problem
 
     if is_trace(args.job):
@@ -213,7 +212,7 @@ def _trace(args: argparse.Namespace, output: Path) -> TraceFolder:
     tracing["uri"] = args.output if is_remote(args.output) else None
     if args.follow:
         return _followed(job, args, output, tracing)
-    from experiments.traces.tracing import run_trace
+    from experiments.traces.trace import run_trace
 
     return run_trace(job, output, **tracing, append=args.append)
 
@@ -223,7 +222,7 @@ def _followed(
 ) -> TraceFolder:
     """Follow until interrupted, which is how it ends, or with ``--once`` until all is read."""
     from experiments.traces.folder import TraceFolder, is_trace
-    from experiments.traces.following import Planning, follow
+    from experiments.traces.stream import Planning, follow
     from optim.errors import InvalidInput, Problem
     from optim.util.signals import sigterm_as_interrupt
 
@@ -245,8 +244,7 @@ def _instances(
     args: argparse.Namespace, trace: TraceFolder, unplanned: dict[int, str]
 ) -> list[Path]:
     from experiments.traces.folder import INSTANCES
-    from experiments.traces.instances import InstanceMaker, period_range
-    from experiments.traces.placing import instances
+    from experiments.traces.instances import InstanceMaker, instances, period_range
     from optim.util.files import file_name
 
     periods = period_range(args.instances, len(trace.manifest.periods))

@@ -133,7 +133,7 @@ def write_events(folder: Path, count: int, kind: str = "parquet") -> None:
 def measure(case: str, folder: Path) -> dict[str, Any]:
     """Trace one case in this process."""
     from experiments.traces.job import Job
-    from experiments.traces.tracing import run_trace
+    from experiments.traces.trace import run_trace
 
     document = flights() if case == "flights" else synthetic(folder)
     began = time.perf_counter()
@@ -155,7 +155,7 @@ def bare(folder: Path) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
     from experiments.spark.session import spark_session
-    from experiments.traces.tracing import SETTINGS
+    from experiments.traces.trace import SETTINGS
 
     path = next(folder.glob("events.*"))
     began = time.perf_counter()

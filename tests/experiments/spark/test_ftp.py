@@ -14,7 +14,7 @@ from experiments.spark.remote import input_at, output_at, place_for_spark
 from experiments.spark.session import spark_session
 from experiments.traces.folder import TraceFolder
 from experiments.traces.job import Job
-from experiments.traces.tracing import run_trace
+from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.spark.ftp import Server, serving
 from tests.experiments.traces.cases import EVENTS, job, write_csv

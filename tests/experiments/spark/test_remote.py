@@ -11,8 +11,8 @@ import pytest
 from experiments.spark.connectors import connector_remedy, hadoop_version
 from experiments.spark.remote import Place, input_at, is_remote, local_path, output_at
 from experiments.spark.session import spark_session
-from experiments.traces.appending import remote_entries
-from experiments.traces.recordings import ONE, Events
+from experiments.traces.files import remote_entries
+from experiments.traces.job import ONE, Events
 from optim.errors import InvalidInput
 from streamplace.cli.main import main
 from tests.experiments.spark.webhdfs import Server, serving

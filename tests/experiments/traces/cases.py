@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.traces.folder import TraceFolder
 from experiments.traces.job import Job
-from experiments.traces.tracing import run_trace
+from experiments.traces.trace import run_trace
 
 COLUMNS = ("at", "user", "page", "size")
 EVENTS: list[tuple[str | None, str | None, str | None, str | None]] = [

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from experiments.traces.folder import TraceFolder
+from experiments.traces.folder import Manifest, TraceFolder
 from experiments.traces.job import Job
-from experiments.traces.manifest import Manifest
 from tests.experiments.traces.cases import job
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from experiments.traces.folder import TraceFolder
 from experiments.traces.job import Job
-from experiments.traces.tracing import run_trace
+from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from streamplace.cli.main import main
 from tests.experiments.traces.cases import job, rows, write_csv

@@ -25,7 +25,7 @@ from experiments.traces.expressions import (
     parse,
     quoted,
 )
-from experiments.traces.preparing import key_group, micros
+from experiments.traces.sums import key_group, micros
 
 ROW = {"n": -7, "x": 2.5, "z": 0, "s": " Ab ", "none": None, "t": datetime(2013, 3, 10, 6, 59, 30)}
 TYPES = {"n": "whole", "x": "number", "z": "whole", "s": "text", "none": "whole", "t": "time"}

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from experiments.spark.session import SparkFailed
-from experiments.traces import failures, tracing
-from experiments.traces.failures import full_disk, is_full
-from experiments.traces.locating import unpack
-from experiments.traces.tracing import run_trace
+from experiments.traces import files as failures
+from experiments.traces import tracing
+from experiments.traces.files import full_disk, is_full, unpack
+from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, write_csv
 from tests.experiments.traces.test_appending import described
@@ -57,7 +57,7 @@ def test_a_disk_that_fills_while_a_recording_is_traced(
             raise PySparkException(f"Job aborted.\nCaused by: {FULL}")
         raise SparkFailed(f"loads cannot be summed up: {FULL}")
 
-    target = "experiments.traces.preparing.prepare" if where == "reading" else None
+    target = "experiments.traces.sums.prepare" if where == "reading" else None
     if target:
         monkeypatch.setattr(target, fails)
     else:
@@ -77,7 +77,7 @@ def test_a_disk_that_fills_while_an_archive_is_unpacked(
     def fails(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("experiments.traces.locating._copy", fails)
+    monkeypatch.setattr("experiments.traces.files._copy", fails)
     with pytest.raises(InvalidInput, match=r"--scratch: .* is on a disk that is full"):
         unpack(tmp_path / "a.zip", tmp_path / "there", ".csv")
     assert list((tmp_path / "there").iterdir()) == []

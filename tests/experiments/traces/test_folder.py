@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from experiments.traces.folder import TablesLost, TraceFolder
-from experiments.traces.manifest import Manifest
+from experiments.traces.folder import Manifest, TablesLost, TraceFolder
 from optim.errors import InvalidInput
 from streamplace.cli.main import main
 from tests.experiments.traces.made import TABLES, load, made

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from experiments.traces.job import Job
-from experiments.traces.tracing import run_trace
+from experiments.traces.trace import run_trace
 from tests.experiments.traces.cases import job, rows
 from tests.slowly import slowly
 

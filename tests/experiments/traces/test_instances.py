@@ -11,8 +11,7 @@ import pytest
 
 from experiments.replay.periods import load_trace
 from experiments.traces.folder import TraceFolder
-from experiments.traces.instances import InstanceMaker, load_scale, period_range
-from experiments.traces.placing import instances, place
+from experiments.traces.instances import InstanceMaker, instances, load_scale, period_range, place
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 from streamplace.cli.main import main

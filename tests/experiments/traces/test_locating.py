@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.traces.job import Job
-from experiments.traces.locating import locate
-from experiments.traces.recordings import Files
-from experiments.traces.tracing import run_trace
+from experiments.traces.files import locate
+from experiments.traces.job import Files, Job
+from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, by_operator, job, trace, write_csv
 

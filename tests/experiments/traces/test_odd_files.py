@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from experiments.spark.session import check_reachable
-from experiments.traces import tracing
+from experiments.traces import trace as tracing
 from experiments.traces.folder import TraceFolder
 from experiments.traces.job import Job
-from experiments.traces.tracing import run_trace
+from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import job, rows
 from tests.slowly import slowly
@@ -81,7 +81,7 @@ def test_what_spark_passes_over_is_no_part_of_the_manifest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However the two come apart: here the folder is taken without a look at what is in it."""
-    from experiments.traces import locating
+    from experiments.traces import files as locating
 
     write(tmp_path / "in" / "1.csv", HEADER + LINES[0])
     write(tmp_path / "in" / "d=1" / "2.csv", HEADER + LINES[1])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from experiments.traces.job import Job
-from experiments.traces.reading import _HEAD
-from experiments.traces.tracing import run_trace
+from experiments.traces.rows import _HEAD
+from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import COLUMNS, EVENTS, by_operator, job, write_csv, write_jsonl
 from tests.slowly import slowly

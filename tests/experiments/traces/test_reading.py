@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from experiments.traces.failures import spark_trouble
+from experiments.traces.files import spark_trouble
 from experiments.traces.folder import TraceFolder
-from experiments.traces.job import Job
-from experiments.traces.recordings import Files
-from experiments.traces.tracing import run_trace
+from experiments.traces.job import Files, Job
+from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, by_operator, job, rows, write_jsonl
 from tests.slowly import slowly

@@ -14,7 +14,7 @@ from experiments.spark import session
 from experiments.spark.session import SparkFailed
 from experiments.traces.folder import TraceFolder
 from experiments.traces.job import Job
-from experiments.traces.tracing import Summing, run_trace
+from experiments.traces.trace import Summing, run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, job, trace, write_csv
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from experiments.traces.folder import TraceFolder
 from experiments.traces.job import Job
-from experiments.traces.tracing import run_trace
+from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import (
     COLUMNS,

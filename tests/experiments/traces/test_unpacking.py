@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.traces import locating
-from experiments.traces.locating import unpack
+from experiments.traces import files as locating
+from experiments.traces.files import unpack
 from optim.errors import InvalidInput
 
 

@@ -135,7 +135,7 @@ class Replaying:
 
         from experiments.traces.folder import TraceFolder, is_trace
         from experiments.traces.job import load_job
-        from experiments.traces.tracing import run_trace
+        from experiments.traces.trace import run_trace
 
         job: Job = load_job(Path(__file__).with_name(self.job))
         path = folder / "trace"

@@ -1,9 +1,4 @@
-"""``trace --follow``: a stream of recordings, and an instance for every period that is over.
-
-Spark's file stream, with its checkpoint, tells which files are new. What they hold is added to the
-trace as by ``--append``, so that the manifest, replaced as a whole, says which files count: a batch
-that is done again after a kill finds its files there and adds nothing.
-"""
+"""``trace --follow``: a stream of recordings, and an instance for every period that is over."""
 
 from __future__ import annotations
 
@@ -16,12 +11,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.spark.remote import place_for_spark, publish
-from experiments.traces.appending import Feed, check_appendable, remote_entries, unread
-from experiments.traces.folder import CHECKPOINT, INSTANCES, TraceFolder, is_trace
-from experiments.traces.instances import InstanceMaker, name_of
-from experiments.traces.manifest import FileEntry, Following
-from experiments.traces.placing import instances, planned
-from experiments.traces.tracing import SETTINGS, Places, Talk, add, find_all, ready, unpacking
+from experiments.traces.files import remote_entries, unread
+from experiments.traces.folder import (
+    CHECKPOINT,
+    INSTANCES,
+    FileEntry,
+    Following,
+    TraceFolder,
+    is_trace,
+)
+from experiments.traces.instances import InstanceMaker, instances, name_of, planned
+from experiments.traces.trace import (
+    SETTINGS,
+    Feed,
+    Places,
+    Talk,
+    add,
+    check_appendable,
+    find_all,
+    ready,
+    unpacking,
+)
 from optim.errors import InvalidInput, Problem
 from optim.format.instance import Instance
 from optim.util.files import file_name
@@ -45,7 +55,7 @@ class Planning:
     Attributes
     ----------
     placement
-        As `experiments.traces.placing.place` takes it.
+        As `experiments.traces.instances.place` takes it.
     carry
         Method whose plan for a period is what the next one begins with; nothing moves without.
     seed
@@ -91,7 +101,7 @@ def follow(
     Raises
     ------
     InvalidInput
-        As `experiments.traces.tracing.run_trace`; or the description needs the whole recording.
+        As `experiments.traces.trace.run_trace`; or the description needs the whole recording.
     SparkFailed
         Spark gave up; the same call goes on where it was.
     KeyboardInterrupt

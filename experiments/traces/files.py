@@ -1,27 +1,37 @@
-"""Find the files a job description names: local, in an installed package, or anywhere for Spark."""
+"""The files of recordings: found, unpacked, listed, compared with what Spark read."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
 import lzma
+import os
 import re
+import shutil
 import stat
 import zipfile
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
-from experiments.traces.failures import full_disk, is_full
-from experiments.traces.manifest import FileEntry
-from experiments.traces.recordings import format_of
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from experiments.spark.connectors import connector_remedy
+from experiments.traces.folder import FileEntry
+from experiments.traces.job import format_of
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
-    from experiments.traces.recordings import Files
+    from pyspark.sql import SparkSession
+
+    from experiments.traces.folder import Manifest
+    from experiments.traces.job import Files
 
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/{1,3}")
 _PACKAGE = "package:"
@@ -408,3 +418,244 @@ def _remove(files: list[Path]) -> None:
 
 def _wrong(archive: Path, reason: str, remedy: str = "") -> InvalidInput:
     return InvalidInput(Problem(str(archive), None, reason, remedy))
+
+
+# -- what was listed, and what Spark reads --
+
+_MOST_TOLD = 20
+
+
+def unread(name: str, entries: Sequence[FileEntry], older: Manifest | None) -> list[FileEntry]:
+    """Return the files of a recording that an older trace has not read.
+
+    Parameters
+    ----------
+    name
+        Of the recording, or of a table looked up for it: ``clicks.users``.
+    entries
+        Files that are there.
+    older
+        What the older trace says of itself.
+
+    Raises
+    ------
+    InvalidInput
+        A file is not as it was, or a table looked up has other files: the events that were read
+        before would have to be looked up in it anew.
+    """
+    if older is None:
+        return list(entries)
+    known = {entry.path: entry for entry in older.files.get(name, ())}
+    new = [entry for entry in entries if entry.path not in known]
+    changed = [e.path for e in entries if e.path in known and known[e.path] != e]
+    looked_up = "." in name
+    if looked_up and known:
+        changed += [entry.path for entry in new]
+        changed += sorted(set(known) - {entry.path for entry in entries})
+    if changed:
+        reason = "is not as it was when it was read"
+        remedy = "trace everything again, without --append"
+        raise InvalidInput([Problem(path, None, reason, remedy) for path in changed])
+    return [] if looked_up and known else new
+
+
+def remote_entries(session: SparkSession, files: Files, paths: Sequence[str]) -> list[FileEntry]:
+    """Return the files that Spark finds where they are not local.
+
+    Raises
+    ------
+    InvalidInput
+        There is nothing, or Spark cannot reach it.
+    """
+    try:
+        return listed(session, paths, recursiveFileLookup=True)
+    except (PySparkException, Py4JJavaError) as error:
+        raise spark_trouble(error, files) from None
+
+
+def check_scanned(
+    session: SparkSession,
+    files: Files,
+    located: Paths,
+    entries: Sequence[FileEntry],
+    read: Collection[str] = (),
+    *,
+    whole: bool,
+) -> None:
+    """Refuse files that are listed and that Spark passes over, or the other way round.
+
+    Parameters
+    ----------
+    located
+        As Spark is told to read them.
+    entries
+        Files that are listed.
+    read
+        Files in which Spark found rows. Spark is asked for the files that it scans only where
+        there was none in a listed one.
+    whole
+        Whether these are all that is to be read.
+
+    Raises
+    ------
+    InvalidInput
+        There are such files.
+    """
+    expected = {_plain(entry.path): entry.bytes for entry in entries}
+    found = set(read)
+    if not found or any(size and path not in found for path, size in expected.items()):
+        try:
+            options = {"basePath": located.root} if located.root else {}
+            found |= {_plain(e.path) for e in listed(session, located.paths, **options)}
+        except (PySparkException, Py4JJavaError) as error:
+            raise spark_trouble(error, files) from None
+    zips = {path for path in expected if path.lower().endswith(".zip")}
+    passed = sorted(path for path in set(expected) - found - zips if expected[path])
+    where, remedy = f"{files.where}.path", "move it, or name the files by a pattern"
+    problems = [
+        Problem(where, files.path, f"means {path} too, and Spark passes over it", remedy)
+        for path in passed
+    ]
+    if whole and not zips:
+        problems += [
+            Problem(where, files.path, f"got {path} while it was traced", "trace again")
+            for path in sorted(found - set(expected))
+        ]
+    if problems:
+        raise InvalidInput(problems[:_MOST_TOLD])
+
+
+def with_counts(entries: Sequence[FileEntry], events: Mapping[str, int]) -> list[FileEntry]:
+    """Return files with the events that Spark read from each; zips tell none."""
+    found = []
+    for entry in entries:
+        known = not entry.path.lower().endswith(".zip")
+        found.append(replace(entry, events=events.get(_plain(entry.path), 0) if known else None))
+    return found
+
+
+def _plain(path: str) -> str:
+    """Return a local path as such; Hadoop writes ``file:/a`` and ``file:///a``."""
+    return re.sub(r"^file:/+", "/", path)
+
+
+def listed(session: SparkSession, paths: Sequence[str], **options: Any) -> list[FileEntry]:
+    frame = session.read.format("binaryFile").options(**options).load(list(paths))
+    rows = frame.select("path", "length", F.unix_millis("modificationTime")).collect()
+    return sorted((FileEntry(*row) for row in rows), key=lambda entry: entry.path)
+
+
+# -- Failures of Spark, Java and disks as errors of ours: files that cannot be read,  --
+
+_UNKNOWN_ZONE = re.compile(r"INVALID_TIMEZONE\W+The timezone: (\S+)")
+
+_IN_FILE = re.compile(
+    r"(?:while reading file|converted in file|CSV file:|Could not read footer for file:?)\s+"
+    r"(\w+:/.+?)(?=\.?\s*(?:$|\.\s|Column:|SQLSTATE|Caused by))",
+    re.MULTILINE,
+)
+"""Where Spark names the file that an error is about."""
+
+_JAVA_NAMES = {
+    "utf-16-le": "UTF-16LE", "utf-16-be": "UTF-16BE", "utf-32-le": "UTF-32LE",
+    "utf-32-be": "UTF-32BE", "mac-roman": "x-MacRoman", "cp932": "windows-31j",
+    "cp949": "x-windows-949", "cp950": "x-windows-950", "big5hkscs": "Big5-HKSCS",
+    "johab": "x-Johab", "mac-cyrillic": "x-MacCyrillic", "mac-greek": "x-MacGreek",
+}  # fmt: skip
+"""Of encodings by their names in Python, where Java does not know these."""
+
+
+def charset(session: SparkSession, files: Files) -> str:
+    """Return Java's name of the encoding of some files.
+
+    Raises
+    ------
+    InvalidInput
+        It has none.
+    """
+    name = files.encoding
+    known: Any = session._jvm.java.nio.charset.Charset  # type: ignore[union-attr]
+    for found in (_JAVA_NAMES.get(name, name), name.replace("_", "-"), name.replace("-", "")):
+        if known.isSupported(found):
+            return str(found)
+    remedy = f"convert the files: iconv -f {name} -t utf-8"
+    where = f"{files.where}.encoding"
+    raise InvalidInput(Problem(where, name, "is not known to this Java", remedy))
+
+
+_HEADERS = re.compile(
+    r"CSV header does not conform to the schema\.\s+Header: (?P<header>.*)$"
+    r"|Number of column in CSV header is not equal .*:\s+(?P<lengths>Header length: .*)$",
+    re.MULTILINE,
+)
+
+
+def different_headers(files: Files, header: str, file: str) -> InvalidInput:
+    """Return the error for a file whose header is not that of the first one."""
+    reason = f"cannot be read: its files have different headers: {header} in {file}"
+    remedy = "trace them apart, or header = false where no line names columns"
+    return InvalidInput(Problem(f"{files.where}.path", files.path, reason, remedy))
+
+
+def spark_trouble(error: PySparkException | Py4JJavaError, files: Files) -> InvalidInput:
+    """Return what Spark says about files it cannot read, in one line."""
+    text = str(error).strip()
+    if unknown := _UNKNOWN_ZONE.search(text):
+        remedy = "take another name of the same time, or a newer Java"
+        return InvalidInput(Problem("timezone", unknown[1], "is not known to this Java", remedy))
+    file = ""
+    if (inside := _IN_FILE.search(text)) is not None:
+        file = " (" + unquote(re.sub("^file:/+", "/", inside[1])) + ")"
+    if (header := _HEADERS.search(text)) is not None and file:
+        shown = (header["header"] or header["lengths"])[:300]
+        return different_headers(files, shown, file.strip(" ()"))
+    causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
+    told = (causes[-1].removeprefix("Caused by: ") if causes else text.splitlines()[0])[:300]
+    remedy = connector_remedy(text, files.path) or ""
+    return InvalidInput(
+        Problem(f"{files.where}.path", files.path, f"cannot be read: {told}{file}", remedy)
+    )
+
+
+# -- full disks ------------------------------------------------------------------------------------
+
+_FULL = ("No space left on device", "Disk quota exceeded")
+"""Of EDQUOT and ENOSPC, which Java passes on as the system says them."""
+
+_MORE_ROOM = {
+    "--output": "make room there, or choose another folder",
+    "--scratch": "make room there, or name another folder by --scratch",
+    "TMPDIR": "make room there, or let TMPDIR name a folder on another disk",
+    "SPARK_LOCAL_DIRS": "make room there, or let SPARK_LOCAL_DIRS name a folder on another disk",
+}
+
+
+def is_full(error: object) -> bool:
+    """Tell whether an error is, or was caused by, a disk that is full."""
+    return any(words in str(error) for words in _FULL)
+
+
+def places(session: SparkSession, output: Path) -> dict[str, Path]:
+    """Return the folders that Spark writes to for a trace, by what names them."""
+    given = os.environ.get("SPARK_LOCAL_DIRS")
+    local = given or session.sparkContext.getConf().get("spark.local.dir") or "/tmp"
+    own = "SPARK_LOCAL_DIRS" if given else "TMPDIR"
+    return {"--output": output, own: Path(local.split(",")[0])}
+
+
+def full_disk(where: Mapping[str, Path]) -> InvalidInput:
+    """Return the error for that of some folders whose disk has the least room left.
+
+    Spark may have removed by then what it was writing, so that there is room again.
+    """
+    room = {name: _room(path) for name, path in where.items()}
+    name = min(room, key=lambda name: room[name])
+    reason = f"is on a disk that is full, or was just now: {room[name] / 1e6:,.1f} MB are free"
+    return InvalidInput(Problem(name, str(where[name]), reason, _MORE_ROOM[name]))
+
+
+def _room(path: Path) -> int:
+    try:
+        return shutil.disk_usage(path).free
+    except OSError:
+        return 1 << 62

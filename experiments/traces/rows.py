@@ -1,9 +1,4 @@
-"""Read rows with Spark's own readers: every column by its declared type, every wrong row told.
-
-The readers run in Spark's PERMISSIVE mode: the text of a row that is not as it should be stands in
-a column of its own, and in `BAD` with the file that it is in. Nothing is read twice, but for a
-recording of CSV with a quote or U+FFFD inside a value (see `check_suspects`).
-"""
+"""Rows as Spark's readers give them: columns by declared type, looked-up tables, wrong rows."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ import json
 import re
 import zlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
@@ -26,15 +21,14 @@ from experiments.traces.expressions import (
     ExpressionFault,
     Scope,
     Typed,
+    as_text,
     compiled,
     dated,
     quoted,
     typed,
 )
-from experiments.traces.failures import charset, different_headers, spark_trouble
-from experiments.traces.locating import escaped, local_files
-from experiments.traces.parquet import check_alike, nano_columns
-from experiments.traces.recordings import UTF_8, Events
+from experiments.traces.files import charset, different_headers, escaped, local_files, spark_trouble
+from experiments.traces.job import UTF_8, Events
 from optim.errors import InvalidInput, Problem, meant
 
 if TYPE_CHECKING:
@@ -44,8 +38,91 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.types import DataType
 
-    from experiments.traces.locating import Paths
-    from experiments.traces.recordings import Expression, Files
+    from experiments.traces.files import Paths
+    from experiments.traces.job import Expression, Files, Join
+
+NANOS_AS_WHOLE = "spark.sql.legacy.parquet.nanosAsLong"
+"""Setting of Spark, which else refuses such columns."""
+
+
+def nano_columns(
+    session: SparkSession, scanned: Sequence[str], names: Sequence[str]
+) -> dict[str, str]:
+    """Return which columns are moments in nanoseconds: ``nanos``, or ``nanos_ntz`` without zone.
+
+    Parameters
+    ----------
+    scanned
+        Files that Spark reads.
+    names
+        Columns that are whole numbers to Spark.
+    """
+    if not names or not scanned:
+        return {}
+    jvm: Any = session._jvm
+    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(scanned[0]))
+    settings = session._jsc.hadoopConfiguration()
+    source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, settings)
+    reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
+    try:
+        fields = list(reader.getFileMetaData().getSchema().getFields())
+    finally:
+        reader.close()
+    kinds = {"TIMESTAMP(NANOS,true)": "nanos", "TIMESTAMP(NANOS,false)": "nanos_ntz"}
+    told = {str(f.getName()): str(f.getLogicalTypeAnnotation()) for f in fields}
+    return {name: kinds[told[name]] for name in names if told.get(name) in kinds}
+
+
+def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse local files whose columns are not those of the first: Spark takes these for all.
+
+    Parameters
+    ----------
+    names
+        Columns that are used, or fields inside them.
+
+    Raises
+    ------
+    InvalidInput
+        One lacks a column that another has, or has another type; with its name.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    local = local_files(paths)
+    if len(local) < 2:
+        return
+    found: dict[str, tuple[Any, str]] = {}
+    lacking: dict[str, str] = {}
+    where = f"{files.where}.path"
+    merged = files.options.get("mergeSchema") is True
+    remedy = "trace them apart, or write them alike"
+    for path in local:
+        try:
+            schema = pq.read_schema(path)
+        except (pa.ArrowException, OSError) as error:
+            told = str(error).splitlines()[0]
+            raise InvalidInput(
+                Problem(where, files.path, f"cannot be read: {told} ({path})")
+            ) from None
+        for name in dict.fromkeys(n for n in names):
+            top = name if name in schema.names else name.split(".")[0].split("[")[0]
+            if top not in schema.names:
+                lacking.setdefault(top, str(path))
+                continue
+            kind = schema.field(top).type
+            first, owner = found.setdefault(top, (kind, str(path)))
+            if kind != first:
+                reason = f"holds files that differ: {top} is {kind} in {path}, {first} in {owner}"
+                raise InvalidInput(Problem(where, files.path, reason, remedy))
+    for top, file in lacking.items():
+        if top in found and not merged:
+            reason = f"holds files that differ: {file} has no column {top}, {found[top][1]} has"
+            merge = "read = {mergeSchema = true} takes null for it"
+            raise InvalidInput(Problem(where, files.path, reason, merge))
+
+
+# -- Read rows with Spark's own readers: every column by its declared type, every wro --
 
 BAD = "bad"
 """Column that tells what is wrong with a row: `MARK`, the fault, the text and the file."""
@@ -665,3 +742,86 @@ def _value(leaf: Leaf, kind: str, files: Files) -> tuple[str, str]:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+# -- Look up the columns of a table for every event --
+
+
+def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, int]:
+    """Look up the columns of a table for every row.
+
+    Rows of the table with the same key become one, the least by its columns in order; rows without
+    key are left out.
+
+    Returns
+    -------
+    tuple
+        The rows with the table's columns as ``name.column``; how many rows the table has; how
+        many of these were dropped for having the key of another.
+
+    Raises
+    ------
+    InvalidInput
+        The keys cannot be computed or are not of one type, or a value of the table is not of its
+        declared type.
+    """
+    pairs = [(rows.compute(a, zone), table.compute(b, zone)) for a, b in join.on]
+    _check_alike(join, [(a.kind, b.kind) for a, b in pairs])
+    left = [F.expr(as_text(a)) for a, _ in pairs]
+    right = [F.expr(as_text(b)) for _, b in pairs]
+    tag = f"j{len(rows.missed)}"
+    keys = [f"{tag}_key{i}" for i in range(len(right))]
+    safe = {name: f"{tag}_{inner.sql.strip('`')}" for name, inner in table.columns.items()}
+    values = F.struct(*(F.expr(table.columns[name].sql).alias(safe[name]) for name in safe))
+    keyed = table.frame.select(
+        *(column.alias(key) for column, key in zip(right, keys, strict=True)),
+        values.alias("values"),
+        F.lit(1).alias("one"),
+        BAD,
+    )
+    count = F.count("one").alias("count")
+    # kept, so that the table is read once: to be judged, and to be looked up
+    grouped = keyed.groupBy(*keys, BAD).agg(F.min("values").alias("values"), count).persist()
+    single = grouped.dropna(subset=keys)
+    single = single.groupBy(*keys).agg(
+        F.min("values").alias("values"), F.sum("count").alias("count")
+    )
+    judged = grouped.agg(F.sum("count").alias("rows")).first()
+    counted = single.agg(F.sum(F.col("count") - 1)).first()
+    assert judged is not None
+    assert counted is not None
+    check_bad(table, grouped.sparkSession, bad_rows(grouped, BAD, "count"))
+    found = single.select(*keys, "values")
+    frame = rows.frame.withColumns(dict(zip((f"my_{key}" for key in keys), left, strict=True)))
+    condition = F.lit(True)
+    for key in keys:
+        condition = condition & (frame[f"my_{key}"] == found[key])
+    frame = frame.join(found.select(*keys, "values.*"), condition, "left")
+    own = {
+        f"{join.name}.{n}": Typed(f"`{inner}`", table.columns[n].kind) for n, inner in safe.items()
+    }
+    missed = F.col(keys[0]).isNull().alias(f"{tag}_missed")
+    mine = (F.expr(column.sql) for column in rows.columns.values())
+    kept = frame.select(*mine, *safe.values(), *rows.missed.values(), missed, BAD, FILE)
+    told = {**rows.missed, join.name: f"{tag}_missed"}
+    found_rows = replace(
+        rows,
+        frame=kept,
+        columns={**rows.columns, **own},
+        known=[*rows.known, *(f"{join.name}.{name}" for name in table.known)],
+        missed=told,
+        kept=(*rows.kept, grouped),
+    )
+    return found_rows, judged["rows"] or 0, counted[0] or 0
+
+
+def _check_alike(join: Join, kinds: Iterable[tuple[str, str]]) -> None:
+    """Refuse keys of different types: as texts, which they are compared as, they never match."""
+    remedy = "declare both columns alike, or use number(…), text(…) or time(…)"
+    problems = [
+        Problem(a.where, f"{a.text} = {b.text}", f"compares {one} with {other}", remedy)
+        for (a, b), (one, other) in zip(join.on, kinds, strict=True)
+        if one != other
+    ]
+    if problems:
+        raise InvalidInput(problems)

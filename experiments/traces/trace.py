@@ -2,40 +2,237 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
 from experiments.spark.remote import place_for_spark
-from experiments.traces.appending import (
-    Feed,
-    added,
-    check_appendable,
+from experiments.traces.files import (
+    Found,
     check_scanned,
-    older_span,
-    older_tables,
+    entry_of,
+    escaped,
+    find,
+    full_disk,
+    is_full,
+    listed,
+    places,
     remote_entries,
+    spark_trouble,
     unread,
     with_counts,
 )
-from experiments.traces.folder import TraceFolder, is_trace
-from experiments.traces.locating import Found, escaped, find
-from experiments.traces.manifest import TABLES, Manifest
-from experiments.traces.periods import MAX_PERIODS, Period
-from experiments.traces.summing import Summing, lengths_frame
+from experiments.traces.folder import TABLES, FileEntry, Manifest, TraceFolder, is_trace
+from experiments.traces.periods import MAX_PERIODS, Period, micros_of
+from experiments.traces.tables import Summing, lengths_frame
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-    from experiments.traces.gathering import Gathered
-    from experiments.traces.job import Job
-    from experiments.traces.recordings import Events, Files
+    from experiments.traces.files import Paths
+    from experiments.traces.folder import Following
+    from experiments.traces.job import Events, Files, Job
+    from experiments.traces.sums import Gathered
+
+Entries = dict[str, list[FileEntry]]
+"""Files by recording (``clicks``) and looked-up table (``clicks.users``)."""
+
+_LONG_AGO = -(1 << 62)
+_OWN = ("format", "period", "events", "operator", "edge")
+"""What of a job description the sums depend on; of recordings all but their paths."""
+
+
+@dataclass
+class Feed:
+    """What a trace is to read.
+
+    Attributes
+    ----------
+    older
+        Trace that it is added to.
+    files
+        That are new.
+    paths
+        As Spark is to read them.
+    following
+        How far a trace is that follows its recordings.
+    """
+
+    older: TraceFolder | None = None
+    files: Entries = field(default_factory=dict)
+    paths: dict[str, Paths] = field(default_factory=dict)
+    following: Following | None = None
+
+    def all_files(self) -> dict[str, tuple[FileEntry, ...]]:
+        """Return the files of the older trace and the new ones."""
+        before = {} if self.older is None else self.older.manifest.files
+        return {
+            name: tuple({e.path: e for e in (*before.get(name, ()), *new)}.values())
+            for name, new in self.files.items()
+        }
+
+    def open_from(self, job: Job) -> int | None:
+        """Return the first bucket that takes events; ``None`` where periods are never closed."""
+        if self.following is None:
+            return None
+        first = older_span(job, self.older)["first"]
+        return _LONG_AGO if first is None else first + self.following.closed
+
+    def followed(
+        self, job: Job, periods: Sequence[Period], latest: Mapping[str, int | None]
+    ) -> Following | None:
+        """Return how far a trace is after these files.
+
+        Parameters
+        ----------
+        periods
+            All of it.
+        latest
+            By recording that was read: its latest event, in microseconds since 1970.
+        """
+        told = self.following
+        if told is None:
+            return None
+        seen = dict(told.latest)
+        for name, moment in latest.items():
+            if moment is not None:
+                seen[name] = max(moment, seen.get(name, moment))
+        closed = told.closed
+        if all(events.name in seen for events in job.events):
+            watermark = min(seen.values()) - round(job.calendar.lateness * 1e6)
+            closed = max(closed, sum(micros_of(period.end) <= watermark for period in periods))
+        return replace(told, closed=closed, written=told.closed, latest=seen)
+
+    def check_unchanged(self, session: SparkSession) -> None:
+        """Refuse files that were changed, or went, while they were read.
+
+        Raises
+        ------
+        InvalidInput
+            There are such files.
+        """
+        problems = []
+        for name, entries in self.files.items():
+            now = self._now(session, name, entries)
+            for entry in entries:
+                if now.get(entry.path) != entry:
+                    told = "was changed" if entry.path in now else "went away"
+                    reason = f"{told} while it was read"
+                    remedy = "trace again when nothing writes to it"
+                    problems.append(Problem(entry.path, None, reason, remedy))
+        if problems:
+            raise InvalidInput(problems)
+
+    def _now(
+        self, session: SparkSession, name: str, entries: Sequence[FileEntry]
+    ) -> dict[str, FileEntry]:
+        """Return the files of a recording, or of a table, as they are now."""
+        local = [path for entry in entries if (path := Path(entry.path)).is_absolute()]
+        if local or not entries:
+            found = [entry_of(path) for path in local if path.exists()]
+        else:
+            found = listed(session, self.paths[name].paths)
+        return {entry.path: entry for entry in found}
+
+
+def check_appendable(job: Job, older: TraceFolder) -> None:
+    """Refuse to add to a trace that was made otherwise.
+
+    Raises
+    ------
+    InvalidInput
+        Its job description sums up otherwise, or it does not tell which files it has read.
+    """
+    again = "trace everything again, into another folder"
+    if not older.manifest.files:
+        reason = "was made by an older version, which did not note the files that it read"
+        raise InvalidInput(Problem(str(older.path), None, reason, again))
+    mine, theirs = _summing_part(job.document), _summing_part(older.manifest.job)
+    problems = [
+        Problem(name, None, f"is not as it was for the trace in {older.path}", again)
+        for name in _OWN
+        if mine[name] != theirs[name]
+    ]
+    if problems:
+        raise InvalidInput(problems, job.source)
+
+
+def _summing_part(document: Mapping[str, Any]) -> dict[str, Any]:
+    plain = json.loads(json.dumps(document, default=str))
+    events = {
+        name: {key: value for key, value in table.items() if key != "path"}
+        for name, table in plain["events"].items()
+    }
+    return {name: plain.get(name) for name in _OWN} | {"events": events}
+
+
+def older_span(job: Job, older: TraceFolder | None) -> dict[str, int | None]:
+    """Return the buckets of the first and the last period of an older trace."""
+    if older is None:
+        return {"first": None, "last": None}
+    periods = older.manifest.periods
+    first, last = (datetime.fromisoformat(p.start) for p in (periods[0], periods[-1]))
+    return {"first": job.calendar.bucket_of(first), "last": job.calendar.bucket_of(last)}
+
+
+def older_tables(
+    session: SparkSession, job: Job, folder: TraceFolder, older: TraceFolder | None, first: int
+) -> dict[str, DataFrame]:
+    """Return the tables of an older trace, with periods counted from another bucket.
+
+    Parameters
+    ----------
+    folder
+        In which the older trace lies.
+    """
+    if older is None:
+        return {}
+    before = older_span(job, older)["first"]
+    assert before is not None
+    period = (F.col("period") + F.lit(before - first)).cast("int")
+    return {
+        name: session.read.parquet(escaped(folder.table_uri(name))).withColumn("period", period)
+        for name in ("loads", "rates", "keys")
+        if name in older.manifest.rows
+    }
+
+
+def added(older: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what became of the events of a recording before and now."""
+    sums: dict[str, Any] = {}
+    for key in {**older, **new}:
+        before, now = older.get(key), new.get(key)
+        if key == "lookups":
+            sums[key] = {
+                table: {**told, "unmatched": told["unmatched"] + _unmatched(before, table)}
+                for table, told in (now or {}).items()
+            }
+        elif isinstance(before, dict) and isinstance(now, dict):
+            sums[key] = {k: before.get(k, 0) + now.get(k, 0) for k in {**before, **now}}
+        elif isinstance(before, int) and isinstance(now, int):
+            sums[key] = before + now
+        else:
+            sums[key] = before if now is None else now
+    return sums
+
+
+def _unmatched(lookups: Mapping[str, Mapping[str, int]] | None, table: str) -> int:
+    return (lookups or {}).get(table, {}).get("unmatched", 0)
+
+
+# -- `run_trace`: recordings and a job description → a folder with what each period c --
 
 SETTINGS = {
     "spark.driver.memory": "2g",  # of a local JVM: sums that do not fit go to disk
@@ -220,15 +417,9 @@ def add(
     InvalidInput, SparkFailed
         As `run_trace`.
     """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
     from experiments.spark.session import SparkFailed
-    from experiments.traces.failures import full_disk, is_full, places, spark_trouble
-    from experiments.traces.gathering import gather
-    from experiments.traces.judging import judge
-    from experiments.traces.parquet import NANOS_AS_WHOLE
-    from experiments.traces.preparing import prepare
+    from experiments.traces.rows import NANOS_AS_WHOLE
+    from experiments.traces.sums import gather, judge, prepare
 
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.ansi.enabled", "true")
@@ -297,9 +488,6 @@ def _write(
     session: SparkSession, folder: TraceFolder, summing: Summing, tell: Callable[[str], None]
 ) -> list[str]:
     """Have Spark write the tables, and return their names."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
     from experiments.spark.session import SparkFailed, cause_of
 
     written = []

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from experiments.traces.gathering import exact, union
-from experiments.traces.preparing import MICRO
+from experiments.traces.sums import MICRO, exact, union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,9 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.window import WindowSpec
 
-    from experiments.traces.gathering import Gathered
     from experiments.traces.job import Job
     from experiments.traces.periods import Period
+    from experiments.traces.sums import Gathered
 
 LOADS = ("period", "operator", "group", "events", "cost", "load", "millionths")
 _PAIR = ("period", "source", "target", "source_group", "target_group")
