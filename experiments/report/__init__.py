@@ -1,8 +1,7 @@
 """Reports of sweeps: SQL over the rows by DuckDB, tables and figures, one self-contained page.
 
-The way through: `place` finds the result folder, `database` reads its rows, `labels` names
-contestants and cases, `views` defines the SQL views, `grading` stops on contradictions, `queries`
-holds every question asked, `opening`, `comparison`, `cases`, `chance` and `curves` answer them as
-tables and figures (`document`), and `html`, `writing` and `terminal` write these down. What each
-column means is told in ``docs/reports.md``.
+`database` reads the rows of a result folder and names contestants and cases, `queries` defines the
+SQL tables and holds every question, `grading` stops on contradictions, `findings` holds the
+answers. `tables`, `pairs`, `figures` and `reasons` make tables and figures (`document`) of them,
+`build` lays these out, `pages` writes them. Columns are explained in ``docs/reports.md``.
 """

@@ -5,23 +5,186 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from experiments.report.chance import chance_section
-from experiments.report.comparison import gap_section, outcome_section
-from experiments.report.curves import figure_section
 from experiments.report.document import Report, Section
+from experiments.report.figures import figure_section
 from experiments.report.findings import Findings, gather
-from experiments.report.formats import listed
 from experiments.report.grading import grade
-from experiments.report.opening import metric_section
-from experiments.report.summary import summarise
-from experiments.report.views import define_views
-from experiments.report.why import why_section
+from experiments.report.pairs import chance_section
+from experiments.report.queries import define_views
+from experiments.report.reasons import why_section
+from experiments.report.tables import (
+    VERDICTS,
+    WORDS,
+    first_line,
+    gap_section,
+    listed,
+    metric_section,
+    outcome_section,
+    shortened,
+)
+from streamplace.present.numbers import plural
+from streamplace.present.table import printable, with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from duckdb import DuckDBPyConnection
+
+    from experiments.report.findings import MetricFindings
+    from streamplace.present.table import Kind
+
+_NAMED = 4
+_LONGEST = 160
+"""Characters of an error."""
+
+
+def summarise(findings: Findings) -> tuple[str, ...]:
+    """Return the sentences: how much was run, what is optimal, who reaches what, what failed."""
+    sentences = [_failed(findings), _undrained(findings), _size(findings)]
+    sentences += [_state(findings, metric) for metric in findings.metrics]
+    for metric in findings.metrics:
+        sentences += _reached(findings, metric)
+    sentences.append(_refused(findings))
+    return tuple(printable(sentence) for sentence in sentences if sentence)
+
+
+def _undrained(findings: Findings) -> str:
+    """Say, before all else, which plans leave tasks on nodes that are to be emptied."""
+    left = {name: item["undrained"] for name, item in findings.contestants.items()}
+    told = [f"{name} ({count})" for name, count in left.items() if count]
+    if not told:
+        return ""
+    more = f" and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
+    plans = plural(sum(left.values()), "plan")
+    return f"Not drained: {plans} with tasks on leaving nodes, of {', '.join(told[:_NAMED])}{more}."
+
+
+def _size(findings: Findings) -> str:
+    sweep, labels = findings.sweep, findings.labels
+    instances = len({case.instance for case in labels.cases})
+    cases = len(labels.cases)
+    parts = [plural(instances, "instance")]
+    for number, name in enumerate(labels.level_names):
+        levels = len({case.levels[number] for case in labels.cases})
+        parts.append(f"{plural(levels, 'level')} of {name.replace('_', ' ')}")
+    what = " × ".join(parts) if len(parts) > 1 else ""
+    of = f"{what}: {plural(cases, 'case')}" if what else plural(cases, "case")
+    methods = plural(sweep["num_contestants"], "method variant")
+    return f"{of}, {methods}, {plural(sweep['num_runs'], 'run')}."
+
+
+def _state(findings: Findings, metric: MetricFindings) -> str:
+    """Say on how many cases the optimum is known, by whose word, and what is left open."""
+    name = WORDS[metric.name].heading.lower()
+    cases, none = len(findings.labels.cases), len(findings.infeasible)
+    rows = [row for problem, row in metric.status.items() if problem not in findings.infeasible]
+    proved = sum(row["optimum"] is not None for row in rows)
+    if not proved:
+        return f"No run ended at an optimal {name}."
+    many = f"all {cases}" if proved == cases > 1 else f"{proved} of {cases}"
+    certified = sum(row["certified"] for row in rows)
+    word = "proved by certificates" if certified == proved else f"certificates prove {certified}"
+    parts = [f"The optimal {name} is known on {many} cases ({word})"]
+    if none:
+        parts.append(f"{none} {'is' if none == 1 else 'are'} infeasible")
+    bounded = sum(row["optimum"] is None and row["best_bound"] is not None for row in rows)
+    if bounded:
+        parts.append(f"on {bounded} only a bound is known")
+    unknown = cases - none - proved - bounded
+    if unknown:
+        parts.append(f"on {unknown} nothing is known")
+    return "; ".join(parts) + f". {_prover(findings, metric, proved)}"
+
+
+def _prover(findings: Findings, metric: MetricFindings, proved: int) -> str:
+    """Say which exact method found most, and in what time."""
+    counts = {
+        name: sum(proved > 0 for proved in metric.cells.values(name, "proved"))
+        for name in metric.order
+    }
+    times = {name: findings.contestants[name]["seconds"] for name in counts}
+    best = min(
+        counts, key=lambda name: (-counts[name], times[name] is None, times[name] or 0.0, name)
+    )
+    many = f"all {proved}" if counts[best] == proved else f"{counts[best]} of these"
+    many = "it" if proved == 1 else many
+    if times[best] is None:  # values that were handed down, not found here
+        return f"{best} has {many}."
+    return f"{best} found {many} (mean time of a run {_text(times[best], 'duration')})."
+
+
+def _reached(findings: Findings, metric: MetricFindings) -> list[str]:
+    """Say what methods without proofs reach on average, and in what time.
+
+    The first metric is what the report opens with: there all are named that do not prove. Of
+    the others only methods are named that optimise it.
+    """
+    words = WORDS[metric.name]
+    opening = metric is findings.metrics[0]
+    named = [
+        name
+        for name in metric.order
+        if findings.contestants[name]["kind"] != "exact"
+        and metric.contestants[name]["num_gap_optimum"]
+        and (opening or findings.contestants[name]["objective_name"] in words.same)
+    ]
+    if not named:
+        return []
+    first, *others = named[:_NAMED]
+    found = metric.contestants[first]
+    if words.relative:
+        reach = f"{first} reaches {_text(found['of_optimum'], 'share')} of the optimum"
+        worst = _text(found["worst_of_optimum"], "share")
+    else:
+        above = _text(found["gap_optimum"], "gap")
+        reach = f"{first} stays {above} {words.of_mean} above the optimum"
+        worst = _text(found["worst_gap_optimum"], "gap")
+    parts = [f"{reach} on average (worst {worst}){_in_time(findings, first)}"]
+    parts += [f"{name} {_short(metric, name)}{_in_time(findings, name)}" for name in others]
+    return [f"{words.heading}: {'; '.join(parts)}."]
+
+
+def _in_time(findings: Findings, name: str) -> str:
+    tally = findings.contestants[name]
+    seconds, plans, runs = tally["seconds"], tally["plans"], tally["solvable"]
+    time = f" in {_text(seconds, 'duration')}" if seconds is not None else ""
+    return time if plans == runs else f"{time}, with a plan in {plans} of {runs} runs"
+
+
+def _short(metric: MetricFindings, name: str) -> str:
+    found = metric.contestants[name]
+    if WORDS[metric.name].relative:
+        return _text(found["of_optimum"], "share")
+    return f"{_text(found['gap_optimum'], 'gap')} above"
+
+
+def _text(value: float | None, kind: Kind) -> str:
+    return with_unit(value, kind)
+
+
+def _failed(findings: Findings) -> str:
+    """Name, before all else, the runs without an answer and why each ended."""
+    failed = findings.failed
+    if not failed:
+        return ""
+    told = []
+    for item in failed[:_NAMED]:
+        reason = shortened(first_line(item["error"]), _LONGEST)
+        why = ": ".join(filter(None, (VERDICTS[item["verdict"]], reason)))
+        case = findings.labels.case(item["problem"]).name
+        told.append(f"{item['contestant']} on {case} ({why})")
+    more = f"; and {len(failed) - _NAMED:,} more, listed at the end" if len(failed) > _NAMED else ""
+    return f"{plural(len(failed), 'run')} failed: {'; '.join(told)}{more}."
+
+
+def _refused(findings: Findings) -> str:
+    refused = sum(item["refused"] for item in findings.contestants.values())
+    counts = "counts" if refused == 1 else "count"
+    return f"{plural(refused, 'plan')} broke limits and {counts} in no gap." if refused else ""
+
+
+# -- From the rows of a sweep to the whole report: graded, asked, laid out --
 
 _MANY = 5
 

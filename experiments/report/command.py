@@ -67,15 +67,15 @@ def run(args: argparse.Namespace) -> int:
         The runs contradict each other.
     """
     from experiments.report.database import check_folder
-    from experiments.report.place import input_folder, output_path
-    from experiments.report.terminal import print_report
-    from experiments.report.writing import (
+    from experiments.report.pages import (
         check_output,
         figures_folder,
+        print_report,
         write_drawings,
         write_latex,
         write_report,
     )
+    from experiments.report.place import input_folder, output_path
     from optim.exit_codes import ExitCode
     from streamplace.present.console import answer_console
 

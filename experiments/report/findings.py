@@ -10,7 +10,7 @@ import numpy as np
 
 from experiments.report import queries
 from experiments.report.database import COMPARED, ask, ask_columns, values_of
-from experiments.report.views import define_comparisons
+from experiments.report.queries import define_comparisons
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
     from numpy.typing import NDArray
 
-    from experiments.report.database import Columns, Rows
-    from experiments.report.labels import Labels
+    from experiments.report.database import Columns, Labels, Rows
     from optim.figures.figure import Figure
 
 Record = dict[str, Any]
@@ -180,7 +179,7 @@ class Findings:
 
 
 def gather(con: DuckDBPyConnection, labels: Labels) -> Findings:
-    """Ask every question, once `experiments.report.views.define_views` has made its tables."""
+    """Ask every question, once `experiments.report.queries.define_views` has made its tables."""
     define_comparisons(con)
     con.execute(queries.CELLS)
     sweep = ask(con, queries.SWEEP)[0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from experiments.report.database import ask
-from experiments.report.views import define_graded
+from experiments.report.queries import define_graded
 from optim.errors import StreamplaceError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from experiments.report.build import make_report
 from experiments.report.database import connect, read_sweep
 from experiments.report.findings import gather
 from experiments.report.grading import grade
-from experiments.report.views import define_views
+from experiments.report.queries import define_views
 from tests.experiments.report.synthetic import demo_rows, write
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+    from experiments.report.database import Labels
     from experiments.report.document import Report
-    from experiments.report.labels import Labels
 
 
 class Sweep(NamedTuple):

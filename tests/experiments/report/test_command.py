@@ -18,8 +18,7 @@ from experiments.report.command import add_arguments, report_of, run
 from experiments.report.database import check_folder, connect, read_sweep
 from experiments.report.document import Report
 from experiments.report.grading import ContradictoryRuns
-from experiments.report.terminal import brief, print_report
-from experiments.report.writing import check_output, tables_folder, write_report
+from experiments.report.pages import brief, check_output, print_report, tables_folder, write_report
 from optim.errors import InvalidInput
 from streamplace.present.table import Cell, Column, Table, row, split
 from tests.experiments.report.synthetic import plan, proof, write

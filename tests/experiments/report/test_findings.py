@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from experiments.report.build import summarise
 from experiments.report.database import connect
 from experiments.report.findings import Findings, MetricFindings, gather, time_grid, time_shift
 from experiments.report.queries import mean
-from experiments.report.summary import summarise
 from tests.experiments.report.synthetic import infeasible, plan, proof, run
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.report.formats import first_line, listed, shortened
+from experiments.report.tables import first_line, listed, shortened
 from streamplace.present.table import Kind, printable, show, unit, with_unit
 
 KINDS: tuple[Kind, ...] = ("count", "share", "gap", "points", "number", "duration", "text")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.report.database import SIZES, ask
-from experiments.report.views import define_comparisons
+from experiments.report.queries import define_comparisons
 from optim.figures.catalogue import OBJECTIVES
 from tests.experiments.report.synthetic import plan
 

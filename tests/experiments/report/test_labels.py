@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from experiments.report.database import natural_key
 from experiments.report.findings import gather
-from experiments.report.labels import natural_key
-from experiments.report.pairing import pairs_of, runs_of
+from experiments.report.pairs import pairs_of, runs_of
 from tests.experiments.report.synthetic import plan, run
 
 if TYPE_CHECKING:

@@ -16,10 +16,8 @@ from rich.console import Console
 from experiments.report.build import make_report
 from experiments.report.document import Report, Section, slug
 from experiments.report.findings import gather
-from experiments.report.html import to_html
-from experiments.report.terminal import print_report
-from experiments.report.words import WORDS
-from experiments.report.writing import report_markdown
+from experiments.report.pages import print_report, report_markdown, to_html
+from experiments.report.tables import WORDS
 from streamplace.present.table import (
     MOST_ROWS,
     Cell,
@@ -326,7 +324,7 @@ def test_tables_that_are_cut_have_every_row_in_their_csv_files(
     """Of many cases only the rows that are shown are made; the CSV files are written by columns."""
     sweep = read(demo_rows())
     findings = gather(sweep.con, sweep.labels)
-    for module in ("experiments.report.cases", "streamplace.present.table"):
+    for module in ("experiments.report.tables", "streamplace.present.table"):
         monkeypatch.setattr(f"{module}.MOST_ROWS", 5)
     cut = make_report(findings)
     several = [table for table in cut.tables if table.num_more]

@@ -12,7 +12,7 @@ from scipy import stats
 
 from experiments.report.build import make_report
 from experiments.report.findings import gather
-from experiments.report.pairing import LEAST_CASES, pairs_of, runs_of
+from experiments.report.pairs import LEAST_CASES, pairs_of, runs_of
 from streamplace.present.drawing import COLORS, to_pdf, to_svg
 from streamplace.present.table import MOST_ROWS, latex, to_latex
 from tests.experiments.report.synthetic import plan, run
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from experiments.report.document import Report
-    from experiments.report.pairing import Pair, Runs
+    from experiments.report.pairs import Pair, Runs
     from streamplace.present.table import Table
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.report.profile import Profile
-from experiments.report.profile import profiles as profiles_of
+from experiments.report.figures import Profile
+from experiments.report.figures import profiles as profiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from experiments.report import why
+from experiments.report import reasons as why
 from experiments.report.build import make_report
 from experiments.report.findings import gather
-from experiments.report.html import to_html
-from experiments.report.writing import report_markdown
+from experiments.report.pages import report_markdown, to_html
 from experiments.sweep import kept
 from experiments.sweep.instances import Prepared
 from experiments.sweep.kept import INSTANCES, keep_instances, kept_instances

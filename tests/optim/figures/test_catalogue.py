@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from experiments.report.words import OBJECTIVES as REPORT_WORDS
+from experiments.report.tables import OBJECTIVES as REPORT_WORDS
 from experiments.sweep.row import COLUMNS, FIGURE_COLUMNS, arrow_schema
 from optim.errors import InvalidInput
 from optim.figures.catalogue import FIGURES, OBJECTIVES, Figures, figures_of, find_objective

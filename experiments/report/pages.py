@@ -1,21 +1,158 @@
-"""The files of a report: a page, Markdown beside it, and a folder of CSV files, one a table."""
+"""What is written of a report: the page, Markdown, a folder of CSV files, the terminal."""
 
 from __future__ import annotations
 
+from base64 import b64encode
+from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.report.html import to_html
+from rich.text import Text
+
+from experiments.report.tables import OTHER
 from optim.errors import InvalidInput, Problem
 from optim.util.files import write_atomic
 from streamplace.present.drawing import to_pdf
-from streamplace.present.table import escape, to_csv, to_latex, to_markdown
+from streamplace.present.table import (
+    STAR,
+    escape,
+    grid,
+    printable,
+    show,
+    split,
+    to_csv,
+    to_latex,
+    to_markdown,
+    unit,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from rich.console import Console
 
     from experiments.report.document import Report
-    from streamplace.present.table import Table
+    from streamplace.present.table import Cell, Column, Table
+
+_TEMPLATE = "report.html.j2"
+_STYLE = "report.css"
+_DARKEST = 0.5
+
+
+def to_html(report: Report) -> str:
+    """Return the page; every text from the rows is escaped."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "listed_rows": _rows,
+        "shown": _shown,
+        "unit": _unit,
+        "shade": _shade,
+        "breakable": _breakable,
+        "data": _data,
+    }
+    folder = files("experiments.report")
+    template = environment.from_string(folder.joinpath(_TEMPLATE).read_text("utf-8"))
+    style = folder.joinpath(_STYLE).read_text("utf-8")
+    return template.render(report=report, style=style)
+
+
+def _shown(cell: Cell, column: Column) -> str:
+    return show(cell.value, column.kind)
+
+
+def _unit(cell: Cell, column: Column) -> str:
+    return unit(cell.value, column.kind)
+
+
+def _shade(cell: Cell) -> str:
+    """Return how strongly a cell is shaded, between 0 and 1, the root making small gaps visible."""
+    if cell.distance is None or cell.distance <= 0:
+        return ""
+    return f"{_DARKEST * min(1.0, cell.distance) ** 0.7:.3f}"
+
+
+def _data(svg: str) -> str:
+    """Return a drawing as an address that holds it."""
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+
+
+def _breakable(text: str) -> list[str]:
+    """Return the parts of a heading between which a line may break."""
+    head, bracket, tail = text.partition(" [")
+    return [head, f"[{tail}"] if bracket else [text]
+
+
+def _rows(table: Table) -> Iterator[tuple[tuple[Cell, ...], str]]:
+    """Return the rows that are shown, each with its classes."""
+    before = None
+    for number, row in enumerate(table.rows):
+        first = row[0].value
+        classes = []
+        if table.lead > 1 and before is not None and first != before:
+            classes.append("next")
+        if table.last_is_summary and number == len(table.rows) - 1:
+            classes.append("summary")
+        before = first
+        yield row, " ".join(classes)
+
+
+# -- The opening of the report in a terminal: what came out, by method and by case --
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print the summary and the opening tables; those too wide are printed in parts.
+
+    Parameters
+    ----------
+    report
+        What to print.
+    console
+        Where to.
+    """
+    console.print(Text(printable(report.title), style="bold"))
+    for sentence in report.summary:
+        console.print(Text(printable(sentence)))
+    for table in report.sections[0].tables[:2] if report.sections else ():
+        short = brief(table)
+        for number, part in enumerate(split(short, console.width)):
+            console.print()
+            more = ", continued" if number else ""
+            console.print(Text(printable(short.heading + more), style="bold"))
+            console.print(grid(part, units=not short.unit))
+        if short.caption:
+            console.print(Text(printable(short.caption), style="dim"))
+
+
+def brief(table: Table) -> Table:
+    """Return a table without details: columns left out, remarks behind numbers as a star."""
+    table = table.shown
+    chosen = [number for number, column in enumerate(table.columns) if not column.detail]
+    rows = tuple(tuple(_brief(row[i], table.columns[i]) for i in chosen) for row in table.rows)
+    starred = any(cell.note == STAR for row in rows for cell in row)
+    marked = any(OTHER in column.label for column in table.columns) or any(
+        cell.note == OTHER for row in rows for cell in row
+    )
+    caption = " · ".join(
+        [f"{STAR} not told as optimal, or not by all runs: see the report"] * starred
+        + [f"{OTHER} optimises something else"] * marked
+    )
+    columns = tuple(table.columns[i] for i in chosen)
+    return replace(table, columns=columns, rows=rows, caption=caption)
+
+
+def _brief(cell: Cell, column: Column) -> Cell:
+    if column.numeric and cell.note:
+        short = cell.note.split(" (")[0] if cell.value is None else STAR
+        return cell._replace(note=short)
+    return cell
+
+
+# -- The files of a report: a page, Markdown beside it, and a folder of CSV files, on --
 
 _SUFFIXES = (".html", ".htm")
 

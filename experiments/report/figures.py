@@ -1,25 +1,304 @@
-"""The figures of the report, each with the table of its numbers."""
+"""The figures of the report: performance profiles, gaps over time and by size, spreads."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from experiments.report.document import Figure, Section, slug
-from experiments.report.plots import is_wide, line_plot, profile_plot, spread_plot
-from experiments.report.profile import Profile, profiles
-from experiments.report.words import OBJECTIVES, WORDS, gap_words, mark
+import numpy as np
+
+from experiments.report.document import Drawing, Figure, Section, slug
+from experiments.report.tables import OBJECTIVES, WORDS, gap_words, mark
 from optim.figures import catalogue
-from streamplace.present.drawing import styles
+from streamplace.present.drawing import (
+    INK,
+    canvas,
+    legend,
+    log_scale,
+    markers,
+    rows,
+    styles,
+    to_svg,
+    zero_and_log_scale,
+)
 from streamplace.present.table import Column, Kind, Table, row, with_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
+    from experiments.report.database import Columns
     from experiments.report.findings import Findings, MetricFindings
-    from experiments.report.words import MetricWords
+    from experiments.report.tables import MetricWords
     from streamplace.present.drawing import Style
+
+    Line = Sequence[tuple[float, float | None]]
+
+_SAME = 1e-6
+"""Ratios this close to the best count as the best."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The profile of one contestant, a step function.
+
+    Attributes
+    ----------
+    contestant
+        Whose it is.
+    ratios
+        Where it steps, ascending.
+    shares
+        Its value from each step on.
+    """
+
+    contestant: str
+    ratios: tuple[float, ...]
+    shares: tuple[float, ...]
+
+    def at(self, ratio: float) -> float:
+        """Return the share of cases within `ratio` of the best."""
+        reached = 0.0
+        for step, share in zip(self.ratios, self.shares, strict=True):
+            if step > ratio * (1 + _SAME) + _SAME:
+                break
+            reached = share
+        return reached
+
+    @property
+    def total(self) -> float:
+        """The share of cases solved at all."""
+        return self.shares[-1] if self.shares else 0.0
+
+
+def profiles(
+    ratios: Columns, names: Sequence[str], num_cases: int, contestants: Container[str] | None = None
+) -> list[Profile]:
+    """Return the profiles of all contestants that solve a case, the best at the left first.
+
+    ρ(τ) is the share of cases with r ≤ τ, where r is the ratio (or difference) of a run to the
+    best known on its case. A run among several on one case (its seeds) counts as its part of it,
+    and a case without a ratio counts as not solved.
+
+    Parameters
+    ----------
+    ratios
+        Columns ``contestant``, ``ratio``, ``runs`` (how many have this ratio) and ``tries`` (how
+        many runs the contestant had on the case).
+    names
+        The contestants.
+    num_cases
+        Number of cases in the profile, the same for all contestants.
+    contestants
+        Whose profiles; all if not given.
+    """
+    if not num_cases:
+        return []
+    who, ratio, runs, tries = (ratios[n] for n in ("contestant", "ratio", "runs", "tries"))
+    found = []
+    for number, name in enumerate(names):
+        mine = who == number
+        if mine.any() and (contestants is None or name in contestants):
+            steps, place = np.unique(ratio[mine], return_inverse=True)
+            parts = np.bincount(place, weights=runs[mine] / tries[mine])
+            shares = np.minimum(parts.cumsum() / num_cases, 1.0)
+            found.append(Profile(name, tuple(steps.tolist()), tuple(shares.tolist())))
+    found.sort(key=lambda profile: (-_area(profile), profile.contestant))
+    return found
+
+
+def _area(profile: Profile) -> float:
+    """Return a rank: cases solved, each counted the less the farther it is from the best."""
+    before, area = 0.0, 0.0
+    for ratio, share in zip(profile.ratios, profile.shares, strict=True):
+        area += (share - before) / (1.0 + max(0.0, ratio))
+        before = share
+    return area
+
+
+# -- The drawings of the report; each takes plain numbers and returns a `Drawing` --
+
+_WIDTH = 10.0
+_MOST_POINTS = 400
+_NEAR = 1.3
+"""Ratios up to this are shown on a plain axis."""
+_WIDE = 5.0
+"""Axes that span more than this factor are logarithmic."""
+
+
+def spread_plot(
+    values: Mapping[str, Sequence[float]], style: Mapping[str, Style], label: str
+) -> Drawing:
+    """Draw one row of dots a contestant, a dot a case, and their mean as a bar.
+
+    Parameters
+    ----------
+    values
+        By contestant, from the top down.
+    style
+        By contestant.
+    label
+        Label of the axis, with unit.
+    """
+    names = list(values)
+    with canvas(size=(_WIDTH, 1.0 + 0.34 * len(names))) as (figure, axes):
+        for number, name in enumerate(names):
+            found = _thinned(values[name])
+            axes.plot(
+                found,
+                [number] * len(found),
+                linestyle="none",
+                marker="o",
+                markersize=7,
+                color=style[name].color,
+                alpha=0.45,
+                markeredgewidth=0,
+                clip_on=False,
+            )
+            mean = math.fsum(values[name]) / len(values[name])
+            axes.plot(
+                [mean, mean],
+                [number - 0.34, number + 0.34],
+                color=INK,
+                linewidth=2.2,
+                solid_capstyle="butt",
+                clip_on=False,
+            )
+        rows(axes, [style[name].label for name in names])
+        axes.set_xlabel(label)
+        return Drawing(figure, to_svg(figure), f"{label}: one dot a case, for each method")
+
+
+def interval_plot(
+    values: Mapping[str, tuple[float, float, float]],
+    style: Mapping[str, Style],
+    label: str,
+) -> Drawing:
+    """Draw a mean with its interval, one row a contestant, beside a line at 0.
+
+    Parameters
+    ----------
+    style, label
+        As in `spread_plot`.
+    values
+        By contestant, from the top down: mean, low, high.
+    """
+    names = list(values)
+    with canvas(size=(_WIDTH, 1.0 + 0.34 * len(names))) as (figure, axes):
+        axes.axvline(0.0, color=INK, linewidth=1.0)
+        for number, name in enumerate(names):
+            mean, low, high = values[name]
+            axes.plot([low, high], [number, number], color=style[name].color, linewidth=3)
+            axes.plot([mean], [number], color=style[name].color, marker="o", markersize=8)
+        rows(axes, [style[name].label for name in names])
+        axes.set_xlabel(label)
+        return Drawing(figure, to_svg(figure), f"{label}: mean and 95 % interval, for each method")
+
+
+def profile_plot(
+    profiles: Sequence[Profile], style: Mapping[str, Style], label: str, start: float
+) -> Drawing:
+    """Draw performance profiles as steps.
+
+    Parameters
+    ----------
+    style, label
+        As in `spread_plot`.
+    profiles
+        What to draw.
+    start
+        The best possible ratio, at the left: 1, or 0 for differences.
+    """
+    most = max((max(p.ratios, default=start) for p in profiles), default=start)
+    logarithmic = start > 0 and most > _NEAR
+    end = most * 1.12 if logarithmic else most + 0.04 * max(most - start, 0.1)
+    with canvas(size=(_WIDTH, 4.4)) as (figure, axes):
+        for profile in profiles:
+            steps = [(start, profile.at(start))]
+            steps += [
+                (r, s) for r, s in zip(profile.ratios, profile.shares, strict=True) if r > start
+            ]
+            steps = [*_thinned(steps), (end, profile.total)]
+            axes.plot(
+                [x for x, _ in steps],
+                [100 * y for _, y in steps],
+                drawstyle="steps-post",
+                label=style[profile.contestant].label,
+                **style[profile.contestant].line,
+                markevery=markers(len(steps) - 1),
+            )
+        if logarithmic:
+            log_scale(axes, "x")
+        axes.set_xlim(start if logarithmic else start - 0.015 * (end - start), end)
+        axes.set_ylim(-3, 103)
+        axes.set_xlabel(label)
+        axes.set_ylabel("share of cases (%)")
+        legend(figure, axes)
+        return Drawing(figure, to_svg(figure), f"Performance profile: share of cases by {label}")
+
+
+def line_plot(
+    lines: Mapping[str, Line],
+    style: Mapping[str, Style],
+    labels: tuple[str, str],
+    *,
+    steps: bool = False,
+    logarithmic: bool = False,
+) -> Drawing:
+    """Draw gaps as lines: by time (as steps) or by size.
+
+    The upward axis is linear up to 1 and logarithmic beyond, so that both a closed gap and a wide
+    one can be read.
+
+    Parameters
+    ----------
+    style
+        As in `spread_plot`.
+    lines
+        By contestant, pairs of place and gap; unknown gaps are left out.
+    labels
+        Labels of the two axes, with units.
+    steps
+        Whether a value holds until the next one.
+    logarithmic
+        Whether the axis to the right is.
+    """
+    with canvas(size=(_WIDTH, 4.4)) as (figure, axes):
+        most = 1.0
+        for name, line in lines.items():
+            known = [(x, y) for x, y in line if y is not None]
+            most = max([most, *(y for _, y in known)])
+            axes.plot(
+                [x for x, _ in known],
+                [y for _, y in known],
+                drawstyle="steps-post" if steps else "default",
+                label=style[name].label,
+                markevery=markers(len(known)),
+                **style[name].line,
+            )
+        zero_and_log_scale(axes, most)
+        if logarithmic:
+            log_scale(axes, "x")
+        axes.set_xlabel(labels[0])
+        axes.set_ylabel(labels[1])
+        legend(figure, axes)
+        return Drawing(figure, to_svg(figure), f"{labels[1]} by {labels[0]}, one line a method")
+
+
+def is_wide(values: Sequence[float]) -> bool:
+    """Whether positive values span so much that an axis should be logarithmic."""
+    return bool(values) and min(values) > 0 and max(values) / min(values) > _WIDE
+
+
+def _thinned(points: Sequence[Any]) -> Sequence[Any]:
+    """Return as many points as can be told apart, evenly chosen, the ends among them."""
+    count = len(points)
+    if count <= _MOST_POINTS:
+        return points
+    return [points[k * (count - 1) // (_MOST_POINTS - 1)] for k in range(_MOST_POINTS)]
+
+
+# -- The figures of the report, each with the table of its numbers --
 
 MOST_LINES = 12
 """More lines than these cannot be told apart; the table holds them all."""

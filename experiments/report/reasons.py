@@ -1,8 +1,4 @@
-"""Why, case by case: the rules that clash, or what the best plan's moves are worth and what binds.
-
-Explained are the instances that the sweep kept beside its rows, in the order of the page, within
-limits that are stated there: a number of cases, and seconds for the infeasible ones.
-"""
+"""Per case: what holds the best plan, or why there is none."""
 
 from __future__ import annotations
 
