@@ -75,18 +75,19 @@ def run(args: argparse.Namespace) -> int:
         write_latex,
         write_report,
     )
-    from experiments.report.place import input_folder, output_path
+    from experiments.spark.remote import files_at, input_at
     from optim.exit_codes import ExitCode
+    from optim.util.garbage import collection_paused
     from streamplace.present.console import answer_console
 
     output = args.output or f"{args.folder.rstrip('/')}/report.html"
-    with ExitStack() as stack:
-        page = stack.enter_context(output_path(output, args.master))
-        folder = check_folder(stack.enter_context(input_folder(args.folder, args.master)))
+    with collection_paused(), ExitStack() as stack:
+        page = stack.enter_context(files_at(output, args.master))
+        folder = check_folder(stack.enter_context(input_at(args.folder, args.master)))
         check_output(page)
         figures = None
         if args.figures:
-            figures = figures_folder(stack.enter_context(output_path(args.figures, args.master)))
+            figures = figures_folder(stack.enter_context(files_at(args.figures, args.master)))
         logger.info("reading %s", args.folder)
         tell = Steps(quiet=bool(getattr(args, "quiet", False)))
         stack.callback(tell.close)

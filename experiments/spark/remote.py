@@ -1,4 +1,6 @@
-"""Outputs at any URI that Hadoop can write: made in a local copy, then put there as a whole.
+"""Inputs and outputs at any URI: read into a local copy, made in one, put there as a whole.
+
+One `Place` for what Hadoop, by Spark, reaches and for what fsspec or Arrow do without a JVM.
 
 A result is put beside its place under another name, compared with the working copy, and renamed; an
 older one stays until then. What was cut off is completed, or undone, by whoever writes there next.
@@ -26,7 +28,7 @@ from optim.util.store import Lock
 from streamplace.java import cache_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
@@ -34,9 +36,14 @@ logger = logging.getLogger(__name__)
 
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/")
 _LOCAL = re.compile(r"file:(//)?(?=/)")
+_ROOT = re.compile(r"([A-Za-z][\w+.-]*:(//[^/]*)?)?/*")
 _BASE = "base.json"
 _COPY = "copy"
-_REMEDY = "look at the address, the rights there, and --spark-config spark.hadoop.fs.…"
+_OF_HADOOP = ("hdfs", "viewfs", "s3a", "s3n", "wasb", "wasbs", "oss", "cosn", "har", "swebhdfs")
+_REMEDY = (
+    "look at the address and the rights there; Hadoop takes --spark-config spark.hadoop.fs.…, "
+    "fsspec its package (s3fs, adlfs, …)"
+)
 
 
 def is_remote(text: str | Path) -> bool:
@@ -105,7 +112,17 @@ def publish(spark: SparkSession, uri: str, copy: Path) -> None:
 
 
 @contextlib.contextmanager
-def input_at(text: str | Path, master: str = "local[1]", **session: Any) -> Iterator[Path]:
+def place_at(uri: str, master: str = "local[1]") -> Iterator[Place]:
+    """Give what lies at a URI, by fsspec or Arrow where they know it, else by Spark's Hadoop."""
+    if (system := _file_system(uri)) is not None:
+        yield Place(system, uri)
+        return
+    with spark_session(master, "streamplace") as spark:
+        yield Place(spark, uri)
+
+
+@contextlib.contextmanager
+def input_at(text: str | Path, master: str = "local[1]") -> Iterator[Path]:
     """Give the local path of an input; what lies at a URI is fetched for the block.
 
     Raises
@@ -116,14 +133,37 @@ def input_at(text: str | Path, master: str = "local[1]", **session: Any) -> Iter
     if not is_remote(text):
         yield local_path(text)
         return
-    with (
-        spark_session(master, "streamplace", **session) as spark,
-        tempfile.TemporaryDirectory(prefix="streamplace-") as folder,
-    ):
-        place = Place(spark, str(text))
-        if not place.fetch(Path(folder) / place.name):
-            raise InvalidInput(Problem(str(text), None, "does not exist"))
-        yield Path(folder) / place.name
+    with tempfile.TemporaryDirectory(prefix="streamplace-") as folder:
+        with place_at(str(text), master) as place:
+            local = Path(folder) / place.name
+            if not place.fetch(local):
+                raise InvalidInput(Problem("URI", str(text), "does not exist", _REMEDY))
+        yield local
+
+
+@contextlib.contextmanager
+def files_at(text: str | Path, master: str = "local[1]") -> Iterator[Path]:
+    """Give the local path of an output; all that lies beside it at the end is put at its URI.
+
+    The output itself comes last, so that what it names is there before it. Unlike those of
+    `output_at`, these are made anew each time.
+
+    Raises
+    ------
+    InvalidInput
+        It cannot be written.
+    """
+    if not is_remote(text):
+        yield local_path(text)
+        return
+    with tempfile.TemporaryDirectory(prefix="streamplace-") as made:
+        local = Path(made) / str(text).rstrip("/").rpartition("/")[2]
+        yield local
+        with place_at(str(text), master) as place:
+            for path in sorted(Path(made).iterdir(), key=lambda path: (path == local, path)):
+                beside = place.beside(path.name)
+                beside.settle()
+                beside.put(path)
 
 
 def place_for_spark(spark: SparkSession, uri: str) -> Place | None:
@@ -152,30 +192,29 @@ def place_for_spark(spark: SparkSession, uri: str) -> Place | None:
 
 
 class Place:
-    """A file or folder that Hadoop's ``FileSystem`` reaches.
+    """A file or folder that Hadoop, fsspec or Arrow reaches.
 
     Parameters
     ----------
-    spark
-        Session; its settings ``spark.hadoop.…`` are those of the file system.
+    by
+        Session, whose settings ``spark.hadoop.…`` are those of the file system; or a file system
+        as fsspec has them.
     uri
         As Hadoop takes it: what follows the scheme stands for itself.
     """
 
-    def __init__(self, spark: SparkSession, uri: str) -> None:
-        self.uri = uri
-        jvm: Any = spark._jvm
-        self._path = jvm.org.apache.hadoop.fs.Path
+    def __init__(self, by: Any, uri: str) -> None:
+        self.uri, self._by = uri, by
+        self._renames = hasattr(by, "sparkContext")
         with self._told("cannot be reached"):
-            self.target = self._path(uri)
-            parent = self.target.getParent()
-            if parent is None:
-                reason = "is the root of a file system"
-                raise InvalidInput(Problem("--output", uri, reason, "name a folder in it"))
-            self.name: str = self.target.getName()
-            self._fs = self.target.getFileSystem(spark._jsc.hadoopConfiguration())
-            self.new = self._path(parent, f".{self.name}.new")
-            self._old = self._path(parent, f".{self.name}.old")
+            self._fs: Any = _Hadoop(by, uri) if self._renames else by
+            path = self._fs._strip_protocol(uri).rstrip("/")
+        parent, _, self.name = path.rpartition("/")
+        if _ROOT.fullmatch(path):
+            reason = "is the root of a file system"
+            raise InvalidInput(Problem("--output", uri, reason, "name a folder in it"))
+        self.target = path
+        self.new, self._old = f"{parent}/.{self.name}.new", f"{parent}/.{self.name}.old"
 
     def settle(self) -> None:
         """Complete or undo a change that was cut off.
@@ -183,36 +222,38 @@ class Place:
         Only a result that is whole moves the older one away: where that is away, the new one is
         whole.
         """
+        if not self._renames:
+            return
         with self._told("cannot be put in order"):
             if self._fs.exists(self._old):
                 if not self._fs.exists(self.target):
-                    self._rename(self.new if self._fs.exists(self.new) else self._old, self.target)
-                self._fs.delete(self._old, True)
-            self._fs.delete(self.new, True)
+                    whole = self.new if self._fs.exists(self.new) else self._old
+                    self._fs.mv(whole, self.target)
+                self._fs.rm(self._old)
+            self._fs.rm(self.new)
 
     def fetch(self, local: Path) -> bool:
         """Copy what is there to a local path; False where nothing is."""
         with self._told("cannot be read"):
-            if not self._fs.exists(self.target):
-                return False
-            self._fs.copyToLocalFile(False, self.target, self._local(local), True)
-            return True
+            return self._fs.exists(self.target) and self._get(self.target, local)
 
-    def within(self, folder: Any, name: str) -> str:
+    def within(self, folder: str, name: str) -> str:
         """Return what Spark is to read or write in one of the folders here."""
-        return str(self._path(folder, name).toString())
+        return f"{folder}/{name}"
 
-    def beside(self, name: str) -> str:
-        """Return the URI of a neighbour."""
-        return self.within(self.target.getParent(), name)
+    def beside(self, name: str) -> Place:
+        """Return a neighbour."""
+        return Place(self._by, f"{self.uri.rstrip('/').rpartition('/')[0]}/{name}")
 
     def fetch_new(self, name: str, local: Path) -> None:
         """Copy what Spark has written below `new` to a local path."""
         with self._told("cannot be read"):
-            self._fs.copyToLocalFile(False, self._path(self.new, name), self._local(local), True)
+            self._get(self.within(self.new, name), local)
 
     def put(self, local: Path) -> None:
         """Put a file or folder in the place of what is there.
+
+        Where files can be renamed at once, as in Hadoop's file systems, beside it first.
 
         Raises
         ------
@@ -223,72 +264,136 @@ class Place:
         if not wanted:
             raise InvalidInput(Problem("--output", self.uri, "has nothing to be written"))
         with self._told("cannot be written"):
-            self._fs.delete(self.new, True)
-            self._fs.copyFromLocalFile(False, True, self._local(local), self.new)
-            if self._sizes(self.new) != wanted:
-                self._fs.delete(self.new, True)
+            target = self.new if self._renames else self.target
+            if self._renames:
+                self._fs.rm(self.new)
+            for name in wanted:
+                path = f"{target}/{name}".rstrip("/")
+                self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+                self._fs.put_file(str(local / name), path)
+            if not self._renames:
+                return
+            if {name: size for name, (size, _) in self._files(self.new).items()} != wanted:
+                self._fs.rm(self.new)
                 reason = "did not take everything that was written"
                 raise InvalidInput(Problem("--output", self.uri, reason, _REMEDY))
             if self._fs.exists(self.target):
-                self._rename(self.target, self._old)
+                self._fs.mv(self.target, self._old)
             try:
-                self._rename(self.new, self.target)
+                self._fs.mv(self.new, self.target)
             except BaseException:
                 self._undo()
                 raise
             # the new one stands: an old one that stays goes with the next change
             with contextlib.suppress(Exception):
-                self._fs.delete(self._old, True)
+                self._fs.rm(self._old)
 
     def state(self) -> dict[str, Any]:
         """Return sizes and times of what is there, to tell later whether it was changed."""
         with self._told("cannot be read"):
-            exists = self._fs.exists(self.target)
-            return self._each(self.target, _size_and_time) if exists else {}
+            return self._files(self.target) if self._fs.exists(self.target) else {}
 
     def _undo(self) -> None:
         with contextlib.suppress(Exception):
             if self._fs.exists(self._old):
-                self._fs.rename(self._old, self.target)
+                self._fs.mv(self._old, self.target)
 
-    def _rename(self, source: Any, target: Any) -> None:
-        if not self._fs.rename(source, target):
-            reason = f"cannot be written: {source.getName()} cannot be renamed"
-            raise InvalidInput(Problem("--output", self.uri, reason, _REMEDY))
+    def _files(self, path: str) -> dict[str, list[Any]]:
+        """Return size and time of each file, by its path below one; the file itself is empty."""
+        found = self._fs.find(path, detail=True)
+        start = len(self._fs._strip_protocol(path))
+        return {
+            name[start:].lstrip("/"): [info["size"], info.get("mtime")]
+            for name, info in found.items()
+        }
 
-    def _sizes(self, path: Any) -> dict[str, Any]:
-        return self._each(path, lambda status: status.getLen())
-
-    def _each(self, path: Any, value: Callable[[Any], Any]) -> dict[str, Any]:
-        above = len(path.toUri().getPath())
-        found, waiting = {}, [path]
-        while waiting:
-            for status in self._fs.listStatus(waiting.pop()):
-                inside = status.getPath()
-                if status.isDirectory():
-                    waiting.append(inside)
-                else:
-                    found[inside.toUri().getPath()[above:].lstrip("/")] = value(status)
-        return found
-
-    def _local(self, path: Path) -> Any:
-        return self._path(f"file://{path.resolve()}")
+    def _get(self, path: str, local: Path) -> bool:
+        for name in self._files(path):
+            target = local / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._fs.get_file(f"{path}/{name}".rstrip("/"), str(target))
+        return True
 
     @contextlib.contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        from py4j.protocol import Py4JError
+        known: tuple[type[Exception], ...] = (OSError, EOFError)
+        if self._renames:
+            from py4j.protocol import Py4JError
 
+            known = (*known, Py4JError)
         try:
             yield
-        except Py4JError as error:
+        except known as error:
             java = getattr(error, "java_exception", None)
             text = cause_of(error) if java is None else str(java.toString()).splitlines()[0][:300]
             remedy = connector_remedy(text, self.uri) or _REMEDY
             raise InvalidInput(Problem("--output", self.uri, f"{what}: {text}", remedy)) from None
 
 
-def _size_and_time(status: Any) -> list[int]:
-    return [status.getLen(), status.getModificationTime()]
+class _Hadoop:
+    """What `Place` needs of Hadoop's ``FileSystem``, by fsspec's names."""
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        jvm: Any = spark._jvm
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._fs = self._path(uri).getFileSystem(spark._jsc.hadoopConfiguration())
+
+    def _strip_protocol(self, path: str) -> str:
+        """Return a path as Hadoop writes it, with its scheme."""
+        return str(self._path(path).toString())
+
+    def exists(self, path: str) -> bool:
+        return bool(self._fs.exists(self._path(path)))
+
+    def rm(self, path: str) -> None:
+        self._fs.delete(self._path(path), True)
+
+    def mv(self, source: str, target: str) -> None:
+        if not self._fs.rename(self._path(source), self._path(target)):
+            raise OSError(f"{source} cannot be renamed")
+
+    def makedirs(self, path: str, exist_ok: bool) -> None:
+        """Do nothing: a file is made with the folders above it."""
+
+    def put_file(self, local: str, path: str) -> None:
+        self._fs.copyFromLocalFile(False, True, self._path(f"file://{local}"), self._path(path))
+
+    def get_file(self, path: str, local: str) -> None:
+        self._fs.copyToLocalFile(False, self._path(path), self._path(f"file://{local}"), True)
+
+    def find(self, path: str, detail: bool) -> dict[str, dict[str, Any]]:
+        found, waiting = {}, [self._path(path)]
+        while waiting:
+            for status in self._fs.listStatus(waiting.pop()):
+                inside = status.getPath()
+                if status.isDirectory():
+                    waiting.append(inside)
+                else:
+                    told = {"size": status.getLen(), "mtime": status.getModificationTime()}
+                    found[str(inside.toString())] = told
+        return found
+
+
+def _file_system(uri: str) -> Any:
+    """Return the file system of a URI as fsspec sees it; None where only Hadoop knows it."""
+    if uri.split(":", 1)[0].lower() in _OF_HADOOP:
+        return None
+    import fsspec
+
+    try:
+        return fsspec.core.url_to_fs(uri)[0]
+    except (OSError, EOFError) as error:
+        raise InvalidInput(
+            Problem("URI", uri, f"cannot be reached: {cause_of(error)}", _REMEDY)
+        ) from None
+    except (ImportError, ValueError):
+        pass  # the package that speaks it is absent, or there is none: Arrow may bring it
+    with contextlib.suppress(ImportError, OSError, ValueError):  # of which Arrow's errors are
+        from fsspec.implementations.arrow import ArrowFSWrapper
+        from pyarrow import fs
+
+        return ArrowFSWrapper(fs.FileSystem.from_uri(uri)[0])
+    return None
 
 
 def _local_sizes(local: Path) -> dict[str, int]:
