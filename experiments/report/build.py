@@ -184,7 +184,7 @@ def _refused(findings: Findings) -> str:
     return f"{plural(refused, 'plan')} broke limits and {counts} in no gap." if refused else ""
 
 
-# -- From the rows of a sweep to the whole report: graded, asked, laid out --
+# -- the whole report ------------------------------------------------------------------------------
 
 _MANY = 5
 

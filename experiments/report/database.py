@@ -241,7 +241,7 @@ def _refused(
     return InvalidInput(Problem("result folder", str(path), reason, remedy))
 
 
-# -- Who competes on what: names the contestants and the cases of a sweep from its fa --
+# -- contestants and cases -------------------------------------------------------------------------
 
 _NEVER_A_CASE = frozenset({"method", "method_label", "solver", "seed", "instance"})
 _IN_THE_LABEL = frozenset({"method", "method_label", "solver", "seed", "instance"})

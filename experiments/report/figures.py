@@ -116,7 +116,7 @@ def _area(profile: Profile) -> float:
     return area
 
 
-# -- The drawings of the report; each takes plain numbers and returns a `Drawing` --
+# -- drawings of plain numbers ---------------------------------------------------------------------
 
 _WIDTH = 10.0
 _MOST_POINTS = 400
@@ -298,7 +298,7 @@ def _thinned(points: Sequence[Any]) -> Sequence[Any]:
     return [points[k * (count - 1) // (_MOST_POINTS - 1)] for k in range(_MOST_POINTS)]
 
 
-# -- The figures of the report, each with the table of its numbers --
+# -- figures, each with the table of its numbers ---------------------------------------------------
 
 MOST_LINES = 12
 """More lines than these cannot be told apart; the table holds them all."""

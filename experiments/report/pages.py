@@ -101,7 +101,7 @@ def _rows(table: Table) -> Iterator[tuple[tuple[Cell, ...], str]]:
         yield row, " ".join(classes)
 
 
-# -- The opening of the report in a terminal: what came out, by method and by case --
+# -- the opening in a terminal ---------------------------------------------------------------------
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -152,7 +152,7 @@ def _brief(cell: Cell, column: Column) -> Cell:
     return cell
 
 
-# -- The files of a report: a page, Markdown beside it, and a folder of CSV files, on --
+# -- files -----------------------------------------------------------------------------------------
 
 _SUFFIXES = (".html", ".htm")
 

@@ -18,7 +18,7 @@ from experiments.report.figures import (
     interval_plot,
 )
 from experiments.report.queries import FAILURES
-from experiments.report.tables import VERDICTS, WORDS, first_line
+from experiments.report.tables import MOST_OPEN_ROWS, VERDICTS, WORDS, first_line
 from experiments.statistics import bootstrap_interval, holm, sign_test, signed_rank_test
 from optim.figures.figure import RELATIVE_GAP
 from streamplace.present.table import Column, Table, row
@@ -206,7 +206,7 @@ def _pair(first: str, second: str, runs: Runs, more: bool) -> Pair:
     )  # fmt: skip
 
 
-# -- How sure the figures are: intervals over seeds and cases, and methods in pairs --
+# -- intervals over seeds and cases, and the tables of pairs ---------------------------------------
 
 TEXT = (
     "A pair is two runs on the same case with the same seed. Means are over units: cases, each "
@@ -245,7 +245,7 @@ def chance_section(findings: Findings) -> Section | None:
         pairs = pairs_of(runs, rivals, metric.sense == "max")
         if pairs:
             table = _pair_table(f"{words.slug}-pairs", metric, pairs)
-            tables.append(table)
+            (tables if len(table.rows) <= MOST_OPEN_ROWS else folded).append(table)
             figures += [_pair_figure(findings, metric, pairs, table)]
     if not tables:
         return None

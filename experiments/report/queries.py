@@ -253,7 +253,7 @@ MACROS = (
 """How differences are seen; what `optim.figures.figure.Figure` says, in SQL."""
 
 
-# -- Every question that the report asks, as named SQL over the views of `views` --
+# -- questions -------------------------------------------------------------------------------------
 
 FAILURES = ("error", "crash", "timeout", "memory")
 """Outcomes of a run that ended without an answer."""

@@ -50,7 +50,7 @@ def listed(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-# -- The words that the report uses for what rows call by short names --
+# -- the words for what rows call by short names ---------------------------------------------------
 
 KINDS = {"exact": "exact", "heuristic": "heuristic", "search": "search"}
 
@@ -162,7 +162,7 @@ def mark(findings: Findings, metric: MetricFindings, contestant: str) -> str:
     return "" if objective in WORDS[metric.name].same else OTHER
 
 
-# -- The tables by case: the optimum or the bound, and what each method reaches --
+# -- by case ---------------------------------------------------------------------------------------
 
 
 def _case_columns(findings: Findings) -> tuple[Column, ...]:
@@ -421,10 +421,10 @@ def pair_table(findings: Findings, metric: MetricFindings) -> Table:
     )
 
 
-# -- The opening: by every metric that all plans can be measured by, who reaches what --
+# -- by method -------------------------------------------------------------------------------------
 
-MOST_OPEN_CASES = 60
-"""A table of more cases than these is folded."""
+MOST_OPEN_ROWS = 60
+"""A table of more rows than these is folded."""
 
 VIRTUAL_BEST = "virtual best"
 
@@ -432,7 +432,7 @@ VIRTUAL_BEST = "virtual best"
 def metric_section(findings: Findings, metric: MetricFindings) -> Section:
     """Return the tables of one metric: by method, by case, and every pair of them."""
     words, cases = WORDS[metric.name], case_table(findings, metric)
-    few = len(cases.rows) <= MOST_OPEN_CASES
+    few = len(cases.rows) <= MOST_OPEN_ROWS
     folded = [
         gap_table(findings, metric),
         time_table(findings, metric),
@@ -552,7 +552,7 @@ def _method_caption(findings: Findings, metric: MetricFindings) -> str:
     return " ".join(parts)
 
 
-# -- Methods against each other on what they optimise, and what became of every run --
+# -- methods against each other on what they optimise, and what became of every run ----------------
 
 _SHOWN_KEY = 12
 
