@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 
-from tests.experiments.spark.running import running
+from tests.experiments.spark.processes import running
 
 
 class Server(ThreadingTCPServer):

@@ -47,7 +47,9 @@ def test_settings() -> None:
     assert made["spark.sql.session.timeZone"] == "UTC"
     assert (made["spark.speculation"], made["x"]) == ("true", "y")
     assert "UseSerialGC" in made["spark.driver.extraJavaOptions"]
-    assert "spark.driver.extraJavaOptions" not in settings(quick=False)
+    long = settings(quick=False)["spark.driver.extraJavaOptions"]
+    assert "UseSerialGC" in long
+    assert "TieredStopAtLevel" not in long
     assert settings("local[2,9]")["spark.master"] == "local[2,9]"
     assert "spark.driver.host" not in settings("spark://cluster:7077")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from tests.experiments.spark.running import running
+from tests.experiments.spark.processes import running
 
 PREFIX = "/webhdfs/v1"
 CHANGING = ("MKDIRS", "CREATE", "RENAME", "DELETE")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.spark import shipping
-from experiments.spark.shipping import build_zip, zip_content
+from experiments.spark import package as shipped
+from experiments.spark.package import build_zip, zip_content
 
 
 def test_the_same_sources_give_the_same_bytes(
@@ -21,8 +21,8 @@ def test_the_same_sources_give_the_same_bytes(
     (package / "__pycache__").mkdir(parents=True)
     for name in ("b.py", "__init__.py", "data.json", "__pycache__/b.cpython-311.pyc"):
         (package / name).write_text(name)
-    monkeypatch.setattr(shipping, "PACKAGES", ("optim",))
-    monkeypatch.setattr(shipping, "_package_folder", lambda name: package)
+    monkeypatch.setattr(shipped, "PACKAGES", ("optim",))
+    monkeypatch.setattr(shipped, "_package_folder", lambda name: package)
     first = zip_content()
     os.utime(package / "b.py", (10**9, 10**9))
     assert zip_content() == first
