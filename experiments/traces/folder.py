@@ -227,7 +227,7 @@ def _iso(moment: datetime) -> str:
 _MANIFEST = TypeAdapter(Manifest)
 
 
-# -- The folder of a trace: ``trace.json`` beside Parquet tables; written whole or no --
+# -- the folder ------------------------------------------------------------------------------------
 
 INSTANCES = "instances"
 CHECKPOINT = ".checkpoint-"

@@ -189,7 +189,7 @@ def _worst(maker: InstanceMaker, stays: Any) -> Integers:
     return np.asarray(stays)[node]
 
 
-# -- A period of a trace as an instance: key groups with their load, state, traffic a --
+# -- a period as an instance -----------------------------------------------------------------------
 
 _ENDLESS = 6
 """Digits of a period of a trace that grows, of which there are at most a million."""

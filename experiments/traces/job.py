@@ -421,7 +421,7 @@ def format_of(path: str) -> str:
     return next((kind for end, kind in _ENDINGS.items() if name.rstrip("/").endswith(end)), "")
 
 
-# -- Where key groups are placed: ``[cluster]`` and ``[limits]`` of a job description --
+# -- where key groups are placed: [cluster] and [limits] -------------------------------------------
 
 MAX_NODES = 100_000
 
@@ -515,7 +515,7 @@ class ClusterSpec:
                 yield Problem(path, problem.value, problem.reason, problem.remedy)
 
 
-# -- What a job description says: events, operators with their keys, edges, periods,  --
+# -- operators, edges, the whole job ---------------------------------------------------------------
 
 FORMAT = "streamplace.job/1"
 MAX_JOB_BYTES = 1 << 20

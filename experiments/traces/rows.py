@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import gzip
 import json
 import re
+import sys
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -27,7 +29,15 @@ from experiments.traces.expressions import (
     quoted,
     typed,
 )
-from experiments.traces.files import charset, different_headers, escaped, local_files, spark_trouble
+from experiments.traces.files import (
+    charset,
+    check_alike,
+    different_headers,
+    escaped,
+    local_files,
+    nano_columns,
+    spark_trouble,
+)
 from experiments.traces.job import UTF_8, Events
 from optim.errors import InvalidInput, Problem, meant
 
@@ -40,89 +50,6 @@ if TYPE_CHECKING:
 
     from experiments.traces.files import Paths
     from experiments.traces.job import Expression, Files, Join
-
-NANOS_AS_WHOLE = "spark.sql.legacy.parquet.nanosAsLong"
-"""Setting of Spark, which else refuses such columns."""
-
-
-def nano_columns(
-    session: SparkSession, scanned: Sequence[str], names: Sequence[str]
-) -> dict[str, str]:
-    """Return which columns are moments in nanoseconds: ``nanos``, or ``nanos_ntz`` without zone.
-
-    Parameters
-    ----------
-    scanned
-        Files that Spark reads.
-    names
-        Columns that are whole numbers to Spark.
-    """
-    if not names or not scanned:
-        return {}
-    jvm: Any = session._jvm
-    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(scanned[0]))
-    settings = session._jsc.hadoopConfiguration()
-    source = jvm.org.apache.parquet.hadoop.util.HadoopInputFile.fromPath(path, settings)
-    reader = jvm.org.apache.parquet.hadoop.ParquetFileReader.open(source)
-    try:
-        fields = list(reader.getFileMetaData().getSchema().getFields())
-    finally:
-        reader.close()
-    kinds = {"TIMESTAMP(NANOS,true)": "nanos", "TIMESTAMP(NANOS,false)": "nanos_ntz"}
-    told = {str(f.getName()): str(f.getLogicalTypeAnnotation()) for f in fields}
-    return {name: kinds[told[name]] for name in names if told.get(name) in kinds}
-
-
-def check_alike(files: Files, paths: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse local files whose columns are not those of the first: Spark takes these for all.
-
-    Parameters
-    ----------
-    names
-        Columns that are used, or fields inside them.
-
-    Raises
-    ------
-    InvalidInput
-        One lacks a column that another has, or has another type; with its name.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    local = local_files(paths)
-    if len(local) < 2:
-        return
-    found: dict[str, tuple[Any, str]] = {}
-    lacking: dict[str, str] = {}
-    where = f"{files.where}.path"
-    merged = files.options.get("mergeSchema") is True
-    remedy = "trace them apart, or write them alike"
-    for path in local:
-        try:
-            schema = pq.read_schema(path)
-        except (pa.ArrowException, OSError) as error:
-            told = str(error).splitlines()[0]
-            raise InvalidInput(
-                Problem(where, files.path, f"cannot be read: {told} ({path})")
-            ) from None
-        for name in dict.fromkeys(n for n in names):
-            top = name if name in schema.names else name.split(".")[0].split("[")[0]
-            if top not in schema.names:
-                lacking.setdefault(top, str(path))
-                continue
-            kind = schema.field(top).type
-            first, owner = found.setdefault(top, (kind, str(path)))
-            if kind != first:
-                reason = f"holds files that differ: {top} is {kind} in {path}, {first} in {owner}"
-                raise InvalidInput(Problem(where, files.path, reason, remedy))
-    for top, file in lacking.items():
-        if top in found and not merged:
-            reason = f"holds files that differ: {file} has no column {top}, {found[top][1]} has"
-            merge = "read = {mergeSchema = true} takes null for it"
-            raise InvalidInput(Problem(where, files.path, reason, merge))
-
-
-# -- Read rows with Spark's own readers: every column by its declared type, every wro --
 
 BAD = "bad"
 """Column that tells what is wrong with a row: `MARK`, the fault, the text and the file."""
@@ -142,6 +69,9 @@ first is told."""
 
 _SUSPECT = "\uffff"
 """The fault of a row of CSV that may hold bytes that are no UTF-8, or half a record."""
+
+_OPEN = "\uffff\uffff"
+"""The fault of a row of CSV that may begin with a quote that nothing closes."""
 
 _REPLACED = "\ufffd"
 _SHOWN = 200
@@ -276,6 +206,16 @@ def _bad(raw: _Raw, faults: Sequence[tuple[str, str, str]], files: Files) -> str
         texts = [f"CAST({_quoted(name)} AS STRING)" for name in names]
         found = (f"contains({text}, {quoted(mark)})" for text in texts for mark in marks)
         cases.append(f"WHEN {' OR '.join(found)} THEN {told(_SUSPECT, quoted(''))}")
+    if files.format == "csv" and (files.multiline or files.wide) and files.quote:
+        # a quote that nothing closes takes what follows into its value, line breaks and quotes
+        names = [n for n in raw.frame.columns if n not in (_WRONG, FILE)]
+        texts = [f"CAST({_quoted(name)} AS STRING)" for name in names]
+        breaks = [f"contains({text}, {quoted(chr(10))})" for text in texts]
+        found = [
+            f"({b} AND contains({t}, {quoted(files.quote)}))"
+            for b, t in zip(breaks, texts, strict=True)
+        ]
+        cases.append(f"WHEN {' OR '.join([breaks[-1], *found])} THEN {told(_OPEN, quoted(''))}")
     return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS STRING)"
 
 
@@ -305,12 +245,15 @@ def check_bad(rows: Rows, session: SparkSession, found: Sequence[tuple[str, int]
     """
     files = rows.files
     bads = [_Bad.of(first, count) for first, count in found]
-    clear = [bad for bad in bads if bad.fault != _SUSPECT]
+    clear = [bad for bad in bads if bad.fault not in (_SUSPECT, _OPEN)]
     suspects = [bad.file for bad in bads if bad.fault == _SUSPECT]
     suspects += [bad.file for bad in clear if _REPLACED in bad.text or bad.fault == _MALFORMED]
     if suspects and files.encoding == UTF_8:
-        local = (f"file://{file}" if file.startswith("/") else file for file in suspects if file)
-        check_suspects(session, files, list(map(escaped, local)) or rows.paths)
+        check_suspects(session, files, list(map(_uri, filter(None, suspects))) or rows.paths)
+    several = files.format == "csv" and (files.multiline or files.wide)
+    broken = (bad for bad in bads if bad.fault == _OPEN or (several and "\n" in bad.text.strip()))
+    for file in dict.fromkeys(bad.file for bad in broken):
+        check_closed(session, files, file)
     if not clear:
         return
     first = clear[0]
@@ -420,6 +363,61 @@ def check_suspects(session: SparkSession, files: Files, paths: Sequence[str]) ->
     reason = f"is a line with a quote that it does not close ({place})"
     remedy = 'multiline = true takes line breaks inside quotes, escape = "\\\\" quotes after \\'
     raise InvalidInput(Problem(f"{files.where}.path", text, reason, remedy))
+
+
+def _uri(file: str) -> str:
+    return escaped(f"file://{file}" if file.startswith("/") else file)
+
+
+def check_closed(session: SparkSession, files: Files, file: str) -> None:
+    """Refuse a quote that nothing closes, in a file of which values hold line breaks.
+
+    Spark takes all that follows into one value, up to a quote that a delimiter follows. The lines
+    go once through Python's reader, which is told to stop there.
+
+    Raises
+    ------
+    InvalidInput
+        There is such a quote.
+    """
+    if files.wide:
+        _, lines = _decoded(session, files, [_uri(file)])
+    else:
+        broken = {"lineSep": files.options["lineSep"]} if "lineSep" in files.options else {}
+        lines = session.read.options(**broken).text(_uri(file))
+    comment = str(files.options.get("comment", MARK))
+    ended, told = 0, ""
+
+    def texts() -> Iterator[str]:
+        for (text,) in lines.toLocalIterator():
+            between = reader.line_num == ended
+            skipped = between and text.startswith(comment)
+            yield "\n" if skipped else text.replace(files.delimiter, MARK) + "\n"
+
+    doubled = files.escape == files.quote
+    csv.field_size_limit(sys.maxsize)
+    reader = csv.reader(
+        texts(),
+        delimiter=MARK,
+        quotechar=files.quote,
+        doublequote=doubled,
+        escapechar=None if doubled else files.escape,
+        skipinitialspace=str(files.options.get("ignoreLeadingWhiteSpace")).lower() == "true",
+        strict=True,
+    )
+    while True:
+        try:
+            next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            told = str(error)
+        if told and (reader.line_num > ended + 1 or "end of data" in told):
+            break
+        ended, told = reader.line_num, ""
+    reason = f"has a record with a quote that nothing closes ({file}, line {ended + 1})"
+    remedy = "close it, or name other signs: read.options.quote, read.options.escape"
+    raise InvalidInput(Problem(f"{files.where}.path", files.path, reason, remedy))
 
 
 def _torn(files: Files) -> str:
@@ -744,7 +742,7 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-# -- Look up the columns of a table for every event --
+# -- tables that are looked up ---------------------------------------------------------------------
 
 
 def joined(rows: Rows, join: Join, table: Rows, zone: str) -> tuple[Rows, int, int]:

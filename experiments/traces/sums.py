@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +15,6 @@ from experiments.traces.rows import (
     FILE,
     MARK,
     Rows,
-    bad_rows,
     check_bad,
     joined,
     path_of,
@@ -24,10 +23,10 @@ from experiments.traces.rows import (
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from pyspark.sql import Column, DataFrame, Row, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from experiments.traces.expressions import Typed
     from experiments.traces.files import Paths
@@ -44,46 +43,93 @@ FATES = ("counted", "no_time", "outside", "late_dropped", "late_moved", "late_ke
 COUNTED = (0, 4, 5)
 """Of these, the ones of events that count."""
 
+FATE = 0
+"""Kind of the rows that tell what became of events."""
+
+_BITS = 31
+"""Amounts are summed in two halves, so that 64 bits hold the sums of two thousand million."""
+
+_NUMBER = 21
+"""Bits of a key group, or of a fate; 0 stands for none."""
+
+_COLUMNS = {"place": "bigint", "key": "string", "amount": "bigint", "state": "bigint"}
+
+
+class Kind(NamedTuple):
+    """What the rows of one kind tell, as columns of single events.
+
+    Attributes
+    ----------
+    what, number
+        ``fate``; or ``operator``, ``edge`` or ``lookup``, and which.
+    a, b
+        Key groups; the fate; or whether nothing was found in a table.
+    key
+        Of state; of fates, what is wrong, else the file.
+    amount, state
+        In millionths; where there is a fate, the moment in place of the state.
+    of_amount, of_state
+        Where these come from.
+    """
+
+    what: str
+    number: int
+    a: str
+    b: str = ""
+    key: str = ""
+    amount: str = ""
+    state: str = ""
+    of_amount: Expression | None = None
+    of_state: Expression | None = None
+
 
 @dataclass(frozen=True)
-class Prepared:
-    """A recording ready to be summed up.
+class Sums:
+    """A recording as sums.
 
     Attributes
     ----------
     events, rows
         The recording, and as it was read.
-    frame
-        One row an event: ``fate``, ``bucket``, `BAD` (what is wrong, else the file), and for input
-        i of operator o and edge e the columns ``g{o}``, ``c{o}``, ``k{o}``, ``s{o}``, ``r{e}``.
-    operators, edges
-        Numbers of those that take part.
+    kinds
+        What there are rows of, by their number.
     lookups
-        For each joined table its rows, and those dropped for a key that stood twice; the columns
-        ``m0``, ``m1`` … of `frame` are 1, in this order, where an event found nothing in it.
+        For each joined table its rows, and those dropped for a key that stood twice.
+    frame
+        One row a kind, ``bucket``, ``a``, ``b`` and ``key``: ``events``, and of amount and state
+        how many are known, and the least; of amounts the sum as ``high`` and ``low`` half, of
+        states the ``most``; and whether the key groups are ``reached``, of an edge both.
     """
 
     events: Events
     rows: Rows
+    kinds: Sequence[Kind]
+    lookups: Mapping[str, Mapping[str, int]]
     frame: DataFrame
-    operators: tuple[int, ...]
-    edges: tuple[int, ...]
-    lookups: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    @property
-    def counts(self) -> Column:
-        """Whether an event counts."""
-        return F.col("fate").isin(*COUNTED)
+    def each(self, what: str) -> Iterator[tuple[int, Kind]]:
+        """Give the kinds that are about the same."""
+        return ((k, kind) for k, kind in enumerate(self.kinds) if kind.what == what)
+
+    def of(self, kinds: Iterable[int]) -> DataFrame:
+        """Return the rows of some kinds where there are key groups."""
+        return self.frame.where(F.col("kind").isin(*kinds) & F.col("reached"))
 
 
-def prepare(
+def sum_up(
     session: SparkSession,
     job: Job,
     events: Events,
     paths: Mapping[str, Paths],
+    uri: str,
     open_from: int | None = None,
-) -> Prepared:
-    """Read a recording and compute everything about single events.
+) -> Sums:
+    """Read a recording once, and write its sums to a table at a URI.
+
+    Each event becomes a row of the same columns for what became of it, for every operator, edge and
+    looked-up table (Spark's Expand), and these are summed up in one aggregation, first where they
+    are read: a hot key, or null, leaves each task as one row. In a table the sums are smaller than
+    in Spark's cache and read faster; and a worker that is lost does not take them with it.
 
     Parameters
     ----------
@@ -93,6 +139,8 @@ def prepare(
         The description, and which of its recordings.
     paths
         What Spark is to read: of ``clicks``, and of the tables looked up as ``clicks.users``.
+    uri
+        Of the sums.
     open_from
         First bucket that still takes events, where periods are closed one after another; moments
         are then kept as ``at``, so that the latest can be told.
@@ -102,26 +150,97 @@ def prepare(
     InvalidInput
         Columns and expressions do not fit together.
     """
-    inputs = {
-        o: entry for o, spec in enumerate(job.operators) if (entry := spec.input_of(events.name))
-    }
-    edges = {e: edge for e, edge in enumerate(job.edges) if events.name in edge.events}
     wanted = [e for e in (events.time, events.arrival) if e]
-    for entry in inputs.values():
-        wanted += [e for e in (entry.key, entry.cost, entry.state) if e]
-    wanted += [edge.rate for edge in edges.values()]
+    for spec in job.operators:
+        if (entry := spec.input_of(events.name)) is not None:
+            wanted += [e for e in (entry.key, entry.cost, entry.state) if e]
+    wanted += [edge.rate for edge in job.edges if events.name in edge.events]
     rows, lookups = _rows(session, job, events, paths, wanted)
+    kinds, columns = _kinds(job, events, rows, open_from)
+    frame = rows.frame.select(*(column.alias(name) for name, column in columns.items()))
+    _summed(_expanded(session, frame, kinds), kinds).write.parquet(uri)
+    return Sums(events, rows, kinds, lookups, session.read.parquet(escaped(uri)))
+
+
+def _kinds(
+    job: Job, events: Events, rows: Rows, open_from: int | None
+) -> tuple[list[Kind], dict[str, Column]]:
+    """Return the kinds of rows, and the columns of events that these are made of."""
     made = _Maker(job, rows)
-    columns = {"fate": None, "bucket": None, BAD: F.coalesce(BAD, FILE)} | made.moments(
-        events, open_from
+    columns = {**made.moments(events, open_from), BAD: F.coalesce(BAD, FILE)}
+    kinds = [Kind("fate", 0, "fate", key=BAD, state="at" if "at" in columns else "")]
+    numbers = {spec.id: o for o, spec in enumerate(job.operators)}
+    for o, spec in enumerate(job.operators):
+        if (entry := spec.input_of(events.name)) is None:
+            continue
+        key = made.key(spec, entry)
+        columns |= {f"g{o}": key_group(key, spec.key_groups), f"c{o}": made.amount(entry.cost)}
+        kind = Kind("operator", o, f"g{o}", amount=f"c{o}", of_amount=entry.cost)
+        if entry.state is not None:
+            columns |= {f"k{o}": key, f"s{o}": made.amount(entry.state)}
+            kind = kind._replace(key=f"k{o}", state=f"s{o}", of_state=entry.state)
+        kinds.append(kind)
+    for e, edge in enumerate(job.edges):
+        if events.name in edge.events:
+            columns[f"r{e}"] = made.amount(edge.rate)
+            ends = (f"g{numbers[end]}" for end in (edge.source, edge.target))
+            kinds.append(Kind("edge", e, *ends, amount=f"r{e}", of_amount=edge.rate))
+    for i, missed in enumerate(rows.missed.values()):
+        columns[f"m{i}"] = F.when(F.col(missed), 1)
+        kinds.append(Kind("lookup", i, f"m{i}"))
+    return kinds, columns
+
+
+def _expanded(session: SparkSession, frame: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
+    """Return a row an event and kind; of events that do not count the fate alone."""
+    made: list[Column] = []
+    counts = F.col("fate").isin(*COUNTED)
+    for number, kind in enumerate(kinds):
+        place = F.lit(number).cast("bigint")  # kind and key groups as one number: a short key
+        for part in (kind.a, kind.b):
+            group = F.coalesce(F.col(part).cast("bigint") + 1, F.lit(0)) if part else F.lit(0)
+            place = F.shiftleft(place, _NUMBER) + group
+        if kind.what != "fate":
+            wanted = counts & F.col(kind.a).isNotNull() if kind.what == "lookup" else counts
+            place = F.when(wanted, place)
+        given = {"place": place}
+        for name in ("key", "amount", "state"):
+            column = getattr(kind, name)
+            given[name] = F.col(column) if column else F.lit(None)
+        made += [c.cast(_COLUMNS[name]).alias(f"{name}_{number}") for name, c in given.items()]
+    sets = [
+        f"({', '.join(f'{name}_{number}' for name in _COLUMNS)}) AS s{number}"
+        for number in range(len(kinds))
+    ]
+    rows = session.sql(
+        "SELECT * FROM {wide} UNPIVOT INCLUDE NULLS "
+        f"(({', '.join(_COLUMNS)}) FOR told IN ({', '.join(sets)}))",
+        wide=frame.select("bucket", *made),
     )
-    for o, entry in inputs.items():
-        columns |= made.input(o, job.operators[o], entry)
-    for e, edge in edges.items():
-        columns |= made.edge(e, edge)
-    columns |= {f"m{i}": F.when(F.col(missed), 1) for i, missed in enumerate(rows.missed.values())}
-    frame = rows.frame.select(*(c.alias(n) for n, c in columns.items() if c is not None))
-    return Prepared(events, rows, frame, tuple(inputs), tuple(edges), lookups)
+    return rows.drop("told").where("place IS NOT NULL")
+
+
+def _summed(rows: DataFrame, kinds: Sequence[Kind]) -> DataFrame:
+    amount, state, place = F.col("amount"), F.col("state"), F.col("place")
+    summed = rows.groupBy("place", "bucket", "key").agg(
+        F.count(F.lit(1)).alias("events"),
+        F.count(amount).alias("known"),
+        F.min(amount).alias("least"),
+        F.sum(F.shiftright(amount, _BITS)).alias("high"),
+        F.sum(amount.bitwiseAND((1 << _BITS) - 1)).alias("low"),
+        F.count(state).alias("known_state"),
+        F.min(state).alias("least_state"),
+        F.max(state).alias("most"),
+    )
+    kind, a, b = (
+        F.shiftright(place, shift).bitwiseAND((1 << _NUMBER) - 1)
+        for shift in (2 * _NUMBER, _NUMBER, 0)
+    )
+    a, b = ((F.nullif(group, F.lit(0)) - 1).cast("int") for group in (a, b))
+    found = summed.withColumns({"kind": kind.cast("int"), "a": a, "b": b}).drop("place")
+    edges = [number for number, kind in enumerate(kinds) if kind.what == "edge"]
+    both = ~F.col("kind").isin(*edges) | F.col("b").isNotNull() if edges else F.lit(True)
+    return found.withColumn("reached", F.col("a").isNotNull() & both)
 
 
 def _rows(
@@ -184,22 +303,10 @@ class _Maker:
         fate = fate.when(bucket < F.lit(open_from), 3).when(late, of_late)
         return {"fate": fate.otherwise(0), "bucket": bucket, "at": F.unix_micros(judged)}
 
-    def input(self, number: int, spec: OperatorSpec, entry: Input) -> dict[str, Column]:
-        """Return key group, cost, and where there is state its key and size."""
+    def key(self, spec: OperatorSpec, entry: Input) -> Column:
+        """Return the key of an operator as a text."""
         key = F.expr(as_text(self.compute(entry.key)))
-        if spec.null_key == "group":
-            key = F.coalesce(key, F.lit(NULL_KEY))
-        made = {
-            f"g{number}": key_group(key, spec.key_groups),
-            f"c{number}": self._amount(entry.cost),
-        }
-        if entry.state is not None:
-            made |= {f"k{number}": key, f"s{number}": self._amount(entry.state)}
-        return made
-
-    def edge(self, number: int, edge: Edge) -> dict[str, Column]:
-        """Return the amount an event sends."""
-        return {f"r{number}": self._amount(edge.rate)}
+        return F.coalesce(key, F.lit(NULL_KEY)) if spec.null_key == "group" else key
 
     def _moment(self, expression: Expression) -> Column:
         sql, kind = self.compute(expression)
@@ -209,7 +316,8 @@ class _Maker:
             raise InvalidInput(Problem(expression.where, expression.text, reason, remedy))
         return F.expr(sql)
 
-    def _amount(self, expression: Expression) -> Column:
+    def amount(self, expression: Expression) -> Column:
+        """Return a cost, state or rate in millionths."""
         sql, kind = self.compute(expression)
         if kind not in ("whole", "number"):
             remedy = 'declare the column as "number", or use number(…)' if kind == "text" else ""
@@ -231,141 +339,15 @@ def key_group(key: Column, key_groups: int) -> Column:
 
 
 def micros(column: Column) -> Column:
-    """Return amounts in millionths; null where one is no finite number, or too large."""
-    return F.round(column.cast("double") * MICRO).try_cast("bigint")
+    """Return amounts in millionths; null where one is no finite number, or too large.
 
-
-# -- One pass over a recording: everything that is told of its events, summed up by k --
-
-FATE = 0
-"""Kind of the rows that tell what became of events."""
-
-_BITS = 31
-"""Amounts are summed in two halves, so that 64 bits hold the sums of two thousand million."""
-
-_COLUMNS = {"kind": "int", "a": "int", "b": "int", "key": "string", "amount": "bigint"}
-_COLUMNS |= {"state": "bigint"}
-
-
-class Kind(NamedTuple):
-    """What the rows of one kind tell, as columns of prepared events.
-
-    Attributes
-    ----------
-    a, b
-        Key groups, or the fate.
-    key
-        Of state; a value that is not of its type.
-    amount, state
-        In millionths; where there is a fate, the moment in place of the state.
+    Halves are rounded away from 0, as Spark's `round` does, which goes by way of decimals.
     """
-
-    a: str
-    b: str = ""
-    key: str = ""
-    amount: str = ""
-    state: str = ""
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """A recording as sums.
-
-    Attributes
-    ----------
-    prepared
-        The recording.
-    sums
-        One row a kind, ``bucket``, ``a``, ``b`` and ``key``: ``events``, and of amount and state
-        how many are known, and the least; of amounts the sum as ``high`` and ``low`` half, of
-        states the ``most``; and whether the key groups are ``reached``, of an edge both.
-    operators, edges, lookups
-        Their kinds, by number.
-    """
-
-    prepared: Prepared
-    sums: DataFrame
-    operators: dict[int, int]
-    edges: dict[int, int]
-    lookups: dict[int, int]
-
-    def of(self, kinds: Iterable[int]) -> DataFrame:
-        """Return the rows of some kinds where there are key groups."""
-        return self.sums.where(F.col("kind").isin(*kinds) & F.col("reached"))
-
-    @property
-    def stateful(self) -> list[int]:
-        """Kinds of the operators that keep state here."""
-        return [k for o, k in self.operators.items() if f"k{o}" in self.prepared.frame.columns]
-
-
-def gather(session: SparkSession, job: Job, prepared: Prepared, uri: str) -> Gathered:
-    """Read a recording, and write its sums to a table at a URI.
-
-    In a table they are smaller than in Spark's cache and read faster; and a worker that is lost
-    does not take them with it, so that no event has to be read again.
-    """
-    kinds = [Kind("fate", key=BAD, state="at" if "at" in prepared.frame.columns else "")]
-    operators, edges, lookups = {}, {}, {}
-    numbers = {spec.id: o for o, spec in enumerate(job.operators)}
-    for o in prepared.operators:
-        operators[o] = len(kinds)
-        key, state = (f"k{o}", f"s{o}") if f"k{o}" in prepared.frame.columns else ("", "")
-        kinds.append(Kind(f"g{o}", key=key, amount=f"c{o}", state=state))
-    for e in prepared.edges:
-        edges[e] = len(kinds)
-        source, target = (numbers[name] for name in (job.edges[e].source, job.edges[e].target))
-        kinds.append(Kind(f"g{source}", f"g{target}", amount=f"r{e}"))
-    for i in range(len(prepared.lookups)):
-        lookups[i] = len(kinds)
-        kinds.append(Kind(f"m{i}"))
-    counts = prepared.counts
-    rows = _expanded(session, prepared.frame.withColumn("counts", counts), kinds)
-    kept = F.col("counts") | (F.col("kind") == FATE)
-    _summed(rows.where(kept), list(edges.values())).write.parquet(uri)
-    return Gathered(prepared, session.read.parquet(escaped(uri)), operators, edges, lookups)
-
-
-def _expanded(session: SparkSession, frame: DataFrame, kinds: list[Kind]) -> DataFrame:
-    """Return a row an event and kind."""
-    made: dict[str, Column] = {}
-    for number, kind in enumerate(kinds):
-        named = kind._asdict().items()
-        given = {name: F.col(column) if column else F.lit(None) for name, column in named}
-        given["kind"] = F.lit(number)
-        made |= {f"{name}_{number}": given[name].cast(_COLUMNS[name]) for name in _COLUMNS}
-    wide = frame.select("counts", "bucket", *(c.alias(name) for name, c in made.items()))
-    sets = [
-        f"({', '.join(f'{name}_{number}' for name in _COLUMNS)}) AS s{number}"
-        for number in range(len(kinds))
-    ]
-    rows = session.sql(
-        "SELECT * FROM {wide} UNPIVOT INCLUDE NULLS "
-        f"(({', '.join(_COLUMNS)}) FOR told IN ({', '.join(sets)}))",
-        wide=wide,
-    )
-    return rows.drop("told")
-
-
-def _summed(rows: DataFrame, edges: list[int]) -> DataFrame:
-    amount, state = F.col("amount"), F.col("state")
-    reached = F.col("a").isNotNull()
-    if edges:
-        reached = reached & (~F.col("kind").isin(*edges) | F.col("b").isNotNull())
-    return (
-        rows.groupBy("kind", "bucket", "a", "b", "key")
-        .agg(
-            F.count(F.lit(1)).alias("events"),
-            F.count(amount).alias("known"),
-            F.min(amount).alias("least"),
-            F.sum(F.shiftright(amount, _BITS)).alias("high"),
-            F.sum(amount.bitwiseAND((1 << _BITS) - 1)).alias("low"),
-            F.count(state).alias("known_state"),
-            F.min(state).alias("least_state"),
-            F.max(state).alias("most"),
-        )
-        .withColumn("reached", reached)
-    )
+    exact = column.cast("double") * MICRO
+    whole = exact.try_cast("bigint")
+    rest = exact - whole
+    away = F.when(rest >= 0.5, 1).when(rest <= -0.5, -1).otherwise(0)
+    return F.try_add(whole, away.cast("bigint"))
 
 
 def exact(high: Column, low: Column) -> Column:
@@ -379,12 +361,10 @@ def union(parts: list[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.unionAll(other), parts)
 
 
-# -- What became of the events of a recording, and the values that cannot be --
-
-_SUMMED = ("events", "known", "known_state")
+# -- what became of the events, and values that cannot be ------------------------------------------
 
 
-def judge(job: Job, gathered: Gathered) -> dict[str, Any]:
+def judge(job: Job, sums: Sums) -> dict[str, Any]:
     """Count what became of the events, and refuse values that cannot be.
 
     Returns
@@ -400,66 +380,80 @@ def judge(job: Job, gathered: Gathered) -> dict[str, Any]:
     InvalidInput
         A value is not of its declared type, or a cost, rate or state is negative.
     """
-    fates, files = _fates(gathered)
-    told = _Told(gathered)
-    _check_amounts(job, gathered, told)
-    counted = [row for fate, row in fates.items() if fate in COUNTED]
+    told = _Told(sums)
+    check_bad(sums.rows, sums.frame.sparkSession, told.bads)
+    _check_amounts(sums, told)
+    counted = [row for fate, row in told.fates.items() if fate in COUNTED]
     moments = [row["most"] for row in counted if row["most"] is not None]
-    operators = {job.operators[o].id: kind for o, kind in gathered.operators.items()}
-    stateful = {kind for kind, _, of_state in _amounts(job, gathered) if of_state}
-    edges = {_arrow(job, e): kind for e, kind in gathered.edges.items()}
-    lookups = zip(gathered.prepared.lookups.items(), gathered.lookups.values(), strict=True)
+    operators = {job.operators[kind.number].id: (k, kind) for k, kind in sums.each("operator")}
+    edges = {_arrow(job.edges[kind.number]): k for k, kind in sums.each("edge")}
+    lookups = zip(sums.lookups.items(), sums.each("lookup"), strict=True)
     return {
-        "events": sum(row["events"] for row in fates.values()),
-        **{name: fates[i]["events"] if i in fates else 0 for i, name in enumerate(FATES)},
+        "events": sum(row["events"] for row in told.fates.values()),
+        **{name: told.fates.get(i, {"events": 0})["events"] for i, name in enumerate(FATES)},
         "first": min((row["first"] for row in counted), default=None),
         "last": max((row["last"] for row in counted), default=None),
         "latest": max(moments, default=None),
-        "without_key": {n: told.count(k, "events", reached=False) for n, k in operators.items()},
-        "without_cost": {n: told.unknown(k, "known") for n, k in operators.items()},
+        "without_key": {n: told.count(k, "events", False) for n, (k, _) in operators.items()},
+        "without_cost": {n: told.unknown(k, "known") for n, (k, _) in operators.items()},
         "without_state": {
-            n: told.unknown(k, "known_state") for n, k in operators.items() if k in stateful
+            n: told.unknown(k, "known_state") for n, (k, kind) in operators.items() if kind.state
         },
         "without_rate": {n: told.unknown(k, "known") for n, k in edges.items()},
         "lookups": {
-            name: {**rows, "unmatched": told.count(k, "events")} for (name, rows), k in lookups
+            name: {**rows, "unmatched": told.count(k, "events")} for (name, rows), (k, _) in lookups
         },
-        "files": files,
+        "files": told.files,
     }
 
 
-def _fates(gathered: Gathered) -> tuple[dict[int, Row], dict[str, int]]:
-    """Return what the events of each fate come to, and the events of each file.
-
-    Raises
-    ------
-    InvalidInput
-        A row is wrong, or a value is not of its declared type.
-    """
-    rows = gathered.sums.where(F.col("kind") == FATE)
-    check_bad(gathered.prepared.rows, rows.sparkSession, bad_rows(rows, "key", "events"))
-    fates = rows.groupBy("a").agg(
-        F.sum("events").alias("events"),
-        F.min("bucket").alias("first"),
-        F.max("bucket").alias("last"),
-        F.max("most").alias("most"),
-    )
-    file = F.element_at(F.split("key", MARK), -1)
-    by_file = rows.groupBy(file.alias("file")).agg(F.sum("events").alias("events")).collect()
-    files = {path_of(row["file"]): row["events"] for row in by_file if row["file"]}
-    return {row["a"]: row for row in fates.collect()}, files
-
-
 class _Told:
-    """What the rows of each kind come to: those with key groups, and those without."""
+    """What the sums come to, asked in one query: of each kind, with and without key groups.
 
-    def __init__(self, gathered: Gathered) -> None:
-        rows = gathered.sums.where(F.col("kind") != FATE).groupBy("kind", "reached")
-        sums = (F.sum(name).alias(name) for name in _SUMMED)
+    Attributes
+    ----------
+    fates
+        By number: events, first and last bucket, the latest moment.
+    files
+        By path: its events.
+    bads
+        The first fault of each kind and file, with the number of such rows.
+    """
+
+    def __init__(self, sums: Sums) -> None:
+        fate, key = F.col("kind") == FATE, F.col("key")
+        parts = F.split(key, MARK)  # of what is wrong; else the file
+        wrong = fate & key.startswith(MARK)
+        by = {
+            "fate": F.when(fate, F.col("a")),
+            "fault": F.when(wrong, parts[1]),
+            "file": F.when(fate, F.element_at(parts, -1)),
+        }
+        totals = (F.sum(name).alias(name) for name in ("events", "known", "known_state"))
         least = (F.min(name).alias(name) for name in ("least", "least_state"))
-        self._rows = {(r["kind"], r["reached"]): r for r in rows.agg(*sums, *least).collect()}
+        of_fates = {"first": F.min("bucket"), "last": F.max("bucket"), "most": F.max("most")}
+        of_fates["bad"] = F.min(F.when(wrong, key))
+        grouped = sums.frame.groupBy("kind", "reached", *(c.alias(n) for n, c in by.items()))
+        found = grouped.agg(*totals, *least, *(c.alias(n) for n, c in of_fates.items())).collect()
+        self._rows = {(r["kind"], r["reached"]): r for r in found if r["kind"] != FATE}
+        self.fates: dict[int, dict[str, Any]] = {}
+        self.files: dict[str, int] = {}
+        bads: dict[tuple[str, str], tuple[str, int]] = {}
+        for row in (row for row in found if row["kind"] == FATE):
+            known = self.fates.setdefault(row["fate"], {"events": 0})
+            known["events"] += row["events"]
+            for name, chosen in (("first", min), ("last", max), ("most", max)):
+                values = (v for v in (known.get(name), row[name]) if v is not None)
+                known[name] = chosen(values, default=None)
+            if row["file"]:
+                path = path_of(row["file"])
+                self.files[path] = self.files.get(path, 0) + row["events"]
+            if row["bad"] is not None:
+                first, count = bads.get((row["fault"], row["file"]), (row["bad"], 0))
+                bads[row["fault"], row["file"]] = min(first, row["bad"]), count + row["events"]
+        self.bads = sorted(bads.values())
 
-    def count(self, kind: int, name: str, *, reached: bool = True) -> int:
+    def count(self, kind: int, name: str, reached: bool = True) -> int:
         row = self._rows.get((kind, reached))
         return 0 if row is None else row[name]
 
@@ -472,28 +466,17 @@ class _Told:
         return min((value for value in found if value is not None), default=None)
 
 
-def _amounts(job: Job, gathered: Gathered) -> Iterator[tuple[int, Expression, bool]]:
-    """Give the expressions whose values must not be negative: kind, expression, of state or not."""
-    for o, kind in gathered.operators.items():
-        entry = job.operators[o].input_of(gathered.prepared.events.name)
-        assert entry is not None
-        yield kind, entry.cost, False
-        if entry.state is not None:
-            yield kind, entry.state, True
-    for e, kind in gathered.edges.items():
-        yield kind, job.edges[e].rate, False
-
-
-def _check_amounts(job: Job, gathered: Gathered, told: _Told) -> None:
+def _check_amounts(sums: Sums, told: _Told) -> None:
     problems = []
-    for kind, amount, of_state in _amounts(job, gathered):
-        least = told.least(kind, "least_state" if of_state else "least")
-        if least is not None and least < 0:
-            reason = f"is negative for some events (down to {least / 1e6:g})"
-            problems.append(Problem(amount.where, amount.text, reason))
+    for number, kind in enumerate(sums.kinds):
+        for amount, name in ((kind.of_amount, "least"), (kind.of_state, "least_state")):
+            least = None if amount is None else told.least(number, name)
+            if amount is not None and least is not None and least < 0:
+                reason = f"is negative for some events (down to {least / 1e6:g})"
+                problems.append(Problem(amount.where, amount.text, reason))
     if problems:
         raise InvalidInput(problems)
 
 
-def _arrow(job: Job, edge: int) -> str:
-    return f"{job.edges[edge].source} → {job.edges[edge].target}"
+def _arrow(edge: Edge) -> str:
+    return f"{edge.source} → {edge.target}"

@@ -12,12 +12,12 @@ from experiments.traces.sums import MICRO, exact, union
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.window import WindowSpec
 
     from experiments.traces.job import Job
     from experiments.traces.periods import Period
-    from experiments.traces.sums import Gathered
+    from experiments.traces.sums import Sums
 
 LOADS = ("period", "operator", "group", "events", "cost", "load", "millionths")
 _PAIR = ("period", "source", "target", "source_group", "target_group")
@@ -41,8 +41,8 @@ class Summing:
         As sums by key.
     first
         Bucket of period 0.
-    lengths
-        Seconds by period, as `lengths_frame` makes it.
+    periods
+        All of them.
     older
         Tables of the trace that these recordings are added to, with periods counted anew.
     """
@@ -50,13 +50,13 @@ class Summing:
     def __init__(
         self,
         job: Job,
-        recordings: Sequence[Gathered],
+        recordings: Sequence[Sums],
         first: int,
-        lengths: DataFrame,
+        periods: Sequence[Period],
         older: Mapping[str, DataFrame] | None = None,
     ) -> None:
         self.job, self.recordings, self.first = job, recordings, first
-        self.lengths = F.broadcast(lengths)
+        self.periods = periods
         self.older = older or {}
         self.stored_keys: DataFrame | None = None
         """What `keys` gives, where it is written already."""
@@ -64,14 +64,14 @@ class Summing:
     def loads(self) -> DataFrame:
         """One row a period and key group with events."""
         parts = [
-            gathered.of(gathered.operators.values()).select(
+            sums.of(k for k, _ in sums.each("operator")).select(
                 self._period(),
-                self._operator(gathered).alias("operator"),
+                self._operator(sums).alias("operator"),
                 F.col("a").alias("group"),
                 *_SUMS,
             )
-            for gathered in self.recordings
-            if gathered.operators
+            for sums in self.recordings
+            if any(sums.each("operator"))
         ]
         order = ("period", "operator", "group")
         summed = _summed(parts, order, F.sum("events").alias("events")) if parts else None
@@ -83,15 +83,15 @@ class Summing:
     def rates(self) -> DataFrame | None:
         """One row a period and pair of key groups with traffic; ``None`` without edges."""
         parts = [
-            gathered.of(gathered.edges.values()).select(
+            sums.of(k for k, _ in sums.each("edge")).select(
                 self._period(),
-                *(self._end(gathered, end).alias(end) for end in ("source", "target")),
+                *(self._end(sums, end).alias(end) for end in ("source", "target")),
                 F.col("a").alias("source_group"),
                 F.col("b").alias("target_group"),
                 *_SUMS,
             )
-            for gathered in self.recordings
-            if gathered.edges
+            for sums in self.recordings
+            if any(sums.each("edge"))
         ]
         order, summed = _PAIR, None
         if len(parts) == 1:  # a pair stands once in a recording
@@ -111,15 +111,15 @@ class Summing:
         ``None`` where no operator keeps state. All of `states` follows from these.
         """
         parts = [
-            gathered.of(stateful).select(
+            sums.of(stateful).select(
                 self._period(),
-                self._operator(gathered).alias("operator"),
+                self._operator(sums).alias("operator"),
                 F.col("a").alias("group"),
                 "key",
                 F.coalesce(F.col("most"), F.lit(0)).alias("millionths"),
             )
-            for gathered in self.recordings
-            if (stateful := gathered.stateful)
+            for sums in self.recordings
+            if (stateful := [k for k, kind in sums.each("operator") if kind.state])
         ]
         if "keys" in self.older:
             parts.append(self.older["keys"].select("period", *_KEY, "millionths"))
@@ -177,14 +177,15 @@ class Summing:
         both = summed.select(*order, *sums).unionAll(older)
         return both.groupBy(*order).agg(*more, _sum("micros"))
 
-    def _operator(self, gathered: Gathered) -> Column:
+    def _operator(self, sums: Sums) -> Column:
         """Return the operator of rows."""
-        names = {kind: self.job.operators[o].id for o, kind in gathered.operators.items()}
-        return _named(names)
+        each = sums.each("operator")
+        return _named({k: self.job.operators[kind.number].id for k, kind in each})
 
-    def _end(self, gathered: Gathered, end: str) -> Column:
+    def _end(self, sums: Sums, end: str) -> Column:
         """Return the ``source`` or ``target`` of rows."""
-        return _named({kind: getattr(self.job.edges[e], end) for e, kind in gathered.edges.items()})
+        each = sums.each("edge")
+        return _named({k: getattr(self.job.edges[kind.number], end) for k, kind in each})
 
     def _period(self) -> Column:
         return (F.col("bucket") - F.lit(self.first)).cast("int").alias("period")
@@ -192,15 +193,15 @@ class Summing:
     def _over_time(self, summed: DataFrame, total: str, per_second: str) -> DataFrame:
         millionths = F.coalesce(F.col("micros"), F.lit(0)).cast("decimal(30,0)")
         amount = millionths.cast("double") / MICRO
-        timed = summed.join(self.lengths, "period")
+        lengths = {period.seconds for period in self.periods}
+        if len(lengths) == 1:
+            summed = summed.withColumn("seconds", F.lit(lengths.pop()))
+        else:
+            rows = [(period.number, period.seconds) for period in self.periods]
+            frame = summed.sparkSession.createDataFrame(rows, "period int, seconds double")
+            summed = summed.join(F.broadcast(frame), "period")
         found = {total: amount, per_second: amount / F.col("seconds"), "millionths": millionths}
-        return timed.withColumns(found)
-
-
-def lengths_frame(session: SparkSession, periods: Sequence[Period]) -> DataFrame:
-    """Return the length of every period in seconds."""
-    rows = [(period.number, period.seconds) for period in periods]
-    return session.createDataFrame(rows, "period int, seconds double")
+        return summed.withColumns(found)
 
 
 def _earlier() -> WindowSpec:

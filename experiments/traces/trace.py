@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from experiments.spark.remote import place_for_spark
 from experiments.traces.files import (
+    NANOS_AS_WHOLE,
     Found,
     check_scanned,
     entry_of,
@@ -33,7 +34,7 @@ from experiments.traces.files import (
 )
 from experiments.traces.folder import TABLES, FileEntry, Manifest, TraceFolder, is_trace
 from experiments.traces.periods import MAX_PERIODS, Period, micros_of
-from experiments.traces.tables import Summing, lengths_frame
+from experiments.traces.tables import Summing
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
@@ -44,12 +45,14 @@ if TYPE_CHECKING:
     from experiments.traces.files import Paths
     from experiments.traces.folder import Following
     from experiments.traces.job import Events, Files, Job
-    from experiments.traces.sums import Gathered
+    from experiments.traces.sums import Sums
 
 Entries = dict[str, list[FileEntry]]
 """Files by recording (``clicks``) and looked-up table (``clicks.users``)."""
 
 _LONG_AGO = -(1 << 62)
+FEW_BYTES = 64_000_000
+"""Of files: below, compiling everything well costs a JVM more than it brings."""
 _OWN = ("format", "period", "events", "operator", "edge")
 """What of a job description the sums depend on; of recordings all but their paths."""
 
@@ -82,6 +85,11 @@ class Feed:
             name: tuple({e.path: e for e in (*before.get(name, ()), *new)}.values())
             for name, new in self.files.items()
         }
+
+    @property
+    def bytes(self) -> int:
+        """Size of the new files."""
+        return sum(entry.bytes for new in self.files.values() for entry in new)
 
     def open_from(self, job: Job) -> int | None:
         """Return the first bucket that takes events; ``None`` where periods are never closed."""
@@ -232,15 +240,17 @@ def _unmatched(lookups: Mapping[str, Mapping[str, int]] | None, table: str) -> i
     return (lookups or {}).get(table, {}).get("unmatched", 0)
 
 
-# -- `run_trace`: recordings and a job description → a folder with what each period c --
+# -- the trace -------------------------------------------------------------------------------------
 
 SETTINGS = {
     "spark.driver.memory": "2g",  # of a local JVM: sums that do not fit go to disk
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "256",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "32m",
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "20",
 }
-"""Of Spark: sums move in many small parts, of which so many are put together as their sizes ask."""
+"""Of Spark: sums move in many small parts, of which so many are put together as their sizes ask;
+and the map in generated code, before the general one, takes a million keys and not 65,536."""
 
 
 def run_trace(
@@ -303,7 +313,8 @@ def run_trace(
                 return feed.older
             tell("starting Spark")
             settings = {**SETTINGS, **(config or {})}
-            with spark_session(master, "streamplace trace", quick=False, config=settings) as spark:
+            quick = _all_local(found) and feed.bytes < FEW_BYTES
+            with spark_session(master, "streamplace trace", quick=quick, config=settings) as spark:
                 session = spark.newSession()
                 folder.place = None if uri is None else place_for_spark(session, uri)
                 if not _all_local(found):
@@ -418,13 +429,12 @@ def add(
         As `run_trace`.
     """
     from experiments.spark.session import SparkFailed
-    from experiments.traces.rows import NANOS_AS_WHOLE
-    from experiments.traces.sums import gather, judge, prepare
+    from experiments.traces.sums import judge, sum_up
 
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.ansi.enabled", "true")
     session.conf.set(NANOS_AS_WHOLE, "true")
-    recordings: list[Gathered] = []
+    recordings: list[Sums] = []
     older = feed.older
     told: dict[str, Any] = {} if older is None else dict(older.manifest.recordings)
     spans: list[Mapping[str, Any]] = [older_span(job, older)]
@@ -436,11 +446,10 @@ def add(
             if not feed.files[events.name]:
                 continue
             tell(f"reading {events.name}")
-            prepared = prepare(session, job, events, feed.paths, feed.open_from(job))
             uri = folder.part_uri(f"sums-{len(recordings)}")
-            gathered = gather(session, job, prepared, uri)
-            recordings.append(gathered)
-            judged = judge(job, gathered)
+            sums = sum_up(session, job, events, feed.paths, uri, feed.open_from(job))
+            recordings.append(sums)
+            judged = judge(job, sums)
             read = judged.pop("files")
             for name, files in files_of(events).items():
                 mine = read if name == events.name else ()
@@ -464,7 +473,7 @@ def add(
             job,
             recordings,
             first,
-            lengths_frame(session, periods),
+            periods,
             older_tables(session, job, folder, older, first),
         )
         written = _write(session, folder, summing, tell)
@@ -479,8 +488,8 @@ def add(
     except InvalidInput as error:
         raise error if error.source else error.within(job.source) from None
     finally:
-        for gathered in recordings:
-            for table in gathered.prepared.rows.kept:
+        for sums in recordings:
+            for table in sums.rows.kept:
                 table.unpersist()
 
 

@@ -155,11 +155,12 @@ def bare(folder: Path) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
     from experiments.spark.session import spark_session
-    from experiments.traces.trace import SETTINGS
+    from experiments.traces.trace import FEW_BYTES, SETTINGS
 
     path = next(folder.glob("events.*"))
+    quick = sum(part.stat().st_size for part in path.iterdir()) < FEW_BYTES
     began = time.perf_counter()
-    with Watch() as watch, spark_session(f"local[{SLOTS}]", quick=False, config=SETTINGS) as spark:
+    with Watch() as watch, spark_session(f"local[{SLOTS}]", quick=quick, config=SETTINGS) as spark:
         reader = spark.read.schema("seconds double, a long, b long, c long, d long, size double")
         reader = reader.option("header", True)
         read: dict[str, Any] = {

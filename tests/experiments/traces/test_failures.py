@@ -13,12 +13,12 @@ import pytest
 
 from experiments.spark.session import SparkFailed
 from experiments.traces import files as failures
-from experiments.traces import tracing
+from experiments.traces import trace as tracing
 from experiments.traces.files import full_disk, is_full, unpack
 from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, write_csv
-from tests.experiments.traces.test_appending import described
+from tests.experiments.traces.test_append import described
 
 FULL = "java.io.IOException: No space left on device"
 
@@ -57,7 +57,7 @@ def test_a_disk_that_fills_while_a_recording_is_traced(
             raise PySparkException(f"Job aborted.\nCaused by: {FULL}")
         raise SparkFailed(f"loads cannot be summed up: {FULL}")
 
-    target = "experiments.traces.sums.prepare" if where == "reading" else None
+    target = "experiments.traces.sums.sum_up" if where == "reading" else None
     if target:
         monkeypatch.setattr(target, fails)
     else:

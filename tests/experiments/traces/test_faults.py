@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from experiments.traces import sums as gathering
-from experiments.traces import tracing
+from experiments.traces import trace as tracing
 from experiments.traces.folder import TraceFolder
 from optim.errors import InvalidInput
 from tests.experiments.traces.cases import EVENTS, rows, trace

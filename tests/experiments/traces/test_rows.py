@@ -62,6 +62,54 @@ def test_a_quote_left_open_is_told(tmp_path: Path) -> None:
         told(tmp_path, LINE + '"two\nlines, with, many,,commas"')
 
 
+@pytest.mark.parametrize(
+    ("lines", "line"),
+    [
+        ((LINE, LINE + '"two', LINE, LINE + "x"), 3),
+        *slowly(
+            ((LINE, LINE + '"two', LINE + '"three"', LINE + '"four"'), 3),
+            ((LINE + '"a\nb"', LINE + '"x""', LINE), 4),
+            ((LINE + '"a\nb"', LINE, LINE + '"'), 5),
+            ((LINE, '2024-01-01T00:10:00Z,ann,a,"1,', LINE), 3),
+            ((LINE, '"2024-01-01T00:10:00Z,ann,a,1,', LINE), 3),
+        ),
+    ],
+)
+def test_a_quote_that_nothing_closes_does_not_take_the_rest(
+    lines: tuple[str, ...], line: int, tmp_path: Path
+) -> None:
+    closed = rf"events.csv, line {line}\) \(close it, or name other signs: read.options.quote"
+    with pytest.raises(InvalidInput, match=rf"quote that nothing closes \(.*{closed}"):
+        told(tmp_path, *lines, events__clicks__multiline=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("read", [{"encoding": "utf-16"}, {"sep": ";;", "comment": "#"}])
+def test_a_quote_that_nothing_closes_whatever_the_options(
+    read: dict[str, str], tmp_path: Path
+) -> None:
+    """Comments with quotes and closed values of several lines are no fault."""
+    sep = read.get("sep", ",")
+    rows_ = [HEADER, LINE + '"two\n""lines"""', LINE + '"""a\nb"', LINE + '"x', LINE]
+    lines = [row.replace(",", sep) for row in rows_]
+    if "comment" in read:
+        lines.insert(2, '# no;;"record')
+    path = tmp_path / "events.csv"
+    changes = {"events__clicks__multiline": True, "events__clicks__read": {"options": read}}
+    description = Job.from_dict(job(**changes), tmp_path)
+    for closed in (True, False):
+        text = "\n".join(lines[:-2] if closed else lines) + "\n"
+        path.write_bytes(text.encode(read.get("encoding", "utf-8")))
+        if closed:
+            assert (
+                run_trace(description, tmp_path / "out").manifest.recordings["clicks"]["events"]
+                == 2
+            )
+        else:
+            with pytest.raises(InvalidInput, match=r"quote that nothing closes \(.*line \d"):
+                run_trace(description, tmp_path / "out")
+
+
 @pytest.mark.slow
 def test_quotes_that_are_closed_or_open_nothing(tmp_path: Path) -> None:
     remarks = ('"a,"""', '5" pipe', '"two" x', '"""so"" he, ""said"""', '"a, b"', '""')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,21 @@ def test_large_amounts_do_not_overflow(tmp_path: Path) -> None:
     (user,) = [r for r in rows(found, "loads") if r["operator"] == "user"]
     assert user["cost"] == 12_000_000_000_006.0
     assert [r["amount"] for r in rows(found, "rates")] == [12_000_000_000_006.0]
+
+
+def test_amounts_are_millionths_with_halves_away_from_zero(spark: Any) -> None:
+    from pyspark.sql import functions as F
+
+    from experiments.traces.sums import micros
+
+    given = [0.0, 5e-7, 1.5e-6, 2.5e-6, -5e-7, -1.4e-6, 0.49e-6, 1 / 3, 1e-300, 9e12, -9e12]
+    given += [4503599627.370497, 9007199254.740993, 9.3e12, 1e300, float("nan"), float("inf")]
+    found = spark.createDataFrame([(x,) for x in given], "x double").select(micros(F.col("x")))
+    expected: list[int | None] = []
+    for amount in given:
+        exact = amount * 1_000_000
+        whole = None
+        if abs(exact) < 2**63:
+            whole = int(Decimal(repr(exact)).quantize(Decimal(1), ROUND_HALF_UP))
+        expected.append(whole)
+    assert [row[0] for row in found.collect()] == expected

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.traces.files import locate
+from experiments.traces.files import find
 from experiments.traces.job import Files, Job
 from experiments.traces.trace import run_trace
 from optim.errors import InvalidInput
@@ -15,10 +15,9 @@ from tests.experiments.traces.cases import EVENTS, by_operator, job, trace, writ
 
 
 def found(folder: Path, path: str) -> list[str]:
-    located = locate(
-        Files(where="events.clicks", path=path, format="csv"), folder, folder / "scratch"
-    )
-    return [text.removeprefix(f"file://{folder}/") for text in located]
+    files = Files(where="events.clicks", path=path, format="csv")
+    located = find(files, folder).paths(folder / "scratch")
+    return [text.removeprefix(f"file://{folder}/") for text in located.paths]
 
 
 def touch(folder: Path, *names: str) -> None:

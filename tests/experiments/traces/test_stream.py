@@ -21,7 +21,7 @@ from optim.format.instance import Instance
 from streamplace.cli.main import main
 from tests.experiments.spark.webhdfs import serving
 from tests.experiments.traces.cases import write_csv
-from tests.experiments.traces.test_appending import (
+from tests.experiments.traces.test_append import (
     described,
     equal,
     random_events,
@@ -146,7 +146,7 @@ def test_killed_again_and_again(tmp_path: Path, spark: Any) -> None:
     days.mkdir()
     script = (
         "import sys, pathlib\n"
-        "from tests.experiments.traces.test_following import described, follow\n"
+        "from tests.experiments.traces.test_stream import described, follow\n"
         "base = pathlib.Path(sys.argv[1])\n"
         "follow(described(base, 'days'), base / 'out', every=0.2)\n"
     )
