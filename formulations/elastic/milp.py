@@ -37,6 +37,7 @@ from optim.methods.lowering import lowered
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Level, Termination
+from optim.solvers.backends import refuse_continuous
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        The models would be too large, or the form asked for does not suit the instance.
+        The models would be too large, the form asked for does not suit the instance, or it has
+        continuous variables and the solver takes integers only.
     """
     request.start()  # in hand, should Ctrl-C come while kernels compile or the first level runs
     request, compiling = request.warmed(warm_up)
@@ -72,6 +74,8 @@ def run(instance: Instance, request: Request) -> Outcome:
     objective = request.objective or METHOD.objective
     goals = LEVELS[objective]
     form = _form(problem, settings, options["form"], objective)
+    if "absolute" in goals and form.name == "products":
+        refuse_continuous(settings.solver, "the mean utilisation is continuous")
     built = request.elapsed()
     starts = _starts(problem, request, heuristics=form.large)
     answers: list[LevelAnswer] = []

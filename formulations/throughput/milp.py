@@ -129,13 +129,12 @@ class _Builder:
     pairs: TaskPairs
     sent: Any
     got: Any
-    whole: bool
     products: list[tuple[Ints, Ints, Bools, NDArray[Any]]] = field(default_factory=list)
 
     def together(self, inside: Bools, name: str, *, exact: bool) -> NDArray[Any]:
         """Add a product for each pair: both are on these nodes. Exact ones are not 0 then."""
         pairs, model, nodes = self.pairs, self.model, np.flatnonzero(inside)
-        block = model.add_variables(name, len(pairs.u), upper=1.0, integer=self.whole).indices
+        block = model.add_variables(name, len(pairs.u), upper=1.0).indices
         self.products.append((pairs.u, pairs.v, inside, block))
         every = np.arange(len(block))
         if len(nodes) == 1:
@@ -196,7 +195,6 @@ def build(
     instance: Instance,
     *,
     measured: bool,
-    whole: bool,
     low: float,
     high: float,
     counting: str = "",
@@ -210,8 +208,6 @@ def build(
     measured
         Whether what saturates counts: without, any placement that keeps all else is as good; with,
         nothing is where there is no room for it.
-    whole
-        Declare the products integer, which a solver without continuous variables needs.
     low, high
         Between which θ is.
     counting
@@ -242,7 +238,7 @@ def build(
         )  # fmt: skip
     source, goal, rate = instance.flows.directed()
     sent, got = (np.bincount(end, rate, instance.num_tasks) for end in (source, goal))
-    builder = _Builder(instance, model, column, instance.pairs, sent, got, whole)
+    builder = _Builder(instance, model, column, instance.pairs, sent, got)
     _add_nodes(builder, binding, places, highest, measured=measured)
     if measured:
         for i, inside in enumerate(places.inside):
@@ -359,13 +355,12 @@ def _solved(
     measured: bool,
 ) -> tuple[LinearSolution, Ints | None]:
     """Solve until the placement keeps exactly what binds."""
-    solver = request.solver or "highs"
     high = NEVER if start is None else load_of(instance, start)
     bounded = measured and high < NEVER
     low = min(low, high) if bounded else 0.0
     made = build(
-        binding, instance, measured=measured, whole=solver == "cp-sat",
-        low=low * (1 - _NEAR), high=high * (1 + _NEAR) if bounded else _top(instance),
+        binding, instance, measured=measured, low=low * (1 - _NEAR),
+        high=high * (1 + _NEAR) if bounded else _top(instance),
     )  # fmt: skip
     return _placed(
         binding, request, made, _start_vector(instance, made, start) if bounded else None
@@ -409,8 +404,7 @@ def _fewest(instance: Instance, request: Request) -> Outcome:
         limits = replace(instance.limits, max_migrations=instance.num_tasks)
         instance = replace(instance, limits=limits)
     made = build(
-        instance, instance, measured=True, whole=request.solver == "cp-sat", low=0.0, high=FULL,
-        counting=objective,
+        instance, instance, measured=True, low=0.0, high=FULL, counting=objective,
     )  # fmt: skip
     answer, node = _placed(instance, request, made, None)
     outcome = Outcome(
@@ -505,7 +499,7 @@ METHOD = Method(
     options=(
         Option("most_products", "int", 500_000, "refuse when pairs × nodes exceed this", minimum=1),
     ),
-    solvers=("highs", "scip", "cbc", "cp-sat"),
+    solvers=("highs", "scip", "cbc"),
     default_solver="highs",
     takes_warm_start=True,
     starts=STARTS,

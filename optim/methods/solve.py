@@ -37,6 +37,7 @@ from optim.methods.suitable import check_suitable
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Result, Termination
 from optim.rules import MAX_LOAD, without_limits
+from optim.solvers import SOLVERS, capabilities
 from optim.util.compiled import by_size
 
 if TYPE_CHECKING:
@@ -663,7 +664,10 @@ def _request(
     if solver is not None and solver not in method.solvers:
         known = ", ".join(method.solvers)
         remedy = f"one of {known}" if known else f"leave it out: {method.name} uses none"
-        problems.append(Problem("--solver", solver, f"cannot run {method.name}", remedy))
+        reason = f"cannot run {method.name}"
+        if method.solvers and solver in SOLVERS and capabilities(solver).integer_only:
+            reason += ": it takes integers only, and that model has continuous variables"
+        problems.append(Problem("--solver", solver, reason, remedy))
     if time_limit is not None and not (isinstance(time_limit, Real) and 0 < time_limit < 1e9):
         problems.append(Problem("--time-limit", time_limit, "must be a number of seconds above 0"))
     if gap is not None and not (isinstance(gap, Real) and 0 <= gap < 1e15):

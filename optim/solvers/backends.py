@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from optim.errors import Problem, SolverUnavailable
+from optim.errors import Problem, SolverUnavailable, UnsuitableMethod
 
 if TYPE_CHECKING:
     from optim.solvers.interface import Backend, SolverCapabilities
@@ -34,6 +34,20 @@ def load(name: str) -> Backend:
         raise SolverUnavailable(Problem("solver", name, "is not a known solver", remedy))
     backend: Backend = import_module(_MODULES[name]).BACKEND
     return backend
+
+
+def refuse_continuous(name: str | None, what: str) -> None:
+    """Refuse a solver of integers only before anything is done, where a model will have others.
+
+    Raises
+    ------
+    UnsuitableMethod
+        Names what is continuous, and the solvers that take it.
+    """
+    if name is not None and capabilities(name).integer_only:
+        others = ", ".join(other for other in SOLVERS if not capabilities(other).integer_only)
+        reason = f"takes integers only, and {what}"
+        raise UnsuitableMethod(Problem("--solver", name, reason, f"use one of {others}"))
 
 
 def capabilities(name: str) -> SolverCapabilities:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from optim.solvers.linear_arrays import BOUND_SCALE, SMALLEST, TOLERANCE
-from optim.solvers.row_reach import extremes, others
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy.sparse import coo_array
 
     from optim.solvers.linear_arrays import LinearArrays
 
@@ -74,7 +74,7 @@ def _without_idle(arrays: LinearArrays) -> LinearArrays:
     """
     coo = arrays.matrix.tocoo()
     large = arrays.row_sizes > LARGEST
-    least, most = extremes(coo, arrays.lower, arrays.upper)
+    least, most = _extremes(coo, arrays.lower, arrays.upper)
     bounds = []
     for sign, bound, part in ((1.0, arrays.row_upper, most), (-1.0, -arrays.row_lower, -least)):
         reach = np.bincount(coo.row, part, arrays.num_rows)
@@ -88,10 +88,10 @@ def _possible(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the bounds without the integers that a large row, with its tolerance, excludes."""
     coo = arrays.matrix.tocoo()
-    least, most = extremes(coo, arrays.lower, arrays.upper)
+    least, most = _extremes(coo, arrays.lower, arrays.upper)
     slack = TOLERANCE * np.maximum(1.0, BOUND_SCALE * size)
-    above = (arrays.row_upper + slack)[coo.row] - others(coo, least, arrays.num_rows)
-    below = (arrays.row_lower - slack)[coo.row] + others(coo, -most, arrays.num_rows)
+    above = (arrays.row_upper + slack)[coo.row] - _others(coo, least, arrays.num_rows)
+    below = (arrays.row_lower - slack)[coo.row] + _others(coo, -most, arrays.num_rows)
     used = (size > LARGEST)[coo.row] & (coo.data != 0) & arrays.integrality[coo.col]
     with np.errstate(divide="ignore", invalid="ignore"):
         above, below = above / coo.data, below / coo.data
@@ -105,3 +105,26 @@ def _possible(
     crossed = lower > upper
     lower[crossed], upper[crossed] = arrays.lower[crossed], arrays.upper[crossed]
     return lower, upper
+
+
+def _others(coo: coo_array, least: NDArray[np.float64], num_rows: int) -> NDArray[np.float64]:
+    """For every entry: the sum of its row's `least` contributions without its own."""
+    finite = np.isfinite(least)
+    total = np.bincount(coo.row, np.where(finite, least, 0.0), num_rows)
+    missing = np.bincount(coo.row, ~finite, num_rows)
+    rest = total[coo.row] - np.where(finite, least, 0.0)
+    return np.where(missing[coo.row] - ~finite > 0, -np.inf, rest)
+
+
+def _extremes(
+    coo: coo_array, lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Least and greatest contribution of every entry to its row."""
+    with np.errstate(invalid="ignore"):
+        at_lower, at_upper = coo.data * lower[coo.col], coo.data * upper[coo.col]
+    at_lower, at_upper = (
+        np.nan_to_num(at_lower, nan=0.0, posinf=np.inf, neginf=-np.inf),
+        (np.nan_to_num(at_upper, nan=0.0, posinf=np.inf, neginf=-np.inf)),
+    )
+    positive = coo.data > 0
+    return np.where(positive, at_lower, at_upper), np.where(positive, at_upper, at_lower)

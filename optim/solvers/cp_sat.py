@@ -1,7 +1,12 @@
-"""Back end ``cp-sat``: OR-Tools' CP-SAT on a model scaled to integers (see `scaling`).
+"""Back end ``cp-sat``: OR-Tools' CP-SAT on models whose variables are all integers.
+
+CP-SAT knows whole numbers only. Every row is multiplied by a factor and its coefficients are
+rounded; where they have few decimals nothing is lost. Otherwise the row is widened by the most that
+rounding can take away, which stays within the tolerance of `LinearModel.violation`: no solution is
+lost, and what CP-SAT accepts, our check accepts.
 
 OR-Tools' own ways of giving CP-SAT a linear model (model_builder, MathOpt) round continuous
-variables to integers without a word; they are not used.
+variables without a word; here a model that has any is refused.
 """
 
 from __future__ import annotations
@@ -13,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.errors import InvalidInput, Problem, SolverError
+from optim.errors import InvalidInput, Problem, SolverError, SolverUnavailable
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
+from optim.solvers.linear_arrays import BOUND_SCALE, SMALLEST, TOLERANCE
 from optim.solvers.ortools_version import ortools_version
 from optim.solvers.process import (
     Exit,
@@ -25,14 +31,16 @@ from optim.solvers.process import (
     run_child,
     scratch_folder,
 )
-from optim.solvers.scaling import ScaledModel, scale
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from optim.solvers.interface import SolveTask
+    from optim.solvers.linear_arrays import LinearArrays
+    from optim.solvers.linear_model import LinearModel
 
 #: ``CpSolverStatus`` → termination; ``FEASIBLE`` and ``UNKNOWN`` mean that a limit was reached.
 STATUS: dict[str, LinearTermination] = {
@@ -43,9 +51,170 @@ STATUS: dict[str, LinearTermination] = {
     "MODEL_INVALID": LinearTermination.ERROR,
 }
 
+#: Sums of |coefficient · variable| stay below this in every row and the objective.
+MAX_ACTIVITY = 2.0**59
+MAX_COEFFICIENT = 2.0**50
+MAX_DOMAIN = 2.0**50
 
-#: Steps of continuous variables below this make a grid a fine one.
-_FINE = 1e-5
+#: A bound that is none.
+INFINITE = 2**62
+
+#: Rounding below this share of the tolerance counts as none; all rounding of a row stays below the
+#: other share of it.
+_EXACT, _SHARE = 1e-4, 0.9
+
+_OTHERS = "use highs, scip or cbc"
+
+
+@dataclass(frozen=True)
+class WholeModel:
+    """Minimise ``cost @ x`` s.t. ``row_lower <= matrix @ x <= row_upper``, all int64.
+
+    Attributes
+    ----------
+    lower, upper
+        Bounds of the variables.
+    indptr, indices, data
+        The rows (CSR).
+    row_lower, row_upper
+        Bounds of the rows; ``-INFINITE`` and ``INFINITE`` for none.
+    cost
+        Objective, to be minimised whatever the model's sense.
+    cost_factor
+        ``objective = (cost @ x) / cost_factor + offset`` (negated for a maximisation).
+    error
+        The most by which rounded costs change an objective, in units of the objective.
+    """
+
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    indptr: NDArray[np.int32]
+    indices: NDArray[np.int32]
+    data: NDArray[np.int64]
+    row_lower: NDArray[np.int64]
+    row_upper: NDArray[np.int64]
+    cost: NDArray[np.int64]
+    cost_factor: float
+    error: float
+
+
+def whole_model(model: LinearModel, arrays: LinearArrays) -> WholeModel:
+    """Write a model of integer variables with whole numbers.
+
+    Parameters
+    ----------
+    model, arrays
+        The model (for names) and its arrays.
+
+    Raises
+    ------
+    SolverUnavailable
+        A variable is continuous or has no bounds, or the numbers span too much.
+    """
+    lower, upper = arrays.lower, arrays.upper
+    most = np.maximum(np.abs(lower), np.abs(upper))
+    for bad, reason, remedy in (
+        (~arrays.integrality, "is continuous, and cp-sat takes integers only", _OTHERS),
+        (~np.isfinite(most), "has no finite bounds, which cp-sat needs",
+         f"give it bounds, or {_OTHERS}"),
+        (most > MAX_DOMAIN, "has bounds beyond the integers of cp-sat", _OTHERS),
+    ):  # fmt: skip
+        if bad.any():
+            name = model.variable_name(int(np.flatnonzero(bad)[0]))
+            raise SolverUnavailable(Problem(f"{model.name}: {name}", None, reason, remedy))
+    data, row_lower, row_upper = _rows(model, arrays, most)
+    cost, factor, error = _objective(arrays, most)
+    return WholeModel(
+        lower.astype(np.int64), upper.astype(np.int64), arrays.matrix.indptr.astype(np.int32),
+        arrays.matrix.indices.astype(np.int32), data, row_lower, row_upper, cost, factor, error,
+    )  # fmt: skip
+
+
+def _rows(
+    model: LinearModel, arrays: LinearArrays, most: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Multiply every row by the first factor that loses nothing, else by the one that loses least.
+
+    Its bounds are widened by that.
+    """
+    matrix, num = arrays.matrix, arrays.num_rows
+    row = np.repeat(np.arange(num), np.diff(matrix.indptr))
+    values, reach = matrix.data, most[matrix.indices]
+    size = np.abs(values)
+    activity = np.bincount(row, size * reach, num)
+    largest, smallest = np.zeros(num), np.full(num, np.inf)
+    np.maximum.at(largest, row, size)
+    np.minimum.at(smallest, row[size > 0], size[size > 0])
+    tolerance = _tolerance(arrays)
+    factor, lost = np.ones(num), np.full(num, np.inf)
+    for candidate in _factors(np.where(np.isfinite(smallest), smallest, 1.0)):
+        scaled = values * candidate[row]
+        error = np.bincount(row, np.abs(scaled - np.round(scaled)) * reach, num) / candidate
+        fits = (candidate * activity <= MAX_ACTIVITY) & (candidate * largest <= MAX_COEFFICIENT)
+        better = fits & (lost > _EXACT * tolerance) & (error < lost)
+        factor[better], lost[better] = candidate[better], error[better]
+    bad = np.flatnonzero(~(2 * lost <= _SHARE * tolerance))
+    if bad.size:
+        i = int(bad[0])
+        reason = (
+            f"cannot be written with whole numbers for cp-sat within {tolerance[i]:.1g} "
+            f"(coefficients from {smallest[i]:.6g} to {largest[i]:.6g})"
+        )
+        remedy = f"{_OTHERS}, or round the loads to a few decimals"
+        raise SolverUnavailable(Problem(model.row_name(i), None, reason, remedy))
+    # the last term takes up floating-point noise of the product
+    room = factor * (lost + _EXACT * tolerance)
+    low = _whole_bound(np.ceil(arrays.row_lower * factor - room), -INFINITE)
+    high = _whole_bound(np.floor(arrays.row_upper * factor + room), INFINITE)
+    return np.round(values * factor[row]).astype(np.int64), low, high
+
+
+def _tolerance(arrays: LinearArrays) -> NDArray[np.float64]:
+    """By how much our check lets a row be overstepped on its tighter side."""
+    sides = [
+        np.where(np.isfinite(b), np.abs(b), np.inf) for b in (arrays.row_lower, arrays.row_upper)
+    ]
+    least = np.minimum(*sides)
+    size = np.maximum(1.0, BOUND_SCALE * np.where(np.isfinite(least), least, 0.0))
+    small = (arrays.row_sizes > 0) & (arrays.row_sizes < SMALLEST)
+    return TOLERANCE * np.where(small, arrays.row_sizes, size)
+
+
+def _factors(smallest: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
+    """Yield factors to try, from small to large: powers of ten, and the smallest entry as 1."""
+    ones = np.ones_like(smallest)
+    for k in range(19):
+        yield 10.0**k * ones
+        if k < 4:
+            yield 10.0**k / smallest
+
+
+def _whole_bound(bound: NDArray[np.float64], infinite: int) -> NDArray[np.int64]:
+    # beyond twice the activity a finite bound always or never binds; it must not become "none"
+    clipped = np.clip(np.where(np.isfinite(bound), bound, 0.0), -2 * MAX_ACTIVITY, 2 * MAX_ACTIVITY)
+    return np.where(np.isfinite(bound), clipped.astype(np.int64), infinite).astype(np.int64)
+
+
+def _objective(
+    arrays: LinearArrays, most: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], float, float]:
+    """Whole costs of a minimisation, their factor, and the error of the rounding."""
+    values = arrays.cost if arrays.sense == "min" else -arrays.cost
+    activity = float(np.abs(values) @ most)
+    if activity == 0.0:
+        return np.zeros(len(values), dtype=np.int64), 1.0, 0.0
+    best, lost = 1.0, np.inf
+    for candidate in _factors(np.array([np.abs(values[values != 0]).min()])):
+        factor = float(candidate[0])
+        if factor * activity > MAX_ACTIVITY or lost <= 1e-10:
+            continue
+        error = float(np.abs(values * factor - np.round(values * factor)) @ most) / factor
+        if error < lost:
+            best, lost = factor, error
+    if not lost <= 1e-6 * activity:
+        reason = f"cannot be written with whole numbers for cp-sat: it would be off by {lost:.3g}"
+        raise SolverUnavailable(Problem("objective", None, reason, _OTHERS))
+    return np.round(values * best).astype(np.int64), best, lost if lost > 1e-12 * activity else 0.0
 
 
 @dataclass
@@ -53,8 +222,8 @@ class _Heard:
     """What the child has said so far."""
 
     task: SolveTask
-    scaled: ScaledModel
-    k: NDArray[np.int64] | None = None
+    whole: WholeModel
+    x: NDArray[np.float64] | None = None
     bound: float | None = None
     accepted: bool | None = None
     handed_over: float | None = None
@@ -73,9 +242,8 @@ class _Heard:
 
     def on_vector(self, payload: bytes) -> None:
         """Take an incumbent; the last one is the best."""
-        self.k = np.frombuffer(payload, dtype=np.int64)
-        x = self.scaled.vector(self.k)
-        self.task.recorder.note(incumbent=self.task.arrays.objective_of(x))
+        self.x = np.frombuffer(payload, dtype=np.int64).astype(np.float64)
+        self.task.recorder.note(incumbent=self.task.arrays.objective_of(self.x))
 
     def on_log(self, payload: bytes) -> None:
         """Read what became of the hint."""
@@ -85,12 +253,12 @@ class _Heard:
         elif "hint" in text and ("infeasible" in text or "incomplete" in text):
             self.accepted = False
 
-    def in_model_sense(self, scaled_bound: float) -> float | None:
-        """Bound of the model from one of the scaled model: its error is taken off."""
-        if not np.isfinite(scaled_bound) or abs(scaled_bound) >= 2**62:
+    def in_model_sense(self, bound: float) -> float | None:
+        """Bound of the model from one of its whole numbers: the error of these is taken off."""
+        if not np.isfinite(bound) or abs(bound) >= INFINITE:
             return None
         arrays = self.task.arrays
-        lowest = scaled_bound / self.scaled.cost_factor - self.scaled.error
+        lowest = bound / self.whole.cost_factor - self.whole.error
         return (lowest if arrays.sense == "min" else -lowest) + arrays.offset
 
 
@@ -104,21 +272,18 @@ class CpSatBackend:
         return ortools_version()
 
     def solve(self, task: SolveTask) -> Answer:
-        """Scale the model and run CP-SAT on it."""
+        """Write the model with whole numbers and run CP-SAT on it."""
         before = time.perf_counter()
-        expected = None
-        if task.warm_start is not None and task.warm_start_feasible:
-            expected = task.arrays.objective_of(task.warm_start)
-        scaled = scale(task.model, task.arrays, expected)
-        empty = np.flatnonzero(scaled.row_lower > scaled.row_upper)
+        whole = whole_model(task.model, task.arrays)
+        empty = np.flatnonzero(whole.row_lower > whole.row_upper)
         if empty.size:
             name = task.model.row_name(int(empty[0]))
             message = f"{name}: no whole number lies between its bounds"
             return Answer(LinearTermination.INFEASIBLE, "empty row", message=message)
-        heard = _Heard(task, scaled)
+        heard = _Heard(task, whole)
         with scratch_folder() as folder:
             path = folder / "model"
-            _write(task, scaled, path)
+            _write(task, whole, path)
             frames = Frames({b"J": heard.on_fields, b"X": heard.on_vector, b"L": heard.on_log})
             answer = run_child(
                 python_child("optim.solvers.cp_sat_worker", "main", str(path)),
@@ -129,35 +294,32 @@ class CpSatBackend:
         return answer
 
 
-def common_options(task: SolveTask, fine_grid: bool) -> dict[str, Any]:
+def common_options(task: SolveTask) -> dict[str, Any]:
     """CP-SAT's parameters for the common ones."""
     return {
         "random_seed": task.seed,
         "num_workers": task.threads,
-        # the rest of the gap is left to the scaling error
-        "relative_gap_limit": 0.5 * task.gap if fine_grid else task.gap,
+        "relative_gap_limit": task.gap,
         "log_search_progress": True,  # tells what became of the hint
         "log_to_stdout": False,
         # OR-Tools 9.15 loses solutions where it rewrites linear rows by the at-most-one rows in
         # them (google/or-tools issue 5293): about 3 in 100 small balance models came out wrong
         "presolve_inclusion_work_limit": 0,
-        # on fine grids one strategy alone often proves nothing: let them take turns
-        "interleave_search": fine_grid and task.threads == 1,
     }
 
 
-def _write(task: SolveTask, scaled: ScaledModel, path: Path) -> None:
+def _write(task: SolveTask, whole: WholeModel, path: Path) -> None:
     table: dict[str, NDArray[Any]] = {
-        "lower": scaled.lower, "upper": scaled.upper, "indptr": scaled.indptr,
-        "indices": scaled.indices, "data": scaled.data, "row_lower": scaled.row_lower,
-        "row_upper": scaled.row_upper, "cost": scaled.cost,
+        "lower": whole.lower, "upper": whole.upper, "indptr": whole.indptr,
+        "indices": whole.indices, "data": whole.data, "row_lower": whole.row_lower,
+        "row_upper": whole.row_upper, "cost": whole.cost,
     }  # fmt: skip
     if task.warm_start is not None:
-        table["warm_start"] = scaled.integers(task.warm_start)
+        start = np.round(task.warm_start).astype(np.int64)
+        table["warm_start"] = np.clip(start, whole.lower, whole.upper)
     # the objective is minimised as plain integers: gaps are given in its units
-    gap = {"absolute_gap_limit": task.abs_gap * scaled.cost_factor}
-    fine_grid = bool((scaled.step < _FINE).any())
-    options = {**common_options(task, fine_grid), **gap, **task.options}
+    gap = {"absolute_gap_limit": task.abs_gap * whole.cost_factor}
+    options = {**common_options(task), **gap, **task.options}
     pack(path, {"options": options, "deadline": task.deadline()}, table)
 
 
@@ -181,10 +343,9 @@ def _answer(heard: _Heard, end: Exit) -> Answer:
     # where it found nothing, it may have had no time to begin: its final bound is then 0, unproven
     if native in ("OPTIMAL", "FEASIBLE"):
         answer.bound = _better(task, heard.in_model_sense(final["final_bound"]), heard.bound)
-    if heard.k is not None:
-        answer.x = heard.scaled.vector(heard.k)
+    if heard.x is not None:
+        answer.x = heard.x
         answer.claimed = task.arrays.objective_of(answer.x)
-        answer.scaling_error = heard.scaled.error / max(abs(answer.claimed), 1e-12)
     return answer
 
 

@@ -62,7 +62,7 @@ class SolverCapabilities:
     package
         Distribution it comes from.
     integer_only
-        Takes bounded continuous variables only by scaling them into integers.
+        Takes models of bounded integer variables only.
     warm_start
         Takes a full start vector.
     second_attempt
@@ -153,8 +153,6 @@ class Answer:
         ``None`` when it did not tell or none was given.
     handover_seconds
         Time to hand the model over.
-    scaling_error
-        Bound on the relative error that scaling to integers made in the objective (CP-SAT).
     killed
         The process overran and was killed.
     message
@@ -168,7 +166,6 @@ class Answer:
     bound: float | None = None
     warm_start_accepted: bool | None = None
     handover_seconds: float = 0.0
-    scaling_error: float = 0.0
     killed: bool = False
     message: str = ""
 
@@ -205,8 +202,6 @@ class LinearSolution:
         What the user should know besides; may be empty.
     native_status
         The solver's own word for the status.
-    scaling_error
-        Bound on the relative objective error by scaling to integers; 0 except for CP-SAT.
     killed
         Whether the process overran and had to be killed.
     """
@@ -222,7 +217,6 @@ class LinearSolution:
     build_seconds: float
     message: str = ""
     native_status: str = ""
-    scaling_error: float = 0.0
     killed: bool = False
 
     @property

@@ -62,8 +62,7 @@ def verified(task: SolveTask, answer: Answer, solver: str, frozen_seconds: float
         warm_start_accepted=None if task.warm_start is None else answer.warm_start_accepted,
         trace=task.recorder.trace, solver=solver, seconds=time.perf_counter() - task.started,
         build_seconds=frozen_seconds + answer.handover_seconds, message=answer.message,
-        native_status=answer.native_status, scaling_error=answer.scaling_error,
-        killed=answer.killed,
+        native_status=answer.native_status, killed=answer.killed,
     )  # fmt: skip
 
 
@@ -89,13 +88,11 @@ def _accepted_vector(task: SolveTask, answer: Answer, solver: str) -> NDArray[np
     violation, where = task.model.worst_violation(x)
     rounded = rounded_vector(task, x)
     after, where_after = task.model.worst_violation(rounded)
-    if after <= TOLERANCE and answer.scaling_error == 0.0:
+    if after <= TOLERANCE:
         return rounded
     polished = _polished(task, rounded)
     if polished is not None:
         return polished
-    if after <= TOLERANCE:
-        return rounded
     if _beyond_doubles(task, rounded):
         answer.add(
             f"a plan was dropped: the numbers of {where_after} lie too far apart for the "
@@ -240,13 +237,6 @@ def _termination(
         raise SolverError(
             f"{solver} claims {answer.native_status!r} for {task.model.name!r} without a solution"
         )
-    if answer.scaling_error > 0.0:
-        gap = relative_gap(objective, bound)
-        answer.add(
-            "optimal for the model scaled to integers, which leaves a gap of "
-            f"{'unknown size' if gap is None else f'{gap:.2g}'}; use highs for a proof"
-        )
-        return LinearTermination.GAP_REACHED
     return _closed_without_proof(task, answer, objective, bound, solver)
 
 

@@ -85,7 +85,7 @@ def baselines() -> dict[str, Baseline]:
 
     found = {
         f"textbook {solver}": Baseline(
-            partial(textbook.asker, solver), textbook.OBJECTIVES, chosen=CHOSEN
+            partial(textbook.asker, solver), textbook.objectives(solver), chosen=CHOSEN
         )
         for solver in SOLVERS
     }

@@ -22,7 +22,7 @@ from optim.figures.rate import carrying
 from optim.methods.registry import get_method
 from optim.methods.view import view_of
 from optim.referee.evaluate import evaluate_indices
-from optim.solvers import solve_linear
+from optim.solvers import capabilities, solve_linear
 
 if TYPE_CHECKING:
     from experiments.studies.bench.asking import Asker
@@ -36,6 +36,8 @@ OBJECTIVES = (
     "used_capacity",
 )  # fmt: skip
 """What there is a model of here."""
+_CONTINUOUS = ("load_distance",)
+"""Those whose model has continuous variables."""
 _FIRST, _CLOSE = 1.0, 1e-6
 
 
@@ -53,6 +55,13 @@ def asker(solver: str, limit: float) -> Asker:
         return found
 
     return ask
+
+
+def objectives(solver: str) -> tuple[str, ...]:
+    """Return the objectives that a solver has a model of."""
+    if not capabilities(solver).integer_only:
+        return OBJECTIVES
+    return tuple(name for name in OBJECTIVES if name not in _CONTINUOUS)
 
 
 def model_of(instance: Instance, objective: str, *, whole: bool = False) -> AllocationModel:

@@ -29,7 +29,7 @@ from formulations.rebalancing.balance.forms import build_full
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.bounds.touch import touch_bound
 from optim import solve
-from optim.solvers import SOLVERS, solve_linear
+from optim.solvers import SOLVERS, capabilities, solve_linear
 
 if TYPE_CHECKING:
     from optim.format.instance import Instance
@@ -160,7 +160,7 @@ def solvers_table(limit: float) -> None:
             rows.append([case.name, method, value, _number(found.bound), spent])
         built = build_full(problem)
         built.model.freeze()
-        for solver in SOLVERS:
+        for solver in (name for name in SOLVERS if not capabilities(name).integer_only):
             began = time.perf_counter()
             answer = solve_linear(built.model, solver, time_limit=limit)
             spent = time.perf_counter() - began

@@ -355,7 +355,7 @@ METHOD = Method(
             drops="leaving",
         ),
     ),
-    solvers=("cbc", "highs", "scip", "cp-sat"),
+    solvers=("cbc", "highs", "scip"),
     default_solver="highs",
     promises_feasibility=True,
     takes_warm_start=True,

@@ -24,6 +24,7 @@ from formulations.rebalancing.joint.start import KERNELS, Effort, find
 from optim.errors import SolverError
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
+from optim.solvers.backends import refuse_continuous
 from optim.util.progress import Progress
 
 if TYPE_CHECKING:
@@ -50,12 +51,15 @@ def run(instance: Instance, request: Request) -> Outcome:
     Raises
     ------
     UnsuitableMethod
-        A task that stands on a staying node may be on leaving ones only.
+        A task that stands on a staying node may be on leaving ones only, or the load distance is
+        weighted and the solver takes integers only.
     InvalidInput
         The model would be too large.
     SolverError
         A solver's claim does not survive our own count.
     """
+    if request.options["weighted"]:
+        refuse_continuous(request.solver, "a weighted load distance is continuous")
     if _is_tiny(instance, request):
         outcome = _by_model(instance, request)
         if outcome is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from optim.errors import UnsuitableMethod
 from optim.format.instance import Instance
 from optim.methods.solve import solve
 from tests.formulations.elastic.cases import best, feasible
@@ -47,13 +48,19 @@ def test_deviation_of_capacities_below_one(
     proven(made([capacity] * 2, loads), objective, "patterns")
 
 
-@pytest.mark.parametrize("solver", ["highs", "scip", "cbc", "cp-sat"])
+@pytest.mark.parametrize("solver", ["highs", "scip", "cbc"])
 def test_a_node_without_capacity_has_no_share_in_use(solver: str) -> None:
     case = made([1.0, 0.0, 2.0], [0.5, 0.25])
     result = solve(case, "eoa-milp", objective="absolute_deviation", solver=solver)
     assert result.termination == "optimal"
     wanted = best(feasible(case), "absolute_deviation")[0]
     assert result.objective.value == pytest.approx(wanted)
+
+
+def test_a_mean_of_loads_is_refused_where_a_solver_has_integers_only() -> None:
+    case = made([1.0, 0.0, 2.0], [0.5, 0.25])
+    with pytest.raises(UnsuitableMethod, match=r"--solver: 'cp-sat'.*integers only.*highs"):
+        solve(case, "eoa-milp", objective="absolute_deviation", form="products", solver="cp-sat")
 
 
 @pytest.mark.parametrize("times", [1.0, 1e3, 1e7, 1e12])

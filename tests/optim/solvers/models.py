@@ -66,13 +66,25 @@ def balance(num_nodes: int, num_tasks: int, seed: int = 0, decimals: int = 2) ->
     return model
 
 
-def random_model(rng: np.random.Generator) -> LinearModel:
-    """Return a small mixed model: free-signed integers, equality and range rows, both senses."""
+def random_model(
+    rng: np.random.Generator, *, whole: bool = False, digits: int | None = None
+) -> LinearModel:
+    """Return a small mixed model: free-signed integers, equality and range rows, both senses.
+
+    Parameters
+    ----------
+    whole
+        Without continuous variables.
+    digits
+        Decimals of its numbers; drawn from 0 to 2 where none are given.
+    """
     n, c, m = int(rng.integers(1, 5)), int(rng.integers(0, 3)), int(rng.integers(1, 5))
+    c = 0 if whole else c
     model = LinearModel("random", "min" if rng.random() < 0.5 else "max")
     lower = rng.integers(-3, 1, n).astype(float)
     upper = lower + rng.integers(0, 4, n)
-    digits = int(rng.integers(0, 3))
+    drawn = int(rng.integers(0, 3))
+    digits = drawn if digits is None else digits
 
     def numbers(*shape: int) -> NDArray[np.float64]:
         return np.asarray(np.round(rng.normal(size=shape) * 3, digits))

@@ -79,7 +79,7 @@ def test_no_time_at_all_gives_the_warm_start(solver: str) -> None:
     assert solution.bound is None
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", ["highs", "cbc", "scip"])
 def test_warm_start_of_a_mixed_model_is_accepted(solver: str) -> None:
     model = balance(4, 40)
     x = np.zeros((40, 4))

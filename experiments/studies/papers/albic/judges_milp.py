@@ -9,8 +9,7 @@ from experiments.statistics import mean_interval, median_interval, paired_sign_t
 from experiments.studies.papers.albic.jobs import MILP
 from experiments.studies.papers.albic.judges_built import verdict
 from experiments.studies.papers.albic.measuring import MOVES
-from experiments.studies.papers.albic.planning import DRAINED, FIRST, INTEGRATED
-from experiments.studies.papers.albic.planning import SOLVERS as COLD
+from experiments.studies.papers.albic.planning import DRAINED, FIRST, INTEGRATED, SOLVERS
 from experiments.studies.papers.albic.solving_time import TIME
 from experiments.studies.papers.claims import Finding
 
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
     from experiments.studies.papers.claims import Verdict
 
+COLD = (*SOLVERS, "cp-sat")
+"""Solvers cold; tables made before CP-SAT refused continuous variables have it too."""
 EMPTY = 1e-9
 GOOD = 10.0
 
@@ -47,12 +48,13 @@ def _ahead(table: pd.DataFrame, nodes: int) -> tuple[Verdict, str, str | None, i
     told, causes, parts, none = [], [], [], 0
     for moves in MOVES[nodes]:
         wide = _seeds(table, nodes, moves)
-        cold = wide[list(COLD)].fillna(math.inf)  # no plan yet: not below
-        none += int(wide[list(COLD)].isna().to_numpy().sum())
+        names = [name for name in COLD if name in wide]
+        cold = wide[names].fillna(math.inf)  # no plan yet: not below
+        none += int(wide[names].isna().to_numpy().sum())
         flux, model = wide["flux"], wide["balance-search"]
-        parts += [bool(cold[name].median() < flux.median()) for name in COLD]
+        parts += [bool(cold[name].median() < flux.median()) for name in names]
         parts.append(bool(model.median() < flux.median() - 1e-6))
-        won = ", ".join(f"{name} in {int((cold[name] < flux).sum())}" for name in COLD)
+        won = ", ".join(f"{name} in {int((cold[name] < flux).sum())}" for name in names)
         below, equal = int((model < flux - 1e-6).sum()), int(((model - flux).abs() <= 1e-6).sum())
         told.append(
             f"{moves} moves: {won} of {len(wide)} clusters, the same model by balance-search in "
@@ -104,7 +106,11 @@ def largest(
 
 
 def _best(found: pd.DataFrame) -> pd.Series[float]:
-    return found[[f"{name}, cold" for name in COLD]].min(axis=1)
+    return found[_columns(found)].min(axis=1)
+
+
+def _columns(found: pd.DataFrame) -> list[str]:
+    return [column for name in COLD if (column := f"{name}, cold") in found]
 
 
 def quickly_near(small: pd.DataFrame, middle: pd.DataFrame, large: pd.DataFrame) -> Finding:
@@ -112,8 +118,8 @@ def quickly_near(small: pd.DataFrame, middle: pd.DataFrame, large: pd.DataFrame)
     near = all_of = missing = ours = settings = 0
     for idle in (small, middle, large):
         early, late = _at(idle, 5.0), _at(idle, 60.0)
-        for name in COLD:
-            a, b = early[f"{name}, cold"], late[f"{name}, cold"]
+        for column in _columns(idle):
+            a, b = early[column], late[column]
             missing += int(a.isna().sum())
             near += int((a <= 1.1 * b).sum())
             all_of += int(a.notna().sum())

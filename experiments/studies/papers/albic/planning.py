@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SECONDS = 5.0
 """Time limit of a solver, cold and with one thread; what it has of a processor is measured."""
 
-SOLVERS = ("cbc", "highs", "scip", "cp-sat")
+SOLVERS = ("cbc", "highs", "scip")
 INTEGRATED, FIRST = "integrated", "scale-in first"
 DRAINED = "integrated, drained at the end"
 

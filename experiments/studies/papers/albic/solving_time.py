@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from formulations.rebalancing.problem import Floats
     from optim.format.instance import Instance
 
-SOLVERS = ("cbc", "highs", "scip", "cp-sat")
+SOLVERS = ("cbc", "highs", "scip")
 SECONDS, SECONDS_REDUCED = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0), (0.5, 1.0, 2.0, 5.0)
 TIME = "solving time (s)"
 

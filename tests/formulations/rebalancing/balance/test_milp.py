@@ -115,7 +115,7 @@ def test_infeasible_by_the_solver_is_said_so() -> None:
     assert any("no placement" in note for note in result.notes)
 
 
-@pytest.mark.parametrize("solver", ["cbc", "highs", "scip", "cp-sat"])
+@pytest.mark.parametrize("solver", ["cbc", "highs", "scip"])
 def test_weighted_objective(solver: str) -> None:
     instance = instance_of([{}, {}, {}], loads_at((4, "n0"), (3, "n0"), (2, "n0"), (2, "n0")))
     result = solve(instance, "balance-milp", solver=solver, weighted=True)

@@ -17,6 +17,11 @@ from tests.formulations.rebalancing.joint.cases import judged, random_instance
 SOLVERS = ("cbc", "highs", "scip", "cp-sat")
 
 
+def test_a_weighted_load_distance_is_refused_where_a_solver_has_integers_only() -> None:
+    with pytest.raises(UnsuitableMethod, match=r"--solver: 'cp-sat'.*integers only.*highs"):
+        solve(random_instance(0), "joint-milp", weighted=True, solver="cp-sat")
+
+
 def left_of(instance: Instance, plan: Plan) -> float:
     node = plan.node_indices(instance)
     return float(instance.tasks.load[instance.nodes.leaving[node], 0].sum())
