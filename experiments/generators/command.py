@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
 from streamplace.present.arguments import add_json, add_option, whole
 from streamplace.present.listing import load_all, option_lines
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             )
         kinds = load_all(KINDS)
         if args.json:
-            print(json.dumps([kind.to_dict() for kind in kinds], indent=1))
+            print_json([kind.to_dict() for kind in kinds])
         else:
             print("\n\n".join(describe(kind) for kind in kinds))
         return 0

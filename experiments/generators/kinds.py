@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from optim.format.instance import Instance
+    from optim.format.tables import Floats, TaskTable
     from optim.options import Option
 
 
@@ -137,6 +138,26 @@ def numbers(text: str, count: int, name: str, *, whole: bool = False) -> list[fl
 
 def _bad(name: str, text: str, reason: str, count: int) -> InvalidInput:
     return InvalidInput(Problem(name, text, reason, f"one number, or {count} with commas between"))
+
+
+def task_table(ids: tuple[str, ...], load: Floats, **columns: Any) -> TaskTable:
+    """Return tasks as arrays; columns that are not given are as of tasks that are nowhere yet."""
+    from optim.format.tables import TaskTable
+
+    count = len(ids)
+    none, empty = np.full(count, -1, dtype=np.int32), np.zeros(0, dtype=np.int32)
+    plain: dict[str, Any] = {
+        "operator": none,
+        "member": np.zeros(count, dtype=np.int32),
+        "state": np.full(count, np.nan),
+        "given_cost": np.full(count, np.nan),
+        "node": none,
+        "slot": none,
+        "restricted": empty,
+        "allowed_indptr": np.zeros(1, dtype=np.int32),
+        "allowed_indices": empty,
+    }
+    return TaskTable(ids=ids, load=load, **(plain | columns))
 
 
 def equal_nodes(count: int, capacity: float) -> list[dict[str, Any]]:

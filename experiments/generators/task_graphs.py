@@ -1,7 +1,12 @@
-"""``sparse_random``, ``community``, ``geometric``: weighted task graphs without groups, any size.
+"""Weighted task graphs without groups: sparse ones of any size, and complete ones.
 
-Every graph has about `degree` partners a task. The tables are built as arrays, so that a million
-tasks need no million objects; values are rounded to three decimals.
+``sparse_random``, ``community``, ``geometric``: every graph has about `degree` partners a task. The
+tables are built as arrays, so that a million tasks need no million objects; values are rounded to
+three decimals.
+
+``dense``, ``clustered``: complete graphs of unlike tasks, with least and greatest loads of nodes,
+as are the instances of capacitated clustering and of maximally diverse grouping. In ``clustered``
+rates follow hidden groups.
 """
 
 from __future__ import annotations
@@ -11,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.generators.kinds import Kind
+from experiments.generators.kinds import Kind, task_table
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 
@@ -106,7 +111,7 @@ def instance_of(
 ) -> Instance:
     """Put arrays into the tables of an instance that has only nodes."""
     from optim.format.instance import Instance
-    from optim.format.tables import TaskTable, TrafficTable
+    from optim.format.tables import TrafficTable
 
     resources = ["cpu", *(f"r{i}" for i in range(1, load.shape[1]))]
     share = rng.uniform(1 - p["unequal"], 1 + p["unequal"], p["nodes"])
@@ -127,21 +132,7 @@ def instance_of(
             ],
         }
     )
-    count = p["tasks"]
-    none = np.full(count, -1, dtype=np.int32)
-    tasks = TaskTable(
-        ids=tuple(f"t{i}" for i in range(count)),
-        operator=none,
-        member=np.zeros(count, dtype=np.int32),
-        load=load,
-        state=np.full(count, np.nan),
-        given_cost=np.full(count, np.nan),
-        node=none,
-        slot=none,
-        restricted=np.zeros(0, dtype=np.int32),
-        allowed_indptr=np.zeros(1, dtype=np.int32),
-        allowed_indices=np.zeros(0, dtype=np.int32),
-    )
+    tasks = task_table(tuple(f"t{i}" for i in range(p["tasks"])), load)
     u, v, rate = pairs
     traffic = TrafficTable(u.astype(np.int32), v.astype(np.int32), rate)
     return replace(bare, tasks=tasks, traffic=traffic)
@@ -183,4 +174,52 @@ GEOMETRIC = Kind(
     summary="Tasks on a square that talk to their neighbours",
     parameters=_COMMON,
     build=_builder(geometric_pairs),
+)
+
+
+def _build_dense(rng: np.random.Generator, name: str, p: Mapping[str, Any]) -> Instance:
+    """Draw rates and loads; bounds are shares of the mean load of a node."""
+    check_ranges(p)
+    if p["floor"] > min(1.0, p["slack"]):
+        reason = "asks for more load than there is, or than nodes have room for"
+        raise InvalidInput([Problem("floor", p["floor"], reason, "at most 1 and slack")])
+    u, v = np.triu_indices(p["tasks"], 1)
+    rate = rng.uniform(p["least_rate"], p["most_rate"], len(u))
+    if "hidden" in p:
+        group = rng.integers(0, p["hidden"] or 2 * p["nodes"], p["tasks"])
+        rate = np.where(group[u] == group[v], p["within"] * rate, rate)
+    rate = np.round(rate, _DECIMALS)
+    load = np.round(rng.uniform(p["least_load"], p["most_load"], (p["tasks"], 1)), _DECIMALS)
+    return instance_of(rng, name, p, (u, v, rate), load)
+
+
+_DENSE = (
+    Option("tasks", "int", 240, "number of tasks", minimum=2, maximum=4000),
+    Option("nodes", "int", 12, "number of nodes", minimum=1, maximum=1000),
+    Option("slack", "float", 1.25, "capacity of all nodes over all load", minimum=0.01),
+    Option("floor", "float", 0.75, "least load of all nodes over all load", minimum=0, maximum=1),
+    Option("unequal", "float", 0.0, "capacities differ by ± this share", minimum=0, maximum=0.99),
+    Option("least_load", "float", 0.1, "least load of a task", minimum=0),
+    Option("most_load", "float", 10.0, "greatest load of a task", minimum=1e-3),
+    Option("least_rate", "float", 0.1, "least rate of a pair", minimum=1e-3),
+    Option("most_rate", "float", 100.0, "greatest rate of a pair", minimum=1e-3),
+)
+
+DENSE = Kind(
+    name="dense",
+    summary="Tasks that all talk to each other, with least and greatest loads of nodes",
+    parameters=_DENSE,
+    build=_build_dense,
+    source="as RanReal in the literature of capacitated clustering",
+)
+
+CLUSTERED = Kind(
+    name="clustered",
+    summary="The same with hidden groups that talk more",
+    parameters=(
+        *_DENSE,
+        Option("hidden", "int", None, "groups; twice as many as nodes", minimum=1),
+        Option("within", "float", 3.0, "factor on rates within a group", minimum=0),
+    ),
+    build=_build_dense,
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
 from streamplace.present.arguments import add_json, count, seconds, whole
-from streamplace.present.loading import loaded
+from streamplace.present.inputs import loaded
 
 if TYPE_CHECKING:
     import argparse

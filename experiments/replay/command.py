@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from optim.exit_codes import ExitCode
-from streamplace.present.arguments import add_json, amount, assignment, count, seconds, whole
+from streamplace.present.arguments import add_json, add_option, amount, count, seconds, whole
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
 
-    from experiments.replay.replaying import Replayed, ReplayOptions
+    from experiments.replay.run import Replayed, ReplayOptions
     from optim.format.instance import Instance
 
 EXAMPLES = """\
@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the periods in order: files, folders of them, or a folder of `streamplace trace`",
     )
     parser.add_argument("--day", action="store_true", help="make a synthetic day instead")
-    _add_pairs(parser, "--day-option", "a parameter of the day, such as nodes=20 or periods=96")
+    add_option(parser, "a parameter of the day, such as nodes=20 or periods=96", "--day-option")
     parser.add_argument("-o", "--output", metavar="DIR", required=True, help="result folder")
     parser.add_argument(
         "--policy",
@@ -77,23 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="none (default), utilisation, or module:factory of your own",
     )
-    _add_pairs(parser, "--scaling-option", "a parameter of the rule, such as upper=0.8")
+    add_option(parser, "a parameter of the rule, such as upper=0.8", "--scaling-option")
     parser.add_argument(
         "--time-limit", metavar="S", type=seconds, help="seconds for each plan; default none"
     )
     parser.add_argument("--seed", metavar="N", type=whole, default=0, help="default 0")
     add_json(parser)
-
-
-def _add_pairs(parser: argparse.ArgumentParser, name: str, text: str) -> None:
-    parser.add_argument(
-        name,
-        metavar="K=V",
-        type=assignment,
-        action="append",
-        default=[],
-        help=f"{text}; may be given again",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,9 +91,9 @@ def run(args: argparse.Namespace) -> int:
     Raises
     ------
     StreamplaceError
-        As `experiments.replay.replaying.run_replay`.
+        As `experiments.replay.run.run_replay`.
     """
-    from experiments.replay.replaying import run_replay
+    from experiments.replay.run import run_replay
     from experiments.spark.remote import output_at
 
     periods, names = _periods(args)
@@ -173,7 +162,7 @@ def _bottleneck_first(periods: list[Instance]) -> list[Instance]:
 
 def _options(args: argparse.Namespace) -> ReplayOptions:
     from experiments.replay.deployment import CostModel
-    from experiments.replay.replaying import DEFAULT_POLICIES, ReplayOptions
+    from experiments.replay.run import DEFAULT_POLICIES, ReplayOptions
     from experiments.replay.scaling import ScalingChoice
 
     return ReplayOptions(
@@ -194,7 +183,7 @@ def _print(done: Replayed, where: str, as_json: bool) -> None:
             "policies": [vars(summary) for summary in done.summaries],
             "rows": list(done.rows),
         }
-        sys.stdout.write(json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n")
+        print_json(content, indent=None)
         return
     from experiments.replay.summary import HEADINGS, cells
     from streamplace.present.console import answer_console, plain_table

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from experiments.generators.key_groups import KeyGroups, build_instance, one_to_one_job
 from experiments.generators.kinds import Kind
+from experiments.generators.rebalancing import KeyGroups, build_instance, one_to_one_job
 from optim.errors import InvalidInput, Problem
 from optim.options import Option
 

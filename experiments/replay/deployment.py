@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +59,10 @@ class Deployment:
     def shares(self) -> Floats:
         """(T, 2) part of the tuples at each place."""
         return np.column_stack([self.share, 1.0 - self.share])
+
+    def remembering(self, memory: Mapping[str, list[float]]) -> Deployment:
+        """Return the same with something else remembered."""
+        return replace(self, memory=memory)
 
     def moved_to(self, new_index: Integers) -> Deployment:
         """Return the deployment after nodes were renumbered."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from optim.errors import InvalidInput, Problem
 from optim.format.instance import Instance
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -131,16 +132,11 @@ def _unlike(
     extra = [item for item in mine if item not in set(theirs)]
     told = []
     if missing:
-        told.append(f"lacks {_few(missing)}")
+        told.append(f"lacks {listed(missing, _SHOWN)}")
     if extra:
-        told.append(f"has {_few(extra)} besides")
+        told.append(f"has {listed(extra, _SHOWN)} besides")
     reason = " and ".join(told) or "stand in another order"
     return Problem(f"{name}: {what}", None, f"{reason}, unlike {first}", "make them the same")
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:

@@ -68,7 +68,7 @@ def keeps_limits(instance: Instance, deployment: Deployment) -> bool:
 
 
 class Policy(Protocol):
-    """Plans periods."""
+    """Plans periods; as far as it does not say otherwise, it takes every instance as it runs."""
 
     @property
     def scales(self) -> bool:
@@ -76,15 +76,18 @@ class Policy(Protocol):
 
     def check(self, instance: Instance) -> None:
         """Refuse an instance that the policy cannot plan, before the replay starts."""
+        return
 
     def start(self, instance: Instance, deployment: Deployment) -> Deployment:
         """Return what runs before the first plan, given what the recording has."""
+        return deployment
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Plan on the measured loads of a period."""
 
     def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
         """Return the deployment as it stands under other loads: routing may follow at once."""
+        return deployment
 
 
 @dataclass(frozen=True)
@@ -119,29 +122,18 @@ POLICIES: Plugins[Planner] = Plugins(
 
 
 @dataclass(frozen=True)
-class Static:
+class Static(Policy):
     """Never moves anything."""
 
     scales: bool = False
-
-    def check(self, instance: Instance) -> None:
-        """Accept everything."""
-
-    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Begin as recorded."""
-        return deployment
 
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Keep what runs."""
         return Planned(deployment, "static", keeps_limits(instance, deployment))
 
-    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Keep what runs."""
-        return deployment
-
 
 @dataclass(frozen=True)
-class Potc:
+class Potc(Policy):
     """Splits every key group over two hashed nodes; see `experiments.replay.potc`.
 
     Attributes
@@ -155,9 +147,6 @@ class Potc:
     seed: int = 0
     merge: float = 0.1
     scales: bool = True
-
-    def check(self, instance: Instance) -> None:
-        """Accept everything."""
 
     def start(self, instance: Instance, deployment: Deployment) -> Deployment:
         """Begin on the hashed nodes."""
@@ -175,7 +164,7 @@ class Potc:
 
 
 @dataclass(frozen=True)
-class ByMethod:
+class ByMethod(Policy):
     """Plans with a registered method.
 
     Limits that the instance sets and the method does not honour are ignored: COLA knows no budget.
@@ -209,10 +198,6 @@ class ByMethod:
         method = get_method(self.method)
         check_suitable(method, without_limits(instance, self._ignored(instance)))
 
-    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Begin as recorded."""
-        return deployment
-
     def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
         """Solve; a failure keeps what runs and is told in the row."""
         from optim.methods.solve import solve
@@ -242,10 +227,6 @@ class ByMethod:
             objective=result.objective.value if result.objective else None,
             bound=result.bound if result.bound_of == "problem" else None,
         )
-
-    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Keep what runs."""
-        return deployment
 
     def _ignored(self, instance: Instance) -> tuple[str, ...]:
         from optim.rules import limits_set
@@ -299,7 +280,7 @@ def read_policy(text: str, seed: int, time_limit: float | None = None) -> Policy
 
 
 @dataclass(frozen=True)
-class Trigger:
+class Trigger(Policy):
     """What policies share that have a method plan once something calls for it.
 
     Attributes
@@ -321,13 +302,38 @@ class Trigger:
         """
         self.planner.check(instance)
 
-    def start(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Begin as recorded."""
-        return deployment
+    def keep(self, instance: Instance, deployment: Deployment, note: str = "") -> Planned:
+        """Go on with what runs."""
+        return Planned(deployment, "kept", keeps_limits(instance, deployment), note)
 
-    def meets(self, instance: Instance, deployment: Deployment) -> Deployment:
-        """Keep what runs."""
-        return deployment
+    def replan(
+        self,
+        instance: Instance,
+        deployment: Deployment,
+        seed: int,
+        judge: Callable[[Deployment], tuple[bool, str]],
+        memory: Mapping[str, list[float]],
+    ) -> Planned:
+        """Make a fresh plan, and take it if it is worth it.
+
+        Parameters
+        ----------
+        deployment
+            What runs, with what is remembered where it goes on.
+        judge
+            Says of a fresh deployment whether it is taken, and why.
+        memory
+            What is remembered of one that is.
+        """
+        fresh = self.planner.plan(instance, deployment, seed)
+        if fresh.deployment is None:
+            return Planned(deployment, fresh.termination, False, fresh.note)
+        taken, why = judge(fresh.deployment)
+        if not taken:
+            return self.keep(instance, deployment, why)
+        note = "; ".join(filter(None, (why, fresh.note)))
+        after = fresh.deployment.remembering(memory)
+        return Planned(after, fresh.termination, fresh.feasible, note)
 
 
 def triggering(

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from optim.errors import InvalidInput, Problem
-from optim.options import Option
+from optim.options import Option, read_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from optim.format.tables import Bools, Floats
 
@@ -213,7 +213,7 @@ class ScalingChoice:
             There is none of that name, or it does not take the parameters.
         """
         if self.name == "none":
-            _refuse(self.parameters, "none takes no parameters")
+            read_options("none", (), self.parameters, where="--scaling-option {}", noun="parameter")
             return NoScaling()
         if self.name == "utilisation":
             return UtilisationThreshold(**_typed(self.parameters))
@@ -221,22 +221,12 @@ class ScalingChoice:
 
 
 def _typed(given: Mapping[str, Any]) -> dict[str, Any]:
-    known = {option.name: option for option in OPTIONS}
-    unknown = [name for name in given if name not in known]
-    _refuse(unknown, f"parameters of utilisation are {', '.join(known)}")
-    typed = {name: known[name].read(value) for name, value in given.items()}
-    values = {**{name: option.default for name, option in known.items()}, **typed}
+    where = "--scaling-option {}"
+    values = read_options("utilisation", OPTIONS, given, where=where, noun="parameter")
     if not values["lower"] < values["target"] <= values["upper"]:
         reason = "must lie above lower and not above upper"
         raise InvalidInput(Problem("--scaling-option target", values["target"], reason))
     return values
-
-
-def _refuse(names: Mapping[str, Any] | Sequence[str], remedy: str) -> None:
-    if names:
-        raise InvalidInput(
-            [Problem(f"--scaling-option {n}", None, "is not known", remedy) for n in names]
-        )
 
 
 def _own_rule(name: str, parameters: Mapping[str, Any]) -> ScalingRule:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from experiments.report.database import read_results
 from experiments.report.document import Part, Section
-from experiments.sweep.kept import kept_instances
+from experiments.sweep.store import kept_instances
 from streamplace.explain.text import (
     SHOWN,
     clash_figures,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from experiments.report.findings import Findings, Record
     from formulations.conflicts.telling import Clash
     from optim.format.instance import Instance
-    from streamplace.explain.why import Explanation
+    from streamplace.explain.explanation import Explanation
 
 MOST_CASES = 60
 """Cases that are explained."""
@@ -96,7 +96,7 @@ def _plan(
     title: str, number: int, record: Record, instance: Instance, assignment: dict[str, str]
 ) -> Part:
     from optim import Plan
-    from streamplace.explain.why import why_plan
+    from streamplace.explain.explanation import why_plan
 
     node = Plan(instance.name, assignment).node_indices(instance)
     moved = int(((instance.tasks.node != node) & (instance.tasks.node >= 0)).sum())
@@ -171,7 +171,7 @@ def _rest(count: int, noun: str) -> str:
 def _conflicts(
     title: str, number: int, instance: Instance, seconds: float, *, proven: bool
 ) -> Part:
-    from streamplace.explain.why import why_infeasible
+    from streamplace.explain.explanation import why_infeasible
 
     note = "infeasible" if proven else "no method has a plan"
     found = why_infeasible(instance, seconds) if seconds > 0 else None

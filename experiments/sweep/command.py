@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from optim.exit_codes import ExitCode
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -108,7 +108,7 @@ def _print_plan(spec: Spec, plan: Plan, as_json: bool) -> None:
             "instances": instances,
             "notes": list(plan.notes),
         }
-        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+        print_json(content, indent=None)
         return
     lines = [
         f"{spec.name}: {len(plan.runs)} runs",
@@ -123,7 +123,7 @@ def _print_plan(spec: Spec, plan: Plan, as_json: bool) -> None:
 def _print_summary(summary: SweepSummary, as_json: bool) -> None:
     if as_json:
         content = {**vars(summary), "path": str(summary.path), "notes": list(summary.notes)}
-        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+        print_json(content, indent=None)
         return
     ended = ", ".join(f"{count} {outcome}" for outcome, count in summary.outcomes.items())
     lines = [

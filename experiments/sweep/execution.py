@@ -30,13 +30,13 @@ from experiments.spark.session import (
     is_local,
     spark_session,
 )
-from experiments.sweep.kept import keep_instances
 from experiments.sweep.plan import DEFAULT_RUNNER, Plan, Run, plan_runs
 from experiments.sweep.progress import Reporter, SweepProgress, make_reporter
 from experiments.sweep.spec import Spec, load_spec
 from experiments.sweep.store import (
     ResultFolder,
     failed_rows,
+    keep_instances,
     list_parts,
     read_columns,
     write_part,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import glob
 import hashlib
-import importlib
 import itertools
 import zlib
 from dataclasses import dataclass, field
@@ -20,13 +19,12 @@ from experiments.sweep.variations import Variation, apply_all
 from optim.errors import InvalidInput, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from experiments.sweep.spec import Generate, Spec
     from optim.format.instance import Instance
 
-GENERATORS = "experiments.generators"
 MAX_INSTANCES = 100_000
 
 _SUFFIXES = (".json", ".json.gz")
@@ -134,26 +132,7 @@ def count_generated(generators: Sequence[Generate]) -> int:
     return total
 
 
-def find_generator(
-    problems: list[Problem], generators: Sequence[Generate]
-) -> Callable[..., Any] | None:
-    """Return ``generate(kind, *, seed, **parameters) -> Instance``, or note that there is none."""
-    if not generators:
-        return None
-    try:
-        found: Callable[..., Any] = importlib.import_module(GENERATORS).generate
-    except (ImportError, AttributeError):
-        for i, entry in enumerate(generators):
-            reason = "cannot be generated: this version has no generators"
-            path = f"instances.generate[{i}].kind"
-            problems.append(Problem(path, entry.kind, reason, "name files instead"))
-        return None
-    return found
-
-
-def load_instances(
-    spec: Spec, files: Sequence[Path], generate: Any, notes: list[str]
-) -> list[Prepared]:
+def load_instances(spec: Spec, files: Sequence[Path], notes: list[str]) -> list[Prepared]:
     """Read and make all instances; what was left out is added to `notes`.
 
     Raises
@@ -161,18 +140,18 @@ def load_instances(
     InvalidInput
         With every problem of every file and generator entry.
     """
+    from optim.format.instance import Instance
+
     problems: list[Problem] = []
     loaded: list[tuple[Instance, str, dict[str, str]]] = []
     for file in files:
-        from optim.format.instance import Instance
-
         try:
             loaded.append((Instance.load(file), _stem(file), {}))
         except InvalidInput as error:
             problems += [_located(problem, str(file)) for problem in error.problems]
     for i, entry in enumerate(spec.generators):
         try:
-            loaded += _generated(entry, generate, notes)
+            loaded += _generated(entry, notes)
         except InvalidInput as error:
             problems += [
                 _located(problem, f"instances.generate[{i}]") for problem in error.problems
@@ -191,10 +170,10 @@ def _stem(file: Path) -> str:
     return file.name.removesuffix(".gz").removesuffix(".json")
 
 
-def _generated(
-    entry: Generate, generate: Any, notes: list[str]
-) -> Iterator[tuple[Instance, str, dict[str, str]]]:
+def _generated(entry: Generate, notes: list[str]) -> Iterator[tuple[Instance, str, dict[str, str]]]:
     """Make the instances of an entry; seeds that make an instance again are left out, and told."""
+    from experiments.generators import generate
+
     for values in itertools.product(*entry.parameters.values()):
         parameters = dict(zip(entry.parameters, values, strict=True))
         made: dict[str, int] = {}

@@ -526,7 +526,6 @@ class _Planner:
         spec, problems = self.spec, self.problems
         self.registry.run()
         files = inst.find_files(problems, spec)
-        generate = inst.find_generator(problems, spec.generators)
         count = len(files) + inst.count_generated(spec.generators)
         if count > inst.MAX_INSTANCES or count * max(1, size(spec.factors)) > MAX_RUNS:
             reason = f"makes more than {MAX_RUNS} runs"
@@ -534,7 +533,7 @@ class _Planner:
                 Problem("matrix", None, reason, "name fewer values, or split the sweep")
             )
         raise_any(problems, spec.source)
-        prepared = inst.load_instances(spec, files, generate, self.again)
+        prepared = inst.load_instances(spec, files, self.again)
         combinations = self._combinations(prepared)
         raise_any(problems, spec.source)
         by_name = {p.name: p for p in prepared}

@@ -5,7 +5,7 @@
     DIR/sweep.json            what was asked for: spec, versions, keys of the planned runs
     DIR/rows.parquet          compacted rows
     DIR/parts/rows-….parquet  rows since then, a batch a file
-    DIR/instances.parquet     the instances, for reports (`kept`)
+    DIR/instances.parquet     the instances, for reports (`keep_instances`)
     DIR/damaged/              files that could not be read, set aside
 
 A batch is written under another name and renamed when it is whole, so a reader sees all of it or
@@ -19,6 +19,7 @@ import contextlib
 import logging
 import re
 import uuid
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -29,11 +30,14 @@ from optim.util.files import whole_file
 from optim.util.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from experiments.sweep.instances import Prepared
+    from optim.format.instance import Instance
 
 logger = logging.getLogger(__name__)
 
@@ -365,3 +369,49 @@ def read_columns(files: Sequence[Path], columns: Sequence[str]) -> list[dict[str
     for table in latest_rows(files, columns):
         rows += table.to_pylist()
     return rows
+
+
+INSTANCES = "instances.parquet"
+
+MOST_BYTES = 64 << 20
+"""Compressed, in all; what comes after is not kept."""
+
+
+def keep_instances(folder: Path, prepared: Iterable[Prepared]) -> None:
+    """Write the instances of a sweep, with those that an earlier call of it kept.
+
+    Nothing is written where all are kept already. Atomic: the new file replaces the old.
+    """
+    import pyarrow as pa
+
+    path = folder / INSTANCES
+    packed = _packed(path, None)
+    before, size = len(packed), sum(map(len, packed.values()))
+    for one in prepared:
+        if one.sha256 not in packed and size + len(one.packed) <= MOST_BYTES:
+            packed[one.sha256] = one.packed
+            size += len(one.packed)
+    if len(packed) == before:
+        return
+    write_table(path, pa.table({"sha256": list(packed), "packed": list(packed.values())}))
+
+
+def kept_instances(folder: Path, wanted: Collection[str]) -> dict[str, Instance]:
+    """Return those instances, by sha256, that the folder keeps; the others are left out."""
+    from optim.format.instance import Instance
+
+    found = _packed(folder / INSTANCES, wanted)
+    return {sha256: Instance.from_json(zlib.decompress(data)) for sha256, data in found.items()}
+
+
+def _packed(path: Path, wanted: Collection[str] | None) -> dict[str, bytes]:
+    """Return what a file holds; nothing where it cannot be read, as it is made anew then."""
+    import duckdb
+
+    chosen = "" if wanted is None else " WHERE sha256 IN (SELECT unnest($1))"
+    try:
+        with duckdb.connect() as con:
+            text = f"SELECT sha256, packed FROM {parquet_source([path])}{chosen}"
+            return dict(con.execute(text, None if wanted is None else [sorted(wanted)]).fetchall())
+    except duckdb.Error:
+        return {}

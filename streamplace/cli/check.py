@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from optim.errors import Problem
 from optim.exit_codes import ExitCode
+from optim.format.tables import SET_RULES
+from optim.rules import SLOTS
 from streamplace.present.arguments import add_ignore, add_instance, add_json
+from streamplace.present.numbers import listed, number, percent, plural
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from optim.errors import Problem
     from optim.format.instance import Instance
     from optim.referee.evaluation import Evaluation
     from optim.rules.violation import Violation
@@ -37,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Validate an instance, look for what is suspicious, and judge a plan where one is given."""
     from optim import Plan, evaluate
     from optim.rules import hopeless, without_limits
-    from streamplace.cli.suspicions import current_violations, suspicions
+    from streamplace.cli.check import current_violations, suspicions
     from streamplace.present.inputs import load_instance
 
     instance = load_instance(args.instance)
@@ -63,7 +68,7 @@ def _print_json(
     evaluation: Evaluation | None,
     now: Sequence[Violation] | None,
 ) -> None:
-    from streamplace.present.json_text import print_json
+    from streamplace.present.streams import print_json
 
     document = {
         "instance": instance.name,
@@ -92,11 +97,16 @@ def _print_text(
     evaluation: Evaluation | None,
     now: Sequence[Violation] | None,
 ) -> None:
-    from streamplace.present.blocks import print_reasons, print_undrained, print_violations
     from streamplace.present.console import answer_console
     from streamplace.present.numbers import plural
     from streamplace.present.problems import problem_lines
-    from streamplace.present.tables import size_line, verdict
+    from streamplace.present.tables import (
+        print_reasons,
+        print_undrained,
+        print_violations,
+        size_line,
+        verdict,
+    )
 
     console = answer_console()
     print_undrained(console, evaluation)
@@ -114,3 +124,214 @@ def _print_text(
     elif not reasons:
         broken = ", but the current placement breaks a rule (solve mends it)" if now else ""
         console.print(f"valid{broken}", soft_wrap=True)
+
+
+NEARLY_FULL = 0.95
+LARGE_TASK = 0.9
+WIDE_RANGE = 1e9
+_NAMED = 3
+
+
+def suspicions(instance: Instance) -> list[Problem]:
+    """Look for what a person would want to be asked about.
+
+    Returns
+    -------
+    list of Problem
+        Path, value, reason and what to look at; empty when nothing is odd.
+    """
+    checks = (_resources, _nodes, _tasks, _traffic, _sets, _current, _limits, _models)
+    return [problem for check in checks for problem in check(instance)]
+
+
+def _resources(instance: Instance) -> Iterator[Problem]:
+    staying = instance.open_nodes
+    for r, resource in enumerate(instance.resources):
+        room = instance.headroom[staying, r]
+        load = float(instance.total_load[r])
+        path = f"resources[{r}]"
+        if not np.isfinite(room).any() and load > 0:
+            yield Problem(
+                path, resource, "is bounded on no node", f"give nodes a capacity.{resource}"
+            )
+            continue
+        total = float(np.maximum(room, 0).sum())
+        if np.isfinite(total) and NEARLY_FULL * total < load <= total:
+            yield Problem(
+                path,
+                resource,
+                f"is nearly full: load {number(load)} is {percent(load / total)} of what staying "
+                f"nodes offer ({number(total)})",
+                "a plan may be hard to find, or there may be none",
+            )
+        yield from _wide(
+            f"{path}", resource, np.concatenate([instance.tasks.load[:, r], room[room > 0]])
+        )
+
+
+def _wide(path: str, value: str | None, figures: np.ndarray) -> Iterator[Problem]:
+    used = figures[(figures > 0) & np.isfinite(figures)]
+    if len(used) and float(used.max()) > WIDE_RANGE * float(used.min()):
+        yield Problem(
+            path,
+            value,
+            f"spans {number(float(used.min()))} to {number(float(used.max()))}, a range above 1e9, "
+            "which solvers get wrong",
+            "check the units",
+        )
+
+
+def _nodes(instance: Instance) -> Iterator[Problem]:
+    nodes = instance.nodes
+    given = nodes.slots >= 0
+    for i in np.flatnonzero(~given & bool(given.any()))[:_NAMED]:
+        yield Problem(f"nodes[{i}].slots", nodes.ids[i], "is not given, though other nodes have it")
+    for i in np.flatnonzero(nodes.slots == 0)[:_NAMED]:
+        yield Problem(f"nodes[{i}].slots", nodes.ids[i], "is 0: the node can take no task")
+    for i, r in np.argwhere((instance.headroom <= 0) & (instance.tasks.load.sum(axis=0) > 0))[
+        :_NAMED
+    ]:
+        if not nodes.leaving[i]:
+            yield Problem(
+                f"nodes[{i}].capacity.{instance.resources[r]}",
+                nodes.ids[i],
+                "leaves no room beside the background load",
+            )
+    if instance.num_nodes and not instance.open_nodes.any():
+        yield Problem("nodes", None, "are all leaving: there is nowhere to go")
+
+
+def _tasks(instance: Instance) -> Iterator[Problem]:
+    load, ids = instance.tasks.load, instance.tasks.ids
+    if not len(load):
+        return
+    for r, resource in enumerate(instance.resources):
+        room = instance.headroom[instance.open_nodes, r]
+        largest = float(room.max()) if len(room) else 0.0
+        if not 0 < largest < np.inf:
+            continue
+        large = np.flatnonzero((load[:, r] > LARGE_TASK * largest) & (load[:, r] <= largest))
+        if len(large):
+            yield Problem(
+                f"tasks {_named(ids, large)}",
+                None,
+                f"{'needs' if len(large) == 1 else 'need'} more than {percent(LARGE_TASK)} of the "
+                f"largest node's {resource} ({number(largest)})",
+                "cut the operator into more tasks",
+            )
+    idle = np.flatnonzero((load == 0).all(axis=1))
+    if len(idle):
+        yield Problem(
+            f"tasks {_named(ids, idle)}", None, "load nothing: capacities do not hold them"
+        )
+    stuck = [int(t) for t in instance.tasks.restricted if not _may_stay(instance, int(t))]
+    if stuck:
+        yield Problem(f"tasks {_named(ids, stuck)}", None, "may only go to leaving nodes")
+
+
+def _may_stay(instance: Instance, task: int) -> bool:
+    return bool((instance.allowed_mask(task) & instance.open_nodes).any())
+
+
+def _traffic(instance: Instance) -> Iterator[Problem]:
+    rates = np.array([s.rate for s in instance.streams if not s.replaced], dtype=np.float64)
+    carries = instance.num_tasks and (len(rates) or len(instance.traffic.rate))
+    if carries and not instance.has_traffic:
+        yield Problem("streams", None, "carry nothing: all rates are 0")
+    yield from _wide("streams and traffic", None, np.concatenate([rates, instance.traffic.rate]))
+
+
+def _sets(instance: Instance) -> Iterator[Problem]:
+    """Sets that forbid nothing: whatever the plan, they are kept."""
+    table = instance.sets
+    for i, size in enumerate(np.diff(table.indptr).tolist()):
+        rule, limit = SET_RULES[table.rule[i]], int(table.limit[i])
+        path, members = f"sets[{i}]", plural(size, "member")
+        if rule == "apart" and limit >= size:
+            yield Problem(f"{path}.at_most", limit, f"binds nothing: the set has {members}")
+        elif rule == "spread" and limit <= 1:
+            yield Problem(
+                f"{path}.at_least", limit, "binds nothing: tasks are on one place at least"
+            )
+        elif rule == "together" and size <= 1:
+            yield Problem(path, table.ids[i], f"binds nothing: the set has {members}")
+
+
+def _current(instance: Instance) -> Iterator[Problem]:
+    placed = instance.tasks.node >= 0
+    missing = np.flatnonzero(~placed)
+    if len(missing) and placed.any():
+        yield Problem(
+            "tasks[].node",
+            None,
+            f"is given for {placed.sum():,} of {plural(len(placed), 'task')}; "
+            f"{_named(instance.tasks.ids, missing)} {'has' if len(missing) == 1 else 'have'} none",
+        )
+    yield from _broken_now(instance)
+
+
+def current_violations(instance: Instance) -> Sequence[Violation] | None:
+    """Return what the current placement breaks; ``None`` where a task has no node."""
+    from optim.referee.evaluate import evaluate_indices
+
+    if not instance.num_tasks or (instance.tasks.node < 0).any():
+        return None
+    slot = instance.tasks.slot
+    dealt = (slot >= 0).all() and SLOTS.present(instance) is not None
+    placed = slot if dealt else None
+    return evaluate_indices(instance, instance.tasks.node, placed).violations
+
+
+def _broken_now(instance: Instance) -> Iterator[Problem]:
+    """What the current placement breaks: a plan has to mend it."""
+    broken = current_violations(instance) or ()
+    for k, violation in enumerate(broken):
+        if k == _NAMED:
+            yield Problem(
+                "tasks[].node",
+                None,
+                f"the current placement breaks {plural(len(broken) - _NAMED, 'more limit')}",
+            )
+            return
+        yield Problem(
+            "tasks[].node",
+            violation.where,
+            f"the current placement breaks {violation.rule}: needs {number(violation.needed, 6)}, "
+            f"has {number(violation.available, 6)}",
+        )
+
+
+def _limits(instance: Instance) -> Iterator[Problem]:
+    limits = instance.limits
+    for limit in ("max_migrations", "max_migration_cost"):
+        if getattr(limits, limit) is not None and not (instance.tasks.node >= 0).any():
+            yield Problem(
+                f"limits.{limit}", getattr(limits, limit), "binds nothing: no task has a node yet"
+            )
+    for r in np.flatnonzero(np.asarray(limits.max_utilisation) > 1):
+        yield Problem(
+            f"limits.max_utilisation.{instance.resources[r]}",
+            float(limits.max_utilisation[r]),
+            "allows more than the capacity",
+        )
+
+
+def _models(instance: Instance) -> Iterator[Problem]:
+    used = set(instance.operators.model)
+    for name, points in instance.models.items():
+        if name not in used:
+            yield Problem(f"models.{name}", None, "is the model of no operator")
+        over = [p.threads for p in points if max(p.cpu, p.memory) > 100]
+        if over:
+            yield Problem(
+                f"models.{name}",
+                None,
+                f"needs more than a slot at {plural(over[0], 'thread')}",
+                "figures are percent of one slot; such thread counts are not used",
+            )
+    if instance.models and not instance.num_tasks and not instance.input_rate:
+        yield Problem("input_rate", instance.input_rate, "is not given: no threads can be planned")
+
+
+def _named(ids: tuple[str, ...], which: np.ndarray | list[int]) -> str:
+    return listed([ids[int(t)] for t in which], _NAMED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
@@ -11,6 +11,8 @@ from streamplace.present.threads_text import print_thread_changes, thread_change
 
 if TYPE_CHECKING:
     import argparse
+
+    from rich.console import Console
 
     from optim.format.instance import Instance
     from optim.format.plan import Plan
@@ -23,6 +25,21 @@ examples:
   streamplace diff cluster.json old.json new.json   plan → plan"""
 
 
+class _Side(NamedTuple):
+    """A placement and what the referee finds of it; the present one is no plan."""
+
+    name: str
+    evaluation: Evaluation
+    plan: Plan | None = None
+
+    def node(self, instance: Instance) -> Ints:
+        """Return its (T,) node indices."""
+        return instance.tasks.node if self.plan is None else self.plan.node_indices(instance)
+
+
+_Moves = list[tuple[str, str, str, float]]
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_instance(parser)
@@ -31,59 +48,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the moves from one placement to another, and the figures before and after."""
-    from optim.errors import InvalidInput, Problem
+    """List what changes from one placement to another, and the figures before and after.
+
+    Raises
+    ------
+    InvalidInput
+        There are too many plans, one is of another instance, or only one of two holds threads.
+    """
     from streamplace.present.inputs import load_instance
+    from streamplace.present.streams import print_json
 
     if len(args.plans) > 2:
-        raise InvalidInput(
-            Problem("PLAN", None, f"is given {len(args.plans)} times", "at most two")
-        )
+        reason = f"is given {len(args.plans)} times"
+        raise InvalidInput(Problem("PLAN", None, reason, "at most two"))
     instance = load_instance(args.instance)
-    if len(args.plans) == 2 and hold_threads(args.plans):
-        diff_threads(instance, args.plans, as_json=args.json)
-        return int(ExitCode.OK)
     before, after = _sides(instance, args.plans)
-    moves = _moves(instance, before[1], after[1])
-    show = _print_json if args.json else _print_text
-    show(instance, (before[0], before[2]), (after[0], after[2]), moves)
+    if args.json:
+        sides = {
+            which: {"name": side.name, "evaluation": side.evaluation.to_dict()}
+            for which, side in (("before", before), ("after", after))
+        }
+        changes = _changes(instance, before, after)
+        print_json({"instance": instance.name, **sides, **changes})
+    else:
+        _print_text(instance, before, after)
     return int(ExitCode.OK)
 
 
-_Side = tuple[str, "Ints", "Evaluation"]
-
-
 def _sides(instance: Instance, names: list[str]) -> tuple[_Side, _Side]:
-    from optim.errors import InvalidInput, Problem
+    """Read and judge what is compared."""
+    from optim import Plan, evaluate
     from optim.referee.evaluate import evaluate_indices
 
-    if len(names) == 2:
-        return _plan_side(instance, names[0]), _plan_side(instance, names[1])
-    if not instance.has_current:
-        raise InvalidInput(
-            Problem(
-                "tasks[].node",
-                None,
-                "is not given for every task, so there is no current placement to compare with",
-                "name two plans: streamplace diff INSTANCE BEFORE AFTER",
-            )
-        )
-    current = instance.tasks.node
-    return (
-        ("current", current, evaluate_indices(instance, current)),
-        _plan_side(instance, names[0]),
-    )
+    plans = [Plan.load(name) for name in names]
+    if len(plans) == 2:
+        threads = [plan.threads is not None for plan in plans]
+        if threads[0] != threads[1]:
+            which = names[threads.index(False)]
+            reason = "places tasks, the other plan threads: the two cannot be compared"
+            raise InvalidInput(Problem("PLAN", which, reason, "name two plans of the same kind"))
+    elif not instance.has_current:
+        reason = "is not given for every task, so there is no current placement to compare with"
+        remedy = "name two plans: streamplace diff INSTANCE BEFORE AFTER"
+        raise InvalidInput(Problem("tasks[].node", None, reason, remedy))
+    found = [
+        _Side(name, evaluate(instance, plan), plan) for name, plan in zip(names, plans, strict=True)
+    ]
+    if len(found) == 1:
+        found.insert(0, _Side("current", evaluate_indices(instance, instance.tasks.node)))
+    return found[0], found[1]
 
 
-def _plan_side(instance: Instance, path: str) -> _Side:
-    from optim import Plan, evaluate
-
-    plan = Plan.load(path)
-    return path, plan.node_indices(instance), evaluate(instance, plan)
-
-
-def _moves(instance: Instance, before: Ints, after: Ints) -> list[tuple[str, str, str, float]]:
-    ids = instance.nodes.ids
+def _moves(instance: Instance, before: _Side, after: _Side) -> _Moves:
+    """Return (task, from, to, cost) of each task that moves; an empty name for nowhere."""
+    ids, pairs = instance.nodes.ids, (before.node(instance).tolist(), after.node(instance).tolist())
     return [
         (
             instance.tasks.ids[t],
@@ -91,47 +109,56 @@ def _moves(instance: Instance, before: Ints, after: Ints) -> list[tuple[str, str
             ids[target] if target >= 0 else "",
             float(instance.tasks.migration_cost[t]),
         )
-        for t, (source, target) in enumerate(zip(before.tolist(), after.tolist(), strict=True))
+        for t, (source, target) in enumerate(zip(*pairs, strict=True))
         if source != target
     ]
 
 
-_Judged = tuple[str, "Evaluation"]
-_Moves = list[tuple[str, str, str, float]]
-
-
-def _print_json(instance: Instance, before: _Judged, after: _Judged, moves: _Moves) -> None:
-    from streamplace.present.json_text import print_json
-
-    document: dict[str, Any] = {
-        "instance": instance.name,
-        "before": {"name": before[0], "evaluation": before[1].to_dict()},
-        "after": {"name": after[0], "evaluation": after[1].to_dict()},
-        "moves": [
-            {"task": t, "from": a or None, "to": b or None, "cost": c} for t, a, b, c in moves
-        ],
+def _changes(instance: Instance, before: _Side, after: _Side) -> dict[str, Any]:
+    """Return what changes as plain data: moves of tasks, or threads."""
+    if before.plan is None or after.plan is None or before.plan.threads is None:
+        moves = _moves(instance, before, after)
+        return {
+            "moves": [
+                {"task": t, "from": a or None, "to": b or None, "cost": c} for t, a, b, c in moves
+            ]
+        }
+    changes = thread_changes(instance, before.plan, after.plan)
+    return {
+        "threads": [
+            {"operator": operator, "before": old, "after": new, "stay": stay, "move": move}
+            for operator, (old, new, stay, move) in changes.items()
+        ]
     }
-    print_json(document)
 
 
-def _print_text(instance: Instance, before: _Judged, after: _Judged, moves: _Moves) -> None:
-    from streamplace.present.blocks import print_moves, print_undrained
+def _print_text(instance: Instance, before: _Side, after: _Side) -> None:
     from streamplace.present.console import answer_console
-    from streamplace.present.numbers import number, plural
+    from streamplace.present.numbers import plural
     from streamplace.present.problems import printable
-    from streamplace.present.tables import figure, metric_table, size_line
+    from streamplace.present.tables import metric_table, print_undrained, size_line
 
     console = answer_console()
-    print_undrained(console, after[1])
+    print_undrained(console, after.evaluation)
     console.print(size_line(instance), soft_wrap=True)
     console.print()
-    columns = [(printable(before[0]), before[1]), (printable(after[0]), after[1])]
+    columns = [(printable(side.name), side.evaluation) for side in (before, after)]
     console.print(metric_table(instance, columns))
     for heading, evaluation in columns:
         if not evaluation.feasible:
             broken = plural(len(evaluation.violations), "violation")
             console.print(f"{heading} is not feasible: {broken}", style="yellow")
     console.print()
+    if before.plan is None or after.plan is None or before.plan.threads is None:
+        _print_moves(console, instance, _moves(instance, before, after))
+    else:
+        print_thread_changes(console, instance, before.plan, after.plan)
+
+
+def _print_moves(console: Console, instance: Instance, moves: _Moves) -> None:
+    from streamplace.present.numbers import number, plural
+    from streamplace.present.tables import figure, print_moves
+
     if not moves:
         console.print("no moves: the placements are the same")
         return
@@ -139,76 +166,3 @@ def _print_text(instance: Instance, before: _Judged, after: _Judged, moves: _Mov
     share = number(100 * len(moves) / instance.num_tasks, 2)
     console.print(f"{plural(len(moves), 'move')} ({share} % of the tasks), cost {cost}")
     print_moves(console, moves)
-
-
-Side = tuple[str, "Plan", "Evaluation"]
-
-
-def hold_threads(names: list[str]) -> bool:
-    """Whether two plan files hold threads.
-
-    Raises
-    ------
-    InvalidInput
-        One holds threads and the other tasks.
-    """
-    from optim import Plan
-
-    kinds = [Plan.load(name).threads is not None for name in names]
-    if len(set(kinds)) > 1:
-        which = names[kinds.index(False)]
-        reason = "places tasks, the other plan threads: the two cannot be compared"
-        raise InvalidInput(Problem("PLAN", which, reason, "name two plans of the same kind"))
-    return kinds[0]
-
-
-def diff_threads(instance: Instance, names: list[str], *, as_json: bool) -> None:
-    """Tell what changes from the first plan to the second.
-
-    Raises
-    ------
-    InvalidInput
-        A plan of another instance.
-    """
-    from optim import Plan, evaluate
-
-    plans = [Plan.load(name) for name in names]
-    sides = [(n, plan, evaluate(instance, plan)) for n, plan in zip(names, plans, strict=True)]
-    show = _print_threads_json if as_json else _print_threads_text
-    show(instance, sides[0], sides[1])
-
-
-def _print_threads_json(instance: Instance, before: Side, after: Side) -> None:
-    from streamplace.present.json_text import print_json
-
-    changes = thread_changes(instance, before[1], after[1])
-    print_json(
-        {
-            "instance": instance.name,
-            "before": {"name": before[0], "evaluation": before[2].to_dict()},
-            "after": {"name": after[0], "evaluation": after[2].to_dict()},
-            "threads": [
-                {"operator": operator, "before": old, "after": new, "stay": stay, "move": move}
-                for operator, (old, new, stay, move) in changes.items()
-            ],
-        }
-    )
-
-
-def _print_threads_text(instance: Instance, before: Side, after: Side) -> None:
-    from streamplace.present.console import answer_console
-    from streamplace.present.numbers import plural
-    from streamplace.present.problems import printable
-    from streamplace.present.tables import metric_table, size_line
-
-    console = answer_console()
-    console.print(size_line(instance), soft_wrap=True)
-    console.print()
-    columns = [(printable(name), evaluation) for name, _, evaluation in (before, after)]
-    console.print(metric_table(instance, columns))
-    for heading, evaluation in columns:
-        if not evaluation.feasible:
-            broken = plural(len(evaluation.violations), "violation")
-            console.print(f"{heading} is not feasible: {broken}", style="yellow")
-    console.print()
-    print_thread_changes(console, instance, before[1], after[1])

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Have the referee judge a plan, and print all it found."""
     from optim import Plan, evaluate
     from streamplace.present.inputs import load_instance
-    from streamplace.present.json_text import print_json
+    from streamplace.present.streams import print_json
 
     instance = load_instance(args.instance)
     plan = Plan.load(args.plan)
@@ -56,14 +56,16 @@ def run(args: argparse.Namespace) -> int:
     elif args.json:
         print_json(evaluation.to_dict())
     else:
-        from streamplace.present.blocks import (
+        from streamplace.present.console import answer_console
+        from streamplace.present.tables import (
+            metric_table,
             print_carries,
             print_nodes,
             print_undrained,
             print_violations,
+            size_line,
+            verdict,
         )
-        from streamplace.present.console import answer_console
-        from streamplace.present.tables import metric_table, size_line, verdict
         from streamplace.present.threads_text import print_threads
 
         console = answer_console()

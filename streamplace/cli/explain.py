@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from optim.format.instance import Instance
-    from streamplace.explain.why import Explanation
+    from streamplace.explain.explanation import Explanation
 
 _SOLVING = 0.7
 """Share of the time that is left for solving; the rest is for what limits would buy."""
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from optim.format.altered import altered
     from optim.rules import without_limits
     from streamplace.present.inputs import load_instance
-    from streamplace.present.json_text import print_json
+    from streamplace.present.streams import print_json
 
     given = load_instance(args.instance)
     found, documents = [], []
@@ -82,7 +82,7 @@ def _print(instance: Instance, found: Explanation, case: str, *, full: bool) -> 
 
 def _explained(args: argparse.Namespace, given: Instance, instance: Instance) -> Explanation:
     from optim.kernels.warm import warm_up
-    from streamplace.explain.why import why_infeasible
+    from streamplace.explain.explanation import why_infeasible
 
     warm_up()  # compiling is no part of the time limit
     ends = time.perf_counter() + args.time_limit
@@ -103,8 +103,8 @@ def _of_plan(
     from optim import Plan
     from optim.methods.pinned import aim_of, solve_pinned
     from optim.referee.evaluate import check_belongs
-    from streamplace.explain.buying import priced
-    from streamplace.explain.why import Explanation, why_plan
+    from streamplace.explain.binding import priced
+    from streamplace.explain.explanation import Explanation, why_plan
 
     if args.plan is not None:
         plan = Plan.load(args.plan)

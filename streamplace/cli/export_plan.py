@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from typing import TYPE_CHECKING
@@ -62,9 +61,11 @@ def run(args: argparse.Namespace) -> int:
     from streamplace.clusters.exchange.declarations import EXPORTERS
     from streamplace.clusters.exchange.transfer import export_plan
     from streamplace.present.inputs import load_instance
+    from streamplace.present.listing import print_all
+    from streamplace.present.streams import print_json
 
     if args.format is None:
-        list_formats(args.json)
+        print_all(EXPORTERS, lambda one: [], as_json=args.json)
         return 0
     exporter = EXPORTERS.get(args.format)
     if args.instance is None:
@@ -81,12 +82,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         written = [str(path) for path in done.save(args.output)]
     if args.json:
-        content = {
-            "files": written,
-            "readings": done.ledger.readings,
-            "warnings": done.ledger.warnings,
-        }
-        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+        told = {"readings": done.ledger.readings, "warnings": done.ledger.warnings}
+        print_json({"files": written, **told}, indent=None)
     if not args.quiet:
         tell(done.ledger)
         if not args.output and len(done.texts) > 1:
@@ -98,16 +95,3 @@ def run(args: argparse.Namespace) -> int:
         if written and step:
             sys.stderr.write(f"next: {step.format(*map(shlex.quote, written))}\n")
     return 0
-
-
-def list_formats(as_json: bool) -> None:
-    """Print the formats and their options."""
-    from streamplace.clusters.exchange.declarations import EXPORTERS
-    from streamplace.present.listing import load_all, option_lines
-
-    exporters = load_all(EXPORTERS)
-    if as_json:
-        sys.stdout.write(json.dumps([e.to_dict() for e in exporters], indent=1) + "\n")
-        return
-    blocks = ["\n".join([f"{e.name}: {e.summary}", *option_lines(e.options)]) for e in exporters]
-    sys.stdout.write("\n\n".join(blocks) + "\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -142,6 +141,7 @@ def _submit(args: argparse.Namespace) -> int:
     from streamplace.clusters.flink.fetch import read_managers, wait_until_running
     from streamplace.clusters.flink.submit import check_quotas, groups_of_job, read_script, submit
     from streamplace.present.inputs import load_instance
+    from streamplace.present.streams import print_json
 
     if args.plan is None or (args.jar is None) == (args.sql is None):
         remedy = "streamplace flink submit URL SHEET --jar FILE, or --sql FILE"
@@ -178,7 +178,7 @@ def _submit(args: argparse.Namespace) -> int:
     slots = sum(group.parallelism for group in groups)
     if args.json:
         answer = {"job": job, "running": runs, "groups": len(groups), "slots": slots}
-        sys.stdout.write(json.dumps(answer) + "\n")
+        print_json(answer, indent=None)
     elif job is not None:
         sys.stdout.write(f"{job}\n")
     if not args.quiet:

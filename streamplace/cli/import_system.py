@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from streamplace.present.arguments import add_json, add_option, assignment, one_document, seconds
+from streamplace.present.arguments import add_json, add_option, one_document, seconds
 
 if TYPE_CHECKING:
     import argparse
@@ -48,15 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where tasks are now, in place of what the sources say: a plan, or an exported file",
     )
-    parser.add_argument(
-        "--limit",
-        metavar="K=V",
-        type=assignment,
-        action="append",
-        default=[],
-        help="what a plan must keep, such as max_migrations=10 or max_utilisation.cpu=0.9; may be "
-        "given again",
-    )
+    limit = "what a plan must keep, such as max_migrations=10 or max_utilisation.cpu=0.9"
+    add_option(parser, limit, "--limit")
     parser.add_argument(
         "--link-rate",
         metavar="RATE",
@@ -88,14 +80,14 @@ def run(args: argparse.Namespace) -> int:
         As `streamplace.clusters.exchange.transfer.import_instance`.
     """
     from optim.errors import InvalidInput, Problem
+    from streamplace.clusters.exchange.declarations import IMPORTERS
     from streamplace.clusters.exchange.transfer import import_instance
+    from streamplace.present.listing import print_all
 
     if args.format is None:
-        list_formats(args.json)
+        print_all(IMPORTERS, lambda one: [f"  reads {one.sources}"], as_json=args.json)
         return 0
     if not args.sources:
-        from streamplace.clusters.exchange.declarations import IMPORTERS
-
         sources = IMPORTERS.get(args.format).sources
         raise InvalidInput(Problem("SOURCE", None, "is missing", f"it takes {sources}"))
     one_document(args.json, args.output)
@@ -123,22 +115,6 @@ def run(args: argparse.Namespace) -> int:
         where = args.output or "standard output"
         sys.stderr.write(f"{where}: {done.instance!r}\n")
     return 0
-
-
-def list_formats(as_json: bool) -> None:
-    """Print the formats with what they read and their options."""
-    from streamplace.clusters.exchange.declarations import IMPORTERS
-    from streamplace.present.listing import load_all, option_lines
-
-    importers = load_all(IMPORTERS)
-    if as_json:
-        sys.stdout.write(json.dumps([i.to_dict() for i in importers], indent=1) + "\n")
-        return
-    blocks = [
-        "\n".join([f"{i.name}: {i.summary}", f"  reads {i.sources}", *option_lines(i.options)])
-        for i in importers
-    ]
-    sys.stdout.write("\n\n".join(blocks) + "\n")
 
 
 @contextmanager
@@ -170,6 +146,8 @@ def tell(ledger: Ledger) -> None:
 
 
 def _print_json(done: Imported, output: str) -> None:
+    from streamplace.present.streams import print_json
+
     content = {
         "instance": output,
         "name": done.instance.name,
@@ -180,4 +158,4 @@ def _print_json(done: Imported, output: str) -> None:
         "warnings": done.ledger.warnings,
         "ignored_fields": dict(sorted(done.ledger.ignored.items())),
     }
-    sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+    print_json(content, indent=None)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from optim.exit_codes import ExitCode
 from streamplace.packages import missing_extra
-from streamplace.present.stopping import interrupts_heard
+from streamplace.present.interrupts import interrupts_heard
 from streamplace.present.streams import (
-    Stdout,
+    flushed_stdout,
     forgive_encoding,
     forgive_talk,
     leave,
@@ -208,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "_ARGCOMPLETE" in os.environ:
         _complete()
     try:
-        with interrupts_heard(), Stdout():
+        with interrupts_heard(), flushed_stdout():
             return _dispatch(arguments, debug)
     except KeyboardInterrupt:
         _say("interrupted")

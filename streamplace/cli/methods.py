@@ -35,8 +35,8 @@ def run(args: argparse.Namespace) -> int:
     """List the methods by family, or all about one."""
     from optim.methods.registry import METHODS
     from streamplace.present.console import answer_console
-    from streamplace.present.json_text import print_json
     from streamplace.present.listing import load_all
+    from streamplace.present.streams import print_json
 
     methods = [METHODS.get(args.name)] if args.name else load_all(METHODS)
     if args.json:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from optim.errors import StreamplaceError
 from optim.figures.catalogue import BY_NAME, OBJECTIVES
 from optim.referee.result import Termination
 from optim.rules import without_limits
 from streamplace.explain.what_if import words
-from streamplace.present.blocks import (
+from streamplace.present.console import answer_console, name, plain_table
+from streamplace.present.numbers import duration, listed, number, plural
+from streamplace.present.problems import printable
+from streamplace.present.tables import (
+    figure,
+    gap_text,
+    metric_table,
     print_carries,
     print_moves,
     print_nodes,
     print_reasons,
     print_undrained,
     print_violations,
+    verdict,
 )
-from streamplace.present.console import answer_console, name, plain_table
-from streamplace.present.numbers import duration, number, plural
-from streamplace.present.problems import printable
-from streamplace.present.tables import figure, gap_text, metric_table, verdict
 from streamplace.present.threads_text import print_threads
 
 if TYPE_CHECKING:
@@ -33,9 +38,10 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Result
-    from streamplace.explain.why import Explanation
+    from streamplace.explain.explanation import Explanation
 
 _SHOWN_UNPLACED = 10
+_SAME = 1e-9
 _MORE = "`streamplace explain INSTANCE`, with the same what-if options, takes longer and finds more"
 
 _WORDS = {
@@ -77,13 +83,14 @@ def print_result(
     print_undrained(console, result.evaluation)
     console.print(_status(instance, result), soft_wrap=True)
     told = result.objective.name if result.objective else None
+    columns = _columns(instance, result)
     if result.termination is Termination.INFEASIBLE:
         _print_why(console, instance, result, why)
     if result.unplaced:
         _print_unplaced(console, result)
     if result.evaluation is not None:
         console.print()
-        console.print(metric_table(instance, _columns(instance, result), told))
+        console.print(metric_table(instance, columns, told))
         print_carries(console, result.evaluation)
         print_nodes(console, instance, result.evaluation)
         print_threads(console, instance, result.plan, result.evaluation)
@@ -92,6 +99,8 @@ def print_result(
         console.print(verdict(result.evaluation))
         print_violations(console, result.evaluation.violations)
     _print_tail(console, result, output)
+    if len(columns) > 1:
+        _print_traded(console, instance, result, columns[0][1])
 
 
 def _print_why(
@@ -157,9 +166,11 @@ def _by_whom(result: Result, word: str) -> str:
 
 
 def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]:
+    """Return what the plan is measured as, and before it the current placement, if there is one."""
     from optim.referee.evaluate import evaluate_indices
 
-    assert result.evaluation is not None
+    if result.evaluation is None:
+        return []
     columns = [("plan", result.evaluation)]
     if instance.has_current:
         relaxed = without_limits(instance, result.ignored)
@@ -168,10 +179,8 @@ def _columns(instance: Instance, result: Result) -> list[tuple[str, Evaluation]]
 
 
 def _print_unplaced(console: Console, result: Result) -> None:
-    shown = ", ".join(printable(task) for task in result.unplaced[:_SHOWN_UNPLACED])
-    rest = len(result.unplaced) - _SHOWN_UNPLACED
-    tail = f" and {rest:,} more" if rest > 0 else ""
-    console.print(f"{plural(len(result.unplaced), 'task')} found no node: {shown}{tail}")
+    shown = printable(listed(result.unplaced, _SHOWN_UNPLACED))
+    console.print(f"{plural(len(result.unplaced), 'task')} found no node: {shown}")
     console.print(
         "--repair lets repair finish the plan; an exact method proves whether there is one"
     )
@@ -228,12 +237,36 @@ def _print_warm_start(console: Console, result: Result) -> None:
     console.print(f"note     warm start {printable(start.method)} at {value}: {taken}")
 
 
+def _print_traded(console: Console, instance: Instance, result: Result, before: Evaluation) -> None:
+    """Say that a plan carries less than the present placement, and which objective does not."""
+    from optim.methods.choose import choose_method
+
+    told = result.objective.name if result.objective is not None else ""
+    rate = BY_NAME["sustainable_rate"]
+    if result.plan is None or result.plan.threads is not None:
+        return
+    if told in (rate.name, "rate_after_loss"):
+        return
+    assert result.evaluation is not None
+    now, plan = (rate.of(found.sustainable_rate) for found in (before, result.evaluation))
+    if not (now.gain_over(plan) or 0.0) > _SAME * (now.value or 0.0):
+        return
+    with suppress(StreamplaceError):  # without a method for it, it is no way out
+        choose_method(without_limits(instance, result.ignored), None, rate.name)
+        less, more = (figure(instance, rate.unit, value.value) for value in (plan, now))
+        console.print(
+            f"traded   {rate.label} {more} now, {less} with this plan; --objective {rate.name} "
+            "brings more",
+            soft_wrap=True,
+        )
+
+
 def print_cases(
     found: Sequence[tuple[Sequence[Change], Instance, Result]], *, as_json: bool
 ) -> None:
     """Print what came out of several cases: one JSON document, or a table with a line each."""
     if as_json:
-        from streamplace.present.json_text import print_json
+        from streamplace.present.streams import print_json
 
         print_json([{"case": words(case), **result.to_dict()} for case, _, result in found])
         return

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     """Print a JSON Schema (draft 2020-12)."""
     from optim.format.document import instance_schema
     from optim.format.plan import plan_schema
-    from streamplace.present.json_text import print_json
+    from streamplace.present.streams import print_json
 
     schema = instance_schema() if args.what == "instance" else plan_schema()
     print_json(schema)

@@ -9,10 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optim.errors import InvalidInput, Problem
 from optim.exit_codes import ExitCode
-from optim.methods.pinned import Course
+from optim.figures.catalogue import OBJECTIVES
+from optim.figures.rate import carrying
+from optim.format.altered import altered
+from optim.methods.choose import choose_method
+from optim.methods.objective import aim
+from optim.methods.pinned import Course, aim_of, course_of, follow
+from optim.methods.portfolio import PORTFOLIO
+from optim.methods.registry import get_method, method_names
+from optim.methods.solve import goal_of, solve, told_why
+from optim.referee.result import Termination
 from optim.rules import without_limits
+from optim.util.compilation import listening
+from optim.util.files import behind_links, is_special
 from optim.util.processor import processor_seconds
+from streamplace.cli.audit import certified, cross_checked
 from streamplace.cli.fewest import (
     FURTHER,
     Asking,
@@ -23,6 +36,7 @@ from streamplace.cli.fewest import (
     fewest_within,
     print_curve,
 )
+from streamplace.cli.result_text import print_cases, print_result
 from streamplace.explain.what_if import add_what_if, cases_of, the_case
 from streamplace.present.arguments import (
     add_ignore,
@@ -34,17 +48,21 @@ from streamplace.present.arguments import (
     seconds,
     whole,
 )
-from streamplace.present.progress_line import ProgressLine
-from streamplace.present.stopping import stopped_by_signals
+from streamplace.present.console import answer_console, talk_console
+from streamplace.present.inputs import load_instance
+from streamplace.present.interrupts import stopped_by_signals
+from streamplace.present.status_line import ProgressLine
+from streamplace.present.streams import print_json
+from streamplace.present.tables import size_line, unit_of
 
 if TYPE_CHECKING:
     import argparse
 
+    from rich.console import Console
+
     from optim.format.instance import Instance
     from optim.methods.pinned import Aim
     from optim.referee.result import Result
-    from streamplace.cli.fewest import Curve
-    from streamplace.explain.why import Explanation
 
 LONG_HINT = (
     "without --time-limit or --gap this goes on until the proof; Ctrl-C keeps the best plan so far"
@@ -69,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     method = parser.add_argument(
         "--method", metavar="M", help="see `streamplace methods`; else those that suit"
     )
-    method.completer = _methods  # type: ignore[attr-defined]
+    method.completer = lambda **_: method_names()  # type: ignore[attr-defined]
     parser.add_argument(
         "--objective",
         metavar="NAME",
@@ -144,16 +162,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def _methods(**asked: Any) -> tuple[str, ...]:
-    """Return the methods' names, for the shell's completion."""
-    from optim.methods.registry import method_names
-
-    return method_names()
-
-
 def run(args: argparse.Namespace) -> int:
     """Solve; a signal that ends the program ends the search, and the best plan is told."""
-
     with stopped_by_signals() as received:
         try:
             return received.exit_code(_run(args))
@@ -165,23 +175,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     """Read, choose, solve, have it checked, tell, and write the plan."""
-    from streamplace.cli.grading import certified, cross_checked
-    from streamplace.present.inputs import load_instance
-    from streamplace.present.streams import write_stdout
-
     options = _options(args)
     _aim(args)
     for flag, path in (("--output", args.output), ("--certificate", args.certificate)):
         if path is not None:
             _check_writable(flag, Path(path), args.instance)
     if args.certificate is not None and cases_of(args):
-        from optim.errors import InvalidInput, Problem
-
         reason = "proves a bound of the file, which is not what is solved"
         raise InvalidInput(Problem("--certificate", args.certificate, reason, "leave one out"))
     if args.plot is not None and args.curve is None:
-        from optim.errors import InvalidInput, Problem
-
         reason, remedy = "draws a curve, and none is asked for", "add --curve moves"
         raise InvalidInput(Problem("--plot", args.plot, reason, remedy))
     began = time.perf_counter()
@@ -203,58 +205,35 @@ def _run(args: argparse.Namespace) -> int:
         more = {} if fewest is None else {"fewest": fewest.to_dict()}
     curve = None
     if args.curve and result.plan:
+        assert result.objective is not None
         curve = curve_of(_asking(args, instance, result), args.curve)
+        objective = OBJECTIVES[result.objective.name]
         more["curve"] = curve.to_dict()
-    if curve is not None and args.plot is not None:
-        _draw(instance, result, curve, args.plot)
+        if args.plot is not None:
+            draw_curve(curve, objective, unit_of(instance, objective.unit), args.plot)
     if args.output is not None and result.plan is not None:
         result.plan.save(args.output)
     busy = processor_seconds() - before
     if args.cross_check:
         result = cross_checked(args, instance, result, options)
     result = certified(args, instance, result, busy)
-    why = _why(args, instance, result)
-    if why is not None:
-        more.update(why.clashes())
-    if args.json and more:
-        from streamplace.present.json_text import print_json
+    why = None
+    if result.termination is Termination.INFEASIBLE:
+        from streamplace.explain.explanation import why_no_plan
 
+        why = why_no_plan(instance, result, args.target_rate)
+        more |= {} if why is None else why.clashes()
+    if args.json:
         print_json({**result.to_dict(), **more})
-    elif args.json:
-        write_stdout(result.to_json())
     else:
-        from streamplace.cli.result_text import print_result
-        from streamplace.present.console import answer_console
-
         print_result(answer_console(), instance, result, args.output, why)
-        from streamplace.cli.instead import print_instead, print_others, print_traded
-
-        print_traded(answer_console(), instance, result)
-        if args.method is None and args.objective is None and args.target_rate is None:
-            print_instead(answer_console(), instance, result)
-            print_others(answer_console(), instance, result)
-        if curve is not None and result.objective is not None:
-            from optim.figures.catalogue import OBJECTIVES
-
-            print_curve(answer_console(), instance, OBJECTIVES[result.objective.name], curve)
+        if curve is not None:
+            print_curve(answer_console(), instance, objective, curve)
     return int(result.exit_code)
-
-
-def _why(args: argparse.Namespace, instance: Instance, result: Result) -> Explanation | None:
-    """Find the conflicts of an infeasible problem, within a second."""
-    from optim.referee.result import Termination
-
-    if result.termination is not Termination.INFEASIBLE:
-        return None
-    from streamplace.explain.why import why_no_plan
-
-    return why_no_plan(instance, result, args.target_rate)
 
 
 def _refuse_of_one_plan(args: argparse.Namespace) -> None:
     """Refuse options that are about one plan, where several cases are told as a table."""
-    from optim.errors import InvalidInput, Problem
-
     names = ("output", "fewest_moves_within", "curve", "plot", "cross_check")
     asked = [name for name in names if getattr(args, name) not in (None, False)]
     reason, remedy = "is of one plan, and --or asks for several", "leave one out"
@@ -271,28 +250,14 @@ def _asking(args: argparse.Namespace, instance: Instance, result: Result) -> Ask
 
 def _aim_of(args: argparse.Namespace, instance: Instance) -> Aim | None:
     """Return what the case as it is would be solved for: every change of it is, too."""
-    from optim.methods.pinned import aim_of
-
     return aim_of(
         instance, args.method, args.objective, time_limit=args.time_limit, ignore=args.ignore,
         target_rate=args.target_rate,
     )  # fmt: skip
 
 
-def _draw(instance: Instance, result: Result, curve: Curve, file: str) -> None:
-    from optim.figures.catalogue import OBJECTIVES
-    from streamplace.present.tables import unit_of
-
-    assert result.objective is not None
-    objective = OBJECTIVES[result.objective.name]
-    draw_curve(curve, objective, unit_of(instance, objective.unit), file)
-
-
 def _solve_cases(args: argparse.Namespace, instance: Instance, options: dict[str, str]) -> int:
     """Solve the instance as it is and in each case, and tell a table."""
-    from optim.format.altered import altered
-    from streamplace.cli.result_text import print_cases
-
     found, aim = [], _aim_of(args, instance)
     for case in ([], *cases_of(args)):
         changed = altered(instance, case)
@@ -308,20 +273,6 @@ def _solve(
     pinned: Aim | None = None,
 ) -> Result:
     """Solve an instance; a changed one for the pinned aim of the case as it is."""
-    from optim.figures.catalogue import OBJECTIVES
-    from optim.figures.rate import carrying
-    from optim.methods.choose import choose_method
-    from optim.methods.objective import aim
-    from optim.methods.pinned import course_of, follow
-    from optim.methods.portfolio import PORTFOLIO
-    from optim.methods.registry import get_method
-    from optim.methods.solve import goal_of, told_why
-    from optim.util.compilation import listening
-    from streamplace.present.console import talk_console
-    from streamplace.present.tables import size_line, unit_of
-
-    talk = talk_console(args.quiet)
-    talk.print(size_line(instance))
     goal = goal_of(instance, args.objective, args.target_rate)
     course = Course(PORTFOLIO if args.method is None else args.method, goal)
     if pinned is not None:
@@ -330,24 +281,8 @@ def _solve(
             target_rate=args.target_rate, repair=args.repair,
             bound=bool(options) or args.solver is not None,
         )  # fmt: skip
-    name, why, goal = course.method, "as asked", course.objective
-    if name is None or name == PORTFOLIO:
-        relaxed = without_limits(instance, args.ignore)
-        if args.target_rate is not None:
-            relaxed = carrying(relaxed, args.target_rate)
-        choice = choose_method(relaxed, args.time_limit, goal, course.prefer)
-        name, why = choice.name, told_why(choice, args.target_rate)
-    method, _ = aim(get_method(name), goal, {})
-    solver = args.solver or method.default_solver
-    solver = solver if solver in method.solvers else None  # refused below
-    talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
-    objective = OBJECTIVES[method.objective]
-    unit = unit_of(instance, objective.unit)
-    endless = args.method is not None and args.time_limit is None and args.gap is None
-    hint = LONG_HINT if endless else ""
-    line = None
-    if not args.quiet:
-        line = ProgressLine(objective, unit, objective.reference_of(instance), hint=hint)
+    talk = talk_console(args.quiet)
+    line = None if args.quiet else _announced(args, instance, course, talk)
     said: list[bool] = []
 
     def compiling() -> None:
@@ -379,6 +314,28 @@ def _solve(
             line.close()
 
 
+def _announced(
+    args: argparse.Namespace, instance: Instance, course: Course, talk: Console
+) -> ProgressLine:
+    """Say what is solved and by which method, and return what shows its progress."""
+    talk.print(size_line(instance))
+    name, why = course.method, "as asked"
+    if name is None or name == PORTFOLIO:
+        relaxed = without_limits(instance, args.ignore)
+        if args.target_rate is not None:
+            relaxed = carrying(relaxed, args.target_rate)
+        choice = choose_method(relaxed, args.time_limit, course.objective, course.prefer)
+        name, why = choice.name, told_why(choice, args.target_rate)
+    method, _ = aim(get_method(name), course.objective, {})
+    solver = args.solver or method.default_solver
+    solver = solver if solver in method.solvers else None  # refused later
+    talk.print(f"method {name}{f' on {solver}' if solver else ''}: {why}")
+    objective = OBJECTIVES[method.objective]
+    unit, reference = unit_of(instance, objective.unit), objective.reference_of(instance)
+    endless = args.method is not None and args.time_limit is None and args.gap is None
+    return ProgressLine(objective, unit, reference, hint=LONG_HINT if endless else "")
+
+
 def _aim(args: argparse.Namespace) -> None:
     """Turn what is asked of the rate into an objective.
 
@@ -387,8 +344,6 @@ def _aim(args: argparse.Namespace) -> None:
     InvalidInput
         Another objective is asked for, too.
     """
-    from optim.errors import InvalidInput, Problem
-
     if args.keep_rate_after_losing is None:
         return
     if args.objective not in (None, "rate_after_loss"):
@@ -407,9 +362,6 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     InvalidInput
         An option is given twice, or is a flag.
     """
-    from optim import solve
-    from optim.errors import InvalidInput, Problem
-
     flags = set(inspect.signature(solve).parameters) - {"options"}
     problems = []
     options: dict[str, Any] = {}
@@ -436,8 +388,6 @@ def _check_writable(flag: str, path: Path, instance: str) -> None:
     InvalidInput
         It is a directory or the instance, or its folder does not exist or may not be written.
     """
-    from optim.errors import InvalidInput, Problem
-    from optim.util.files import behind_links, is_special
 
     folder = behind_links(path).parent
     reason = ""

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     from streamplace.execute.batches import load_steps, steps_text, with_lists, write_batches
     from streamplace.present.console import answer_console
     from streamplace.present.inputs import load_instance
-    from streamplace.present.json_text import print_json
+    from streamplace.present.streams import print_json
 
     instance = load_instance(args.instance)
     found = steps(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -78,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
     from streamplace.clusters.flink.fetch import read_live, wait_until_running
     from streamplace.clusters.flink.verify import sheet_by_names, verify
     from streamplace.present.inputs import load_instance
+    from streamplace.present.streams import print_json
 
     instance = None if args.instance is None else load_instance(args.instance)
     plan = read_plan(args.plan, instance)
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     sheet = plan if isinstance(plan, Sheet) else sheet_by_names(plan, live.jobs)
     verdict = verify(sheet, live.managers, live.jobs)
     if args.json:
-        sys.stdout.write(json.dumps(verdict.to_dict(), ensure_ascii=False) + "\n")
+        print_json(verdict.to_dict(), indent=None)
     else:
         sys.stdout.write(_text(verdict))
     return 0 if verdict.holds else 1

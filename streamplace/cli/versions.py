@@ -26,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print versions of streamplace, Python, the solvers, the libraries, and the Java in use."""
-    from streamplace.present.json_text import print_json
-    from streamplace.present.streams import write_stdout
+    from streamplace.present.streams import print_json, write_stdout
 
     found = gather()
     if args.json:

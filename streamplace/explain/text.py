@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamplace.present.blocks import print_carries, print_violations
 from streamplace.present.console import name, plain_table
-from streamplace.present.numbers import number, percent, plural, quantity
+from streamplace.present.numbers import number, percent, quantity
 from streamplace.present.problems import printable
-from streamplace.present.tables import figure, gap_text, size_line, unit_of
+from streamplace.present.tables import (
+    figure,
+    gap_text,
+    print_carries,
+    print_rest,
+    print_violations,
+    size_line,
+    unit_of,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,8 +24,7 @@ if TYPE_CHECKING:
     from formulations.conflicts.telling import Clash
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
-    from streamplace.explain.why import Explanation
-    from streamplace.explain.worth import Worth
+    from streamplace.explain.explanation import Explanation, Worth
 
 SHOWN = 10
 _GIVEN_UP = {
@@ -118,23 +124,25 @@ def _print_plan(console: Console, instance: Instance, found: Explanation, *, ful
     if found.moves:
         console.print()
         table = plain_table(["task", "from", "to", "undone alone"], right=[])
-        for move in found.moves[:shown]:
-            told = worth_text(instance, objective, move)
-            table.add_row(*(name(end) for end in move_ends(instance, move)), told)
+        moves = found.moves[:shown]
+        for move in moves:
+            ends = (name(end) for end in move_ends(instance, move))
+            table.add_row(*ends, worth_text(instance, objective, move))
         console.print(table)
-        _print_rest(console, len(found.moves), shown, "move")
+        print_rest(console, len(found.moves) - len(moves), "move", "--full")
     elif instance.has_current:
         console.print("no moves: the current placement is kept")
     if found.binding:
         console.print("\nwhat binds", style="bold")
-        for rule in found.binding[:shown]:
+        told = found.binding[:shown]
+        for rule in told:
             line = f"  {rule.rule} on {printable(rule.where)}: {number(rule.used, 6)} of "
             line += number(rule.available, 6)
             if rule.buys:
                 gain = figure(instance, objective.unit, rule.buys)
                 line += f"; {number(rule.more)} more buys {gain}"
             console.print(line, soft_wrap=True)
-        _print_rest(console, len(found.binding), shown, "rule")
+        print_rest(console, len(found.binding) - len(told), "rule", "--full")
 
 
 def objective_line(instance: Instance, found: Explanation) -> str:
@@ -164,8 +172,3 @@ def worth_text(instance: Instance, objective: Figure, move: Worth) -> str:
         worth = f"costs {gain}" if move.worth > 0 else f"gains {gain}"
         worth = "costs nothing" if move.worth == 0 else worth
     return f"{worth}, breaks {', '.join(move.breaks)}" if move.breaks else worth
-
-
-def _print_rest(console: Console, count: int, shown: int | None, noun: str) -> None:
-    if shown is not None and count > shown:
-        console.print(f"… and {plural(count - shown, f'more {noun}')} (--full)", style="dim")

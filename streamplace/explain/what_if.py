@@ -188,19 +188,17 @@ def _aim_of_plan(given: Instance, plan: Plan) -> Aim | None:
 
 def print_carried(console: Console, instance: Instance, carried: Carried) -> None:
     """Say which tasks are placed anew, and which are nowhere."""
-    from streamplace.present.numbers import plural
+    from streamplace.present.numbers import listed, plural
     from streamplace.present.problems import printable
 
     anew, lost = carried.placed_anew(instance), carried.unplaced(instance)
     if anew:
-        shown = ", ".join(f"{task} on {node}" for task, node in list(anew.items())[:_SHOWN])
-        more = f" and {len(anew) - _SHOWN:,} more" if len(anew) > _SHOWN else ""
-        told = f"{plural(len(anew), 'task')} placed anew: {shown}{more}"
+        shown = listed([f"{task} on {node}" for task, node in anew.items()], _SHOWN)
+        told = f"{plural(len(anew), 'task')} placed anew: {shown}"
         console.print(printable(told), soft_wrap=True)
     if lost:
-        shown = ", ".join(lost[:_SHOWN])
-        more = f" and {len(lost) - _SHOWN:,} more" if len(lost) > _SHOWN else ""
-        told = f"{plural(len(lost), 'task')} without a node: {shown}{more}; figures of the whole "
+        shown = listed(lost, _SHOWN)
+        told = f"{plural(len(lost), 'task')} without a node: {shown}; figures of the whole "
         console.print(printable(f"{told}job are unknown"), soft_wrap=True)
 
 

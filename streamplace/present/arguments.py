@@ -61,10 +61,10 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
 
 
-def add_option(parser: argparse.ArgumentParser, what: str) -> None:
+def add_option(parser: argparse.ArgumentParser, what: str, name: str = "--option") -> None:
     """Add ``--option K=V``; `what` says whose options they are."""
     parser.add_argument(
-        "--option",
+        name,
         metavar="K=V",
         type=assignment,
         action="append",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from optim.options import Option
     from optim.plugins import Plugins
@@ -25,6 +25,20 @@ def load_all(plugins: Plugins[T]) -> list[T]:
     for warning in left_out:
         sys.stderr.write(f"warning: {printable(str(warning.message))}\n")
     return found
+
+
+def print_all(plugins: Plugins[Any], told: Callable[[Any], list[str]], *, as_json: bool) -> None:
+    """List all plug-ins of a kind: each as plain data, or what is told of it and its options."""
+    from streamplace.present.streams import print_json, write_stdout
+
+    found = load_all(plugins)
+    if as_json:
+        print_json([plugin.to_dict() for plugin in found])
+        return
+    blocks = [
+        "\n".join([f"{p.name}: {p.summary}", *told(p), *option_lines(p.options)]) for p in found
+    ]
+    write_stdout("\n\n".join(blocks) + "\n")
 
 
 def option_lines(options: Sequence[Option]) -> list[str]:

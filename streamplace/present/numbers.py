@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Literal, TypeGuard
+from typing import TYPE_CHECKING, Literal, TypeGuard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Kind = Literal["count", "number", "share", "gap", "points", "duration", "chance"]
 
@@ -161,6 +164,16 @@ def plural(amount: int, noun: str) -> str:
     ('1 task', '12,000 tasks')
     """
     return f"{amount:,} {noun}" if amount == 1 else f"{amount:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Write the first names, and how many there are beyond them.
+
+    >>> listed(["a", "b", "c"], 3), listed(["a", "b", "c"], 1)
+    ('a, b, c', 'a and 2 more')
+    """
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
 
 
 def _short(text: str) -> str:

@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Iterator
 
 
 def quiet_stdout() -> None:
@@ -93,16 +93,20 @@ def forgive_talk() -> None:
         sys.stderr = cast("TextIO", Talk(sys.stderr))
 
 
-class Stdout:
-    """Flushes standard output at the end of a command, whatever became of its reader."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+@contextlib.contextmanager
+def flushed_stdout() -> Iterator[None]:
+    """Flush standard output at the end of a command, whatever became of its reader."""
+    try:
+        yield
+    finally:
         write_stdout("")
+
+
+def print_json(document: Any, indent: int | None = 1) -> None:
+    """Print one JSON document on standard output; what JSON cannot say (nan, inf) is null."""
+    import json
+
+    from optim.json_values import finite
+
+    text = json.dumps(finite(document), ensure_ascii=False, indent=indent, allow_nan=False)
+    write_stdout(text + "\n")

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from streamplace.present import numbers
-from streamplace.present.spreadsheet import to_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -495,3 +494,20 @@ def _width(table: Table, number: int) -> int:
     column = table.columns[number]
     shown: Sequence[int] = [len(_text(line[number], column)) for line in table.rows]
     return max([*shown, *(len(line) for line in _heading(column))], default=0) + _GAP
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def to_cell(text: str) -> str:
+    """Return a text with an apostrophe before it where it would be run as a formula.
+
+    One that begins with apostrophes and goes on like that gets one more, so that it can be told
+    from the others.
+    """
+    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
+
+
+def from_cell(text: str) -> str:
+    """Return what `to_cell` made this of."""
+    return text[1:] if text[:1] == "'" and text.lstrip("'").startswith(_FORMULA) else text

@@ -16,7 +16,7 @@ from streamplace.present.numbers import bar, is_bytes, number, percent, plural, 
 from streamplace.present.problems import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import Console
     from rich.table import Table
@@ -234,32 +234,6 @@ def _load_cell(load: float, capacity: float, cells: Cells, unit: str = "") -> Te
     return Text.assemble("" if cells == "shares" else f"{figures}  ", (told, style))
 
 
-def violation_table(violations: Sequence[Violation]) -> Table:
-    """Lay out what is broken, where, and the figures."""
-    table = plain_table(
-        ["rule", "where", "needed", "available", "off by"], right=["needed", "available", "off by"]
-    )
-    for violation in violations[:SHOWN_VIOLATIONS]:
-        table.add_row(
-            violation.rule,
-            name(violation.where),
-            quantity(violation.needed, digits=6),
-            quantity(violation.available, digits=6),
-            quantity(violation.amount, digits=6),
-        )
-    return table
-
-
-def move_table(moves: Iterable[tuple[str, str, str, float]], shown: int = SHOWN_MOVES) -> Table:
-    """Lay out the first moves: (task, from, to, cost)."""
-    table = plain_table(["task", "from", "to", "cost"], right=["cost"])
-    for k, (task, source, target, cost) in enumerate(moves):
-        if k == shown:
-            break
-        table.add_row(name(task), name(source), name(target), quantity(cost))
-    return table
-
-
 def metric_table(
     instance: Instance, columns: Sequence[tuple[str, Evaluation]], objective: str | None = None
 ) -> Table:
@@ -322,22 +296,21 @@ def _way_out(entry: Mapping[str, Any]) -> str:
     return f" (2 × needs at least {least} tasks, it has {entry['tasks']})"
 
 
-def drain_line(evaluation: Evaluation | None) -> Text | None:
-    """Say that leaving nodes keep tasks, how many and why; nothing where they do not.
+def print_undrained(console: Console, evaluation: Evaluation | None) -> None:
+    """Print that leaving nodes keep tasks, how many and why; nothing where they do not.
 
     The first line of every answer: a plan that was asked to empty nodes and did not is no success.
     """
     left = None if evaluation is None else evaluation.undrained
     if left is None:
-        return None
+        return
     nodes = list(left["nodes"])
     shown = ", ".join(nodes[:SHOWN_LEAVING]) + (", …" if len(nodes) > SHOWN_LEAVING else "")
     told = f"{plural(left['count'], 'task')} on leaving {shown}"
     why = left["why"]
     reasons = [w if len(why) == 1 else f"{count:,}: {w}" for w, count in why.items()]
-    return Text.assemble(
-        ("not drained", "bold yellow"), printable(f"  {told} ({'; '.join(reasons)})")
-    )
+    line = printable(f"  {told} ({'; '.join(reasons)})")
+    console.print(Text.assemble(("not drained", "bold yellow"), line), soft_wrap=True)
 
 
 def verdict(evaluation: Evaluation) -> Text:
@@ -346,3 +319,61 @@ def verdict(evaluation: Evaluation) -> Text:
         return Text.assemble("referee  ", ("feasible", "bold green"))
     count = plural(len(evaluation.violations), "violation")
     return Text.assemble("referee  ", ("infeasible", "bold red"), f": {count}")
+
+
+def print_carries(console: Console, evaluation: Evaluation | None) -> None:
+    """Print what is full first as the input grows."""
+    line = carries_line(evaluation)
+    if line is not None:
+        console.print(line, soft_wrap=True)
+
+
+def print_violations(console: Console, violations: Sequence[Violation]) -> None:
+    """Print what a plan breaks, where, and the figures."""
+    if not violations:
+        return
+    figures = ["needed", "available", "off by"]
+    table = plain_table(["rule", "where", *figures], right=figures)
+    for violation in violations[:SHOWN_VIOLATIONS]:
+        amounts = (violation.needed, violation.available, violation.amount)
+        told = (quantity(amount, digits=6) for amount in amounts)
+        table.add_row(violation.rule, name(violation.where), *told)
+    console.print(table)
+    print_rest(console, len(violations) - SHOWN_VIOLATIONS, "violation")
+
+
+def print_reasons(console: Console, reasons: Sequence[Violation]) -> None:
+    """Print why no plan can exist."""
+    console.print("\ninfeasible: no plan can exist", style="bold red")
+    print_violations(console, reasons)
+
+
+def print_nodes(console: Console, instance: Instance, evaluation: Evaluation) -> None:
+    """Print the load of the nodes."""
+    table = node_table(instance, evaluation, console)
+    if table is None:
+        return
+    console.print()
+    console.print(table)
+    hidden = hidden_nodes(instance)
+    if hidden:
+        rest = plural(hidden, "more node")
+        console.print(f"… and {rest}; the {SHOWN_NODES} fullest are shown", style="dim")
+
+
+def print_moves(console: Console, moves: Sequence[tuple[str, str, str, float]]) -> None:
+    """Print the first moves: (task, from, to, cost)."""
+    if not moves:
+        return
+    table = plain_table(["task", "from", "to", "cost"], right=["cost"])
+    for *ends, cost in moves[:SHOWN_MOVES]:
+        table.add_row(*map(name, ends), quantity(cost))
+    console.print(table)
+    print_rest(console, len(moves) - SHOWN_MOVES, "move")
+
+
+def print_rest(console: Console, rest: int, noun: str, where: str = "--json lists all") -> None:
+    """Say how many are not shown, and where they are."""
+    if rest > 0:
+        more = f" ({where})" if where else ""
+        console.print(f"… and {plural(rest, f'more {noun}')}{more}", style="dim")

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from streamplace.present.console import name, plain_table
 from streamplace.present.numbers import bar, number, percent, plural
+from streamplace.present.tables import print_rest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +35,10 @@ def print_threads(
         return
     console.print()
     console.print(_task_table(instance, plan))
-    _rest(console, instance.num_operators - SHOWN_TASKS, "more task")
+    print_rest(console, instance.num_operators - SHOWN_TASKS, "task", "")
     console.print()
     console.print(_machine_table(plan, evaluation))
-    _rest(console, len(plan.nodes) - SHOWN_MACHINES, "more machine")
+    print_rest(console, len(plan.nodes) - SHOWN_MACHINES, "machine", "")
 
 
 def print_thread_changes(console: Console, instance: Instance, before: Plan, after: Plan) -> None:
@@ -52,7 +53,7 @@ def print_thread_changes(console: Console, instance: Instance, before: Plan, aft
         figures = (old, new, stay, move, max(0, new - old), max(0, old - new))
         table.add_row(name(operator), *(f"{value:,}" for value in figures))
     console.print(table)
-    _rest(console, instance.num_operators - SHOWN_TASKS, "more task")
+    print_rest(console, instance.num_operators - SHOWN_TASKS, "task", "")
 
 
 def thread_changes(
@@ -130,8 +131,3 @@ def _machines(plan: Plan) -> str:
     kinds = Counter(node.vm_type for node in plan.nodes)
     listed = " + ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items()))
     return f"{listed} ({plural(sum(node.slots for node in plan.nodes), 'slot')})"
-
-
-def _rest(console: Console, rest: int, noun: str) -> None:
-    if rest > 0:
-        console.print(f"… and {plural(rest, noun)}", style="dim")

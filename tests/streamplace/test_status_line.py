@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from experiments.replay.replaying import Teller
+from experiments.replay.run import Teller
 from streamplace.present.status_line import StatusLine
 from tests.streamplace.cli.test_progress_line import Terminal
 

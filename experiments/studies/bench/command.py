@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
 
         write_atomic(args.output, json.dumps(document, indent=1) + "\n")
     if args.json:
-        from streamplace.present.json_text import print_json
+        from streamplace.present.streams import print_json
 
         print_json(document)
     elif rows:
@@ -233,7 +233,7 @@ def _contestant(args: argparse.Namespace) -> tuple[Contestant, Asker]:
 
     kind = "heuristic"
     if args.my_method:
-        from streamplace.present.loading import loaded
+        from streamplace.present.inputs import loaded
 
         told = args.my_method
         function: Callable[[dict[str, Any]], Any] = loaded(told, "--my-method")

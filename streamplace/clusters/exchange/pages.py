@@ -22,17 +22,18 @@ from optim.format.document import MAX_NUMBER
 from optim.format.read import Fault, check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from optim.errors import Problem
     from streamplace.clusters.exchange.declarations import Ledger
+    from streamplace.clusters.exchange.sources import Document
 
 
 T = TypeVar("T")
 
 _MAX_TEXT = 1000
 _MAX_NAME = 80
-Listed = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
+Many = Annotated[tuple[T, ...], BeforeValidator(lambda value: () if value is None else value)]
 """A list that may be null; to be given a default of none."""
 _SPAN = re.compile(r"(?:(\d{1,9})d)?\s*(?:(\d{1,9})h)?\s*(?:(\d{1,9})m)?\s*(?:(\d{1,9})s)?")
 _UNITS = (86_400.0, 3_600.0, 60.0, 1.0)
@@ -83,6 +84,31 @@ def read_page(kind: Any, value: Any, path: str, ledger: Ledger) -> Any:
         remedy = "it is needed here" if problem.reason == "is missing" else problem.remedy
         ledger.problem(problem.path, problem.value, problem.reason, remedy)
     return found
+
+
+def read_pages(
+    documents: Iterable[Document],
+    kind_of: Callable[[Document, Ledger], Any],
+    ledger: Ledger,
+    path_of: Callable[[Any, str], str] = lambda kind, name: name,
+) -> dict[Any, list[tuple[str, Any]]]:
+    """Return the pages of a user's files by kind, each with the name of its file.
+
+    Parameters
+    ----------
+    kind_of
+        Recognises a file by what it holds; ``None`` for what is left out.
+    path_of
+        With what the paths of problems begin, of a kind and a file.
+    """
+    pages: dict[Any, list[tuple[str, Any]]] = {}
+    for document in documents:
+        kind = kind_of(document, ledger)
+        path = path_of(kind, document.name)
+        page = None if kind is None else read_page(kind, document.value, path, ledger)
+        if page is not None:
+            pages.setdefault(kind, []).append((document.name, page))
+    return pages
 
 
 @cache

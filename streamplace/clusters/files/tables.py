@@ -13,10 +13,10 @@ from streamplace.clusters.exchange.declarations import Exporter
 from streamplace.clusters.exchange.pages import is_whole
 from streamplace.clusters.exchange.placements import Places
 from streamplace.present.numbers import plural
-from streamplace.present.spreadsheet import from_cell, to_cell
+from streamplace.present.table import from_cell, to_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from optim.format.instance import Instance
     from streamplace.clusters.exchange.declarations import Ledger
@@ -94,28 +94,35 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
         raise InvalidInput(Problem(f"line {reader.line_num}", None, str(error), remedy)) from None
 
 
+def _written(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, str]:
+    """Return a table as CSV: its texts so that no spreadsheet takes them for formulas."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(heads)
+    table.writerows([to_cell(x) if isinstance(x, str) else x for x in row] for row in rows)
+    return {"": text.getvalue()}
+
+
 def write_table(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
     """Return the table, one row a task in the instance's order."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(TABLE)
     tasks, nodes, operators = instance.tasks, instance.nodes.ids, instance.operators.ids
+    rows = []
     for t, name in enumerate(tasks.ids):
-        now, then = int(tasks.node[t]), int(places.node[t])
+        now, then, operator = int(tasks.node[t]), int(places.node[t]), int(tasks.operator[t])
         slot = -1 if places.slot is None else int(places.slot[t])
-        table.writerow(
-            [
-                to_cell(name),
-                to_cell(operators[tasks.operator[t]]) if tasks.operator[t] >= 0 else "",
-                to_cell(nodes[then]),
+        rows.append(
+            (
+                name,
+                operators[operator] if operator >= 0 else "",
+                nodes[then],
                 slot if slot >= 0 else "",
-                to_cell(nodes[now]) if now >= 0 else "",
-                "yes" if now >= 0 and now != then else "no" if now >= 0 else "",
-            ]
+                nodes[now] if now >= 0 else "",
+                ("yes" if now != then else "no") if now >= 0 else "",
+            )
         )
-    return {"": text.getvalue()}
+    return _written(TABLE, rows)
 
 
 def read_table(text: str, instance: Instance) -> Places:
@@ -142,21 +149,22 @@ def write_moves(
     instance: Instance, places: Places, options: Mapping[str, Any], ledger: Ledger
 ) -> dict[str, str]:
     """Return the moves in the instance's order, as CSV; ``from`` is empty where it is unknown."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(MOVED)
     nodes, tasks = instance.nodes.ids, instance.tasks
-    moved = np.flatnonzero(places.node != tasks.node).tolist()
-    for t in moved:
-        source = to_cell(nodes[tasks.node[t]]) if tasks.node[t] >= 0 else ""
-        cost = f"{tasks.migration_cost[t]:.10g}"
-        table.writerow([to_cell(tasks.ids[t]), source, to_cell(nodes[places.node[t]]), cost])
+    rows = [
+        (
+            tasks.ids[t],
+            nodes[tasks.node[t]] if tasks.node[t] >= 0 else "",
+            nodes[places.node[t]],
+            f"{tasks.migration_cost[t]:.10g}",
+        )
+        for t in np.flatnonzero(places.node != tasks.node).tolist()
+    ]
     if places.slot is not None:
         same = (places.node == tasks.node) & (places.slot != tasks.slot) & (tasks.slot >= 0)
         if same.any():
             tasks_told = plural(int(same.sum()), "task")
             ledger.warn(f"not listed, for they change their slot only: {tasks_told}")
-    return {"": text.getvalue()}
+    return _written(MOVED, rows)
 
 
 def read_moves(text: str, instance: Instance) -> Places:

@@ -28,6 +28,7 @@ from optim.format.read import parse_json, validate
 from optim.util.files import read_bytes
 from streamplace.clusters.exchange.declarations import Exporter
 from streamplace.clusters.exchange.placements import places_of_plan
+from streamplace.present.numbers import listed
 from streamplace.present.table import markdown
 
 if TYPE_CHECKING:
@@ -204,12 +205,7 @@ def sheet_of(instance: Instance, places: Places) -> Sheet:
     if loose:
         problems.append(Problem("tasks[].operator", None, f"is missing of {loose} tasks", _REMEDY))
     for o, name in enumerate(instance.operators.ids):
-        labels = instance.operators.labels.get(o, {})
-        vertices = {
-            label.removeprefix(VERTEX): text
-            for label, text in labels.items()
-            if label.startswith(VERTEX)
-        }
+        vertices = _labelled(instance.operators.labels.get(o, {}), VERTEX)
         if not vertices:
             reason = "has no label that names a vertex"
             problems.append(Problem(f"operators[{o}].labels", name, reason, _REMEDY))
@@ -228,12 +224,12 @@ def sheet_of(instance: Instance, places: Places) -> Sheet:
         )
     if problems:
         raise InvalidInput(problems)
-    jobs = {
-        label.removeprefix(JOB): text
-        for label, text in instance.labels.items()
-        if label.startswith(JOB)
-    }
-    return Sheet(tuple(groups), jobs)
+    return Sheet(tuple(groups), _labelled(instance.labels, JOB))
+
+
+def _labelled(labels: Mapping[str, str], mark: str) -> dict[str, str]:
+    """Return the labels that begin with a mark, without it."""
+    return {name.removeprefix(mark): x for name, x in labels.items() if name.startswith(mark)}
 
 
 def read_plan(name: str, instance: Instance | None) -> Sheet | Plan:
@@ -287,9 +283,8 @@ def _warn_of_unequal(instance: Instance, ledger: Ledger) -> None:
         and not np.allclose(load, load[0], rtol=1e-9, atol=0.0)
     ]
     if names:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         ledger.warn(
-            f"tasks of {', '.join(names[:_NAMED])}{more} have unequal loads: the plan's figures "
+            f"tasks of {listed(names, _NAMED)} have unequal loads: the plan's figures "
             "hold if each runs where it is planned, and Flink is told only how many run where"
         )
 

@@ -23,6 +23,7 @@ from streamplace.clusters.flink.units import (
     topology_of,
     units_of,
 )
+from streamplace.present.numbers import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -214,9 +215,8 @@ def _tell_pressure(job: Job, ledger: Ledger) -> None:
     pressed = [(v, _pressure(v) or 0.0) for v in job.vertices.values()]
     names = [f"{v.title} {share:.0%}" for v, share in pressed if share > _PRESSED]
     if names:
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         ledger.warn(
-            f"{job.name} is back-pressured ({', '.join(names[:_NAMED])}{more} of the time): it is "
+            f"{job.name} is back-pressured ({listed(names, _NAMED)} of the time): it is "
             "at its limit, and the rates are what it carries, not what arrives"
         )
 
@@ -331,7 +331,7 @@ def _tasks(
     ledger: Ledger,
 ) -> list[dict[str, Any]]:
     """Return the tasks of a unit, with load, share of a slot, and where they are now."""
-    cpu, fullest = contents.cpu(unit).tolist(), contents.fullest(unit).tolist()
+    cpu, fullest = (values.tolist() for values in contents.cpu(unit))
     slots = contents.slots(unit, shares, place == "slots").tolist() if shares else []
     if place == "slots" and len(set(cpu)) > 1:
         ledger.reading(

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import AliasChoices, Field
 
 from streamplace.clusters.exchange.pages import (
-    Listed as _Many,
-)
-from streamplace.clusters.exchange.pages import (
+    Many,
     MaybeNumber,
     MaybeText,
     MaybeWhole,
@@ -23,7 +21,7 @@ from streamplace.clusters.exchange.pages import (
     as_number,
     completed,
     is_whole,
-    read_page,
+    read_pages,
     words,
 )
 
@@ -250,7 +248,7 @@ class _Input(_Page):
 class _Node(_Page):
     id: Text
     description: MaybeText = None
-    inputs: _Many[_Input] = ()
+    inputs: Many[_Input] = ()
 
 
 class _Plan(_Page):
@@ -470,13 +468,10 @@ def read_files(documents: list[Document], ledger: Ledger) -> tuple[list[TaskMana
     InvalidInput
         Documents cannot be read, or do not belong together.
     """
-    pages: dict[Any, list[tuple[str, Any]]] = {}
-    for document in documents:
-        kind = kind_of(document, ledger)
-        path = document.name if kind in (VertexPage, Overview) else _short(document.name)
-        page = None if kind is None else read_page(kind, document.value, path, ledger)
-        if page is not None:
-            pages.setdefault(kind, []).append((document.name, page))
+    whole = (VertexPage, Overview)
+    pages = read_pages(
+        documents, kind_of, ledger, lambda kind, name: name if kind in whole else _short(name)
+    )
     ledger.check()  # what a page that cannot be read lacks is no problem of the others
     managers = [m for _, page in pages.get(TaskManagers, ()) for m in page.taskmanagers]
     schedulers = {e.id: e.schedulerType for _, page in pages.get(Overview, ()) for e in page.jobs}

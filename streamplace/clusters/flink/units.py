@@ -74,7 +74,7 @@ def units_of(jobs: list[Job], place: str, sharing: bool) -> list[Unit]:
     found = []
     for job in jobs:
         head = f"{topology_of(job, jobs)}: " if len(jobs) > 1 else ""
-        parts = _groups(job, sharing) if place == "slots" else _chains(job)
+        parts = list(groups_of(job, sharing).values()) if place == "slots" else _chains(job)
         for number, vertices in enumerate(parts, 1):
             name = " + ".join(vertex.title for vertex in vertices)
             if place == "slots" and len(vertices) > 1:
@@ -90,10 +90,6 @@ def groups_of(job: Job, sharing: bool) -> dict[str, list[Vertex]]:
     for vertex in job.vertices.values():
         found.setdefault((vertex.sharing or "") if sharing else vertex.id, []).append(vertex)
     return found
-
-
-def _groups(job: Job, sharing: bool) -> list[list[Vertex]]:
-    return list(groups_of(job, sharing).values())
 
 
 def _chains(job: Job) -> list[list[Vertex]]:
@@ -289,21 +285,14 @@ class Contents:
         """(width,) number of running subtasks of a vertex in each task of its unit."""
         return self._dealt[job, vertex].number
 
-    def cpu(self, unit: Unit) -> Floats:
-        """(width,) CPU of each task of a unit, in cores."""
-        found = np.zeros(unit.width)
+    def cpu(self, unit: Unit) -> tuple[Floats, Floats]:
+        """Return (width,) CPU of each task, in cores, and how long its busiest thread works."""
+        whole, fullest = np.zeros(unit.width), np.zeros(unit.width)
         for vertex in unit.vertices:
             dealt = self._dealt[unit.job.id, vertex.id]
-            np.add.at(found, dealt.task, dealt.cpu)
-        return found
-
-    def fullest(self, unit: Unit) -> Floats:
-        """(width,) share of its time for which the busiest thread of each task works."""
-        found = np.zeros(unit.width)
-        for vertex in unit.vertices:
-            dealt = self._dealt[unit.job.id, vertex.id]
-            np.maximum.at(found, dealt.task, dealt.full)
-        return found
+            np.add.at(whole, dealt.task, dealt.cpu)
+            np.maximum.at(fullest, dealt.task, dealt.full)
+        return whole, fullest
 
     def slots(self, unit: Unit, share: Mapping[tuple[str, str], float], whole: bool) -> Floats:
         """(width,) what part of a slot each task takes.

@@ -22,6 +22,7 @@ from streamplace.clusters.exchange.placements import places_of_plan
 from streamplace.clusters.exchange.transfer import import_instance
 from streamplace.clusters.flink.exporter import Sheet, sheet_of
 from streamplace.present.problems import printable
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -173,7 +174,7 @@ def _verdict(proposal: Proposal, worth: bool, cool: bool, act: bool) -> str:
 def _tell(proposal: Proposal, as_json: bool, verdict: str) -> None:
     if as_json:
         content = {**vars(proposal), "sheet": proposal.sheet.to_dict(), "verdict": verdict}
-        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+        print_json(content, indent=None)
     else:
         sys.stdout.write(f"{time.strftime('%H:%M:%S')} {proposal}: {verdict}\n")
     sys.stdout.flush()

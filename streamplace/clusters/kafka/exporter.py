@@ -223,19 +223,19 @@ def write(
     return texts
 
 
-def elected(found: Iterable[Change]) -> list[Listed]:
+def elected(found: Iterable[Change]) -> list[Key]:
     """Return the partitions whose leader changes, and is to be elected: it is the first."""
     return [
-        c.partition
+        (c.partition.topic, c.partition.number)
         for c in found
         if c.after.leader != c.before.leader
         or (c.after.leader is None and c.after.replicas[0] != c.before.replicas[0])
     ]
 
 
-def elections(partitions: Iterable[Listed]) -> str:
+def elections(partitions: Iterable[Key]) -> str:
     """Return the text of an election of preferred leaders."""
-    entries = [{"topic": p.topic, "partition": p.number} for p in partitions]
+    entries = [{"topic": topic, "partition": number} for topic, number in partitions]
     return json.dumps({"partitions": entries}, ensure_ascii=False) + "\n"
 
 
@@ -244,7 +244,7 @@ def _add_way_back(texts: dict[str, str], found: Sequence[Change], ledger: Ledger
     led = [c for c in found if c.after.leader != c.before.leader]
     first = [c for c in led if c.before.leader == c.before.replicas[0]]
     if first:
-        texts[BACK] = elections(c.partition for c in first)
+        texts[BACK] = elections((c.partition.topic, c.partition.number) for c in first)
     if len(first) < len(led):
         count = f"{len(led) - len(first):,}"
         ledger.reading(f"{ROLLBACK}: {count} leaders were not the first replica: that will lead")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -13,7 +12,9 @@ from optim.format.plan import PLAN_FORMAT, Plan
 from optim.util.files import write_atomic
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.sources import read_text
+from streamplace.clusters.kafka.exporter import elections
 from streamplace.clusters.kafka.pages import parsed, read_assignment, read_topics
+from streamplace.present.streams import print_json
 
 if TYPE_CHECKING:
     from streamplace.clusters.kafka.pages import Described, Key
@@ -113,13 +114,11 @@ def compare(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> list[Di
 
 def election_text(wanted: dict[Key, Wanted], running: dict[Key, Described]) -> str:
     """Return the partitions that an election of preferred leaders brings to the planned one."""
-    entries = [
-        {"topic": topic, "partition": number}
-        for (topic, number), planned in wanted.items()
-        if running[topic, number].leader != planned.leader
-        and running[topic, number].replicas[0] == planned.leader
-    ]
-    return json.dumps({"partitions": entries}, ensure_ascii=False) + "\n"
+    return elections(
+        key
+        for key, planned in wanted.items()
+        if running[key].leader != planned.leader and running[key].replicas[0] == planned.leader
+    )
 
 
 def run(plan: str, describe: str, as_json: bool, election: str | None = None) -> int:
@@ -146,7 +145,7 @@ def run(plan: str, describe: str, as_json: bool, election: str | None = None) ->
             "as_planned": right,
             "differences": [difference._asdict() for difference in found],
         }
-        sys.stdout.write(json.dumps(content, ensure_ascii=False) + "\n")
+        print_json(content, indent=None)
     else:
         lines = [f"{right} of {len(wanted)} partitions as planned"]
         lines += [f"  {d.partition}: {d.what} {d.running}, planned {d.planned}" for d in found]

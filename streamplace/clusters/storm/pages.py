@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import AliasChoices, Field
 
 from streamplace.clusters.exchange.pages import (
-    Listed,
+    Many,
     MaybeNumber,
     MaybeText,
     MaybeWhole,
@@ -24,7 +24,7 @@ from streamplace.clusters.exchange.pages import (
     Whole,
     as_number,
     as_whole,
-    read_page,
+    read_pages,
     seconds_of,
     words,
 )
@@ -54,7 +54,8 @@ UNUSED = words(
     version visualizationTable assignedGenericResources
     assignedRegularOffHeapMemLimit assignedSharedOffHeapMemory
     assignedSharedOnHeapMemory availCpu availMem
-    availGenericResources usedMemory totalGenericResources supervisorTimeoutSecs weburl
+    availGenericResources usedMemory usedCPU totalCPU totalMemory totalGenericResources
+    supervisorTimeoutSecs weburl
     window windowHint windowPretty workerLogLink workers workersTotal :capacity :link :latency
     :uptime_secs :sani-stream :bolt :stats :transferred
     :type componentType executors
@@ -236,18 +237,19 @@ class Topology:
 # -- the pages -------------------------------------------------------------------------------------
 
 
+def _spelt(*names: str) -> Any:
+    """Declare a field that versions of Storm spell in several ways."""
+    return Field(None, validation_alias=AliasChoices(*names))
+
+
 class _Supervisor(_Page):
     host: Text
     slotsTotal: Whole
     slotsUsed: MaybeWhole = None
-    usedCpu: MaybeNumber = None
-    usedCPU: MaybeNumber = None
-    totalCpu: MaybeNumber = None
-    totalCPU: MaybeNumber = None
-    totalMem: MaybeNumber = None
-    totalMemory: MaybeNumber = None
-    usedMem: MaybeNumber = None
-    usedMemory: MaybeNumber = None
+    used_cpu: MaybeNumber = _spelt("usedCpu", "usedCPU")
+    cpu: MaybeNumber = _spelt("totalCpu", "totalCPU")
+    memory: MaybeNumber = _spelt("totalMem", "totalMemory")
+    used_memory: MaybeNumber = _spelt("usedMem", "usedMemory")
 
 
 class Supervisors(_Page):
@@ -256,7 +258,7 @@ class Supervisors(_Page):
     supervisors: list[_Supervisor]
 
 
-class _Listed(_Page):
+class _Summarised(_Page):
     id: Text
     name: MaybeText = None
     status: MaybeText = None
@@ -265,7 +267,7 @@ class _Listed(_Page):
 class Summary(_Page):
     """``/topology/summary``."""
 
-    topologies: list[_Listed]
+    topologies: list[_Summarised]
 
 
 class _Requests(_Page):
@@ -306,13 +308,13 @@ class TopologyPage(_Page):
     uptime: Any = None
     spouts: list[_Spout]
     bolts: list[_Bolt]
-    workers: Listed[Worker] = ()
+    workers: Many[Worker] = ()
 
 
 class SystemRows(_Page):
     """A topology's page that is read for its system components alone."""
 
-    bolts: Listed[_Bolt] = ()
+    bolts: Many[_Bolt] = ()
 
 
 class _Input(_Page):
@@ -327,20 +329,20 @@ class ComponentPage(_Requests):
     topologyId: Any = None
     id: Text = Field(validation_alias=AliasChoices("id", "componentId"))
     window: Any = None
-    executorStats: Listed[Executor] = ()
-    inputStats: Listed[_Input] = ()
+    executorStats: Many[Executor] = ()
+    inputStats: Many[_Input] = ()
 
 
 class _Subscription(_Page):
     component: Text = Field(validation_alias=AliasChoices(":component", "component"))
-    stream: MaybeText = Field(None, validation_alias=AliasChoices(":stream", "stream"))
-    grouping: MaybeText = Field(None, validation_alias=AliasChoices(":grouping", "grouping"))
+    stream: MaybeText = _spelt(":stream", "stream")
+    grouping: MaybeText = _spelt(":grouping", "grouping")
 
 
 class Pictured(_Page):
     """A component of ``/topology/:id/visualization``: its subscriptions with their groupings."""
 
-    inputs: Listed[_Subscription] = Field((), validation_alias=AliasChoices(":inputs", "inputs"))
+    inputs: Many[_Subscription] = Field((), validation_alias=AliasChoices(":inputs", "inputs"))
 
 
 def _first(*values: float | None) -> float | None:
@@ -357,12 +359,10 @@ def add_supervisors(page: Supervisors, found: dict[str, Supervisor], ledger: Led
         at = own.setdefault(entry.host, Supervisor())
         at.slots += entry.slotsTotal
         at.slots_used += entry.slotsUsed or 0
-        at.used_cpu += _first(entry.usedCpu, entry.usedCPU) or 0.0
-        cpu = _first(entry.totalCpu, entry.totalCPU)
-        memory = _first(entry.totalMem, entry.totalMemory)
-        at.cpu = None if cpu is None else cpu + (at.cpu or 0.0)
-        at.memory = None if memory is None else memory + (at.memory or 0.0)
-        at.used_memory += _first(entry.usedMem, entry.usedMemory) or 0.0
+        at.used_cpu += entry.used_cpu or 0.0
+        at.cpu = None if entry.cpu is None else entry.cpu + (at.cpu or 0.0)
+        at.memory = None if entry.memory is None else entry.memory + (at.memory or 0.0)
+        at.used_memory += entry.used_memory or 0.0
     found |= own
 
 
@@ -498,12 +498,7 @@ def read_files(
     InvalidInput
         Documents cannot be read, or do not belong together.
     """
-    pages: dict[Any, list[tuple[str, Any]]] = {}
-    for document in documents:
-        kind = kind_of(document, ledger)
-        page = None if kind is None else read_page(kind, document.value, document.name, ledger)
-        if page is not None:
-            pages.setdefault(kind, []).append((document.name, page))
+    pages = read_pages(documents, kind_of, ledger)
     supervisors: dict[str, Supervisor] = {}
     for _, page in pages.get(Supervisors, ()):
         add_supervisors(page, supervisors, ledger)

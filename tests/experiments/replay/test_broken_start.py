@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from experiments.replay.policies import read_policy
-from experiments.replay.replaying import ReplayOptions, run_replay
+from experiments.replay.run import ReplayOptions, run_replay
 from experiments.replay.scaling import ScalingChoice
 from optim import InvalidInput
 from streamplace import InstanceBuilder

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from experiments.replay.change_trigger import PLANNED, ChangeTrigger
 from experiments.replay.deployment import Deployment
 from experiments.replay.policies import Planned, read_policy
+from experiments.replay.triggers import PLANNED_LOAD, ChangeTrigger
 from optim.errors import InvalidInput
 from tests.experiments.replay.test_rate_trigger import moves, period
 
@@ -18,7 +18,7 @@ def planned(load: float, before: float | None, text: str = "") -> tuple[Any, Pla
     policy = read_policy(f"change-trigger:method=balance-milp{text}", 0)
     assert isinstance(policy, ChangeTrigger)
     whole = Deployment.whole(made.tasks.node)
-    memory = {} if before is None else {PLANNED: [before]}
+    memory = {} if before is None else {PLANNED_LOAD: [before]}
     return made, policy.plan(made, Deployment(whole.places, whole.share, memory=memory), 0)
 
 
@@ -36,7 +36,7 @@ def test_a_change_sets_it_off(before: float | None, text: str, count: int) -> No
     made, plan = planned(2.0, before, text)
     assert moves(made, plan) == count
     assert plan.deployment is not None
-    assert plan.deployment.memory[PLANNED] == [8.0 if count else before]
+    assert plan.deployment.memory[PLANNED_LOAD] == [8.0 if count else before]
 
 
 def test_what_is_no_method_is_refused() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from experiments.replay.deployment import Deployment
 from experiments.replay.policies import Planned, read_policy
-from experiments.replay.rate_trigger import SINCE, RateTrigger
-from experiments.replay.replaying import ReplayOptions, run_replay
+from experiments.replay.run import ReplayOptions, run_replay
+from experiments.replay.triggers import SINCE_PLAN, RateTrigger
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 
@@ -34,7 +34,7 @@ def planned(made: Instance, text: str = "", since: float | None = None) -> Plann
     policy = read_policy(f"rate-trigger:method=balance-milp{text}", 0)
     assert isinstance(policy, RateTrigger)
     whole = Deployment.whole(made.tasks.node)
-    memory = {} if since is None else {SINCE: [since]}
+    memory = {} if since is None else {SINCE_PLAN: [since]}
     return policy.plan(made, Deployment(whole.places, whole.share, memory=memory), 0)
 
 
@@ -49,7 +49,7 @@ def test_short_headroom_is_mended() -> None:
     assert moves(made, plan) == 1
     assert "carries 0.8333 times the rate, the plan 1.25" in plan.note
     assert plan.deployment is not None
-    assert plan.deployment.memory[SINCE] == [0.0]
+    assert plan.deployment.memory[SINCE_PLAN] == [0.0]
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from experiments.replay import command, framework, replaying
+from experiments.replay import command, framework
+from experiments.replay import run as replaying
 from experiments.replay.day import day_periods
 from experiments.replay.deployment import CostModel
-from experiments.replay.replaying import ReplayOptions, run_replay
+from experiments.replay.run import ReplayOptions, run_replay
 from experiments.replay.scaling import ScalingChoice
 from experiments.replay.store import COLUMNS, ReplayFolder
 from optim.errors import InvalidInput, UnsuitableMethod
@@ -47,7 +48,7 @@ def test_the_same_replay_writes_the_same_bytes(tmp_path: Path) -> None:
 
 SLOWED = """
 import sys, time
-from experiments.replay import framework, replaying
+from experiments.replay import framework, run
 from experiments.replay.day import day_periods
 from tests.experiments.replay.test_replaying import DAY, QUICK
 
@@ -55,8 +56,8 @@ def slowed(*args):
     time.sleep(0.05)
     return framework.step(*args)
 
-replaying.step = slowed
-replaying.run_replay(day_periods(1, **DAY), sys.argv[1], QUICK)
+run.step = slowed
+run.run_replay(day_periods(1, **DAY), sys.argv[1], QUICK)
 """
 
 

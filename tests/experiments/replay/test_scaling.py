@@ -90,8 +90,8 @@ def test_rules_by_name() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("none", {"upper": "1"}, "takes no parameters"),
-        ("utilisation", {"uper": "1"}, "parameters of utilisation are"),
+        ("none", {"upper": "1"}, "is no parameter of none"),
+        ("utilisation", {"uper": "1"}, "is no parameter of utilisation.*did you mean upper"),
         ("utilisation", {"upper": "x"}, "is no number"),
         ("utilisation", {"target": "0.4"}, "must lie above lower"),
         ("magic", {}, "is no scaling rule"),

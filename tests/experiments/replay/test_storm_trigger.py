@@ -10,8 +10,8 @@ import pytest
 
 from experiments.replay.deployment import Deployment
 from experiments.replay.policies import Planned, read_policy
-from experiments.replay.replaying import ReplayOptions, run_replay
-from experiments.replay.storm_trigger import StormTrigger
+from experiments.replay.run import ReplayOptions, run_replay
+from experiments.replay.triggers import StormTrigger
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
 
@@ -165,7 +165,7 @@ def test_an_interrupted_replay_remembers(tmp_path: Path) -> None:
     options = ReplayOptions(policies=("storm-trigger:gain=91",))
     whole = run_replay(periods, tmp_path / "whole", options)
 
-    import experiments.replay.replaying as module
+    import experiments.replay.run as module
 
     original, steps = module.step, []
 

@@ -11,10 +11,10 @@ from experiments.report import reasons as why
 from experiments.report.build import make_report
 from experiments.report.findings import gather
 from experiments.report.pages import report_markdown, to_html
-from experiments.sweep import kept
+from experiments.sweep import store
 from experiments.sweep.instances import Prepared
-from experiments.sweep.kept import INSTANCES, keep_instances, kept_instances
 from experiments.sweep.runner import run as run_one
+from experiments.sweep.store import INSTANCES, keep_instances, kept_instances
 from optim import Instance, Plan, evaluate
 from optim.format.altered import altered, read_case
 from tests.experiments.report.synthetic import infeasible, run
@@ -83,7 +83,7 @@ def test_instances_are_kept_once_and_up_to_a_size(
     first = (tmp_path / INSTANCES).read_bytes()
     keep_instances(tmp_path, prepared(job, job))
     assert (tmp_path / INSTANCES).read_bytes() == first
-    monkeypatch.setattr(kept, "MOST_BYTES", 0)
+    monkeypatch.setattr(store, "MOST_BYTES", 0)
     keep_instances(tmp_path, prepared(more))
     assert set(kept_instances(tmp_path, {job.sha256, more.sha256})) == {job.sha256}
     monkeypatch.undo()

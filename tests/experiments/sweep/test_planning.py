@@ -326,14 +326,6 @@ def test_problems_of_all_instances_come_together(make_spec: Make, base: Path) ->
     assert [Path(path.split(": ")[0]).name for path in problems] == ["a.json", "b.json"]
 
 
-def test_without_generators_a_kind_is_refused(
-    make_spec: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "experiments.generators", None)
-    spec = make_spec({"method": ["top-down"]}, instances={"generate": [{"kind": "graph"}]})
-    assert "no generators" in problems_of(spec)["instances.generate[0].kind"]
-
-
 def test_generators_multiply_parameters_and_seeds(
     make_spec: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,14 +11,14 @@ import pytest
 from optim import Instance
 from optim.rules import broken
 from optim.rules.placement import Placement
-from streamplace.explain.why import why_infeasible
+from streamplace.explain.explanation import why_infeasible
 from tests.formulations.conflicts.test_brute_force import small
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from formulations.conflicts.remedies import Remedy
-    from streamplace.explain.why import Explanation
+    from streamplace.explain.explanation import Explanation
 
 _SECONDS = 20.0
 

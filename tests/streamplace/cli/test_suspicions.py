@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from optim import Instance
-from streamplace.cli.suspicions import suspicions
+from streamplace.cli.check import suspicions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,11 +14,11 @@ import pytest
 from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.plan import Plan
+from streamplace.clusters.exchange import pages as exchange_pages
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import read_page
 from streamplace.clusters.exchange.transfer import import_instance
 from streamplace.clusters.flink import fetch as flink_fetch
-from streamplace.clusters.flink import pages as flink_pages
 from streamplace.clusters.flink import rates as flink_sampling
 from streamplace.clusters.flink.hosts import megabytes
 from streamplace.clusters.flink.pages import Metric
@@ -292,7 +292,7 @@ def test_each_page_is_parsed_once_and_as_its_type(
             parsed[kind.__name__, path] += 1
         return read_page(kind, value, path, ledger)
 
-    for module in (flink_fetch, flink_pages):
+    for module in (flink_fetch, exchange_pages):
         monkeypatch.setattr(module, "read_page", counted)
     import_instance("flink", [serve(systems.flink())], NOW)
     looked_at_twice = {("TaskManagers", "taskmanagers"), ("Overview", "jobs/overview")}

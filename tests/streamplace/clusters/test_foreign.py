@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from optim.errors import InvalidInput
 from streamplace.clusters.exchange.declarations import Ledger
 from streamplace.clusters.exchange.pages import (
-    Listed,
+    Many,
     MaybeNumber,
     MaybeText,
     MaybeWhole,
@@ -80,7 +80,7 @@ class Outer(Page):
     count: MaybeWhole = None
     name: MaybeText = None
     inner: Inner | None = None
-    entries: Listed[Inner] = ()
+    entries: Many[Inner] = ()
 
 
 def test_unknown_fields_are_counted_wherever_they_stand() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from optim import Instance, evaluate
 from optim.exit_codes import ExitCode
 from optim.format.plan import Plan
-from streamplace.cli.suspicions import suspicions
+from streamplace.cli.check import suspicions
 from streamplace.clusters.exchange.pages import seconds_of
 from streamplace.clusters.exchange.transfer import Imported, import_instance
 from tests.command import run_command

@@ -313,7 +313,7 @@ def patterns(seed: int, pattern: str) -> list[Row]:
     """Collocate two operators of 60 key groups on 6 nodes, by how the first sends to the second."""
     import numpy as np
 
-    from experiments.generators.key_groups import KeyGroups, build_instance
+    from experiments.generators.rebalancing import KeyGroups, build_instance
     from optim import solve
 
     rng = np.random.default_rng([seed, PATTERNS.index(pattern)])

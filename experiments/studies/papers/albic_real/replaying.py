@@ -90,7 +90,7 @@ class Replaying:
 
         from experiments.replay.deployment import CostModel
         from experiments.replay.periods import load_trace
-        from experiments.replay.replaying import ReplayOptions, run_replay
+        from experiments.replay.run import ReplayOptions, run_replay
         from experiments.traces.instances import load_scale
 
         trace = self.trace(folder, reduced)

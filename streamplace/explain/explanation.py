@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,13 @@ from formulations.conflicts.remedies import remedies
 from formulations.conflicts.telling import told
 from formulations.conflicts.threads import clashes_of_threads
 from optim.figures.catalogue import OBJECTIVES, find_objective
+from optim.figures.measures import moved_tasks
 from optim.kernels.warm import warm_up
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination
+from optim.rules import broken
+from optim.rules.placement import Placement
 from streamplace.explain.binding import Bound, binding_rules
-from streamplace.explain.worth import worth_of_moves
 
 if TYPE_CHECKING:
     from formulations.conflicts.remedies import Remedy
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Result
     from streamplace.explain.what_if import Carried
-    from streamplace.explain.worth import Worth
 
 _AT_ONCE = 1.0
 """Seconds that `solve` takes for the conflicts of an infeasible problem."""
@@ -250,3 +251,41 @@ def objective_of(method: str, asked: str | None, evaluation: Evaluation) -> Figu
         return OBJECTIVES[get_method(method).objective]
     name = "imc_gain" if evaluation.total_traffic else "load_distance"
     return OBJECTIVES[name]
+
+
+class Worth(NamedTuple):
+    """A move and what it brings.
+
+    Attributes
+    ----------
+    task, source, target
+        Indices.
+    worth
+        By how much the objective is worse without this one move; below 0 where it is better
+        without. ``None`` where the objective has no value.
+    breaks
+        The rules that the plan breaks without it.
+    """
+
+    task: int
+    source: int
+    target: int
+    worth: float | None
+    breaks: tuple[str, ...]
+
+
+def worth_of_moves(instance: Instance, node: Ints, objective: Figure) -> list[Worth]:
+    """Undo each move alone, and have the referee's figures say what that costs."""
+    judged = objective.binding(instance)
+    before = objective.measured(Placement(instance, node))
+    found, trial = [], np.array(node, dtype=np.int32)
+    for task in moved_tasks(instance, node).tolist():
+        home = int(instance.tasks.node[task])
+        trial[task] = home
+        # the figure is of the whole instance: a rate is measured by the limits that do not bind it
+        after = objective.measured(Placement(instance, trial.copy()))
+        violations = broken(Placement(judged, trial.copy()))
+        rules = tuple(dict.fromkeys(violation.rule for violation in violations))
+        trial[task] = node[task]
+        found.append(Worth(task, home, int(node[task]), before.gain_over(after), rules))
+    return found

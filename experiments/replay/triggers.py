@@ -1,0 +1,272 @@
+"""Policies that ask a method for a plan once something calls for it.
+
+``change-trigger`` plans anew when load has changed (Chatzistergiou and Viglas 2014, 7.4). The paper
+plans again "when the rate changes" and does not say by how much: what is looked at is the load of
+the first resource on all nodes together, against the one that the running plan was made for. Noise
+below `change` percent sets nothing off, and a slow drift does once it adds up.
+
+``rate-trigger`` plans for rate when there is little headroom, and only if it is worth it. A running
+placement carries a multiple of the present input rate (`sustainable_rate`). Nothing is done while
+that is at least `headroom`. Below it a fresh plan is made within the instance's budget, and
+replaces the running one if it carries at least `gain` percent more, whether or not it carries the
+input yet: partial relief counts. So load that swings around the threshold moves nothing to and fro.
+`pause` periods pass between two plans that are made.
+
+``storm-trigger`` reschedules when Storm's online scheduler does (Aniello et al. 2013, 3.2.1). A
+running schedule is replaced
+
+- when a node's load has been at or above its capacity for longer than `window` seconds, and the
+  fresh schedule lowers the load of an overloaded node; or
+- at most once in `interval` seconds, when a fresh schedule lowers the traffic between nodes by more
+  than `gain` percent.
+
+Periods last `period` seconds. Whatever keeps a node overloaded, `interval` also spaces the attempts
+after an overload, so that a cluster without a better schedule is not scheduled anew every period.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.replay.deployment import collocated_traffic
+from experiments.replay.policies import Trigger, triggering
+from optim.errors import InvalidInput, Problem
+from optim.figures.measures import node_loads
+from optim.figures.rate import SUSTAINABLE_RATE
+from optim.options import Option
+from optim.referee.evaluate import evaluate_indices
+from optim.rules.excess import worsened
+
+if TYPE_CHECKING:
+    from experiments.replay.deployment import Deployment
+    from experiments.replay.policies import Planned
+    from optim.format.instance import Instance
+
+PLANNED_LOAD = "planned_load"
+SINCE_PLAN = "periods_since_plan"
+OVERLOADED, SINCE_SCHEDULE = "overloaded_for", "since_schedule"
+"""What is remembered: the load that the running plan was made for; periods since a plan was made;
+seconds of overload without a break (of each node), and since the last schedule was made."""
+
+_LONGEST = 1e300
+
+
+@dataclass(frozen=True)
+class ChangeTrigger(Trigger):
+    """Plans when load is off the one last planned for, by more than `change` percent."""
+
+    change: float = 10.0
+
+    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
+        """Compare the load with the one that was planned for; the first period is planned.
+
+        A plan that is not to be had is asked for again in the next period.
+        """
+        load = float(instance.totals[0])
+        before = deployment.memory.get(PLANNED_LOAD, [None])[0]
+        if before is not None and abs(load - before) <= self.change / 100.0 * before:
+            return self.keep(instance, deployment)
+        why = "first plan" if before is None else f"load {load:.4g}, planned for {before:.4g}"
+        remembered = {PLANNED_LOAD: [load]}
+        return self.replan(instance, deployment, seed, lambda _: (True, why), remembered)
+
+
+@dataclass(frozen=True)
+class RateTrigger(Trigger):
+    """Plans for rate where headroom is short.
+
+    Attributes
+    ----------
+    headroom
+        Multiple of the present rate that is enough.
+    gain
+        Least gain in that multiple, percent.
+    pause
+        Periods from one plan that is made to the next.
+    """
+
+    headroom: float = 1.2
+    gain: float = 10.0
+    pause: int = 3
+
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that the method cannot plan, or that nothing limits.
+
+        Raises
+        ------
+        UnsuitableMethod
+            The method lacks a part of the instance.
+        InvalidInput
+            No node and no link has a capacity.
+        """
+        super().check(instance)
+        limited = np.isfinite(instance.nodes.capacity[:, list(instance.rate_driven)]).any()
+        if not limited and not len(instance.links.ids):
+            reason, remedy = "are given for no node, nor links", "rate-trigger needs one of them"
+            raise InvalidInput(Problem("nodes[].capacity", None, reason, remedy))
+
+    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
+        """Look at the measured loads, and plan anew if they leave too little headroom."""
+        since = deployment.memory.get(SINCE_PLAN, [np.inf])[0] + 1
+        deployment = deployment.remembering({SINCE_PLAN: [min(since, _LONGEST)]})
+        now = _sustained(instance, deployment)
+        if now >= self.headroom:
+            return self.keep(instance, deployment)
+        short = f"carries {now:.4g} times the rate"
+        if since <= self.pause:
+            note = f"{short}; a plan was made {since:g} periods ago"
+            return self.keep(instance, deployment, note)
+
+        def judge(fresh: Deployment) -> tuple[bool, str]:
+            then = _sustained(instance, fresh)
+            worth = then >= now * (1.0 + self.gain / 100.0) and then > now
+            taken = worth and _is_no_worse(instance, deployment, fresh)
+            return (
+                taken,
+                f"{short}{', the plan' if taken else '; the fresh plan carries'} {then:.4g}",
+            )
+
+        planned = deployment.remembering({SINCE_PLAN: [0.0]})
+        return self.replan(instance, planned, seed, judge, planned.memory)
+
+
+def _sustained(instance: Instance, deployment: Deployment) -> float:
+    """Return the multiple of the present rate that a deployment carries; ``inf`` where any."""
+    rate = evaluate_indices(instance, deployment.node.astype(np.int32)).sustainable_rate
+    return np.inf if rate is None else rate
+
+
+def _is_no_worse(instance: Instance, old: Deployment, new: Deployment) -> bool:
+    """Whether a deployment breaks no limit, beside those that the rate measures, more than now."""
+    binding = SUSTAINABLE_RATE.binding(instance)
+    now, then = (
+        evaluate_indices(binding, each.node.astype(np.int32)).violations for each in (old, new)
+    )
+    return not worsened(now, then)
+
+
+@dataclass(frozen=True)
+class StormTrigger(Trigger):
+    """Reschedules on overload, or for less traffic between nodes.
+
+    Attributes
+    ----------
+    window, gain, interval, period
+        X, R and P of the paper, and the seconds that a period lasts.
+    """
+
+    window: float = 60.0
+    gain: float = 10.0
+    interval: float = 180.0
+    period: float = 60.0
+
+    def check(self, instance: Instance) -> None:
+        """Refuse an instance that the scheduler cannot plan, or whose nodes have no capacity.
+
+        Raises
+        ------
+        UnsuitableMethod
+            The scheduler lacks a part of the instance.
+        InvalidInput
+            No node has a capacity, so that none is ever overloaded.
+        """
+        super().check(instance)
+        if not np.isfinite(instance.nodes.capacity[:, 0]).any():
+            name = f"nodes[].capacity.{instance.resources[0]}"
+            reason, remedy = "is given for no node", "storm-trigger needs it"
+            raise InvalidInput(Problem(name, None, reason, remedy))
+
+    def plan(self, instance: Instance, deployment: Deployment, seed: int) -> Planned:
+        """Look at the measured loads, and schedule anew if they ask for it."""
+        over = self._overloaded_for(instance, deployment)
+        since = deployment.memory.get(SINCE_SCHEDULE, [np.inf])[0] + self.period
+        memory = {OVERLOADED: over.tolist(), SINCE_SCHEDULE: [min(since, _LONGEST)]}
+        if since < self.interval:
+            why = "overloaded, but " if (over > self.window).any() else ""
+            note = f"{why}{self.interval - since:g} s to wait for the next schedule"
+            return self.keep(instance, deployment.remembering(memory), note)
+
+        def judge(fresh: Deployment) -> tuple[bool, str]:
+            reason = self._why(instance, deployment, fresh, over)
+            return reason is not None, reason or "the fresh schedule is not worth it"
+
+        memory = {**memory, SINCE_SCHEDULE: [0.0]}
+        anew = {**memory, OVERLOADED: [0.0] * len(over)}
+        return self.replan(instance, deployment.remembering(memory), seed, judge, anew)
+
+    def _overloaded_for(self, instance: Instance, deployment: Deployment) -> Any:
+        """(N,) seconds for which each node has been at or above its capacity without a break."""
+        loads = node_loads(instance, deployment.node.astype(np.int32))[:, 0]
+        known = deployment.memory.get(OVERLOADED, [])
+        before = np.array(known) if len(known) == len(loads) else np.zeros(len(loads))
+        full = (loads >= instance.nodes.capacity[:, 0] * (1 - 1e-9)) & (loads > 0)
+        return np.where(full, before + self.period, 0.0)
+
+    def _why(self, instance: Instance, old: Deployment, new: Deployment, over: Any) -> str | None:
+        """Say why the fresh schedule is taken; ``None`` when it is not."""
+        late = np.flatnonzero(over > self.window)
+        if len(late):
+            before = node_loads(instance, old.node.astype(np.int32))[:, 0]
+            after = node_loads(instance, new.node.astype(np.int32))[:, 0]
+            lower = [n for n in late.tolist() if after[n] < before[n] * (1 - 1e-9)]
+            highest = [_highest_utilisation(instance, loads) for loads in (before, after)]
+            if lower and highest[1] < highest[0] * (1 - 1e-9):
+                name = instance.nodes.ids[lower[0]]
+                return f"{name} was overloaded for {over[lower[0]]:g} s"
+        total = instance.total_traffic
+        left, right = (total - collocated_traffic(instance, d) for d in (old, new))
+        if left > 0 and left - right > (self.gain / 100.0 + 1e-9) * left:
+            return f"{100.0 * (left - right) / left:.3g} % less traffic between nodes"
+        return None
+
+
+def _highest_utilisation(instance: Instance, loads: Any) -> float:
+    """Return the highest of all nodes; a node without capacity has 0 without load, else ``inf``."""
+    capacity = instance.nodes.capacity[:, 0]
+    shares = np.where(loads > 0, np.inf, 0.0)
+    np.divide(loads, capacity, out=shares, where=capacity > 0)
+    return float(shares.max())
+
+
+CHANGE_TRIGGER = triggering(
+    "change-trigger",
+    "plans anew when load is off the one last planned for",
+    ChangeTrigger,
+    (
+        Option("method", "str", "top-down", "what makes the fresh plan"),
+        Option("change", "float", 10.0, "load must differ by more, percent", minimum=0.0),
+    ),
+)
+
+RATE_TRIGGER = triggering(
+    "rate-trigger",
+    "plans for rate when headroom is short and the plan carries enough more",
+    RateTrigger,
+    (
+        Option("method", "str", "throughput-search", "what makes the fresh plan"),
+        Option(
+            "headroom", "float", 1.2, "multiple of the present rate that is enough", minimum=0.0
+        ),
+        Option("gain", "float", 10.0, "least gain in that multiple, percent", minimum=0.0),
+        Option("pause", "int", 3, "periods from one plan that is made to the next", minimum=0),
+    ),
+)
+
+STORM_TRIGGER = triggering(
+    "storm-trigger",
+    "reschedules on overload, or for less traffic between nodes",
+    StormTrigger,
+    (
+        Option("method", "str", "storm-online", "what makes the fresh schedule"),
+        Option("window", "float", 60.0, "X: seconds of overload that are borne", minimum=0.0),
+        Option(
+            "gain", "float", 10.0, "R: traffic between nodes must fall by more, percent",
+            minimum=0.0,
+        ),
+        Option("interval", "float", 180.0, "P: seconds between two schedules", minimum=0.0),
+        Option("period", "float", 60.0, "seconds a period lasts", minimum=1e-9),
+    ),
+)  # fmt: skip
