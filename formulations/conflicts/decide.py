@@ -15,7 +15,7 @@ from formulations.conflicts.quick import forced_across, no_place_together
 from formulations.conflicts.rows import RuleModel, joined
 from optim.rules import broken
 from optim.rules.placement import Placement
-from optim.solvers.dual_bound import dual_bound
+from optim.solvers.duals import dual_bound
 from optim.solvers.inprocess import solve_lp, solve_small_milp
 from optim.solvers.interface import LinearTermination
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, eye_array, hstack, vstack
 
 from optim.certificates.arrays import Arrays, Cuts
-from optim.solvers.first_order import approximate_duals
+from optim.solvers.duals import approximate_duals
 from optim.solvers.inprocess import solve_lp
 from optim.solvers.interface import LinearTermination
 

@@ -99,8 +99,7 @@ class Instance:
         """
         from optim.format.build import build
         from optim.format.document import INSTANCE_ADAPTER
-        from optim.format.kinds import refuse_other_kind
-        from optim.format.read import validate
+        from optim.format.read import refuse_other_kind, validate
 
         refuse_other_kind(value, "streamplace.instance")
         with collection_paused():

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from optim.errors import InvalidInput, Problem
 from optim.format.document import Amount, Count, Identifier, SmallCount, Text
-from optim.format.kinds import refuse_other_kind
-from optim.format.read import parse_json, validate
+from optim.format.read import parse_json, refuse_other_kind, validate
 from optim.format.tables import NO_INDEX
 from optim.util.files import read_bytes, write_atomic
 

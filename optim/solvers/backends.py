@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from optim.errors import Problem, SolverUnavailable, UnsuitableMethod
@@ -82,3 +84,16 @@ def require(name: str) -> Backend:
         reason = f"is not installed ({error})"
         raise SolverUnavailable(Problem("solver", name, reason, remedy)) from error
     return backend
+
+
+@cache
+def ortools_version() -> str:
+    """Return "OR-Tools <version>"; raises `ImportError` where it is missing.
+
+    It is not imported for that, which takes a second and 100 MB.
+    """
+    from importlib.metadata import version
+
+    if find_spec("ortools") is None:
+        raise ImportError("No module named 'ortools'")
+    return f"OR-Tools {version('ortools')}"

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, SolverError, SolverUnavailable
+from optim.solvers.backends import ortools_version
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
 from optim.solvers.linear_arrays import BOUND_SCALE, SMALLEST, TOLERANCE
-from optim.solvers.ortools_version import ortools_version
 from optim.solvers.process import (
     Exit,
     Frames,

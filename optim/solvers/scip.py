@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 import re
+import struct
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,17 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from optim.errors import InvalidInput, Problem, SolverError
+from optim.solvers.backends import ortools_version
 from optim.solvers.interface import Answer, LinearTermination, SolverCapabilities
 from optim.solvers.linear_arrays import BOUND_SCALE, TOLERANCE
-from optim.solvers.ortools_version import ortools_version
-from optim.solvers.printed import outward
 from optim.solvers.process import Lines, ask_by_signal, python_child, run_child, scratch_folder
-from optim.solvers.wire import mp_model
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from optim.solvers.interface import SolveTask
+    from optim.solvers.linear_arrays import LinearArrays
     from optim.solvers.process import Exit
 
 #: SCIP's status as its log prints it → termination. OR-Tools itself says ``OPTIMAL`` at a gap limit
@@ -193,6 +195,128 @@ def _raise_refusal(task: SolveTask, result: dict[str, Any], end: Exit) -> None:
 
 def _finite(value: float, otherwise: float | None) -> float | None:
     return value if abs(value) < _INFINITE else otherwise
+
+
+def outward(text: str, sense: str) -> float:
+    """Return the weakest bound that prints as `text`.
+
+    Parameters
+    ----------
+    text
+        As printed, with or without exponent.
+    sense
+        ``"min"``: the bound is a lower one and is lowered; ``"max"``: it is raised.
+
+    Examples
+    --------
+    >>> round(outward("5.19", "min"), 6)
+    5.185
+    >>> round(outward("2.712833e+03", "max"), 6)
+    2712.8335
+    """
+    mantissa, _, exponent = text.partition("e")
+    decimals = len(mantissa.partition(".")[2])
+    half = 0.5 * 10.0 ** (int(exponent or 0) - decimals)
+    return float(text) - half if sense == "min" else float(text) + half
+
+
+# OR-Tools' ``MPModelProto`` written straight from arrays, in bulk.
+#
+# Building the message through its Python class costs a call a coefficient, and OR-Tools' own bulk
+# call (``fill_model_from_sparse_data``) still one a variable for integrality and start: 6.6 s for
+# 200 nodes × 10,000 tasks where this takes 2.0. The wire format is simple enough to lay out with
+# numpy: variables are records of fixed size, and indices are written as varints padded to four
+# bytes (28 bits), which every parser of Protocol Buffers takes.
+
+# field numbers of linear_solver.proto, shifted by three and joined with the wire type
+_VARIABLE, _CONSTRAINT, _MAXIMIZE, _OFFSET, _HINT = 0x1A, 0x22, 0x08, 0x11, 0x32
+_RECORD = np.dtype(
+    [
+        ("message", "u1"), ("length", "u1"),
+        ("lower_tag", "u1"), ("lower", "<f8"),
+        ("upper_tag", "u1"), ("upper", "<f8"),
+        ("cost_tag", "u1"), ("cost", "<f8"),
+        ("integer_tag", "u1"), ("integer", "u1"),
+    ]
+)  # fmt: skip
+
+
+def varint(value: int) -> bytes:
+    """Encode a number ≥ 0 as a varint.
+
+    Examples
+    --------
+    >>> varint(300).hex()
+    'ac02'
+    """
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def padded_indices(indices: NDArray[np.integer[Any]]) -> bytes:
+    """Encode indices as varints of four bytes each."""
+    wide = indices.astype("<u4")
+    out = np.empty((len(wide), 4), dtype=np.uint8)
+    for k in range(4):
+        out[:, k] = (wide >> (7 * k)) & 0x7F
+    out[:, :3] |= 0x80
+    return out.tobytes()
+
+
+def mp_model(arrays: LinearArrays, hint: NDArray[np.float64] | None = None) -> bytes:
+    """Serialise the model, with a full solution hint if one is given.
+
+    Parameters
+    ----------
+    arrays
+        The model.
+    hint
+        One value a variable.
+    """
+    parts = [bytes([_MAXIMIZE, int(arrays.sense == "max")])]
+    parts.append(struct.pack("<Bd", _OFFSET, arrays.offset))
+    parts.append(_variables(arrays))
+    parts += _constraints(arrays)
+    if hint is not None:
+        ids = padded_indices(np.arange(len(hint)))
+        values = hint.astype("<f8").tobytes()
+        body = b"\x0a" + varint(len(ids)) + ids + b"\x12" + varint(len(values)) + values
+        parts.append(bytes([_HINT]) + varint(len(body)) + body)
+    return b"".join(parts)
+
+
+def _variables(arrays: LinearArrays) -> bytes:
+    records = np.zeros(arrays.num_variables, dtype=_RECORD)
+    records["message"], records["length"] = _VARIABLE, _RECORD.itemsize - 2
+    records["lower_tag"], records["lower"] = 0x09, arrays.lower
+    records["upper_tag"], records["upper"] = 0x11, arrays.upper
+    records["cost_tag"], records["cost"] = 0x19, arrays.cost
+    records["integer_tag"], records["integer"] = 0x20, arrays.integrality
+    return records.tobytes()
+
+
+def _constraints(arrays: LinearArrays) -> list[bytes]:
+    ids = padded_indices(arrays.matrix.indices)
+    values = arrays.matrix.data.astype("<f8", copy=False).tobytes()
+    starts = arrays.matrix.indptr.tolist()
+    bounds = zip(arrays.row_lower.tolist(), arrays.row_upper.tolist(), strict=True)
+    pack = struct.Struct("<BdBd").pack
+    parts: list[bytes] = []
+    for i, (low, high) in enumerate(bounds):
+        start, stop = starts[i], starts[i + 1]
+        head = pack(0x11, low, 0x19, high)
+        id_head = b"\x32" + varint(4 * (stop - start))
+        value_head = b"\x3a" + varint(8 * (stop - start))
+        length = len(head) + len(id_head) + len(value_head) + 12 * (stop - start)
+        parts += (
+            bytes([_CONSTRAINT]) + varint(length) + head + id_head, ids[4 * start : 4 * stop],
+            value_head, values[8 * start : 8 * stop],
+        )  # fmt: skip
+    return parts
 
 
 BACKEND = ScipBackend()

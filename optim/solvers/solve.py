@@ -12,7 +12,6 @@ import numpy as np
 from optim.errors import InvalidInput, Problem, SolverError
 from optim.solvers.backends import load, require
 from optim.solvers.conditioning import conditioned
-from optim.solvers.far_apart import apart
 from optim.solvers.interface import (
     OPTIMAL_GAP,
     Answer,
@@ -20,6 +19,7 @@ from optim.solvers.interface import (
     LinearTermination,
     SolveTask,
 )
+from optim.solvers.knapsack_rows import apart
 from optim.solvers.linear_arrays import TOLERANCE
 from optim.solvers.verify import rounded_vector, verified
 from optim.util.progress import ProgressRecorder

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from optim.errors import InvalidInput, Problem
-from optim.format.kinds import refuse_other_kind
-from optim.format.read import parse_json, validate
+from optim.format.read import parse_json, refuse_other_kind, validate
 from optim.options import read_options
 from optim.util.files import read_bytes, write_atomic
 from streamplace.clusters.exchange.declarations import EXPORTERS, Ledger

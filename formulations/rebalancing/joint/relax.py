@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from formulations.rebalancing.joint.search import make_arcs
-from optim.solvers.dual_bound import dual_bound
+from optim.solvers.duals import dual_bound
 from optim.solvers.inprocess import solve_lp, solve_small_milp
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from optim.solvers import solve_linear
-from optim.solvers.far_apart import apart
+from optim.solvers.knapsack_rows import apart
 from optim.solvers.linear_arrays import TOLERANCE
 from optim.solvers.linear_model import LinearModel
 
