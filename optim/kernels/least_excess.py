@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from optim.kernels.repair import repair
 from optim.kernels.room import counted_floor, counted_loads, placing_masks
 from optim.rules import broken
 from optim.rules.excess import excess_of, rounding_of, worsened
@@ -113,7 +114,7 @@ def descend(
     -------
     tuple
         (T,) nodes of the best placement, nowhere worse than the current one, and its excess;
-        ``None`` and infinity where even staying breaks a limit.
+        ``None`` and infinity where even staying breaks a limit, or tasks without a node find none.
     """
     ends = np.inf if seconds is None else time.perf_counter() + seconds
     now = broken(Placement(instance, instance.tasks.node))
@@ -128,6 +129,10 @@ def descend(
     rows = _rows_of(instance, loose, weight, rounding_of(instance, now))
     _move_forced(instance, rows, node)
     excess = judged(node)
+    if not np.isfinite(excess) and (instance.tasks.node < 0).any():
+        node = repair(loose, instance.tasks.node, ends).node
+        excess = judged(node) if node.min() >= 0 else np.inf
+        rows.used = _used(instance, rows.load, node)
     if not np.isfinite(excess):
         return None, np.inf
     sure = _SURE if is_small(instance) else 0
@@ -148,14 +153,21 @@ def is_small(instance: Instance) -> bool:
 
 
 def _move_forced(instance: Instance, rows: _Rows, node: Ints) -> None:
-    """Move tasks off nodes that they may not use, in place, each to where it costs least."""
+    """Move tasks off nodes that they may not use, in place, each to where it costs least.
+
+    So are tasks placed that have no node, the largest first.
+    """
     kinds, allowed, target = placing_masks(instance)
-    for task in np.flatnonzero(~allowed[kinds, node]).tolist():
+    without = np.flatnonzero(node < 0)
+    largest = without[np.argsort(-(rows.load[without] * rows.weight).sum(axis=1), kind="stable")]
+    forced = np.flatnonzero(~allowed[kinds, node] & (node >= 0))
+    for task in [*forced.tolist(), *largest.tolist()]:
         come = rows.used + rows.load[task]
         cost = rows.excess(come, slice(None)) - rows.excess(rows.used, slice(None))
         cost = np.where(rows.allowed(come, slice(None)), cost, cost + _FAR)
         to = int(np.where(target[kinds[task]], cost, np.inf).argmin())
-        rows.used[node[task]] -= rows.load[task]
+        if node[task] >= 0:
+            rows.used[node[task]] -= rows.load[task]
         rows.used[to] += rows.load[task]
         node[task] = to
 
@@ -199,8 +211,10 @@ def _rows_of(instance: Instance, loose: Instance, weight: Floats, rounding: floa
 
 def _used(instance: Instance, load: Floats, node: Ints) -> Floats:
     """(N, R) what the tasks bring; what crosses nodes is the referee's to see."""
+    at = node >= 0
     return np.stack(
-        [np.bincount(node, column, minlength=instance.num_nodes) for column in load.T], axis=1
+        [np.bincount(node[at], column[at], minlength=instance.num_nodes) for column in load.T],
+        axis=1,
     )
 
 
@@ -280,9 +294,9 @@ def excess_bound(instance: Instance, weight: Floats) -> float:
         return 0.0
     found = 0.0
     for r in range(instance.num_resources):
-        used = np.bincount(node, load[:, r], minlength=instance.num_nodes)
+        used = _used(instance, load[:, [r]], node)[:, 0]
         over = np.maximum(used - most[:, r], 0.0)
-        least = max(0.0, float((used - most[:, r]).sum()))
+        least = max(0.0, float(load[:, r].sum() - most[:, r].sum()))
         if budget is not None and not len(instance.tasks.copied):
             takes = []
             for n in np.flatnonzero(over > 0).tolist():

@@ -116,6 +116,8 @@ class BrokenStart:
 def broken_start(instance: Instance, figure: Figure) -> BrokenStart | None:
     """Return what there is to mend; ``None`` where the current placement breaks nothing such.
 
+    Tasks without a current node are to be placed, and break nothing now.
+
     Parameters
     ----------
     instance
@@ -123,11 +125,11 @@ def broken_start(instance: Instance, figure: Figure) -> BrokenStart | None:
     figure
         What is optimised; limits that it measures are none.
     """
-    if not instance.has_current:
+    node = instance.tasks.node
+    if not (node >= 0).any():
         return None
     binding = figure.binding(instance)
-    node = instance.tasks.node
-    now = tuple(broken(Placement(binding, node)))
+    now = tuple(v for v in broken(Placement(binding, node)) if v.rule != "placed")
     if not any(violation.rule not in _FORCED for violation in now):
         return None
     rows, weight, alike = _in_rows(instance, figure, node)

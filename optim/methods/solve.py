@@ -168,21 +168,7 @@ def solve(
         mended = _mended(asked, method, options, repair=repair)
         if mended is not None:
             return mended
-        found = _solve(asked, method, options, repair=repair)
-        told = _not_mended(instance, found)
-        return replace(found, notes=(*found.notes, told)) if told else found
     return _solve(asked, method, options, repair=repair)
-
-
-def _not_mended(instance: Instance, result: Result) -> str | None:
-    """Say why limits that the tasks of today break are not mended, where some have no node."""
-    without = int((instance.tasks.node < 0).sum())
-    if result.termination is not Termination.INFEASIBLE or not 0 < without < instance.num_tasks:
-        return None
-    return (
-        f"{without} of {instance.num_tasks} tasks have no current node: limits that are broken "
-        "today are mended only where every task has one"
-    )
 
 
 def _solve(
@@ -352,7 +338,9 @@ def _mended(
         second.not_below(given)
     promises = chosen.promises_feasibility or repair
     if second.best is None and not promises:
-        return whole
+        whole = _solve(asked, method, options, repair=repair) if whole is None else whole
+        if whole.termination is not Termination.INFEASIBLE:
+            return whole  # its own plan, as bad as it is
     result = second.told(asked.instance, began, promises=promises)
     if result is None or (repaired is not None and not result.feasible):
         return whole
@@ -415,7 +403,7 @@ def _chosen(
     """
     if method in (None, PORTFOLIO):
         relaxed = asked.relaxed(asked.dropped)
-        if not relaxed.has_current:
+        if not (relaxed.tasks.node >= 0).any():
             return None, asked.dropped
         found = choices(relaxed, asked.time_limit, asked.objective, asked.prefer)
         choice = next(iter(found), None)

@@ -1,6 +1,6 @@
 """A current placement that breaks limits: *do not worsen, then mend*, held against all placements.
 
-    python -m tests.fuzz.mending METHOD … [--from SEED] [--count N]
+    python -m tests.fuzz.mending METHOD … [--from SEED] [--count N] [--some]
 
 Of all placements that keep budgets, lists of allowed nodes and marks of leaving nodes, and break no
 row more than the current one does, those of least excess are looked for, and among these the best
@@ -34,9 +34,13 @@ _FIELDS = frozenset({"sets", "nodes.max_tasks", "nodes.max_inflow", "limits.max_
 _RATE = "sustainable_rate"
 
 
-def broken_instance(seed: int) -> Document | None:
-    """Return a random instance of a complete current placement with a limit that it breaks."""
-    document = generate(seed, known_fields() & _FIELDS, modelled=0.0, placements=4_000)
+def broken_instance(seed: int, *, some: bool = False) -> Document | None:
+    """Return a random instance of a current placement with a limit that it breaks.
+
+    The placement is complete; or of `some` tasks, without links, sets and load distances.
+    """
+    fields = frozenset() if some else _FIELDS
+    document = generate(seed, known_fields() & fields, modelled=0.0, placements=4_000)
     draw = Draw(seed + 1)
     draw.kind = "whole"
     nodes = [node["id"] for node in document["nodes"]]
@@ -62,12 +66,20 @@ def broken_instance(seed: int) -> Document | None:
             node.setdefault("capacity", {})[resource] = least
     if draw.chance(0.6):
         document.setdefault("limits", {})["max_migrations"] = draw.randint(0, 3)
+    if some:
+        for name in ("links", "crossing_cost"):
+            document.pop(name, None)
+        document.get("limits", {}).pop("max_load_distance", None)
+        tasks = document["tasks"]
+        for task in draw.sample(tasks, min(len(tasks) - 1, draw.choice([1, 1, 2, 3]))):
+            del task["node"]
     return document
 
 
 def _sums(reading: Reading) -> np.ndarray:
     loads = np.array(reading.background)
-    np.add.at(loads, reading.home, reading.load)
+    placed = reading.home >= 0
+    np.add.at(loads, reading.home[placed], reading.load[placed])
     return loads
 
 
@@ -132,8 +144,15 @@ class Rows:
         return int(np.flatnonzero(same)[0]) if same.any() else None
 
     def now(self) -> np.ndarray:
-        """(K,) amounts of the current placement."""
+        """(K,) amounts of the current placement; of some tasks, rows of nodes alone."""
         reading, home = self.claim.reading, self.home
+        if (reading.home < 0).any():
+            room, loads = np.array(reading.room), _sums(reading)
+            if self.claim.name == _RATE:
+                room[:, reading.rate_driven] = np.inf
+            least = np.where(reading.leaving[:, None], 0.0, reading.min_load)
+            above, below = np.maximum(loads - room, 0.0), np.maximum(least - loads, 0.0)
+            return np.concatenate([above.ravel(), below.ravel(), np.zeros(len(room))])
         if home is not None:
             return np.asarray(self.amounts[0][home])
         space = _One(reading)
@@ -239,19 +258,22 @@ def main() -> None:
     parser.add_argument("methods", nargs="*", default=[*EXACT, *OTHERS])
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--some", action="store_true", help="placements of some tasks")
     args = parser.parse_args()
     counts: Counter[str] = Counter()
     for seed in range(args.first, args.first + args.count):
-        for kind, told in asked(seed, args.methods, counts):
+        for kind, told in asked(seed, args.methods, counts, some=args.some):
             if kind not in SOFT:
                 print(seed, kind, told, flush=True)
     print(json.dumps(dict(sorted(counts.items()))))
 
 
-def asked(seed: int, methods: list[str], counts: Counter[str]) -> Iterator[tuple[str, str]]:
+def asked(
+    seed: int, methods: list[str], counts: Counter[str], *, some: bool = False
+) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the answers of methods to one instance."""
     random.seed(seed)
-    document = broken_instance(seed)
+    document = broken_instance(seed, some=some)
     try:
         setting = Setting(document or {}, Calls(patience=120))
     except InvalidInput:

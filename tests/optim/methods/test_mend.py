@@ -201,6 +201,16 @@ def test_all_placements_agree(seed: int) -> None:
     assert wrong == []
 
 
+@pytest.mark.seeds(6)
+@pytest.mark.parametrize("seed", range(100, 112))
+def test_all_placements_agree_where_some_tasks_have_no_node(seed: int) -> None:
+    from collections import Counter
+
+    methods = ["balance-milp", "imc-milp", "eoa-milp", "storm-milp", "throughput-milp"]
+    wrong = [found for found in asked(seed, methods, Counter(), some=True) if found[0] not in SOFT]
+    assert wrong == []
+
+
 @pytest.mark.parametrize(
     ("seed", "method"),
     [
@@ -256,12 +266,32 @@ def test_the_best_of_plans_that_empty_leaving_nodes_has_reached_its_gap() -> Non
     assert (str(result.termination), result.bound_of) == ("gap_reached", "restricted")
 
 
-def test_a_placement_of_some_tasks_is_not_mended_and_the_answer_says_so() -> None:
+@pytest.mark.parametrize("method", ["balance-milp", "imc-exact", "balance-search", "flux", None])
+def test_a_placement_of_some_tasks_is_mended_beside_the_placing_of_the_others(
+    method: str | None,
+) -> None:
     builder = InstanceBuilder("some").node("n0", capacity=1).node("n1", capacity=1)
     builder = builder.task("a", load=2, node="n0").task("b", load=1)
-    result = solve(builder.build(), "balance-milp")
-    assert str(result.termination) == "infeasible"
-    assert "1 of 2 tasks have no current node" in result.notes[-1]
+    result = solve(builder.build(), method)
+    assert result.plan is not None
+    assert dict(result.plan.assignment) == {"a": "n0", "b": "n1"}
+    assert result.mending is not None
+    assert [(v.where, v.amount, was) for v, was in result.mending.still] == [("n0.cpu", 1.0, 1.0)]
+    more = builder.task("c", load=0.5).build()
+    result = solve(more, method)  # c would make n0 worse, or break n1
+    assert (str(result.termination), result.mending) == ("infeasible", None)
+
+
+@pytest.mark.parametrize("method", ["storm-even", "flux", "random"])
+def test_what_overloads_by_design_calls_nothing_infeasible_that_can_be_mended(method: str) -> None:
+    builder = InstanceBuilder("full").node("n0", capacity=10).node("n1", capacity=6)
+    for i, node in enumerate(("n0", "n0", "n1")):
+        builder = builder.task(f"t{i}", load=6, node=node)
+    result = solve(builder.build(), method)
+    assert str(result.termination) != "infeasible"
+    assert result.plan is not None
+    assert result.mending is not None
+    assert result.objective_levels[0].value == pytest.approx(2 / 18)
 
 
 def test_a_start_that_leaves_tasks_behind_does_not_answer_drain_hard() -> None:
