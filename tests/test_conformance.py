@@ -154,7 +154,7 @@ def run(method: str, solver: str | None, made: Instance, **kw: Any) -> Result:
 
 @cache
 def solved(
-    method: str, solver: str | None, name: str, start_broken: str = "mend"
+    method: str, solver: str | None, name: str, start_broken: str
 ) -> Result | UnsuitableMethod:
     """Solve a case once for all tests that ask what becomes of it; it may not be written to."""
     made = case(name)
@@ -283,7 +283,7 @@ def test_exact_methods_of_one_objective_agree() -> None:
         for method, solver in RUNS:
             if get_method(method).kind != "exact":
                 continue
-            result = solved(method, solver, name)
+            result = solved(method, solver, name, "mend")
             if isinstance(result, UnsuitableMethod):
                 continue
             assert result.objective is not None

@@ -95,18 +95,22 @@ def made(rule: str) -> Instance:
 
 
 @cache
-def kept(rule: str, objective: str, emptied: bool) -> tuple[float, ...]:
-    """Values of an objective over all placements that keep every rule."""
+def kept(rule: str) -> list[tuple[Any, bool]]:
+    """Evaluations of all placements that keep every rule; whether they empty the leaving nodes."""
     instance = made(rule)
-    values = []
+    found = []
     for node in itertools.product(range(instance.num_nodes), repeat=instance.num_tasks):
         at = np.array(node, dtype=np.int32)
-        if emptied and instance.nodes.leaving[at].any():
-            continue
-        found = evaluate_indices(instance, at)
-        if found.feasible:
-            values.append(found.objective(objective))
-    return tuple(sorted(value for value in values if value is not None))
+        judged = evaluate_indices(instance, at)
+        if judged.feasible:
+            found.append((judged, not instance.nodes.leaving[at].any()))
+    return found
+
+
+def values(rule: str, objective: str, emptied: bool) -> list[float]:
+    """Values of an objective over the placements that keep every rule, in order."""
+    found = [one.objective(objective) for one, empties in kept(rule) if empties or not emptied]
+    return sorted(value for value in found if value is not None)
 
 
 def test_every_rule_has_an_instance_that_sets_it() -> None:
@@ -131,7 +135,7 @@ def test_a_rule_is_kept_or_the_method_refuses(method: Any, rule: str) -> None:
     except UnsuitableMethod as error:
         assert all(problem.remedy for problem in error.problems)
         return
-    possible = kept(rule, method.objective, method.name in EMPTIES and rule == "leaving")
+    possible = values(rule, method.objective, method.name in EMPTIES and rule == "leaving")
     assert possible, "the case must have a plan"
     assert result.termination not in (Termination.INFEASIBLE, Termination.ERROR)
     if result.feasible:

@@ -38,7 +38,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "micro_dag": {},
 }
 """Instances of every family: kind and parameters."""
-_LIMIT = 1.0
+_LIMIT = 0.2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

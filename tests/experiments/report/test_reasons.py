@@ -39,7 +39,9 @@ def test_cases_are_explained_from_what_the_folder_keeps(
     monkeypatch.setattr(why, "SECONDS", 600.0)
     monkeypatch.setattr(why, "ALL_SECONDS", 600.0)
     doubled = altered(job, read_case("scale-rate 2"))
-    solved = run_one(job.to_json().encode(), {"method": "balance-search", "seed": 1})
+    solved = run_one(
+        job.to_json().encode(), {"method": "balance-search", "seed": 1, "time_limit": 0.5}
+    )
     sweep = read(
         [
             run("drain", "balance-search", instance_sha256=job.sha256, **solved),

@@ -43,6 +43,7 @@ def serving(root: Path) -> Iterator[Server]:
 
 class Handler(StreamRequestHandler):
     server: Server
+    disable_nagle_algorithm = True
 
     def handle(self) -> None:
         self.here, self.source = "/", Path()

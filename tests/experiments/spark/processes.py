@@ -11,7 +11,7 @@ from socketserver import BaseServer
 @contextlib.contextmanager
 def running(server: BaseServer) -> Iterator[None]:
     """Serve until the end of the block."""
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield

@@ -213,13 +213,15 @@ def test_what_is_allowed_means_what_spark_means(frame: Any) -> None:
     mine = compute(frame, *SAME)
     session.conf.set("spark.sql.session.timeZone", NEW_YORK)
     try:
-        for text, value in zip(SAME, mine, strict=True):
-            theirs = F.expr(text)
-            if compiled(parse(text), scope()).kind == "time":
-                theirs = F.unix_micros(theirs)
-            assert frame.select(theirs).first()[0] == value, text
+        theirs = []
+        for number, text in enumerate(SAME):
+            of_time = compiled(parse(text), scope()).kind == "time"
+            column = F.unix_micros(F.expr(text)) if of_time else F.expr(text)
+            theirs.append(column.alias(f"v{number}"))
+        found = list(frame.select(*theirs).first())
     finally:
         session.conf.set("spark.sql.session.timeZone", "UTC")
+    assert dict(zip(SAME, found, strict=True)) == dict(zip(SAME, mine, strict=True))
 
 
 @given(st.text(max_size=12), st.integers(0, 9))

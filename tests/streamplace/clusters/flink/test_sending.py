@@ -27,7 +27,7 @@ class JobManager(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.pages = pages
         self.posted: list[tuple[str, bytes]] = []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
 
 class _Handler(BaseHTTPRequestHandler):
