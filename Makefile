@@ -3,6 +3,8 @@
 #   make test   own environment with the developers' tools, the test suite
 
 SHELL := /bin/sh
+# set by some images; each of the processes of the tests would compile all that it imports
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := build/demo

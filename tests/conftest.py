@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from optim import plugins
+from tests.small_spark import SMALL
 
 Plug = Callable[..., None]
 
@@ -93,6 +94,15 @@ def shared_data(repository: Path) -> Path:
     if not data.is_dir():
         pytest.skip("third-party inputs are not here; STREAMPLACE_SHARED names their folder")
     return data
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Start a quick session for all tests of a process, or borrow the one that runs."""
+    from experiments.spark.session import spark_session
+
+    with spark_session("local[2]", config=SMALL) as session:
+        yield session
 
 
 @pytest.fixture

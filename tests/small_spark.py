@@ -13,6 +13,7 @@ SMALL = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.maxMetadataStringLength": "1000",  # plans name the files that they read
+    "spark.ui.retainedStages": "100000",  # skipped ones would go first
     "spark.sql.shuffle.partitions": "1" if _QUICK else "2",
 }
 """Of the session that the tests of a process share; commands that are started have our own."""

@@ -57,6 +57,20 @@ def test_demo_and_test_do_what_they_are_named_for(repository: Path) -> None:
         assert tool in test
 
 
+def test_what_is_compiled_is_kept(tmp_path: Path, repository: Path) -> None:
+    (tmp_path / "Makefile").write_text(
+        f'include {repository / "Makefile"}\nshown:\n\t@echo "<$$PYTHONDONTWRITEBYTECODE>"\n'
+    )
+    done = subprocess.run(
+        ["make", "-C", tmp_path, "--no-print-directory", "shown"],
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "<>\n"
+
+
 def test_the_pinned_versions_are_those_that_pyproject_allows(repository: Path) -> None:
     import tomllib
 

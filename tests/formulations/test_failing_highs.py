@@ -51,11 +51,11 @@ def test_no_plan_is_lost_and_nothing_proved_by_a_failure(
     method: str, kind: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     instance = generate(kind, **{"seed": 1, **options})
-    plain = solve(instance, method, time_limit=3.0).objective
+    plain = solve(instance, method, time_limit=1.0).objective
     assert plain is not None
     assert plain.value is not None
     calls = _let_highs_fail(monkeypatch)
-    result = solve(instance, method, time_limit=3.0)
+    result = solve(instance, method, time_limit=1.0)
     assert calls
     assert result.feasible
     if result.bound is not None and result.bound_of == "problem":
@@ -66,7 +66,7 @@ def test_no_plan_is_lost_and_nothing_proved_by_a_failure(
 def test_patterns_prove_nothing_without_prices(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = generate("community", seed=1, tasks=60, nodes=6)
     assert _let_highs_fail(monkeypatch) == []
-    result = solve(instance, "imc-exact", time_limit=5.0)
+    result = solve(instance, "imc-exact", time_limit=1.0)
     assert result.feasible
     assert result.termination != "optimal"
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -12,11 +14,22 @@ from streamplace.cli.main import commands
 from streamplace.packages import EXTRAS
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-WITHOUT = (
-    "import sys; sys.modules.update(dict.fromkeys(sys.argv.pop(1).split(',')))\n"
-    "from streamplace.cli.main import main; sys.exit(main())"
-)
-"""Run the command where some packages are not there."""
+WITHOUT = """
+import json, os, sys
+sys.modules.update(dict.fromkeys(sys.argv[1].split(",")))
+import optim.methods.solve
+from streamplace.cli.main import main
+for words in json.loads(sys.argv[2]):
+    child = os.fork()
+    if child == 0:
+        for stream, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{words[0]}.{name}", os.O_WRONLY | os.O_CREAT), stream)
+        sys.argv = ["streamplace", *words]
+        sys.exit(main())
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""Run commands where some packages are not there, each in a process, which begins with what all
+import."""
 
 INSTANCE = str(EXAMPLES / "hand-8-tasks.json")
 WORKS = {
@@ -51,27 +64,31 @@ NEEDS = {
 """What needs an extra to do its work; its help needs none."""
 
 
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    stderr: str
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with what the commands read: a plan, steps, a certificate, a graph."""
-    place = tmp_path_factory.mktemp("bare")
-    (place / "two.graph").write_text("2 1\n2\n1\n")
-    for command in ("solve", "steps"):
-        done = run(place, command, *WORKS[command])
-        assert done.returncode == 0, done.stderr
-    return place
-
-
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command without the packages of any extra."""
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT, ",".join(EXTRAS), *words],
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    """Run all commands, first those that write what others read, without the packages of extras."""
+    folder = tmp_path_factory.mktemp("bare")
+    (folder / "two.graph").write_text("2 1\n2\n1\n")
+    asked = WORKS | {command: words for command, (words, _) in NEEDS.items()}
+    order = sorted(asked, key=lambda command: (command != "solve", command != "steps"))
+    lines = json.dumps([[command, *asked[command]] for command in order])
+    codes = subprocess.run(
+        [sys.executable, "-c", WITHOUT, ",".join(EXTRAS), lines],
         cwd=folder,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=300,
-        check=False,
-    )
+        timeout=600,
+        check=True,
+    ).stdout.split()
+    told = ((folder / f"{command}.err").read_text() for command in order)
+    return {c: Ended(int(code), err) for c, code, err in zip(order, codes, told, strict=True)}
 
 
 def test_every_command_is_asked() -> None:
@@ -79,18 +96,17 @@ def test_every_command_is_asked() -> None:
 
 
 @pytest.mark.parametrize("command", WORKS)
-def test_it_works(folder: Path, command: str) -> None:
-    done = run(folder, command, *WORKS[command])
-    assert done.returncode == 0, done.stderr
+def test_it_works(ended: dict[str, Ended], command: str) -> None:
+    assert ended[command].code == 0, ended[command].stderr
 
 
 @pytest.mark.parametrize("command", NEEDS)
-def test_it_says_what_it_needs(folder: Path, command: str) -> None:
+def test_it_says_what_it_needs(ended: dict[str, Ended], command: str) -> None:
     words, extra = NEEDS[command]
-    done = run(folder, command, *words)
+    code, stderr = ended[command]
     if "--help" in words:
-        assert done.returncode == 0, done.stderr
+        assert code == 0, stderr
     else:
-        assert done.returncode == 2, done.stderr
-        assert done.stderr.count("\n") == 1
-        assert f"pip install 'streamplace[{extra}]'" in done.stderr
+        assert code == 2, stderr
+        assert stderr.count("\n") == 1
+        assert f"pip install 'streamplace[{extra}]'" in stderr

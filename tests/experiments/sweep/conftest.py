@@ -1,4 +1,4 @@
-"""A small instance, sweeps around it, and one Spark session for all."""
+"""A small instance, and sweeps around it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from experiments.sweep.spec import Spec
-from tests.small_spark import SMALL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 INSTANCE: dict[str, Any] = {
     "format": "streamplace.instance/1",
@@ -55,12 +52,3 @@ def make_spec(base: Path) -> Callable[..., Spec]:
         return Spec.from_dict(document, base)
 
     return make
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """Start one local session for all tests, or borrow the one that runs."""
-    from experiments.spark.session import spark_session
-
-    with spark_session("local[2]", config=SMALL) as session:
-        yield session
