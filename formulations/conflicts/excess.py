@@ -35,8 +35,8 @@ _CELLS = 20_000
 """Tasks × nodes up to which the model is asked."""
 _MOST, _SHARED = 2_000, 400_000
 """Branch-and-bound nodes of a model; fewer where nodes take longer: tasks × nodes × these."""
-_ROUNDS = 200
-"""Placements that are cut off."""
+_ROUNDS, _STALLED = 200, 20
+"""Placements that are cut off; of these, one after the other without any progress."""
 _SAME = 1e-9
 SOLVED = LinearTermination.OPTIMAL
 _RULES = frozenset(
@@ -88,11 +88,12 @@ def least_excess(
     paid = {atom: price / size for atom, price in paid.items()}
     whole = {atom for atom in paid if atoms.rule_of(atom) in WHOLE}
     arrays, _ = with_raises(made, paid, whole, most)
-    best, least, known = None, np.inf, 0.0
+    best, least, known, stalled = None, np.inf, 0.0, 0
     columns = np.arange(instance.num_tasks) * instance.num_nodes
     for _ in range(_ROUNDS):
         limit = None if ends is None else max(ends - time.perf_counter(), 0.1)
         answer = solve_small_milp(arrays, time_limit=limit, gap=1e-9, node_limit=nodes)
+        before = known, least
         if answer.termination is LinearTermination.INFEASIBLE:  # none is left
             known = np.inf
         elif answer.bound is not None:
@@ -103,7 +104,8 @@ def least_excess(
         excess = judged(node)
         if best is None or excess < least:
             best, least = node, excess
-        late = ends is not None and time.perf_counter() >= ends
+        stalled = stalled + 1 if (known, least) == before else 0
+        late = stalled == _STALLED or (ends is not None and time.perf_counter() >= ends)
         # a model that was not solved to its end has no better bound without one placement
         if known >= least * (1 - _SAME) or late or answer.termination is not SOLVED:
             break

@@ -288,6 +288,8 @@ def _mended(
     start = broken_start(asked.relaxed(dropped), OBJECTIVES[chosen.objective])
     if start is None:
         return None
+    if method not in (None, PORTFOLIO):
+        check_suitable(chosen, start.instance, repair=repair)
     began = time.perf_counter()
     least = first_level(start, asked.time_limit)
     if least.node is None and least.bound == np.inf:
