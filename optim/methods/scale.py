@@ -68,9 +68,9 @@ class Scale:
         elif found.rule == "max_load_distance":
             factor = float(self.load[0])
         elif found.rule in _OF_LOADS:
-            named = [r for r in instance.resources if where.endswith(f".{r}")]
-            if named:
-                factor = float(self.load[instance.resources.index(max(named, key=len))])
+            resource = found.resource(instance.resources)
+            if resource is not None:
+                factor = float(self.load[resource])
         if factor == 1.0:
             return found
         figures = (found.amount * factor, found.needed * factor, found.available * factor)

@@ -69,11 +69,8 @@ def rounding_of(instance: Instance, violations: Iterable[Violation]) -> float:
 
 
 def _resource(instance: Instance, violation: Violation) -> int:
-    """Return the resource of a violation that says where as ``PLACE.RESOURCE``."""
-    if violation.rule not in _OF_LOAD:
-        return 0
-    named = [r for r in instance.resources if violation.where.endswith(f".{r}")]
-    return instance.resources.index(max(named, key=len)) if named else 0
+    """Return the resource of which a violation is; the first for those that are of none."""
+    return (violation.resource(instance.resources) or 0) if violation.rule in _OF_LOAD else 0
 
 
 def worsened(now: Iterable[Violation], then: Iterable[Violation]) -> list[Violation]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
@@ -15,7 +18,8 @@ class Violation:
     rule
         Name of the rule, as ``--ignore`` takes it where it can be dropped.
     where
-        The node, task, link, slot or limit.
+        The node, task, link, slot or limit; of loads as ``PLACE.RESOURCE``. A remark in parentheses
+        may follow.
     amount
         By how much.
     needed, available
@@ -33,6 +37,11 @@ class Violation:
             f"{self.rule} at {self.where}: needs {self.needed:.6g}, has {self.available:.6g} "
             f"({self.amount:.6g} off)"
         )
+
+    def resource(self, resources: Sequence[str]) -> int | None:
+        """Return the index of the resource that `where` ends with; ``None`` where it has none."""
+        named = [r for r in resources if f".{r} (" in f"{self.where} ("]
+        return resources.index(max(named, key=len)) if named else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the violation as plain data."""
