@@ -1,6 +1,6 @@
 """A current placement that breaks limits: *do not worsen, then mend*, held against all placements.
 
-    python -m tests.fuzz.mending METHOD … [--from SEED] [--count N] [--some]
+    python -m tests.fuzz.mending METHOD … [--from SEED] [--count N] [--seconds S] [--some]
 
 Of all placements that keep budgets, lists of allowed nodes and marks of leaving nodes, and break no
 row more than the current one does, those of least excess are looked for, and among these the best
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ import numpy as np
 
 from tests.fuzz.claim import Claim
 from tests.fuzz.generate import Draw, generate
+from tests.fuzz.newer import add_max_load
+from tests.fuzz.probes import PROBES
 from tests.fuzz.product import Calls, InvalidInput, Setting, known_fields
 from tests.fuzz.reading import Document, Reading
 from tests.fuzz.rules import LOOSE, kept
@@ -30,17 +33,24 @@ EXACT = (
     "throughput-exact", "throughput-milp",
 )  # fmt: skip
 OTHERS = ("balance-search", "joint-search", "imc-search", "throughput-search", "flux", "albic")
-_FIELDS = frozenset({"sets", "nodes.max_tasks", "nodes.max_inflow", "limits.max_inflow", "copies"})
+FIELDS = frozenset({"sets", "nodes.max_tasks", "nodes.max_inflow", "limits.max_inflow", "copies"})
+EVERY = FIELDS | {"direction", "rate_driven", "max_load"}
+"""Newer fields that are drawn: those of tests that name seeds, and those of `main`."""
+_LIMITED = 0.4
+"""Of instances that may have them, the share with ceilings of tasks."""
 _RATE = "sustainable_rate"
 
 
-def broken_instance(seed: int, *, some: bool = False) -> Document | None:
+def broken_instance(
+    seed: int, fields: frozenset[str] = FIELDS, *, some: bool = False
+) -> Document:
     """Return a random instance of a current placement with a limit that it breaks.
 
-    The placement is complete; or of `some` tasks, without links, sets and load distances.
+    The placement is complete; or of `some` tasks, without newer fields, links and load distances.
     """
-    fields = frozenset() if some else _FIELDS
-    document = generate(seed, known_fields() & fields, modelled=0.0, placements=4_000)
+    fields = frozenset() if some else fields
+    own = known_fields() & fields - {"max_load"}
+    document = generate(seed, own, modelled=0.0, placements=4_000)
     draw = Draw(seed + 1)
     draw.kind = "whole"
     nodes = [node["id"] for node in document["nodes"]]
@@ -73,6 +83,8 @@ def broken_instance(seed: int, *, some: bool = False) -> Document | None:
         tasks = document["tasks"]
         for task in draw.sample(tasks, min(len(tasks) - 1, draw.choice([1, 1, 2, 3]))):
             del task["node"]
+    if "max_load" in fields and draw.chance(_LIMITED):
+        add_max_load(draw, document, reading, nodes)
     return document
 
 
@@ -106,6 +118,7 @@ class Rows:
             (np.maximum(least - figures.loads, 0.0).reshape(len(at), -1), flat),
             (np.maximum(figures.counts - reading.max_tasks, 0.0), np.full(room.shape[0], count)),
         ]
+        parts.append(self._threads(len(at), totals, rate=rate))
         for link, load in zip(reading.links, figures.links, strict=True):
             room_of = np.inf if rate else link.room
             total = (reading.total_traffic + sum(x.background for x in reading.links)) or 1.0
@@ -131,6 +144,24 @@ class Rows:
         amounts[amounts <= 1e-9 * np.maximum(sizes, 0.0)] = 0.0
         return amounts, sizes
 
+    def _threads(
+        self, count: int, totals: np.ndarray, *, rate: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What tasks have above what they can use, the same in every placement; the worst only.
+
+        A ceiling of an operator is told once, by the task that is most above it.
+        """
+        reading = self.claim.reading
+        over = np.maximum(reading.load - reading.max_load, 0.0)
+        over[over <= 1e-9 * np.maximum(reading.load, reading.max_load)] = 0.0
+        if rate:  # a ceiling of what is measured
+            over[:, reading.rate_driven] = 0.0
+        owned = [tasks for tasks in reading.members.values() if tasks]
+        alone = set(range(len(over))) - {t for tasks in owned for t in tasks}
+        worst = [over[tasks].max(axis=0) for tasks in (*owned, *([t] for t in sorted(alone)))]
+        amount = np.concatenate(worst) if worst else np.zeros(0)
+        return np.tile(amount, (count, 1)), np.tile(totals, len(worst))
+
     @cached_property
     def excess(self) -> np.ndarray:
         """(M,) excess of each placement."""
@@ -152,7 +183,8 @@ class Rows:
                 room[:, reading.rate_driven] = np.inf
             least = np.where(reading.leaving[:, None], 0.0, reading.min_load)
             above, below = np.maximum(loads - room, 0.0), np.maximum(least - loads, 0.0)
-            return np.concatenate([above.ravel(), below.ravel(), np.zeros(len(room))])
+            found = np.concatenate([above.ravel(), below.ravel()])
+            return np.pad(found, (0, self.amounts[0].shape[1] - len(found)))
         if home is not None:
             return np.asarray(self.amounts[0][home])
         space = _One(reading)
@@ -258,33 +290,45 @@ def main() -> None:
     parser.add_argument("methods", nargs="*", default=[*EXACT, *OTHERS])
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after that long")
     parser.add_argument("--some", action="store_true", help="placements of some tasks")
     args = parser.parse_args()
     counts: Counter[str] = Counter()
+    ends = time.monotonic() + args.seconds
     for seed in range(args.first, args.first + args.count):
-        for kind, told in asked(seed, args.methods, counts, some=args.some):
+        if time.monotonic() >= ends:
+            break
+        counts["last seed"] = seed
+        for kind, told in asked(seed, args.methods, counts, EVERY, some=args.some):
             if kind not in SOFT:
                 print(seed, kind, told, flush=True)
     print(json.dumps(dict(sorted(counts.items()))))
 
 
 def asked(
-    seed: int, methods: list[str], counts: Counter[str], *, some: bool = False
+    seed: int,
+    methods: list[str],
+    counts: Counter[str],
+    fields: frozenset[str] = FIELDS,
+    *,
+    some: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the answers of methods to one instance."""
     random.seed(seed)
-    document = broken_instance(seed, some=some)
     try:
-        setting = Setting(document or {}, Calls(patience=120))
+        setting = Setting(broken_instance(seed, fields, some=some), Calls(patience=120))
     except InvalidInput:
         counts["refused"] += 1
         return
+    counts["instances"] += 1
+    counts["with max_load"] += bool(np.isfinite(setting.reading.max_load).any())
     for name in methods:
         answer = setting.answer(name)
-        if answer.failure is not None:
-            yield answer.failure[0], f"{name}: {answer.failure[1]}"
+        for kind, told in PROBES["result"](setting, name, {}):
+            yield kind, f"{name}: {told}"
         if answer.result is None:
             continue
+        counts[f"{name} answered"] += 1
         claim = Claim(setting, name, {}, answer.result)
         if answer.result.mending is not None:
             counts[f"{name} mended"] += 1

@@ -130,7 +130,7 @@ def _add_crossing(draw: Draw, document: Document, reading: Reading, _ids: list[s
         }
 
 
-def _add_max_load(draw: Draw, document: Document, _reading: Reading, _ids: list[str]) -> None:
+def add_max_load(draw: Draw, document: Document, _reading: Reading, _ids: list[str]) -> None:
     """Above the load as a rule, below it now and then; on operators, groups and tasks."""
     reading = Reading(document)  # what was added before may have changed groups
     load = dict(zip(reading.task_ids, reading.load, strict=True))
@@ -143,13 +143,13 @@ def _add_max_load(draw: Draw, document: Document, _reading: Reading, _ids: list[
             for r in draw.some(reading.resources)
         }
 
-    for operator in document["operators"]:
+    for operator in document.get("operators", []):
         names = [reading.task_ids[t] for t in reading.members[operator["id"]]]
         if names and draw.chance(0.4):
             operator["max_load"] = limits(names)
         if "group" in operator and draw.chance(0.4):
             operator["group"]["max_load"] = limits(names)
-    for task in document["tasks"]:
+    for task in document.get("tasks", []):
         if draw.chance(0.3):
             task["max_load"] = limits([task["id"]])
 
@@ -164,5 +164,5 @@ _ADD = {
     "direction": _add_direction,
     "rate_driven": _add_driven,
     "crossing_cost": _add_crossing,
-    "max_load": _add_max_load,
+    "max_load": add_max_load,
 }

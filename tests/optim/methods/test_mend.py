@@ -254,6 +254,18 @@ def test_what_a_thread_has_too_much_is_known_to_stay() -> None:
     assert str(result.termination) == "optimal"
 
 
+def test_what_a_thread_has_too_much_is_a_share_of_its_own_resource() -> None:
+    builder = InstanceBuilder("threads", resources=["cpu", "memory"])
+    builder = builder.node("n0", capacity={"cpu": 9, "memory": 900}).operator("op (x)")
+    builder = builder.task(
+        "a", operator="op (x)", load={"cpu": 1, "memory": 400}, node="n0", max_load={"memory": 300}
+    )
+    builder = builder.task("b", load={"cpu": 3, "memory": 100}, node="n0")
+    result = solve(builder.build(), "balance-milp")
+    assert result.mending is not None
+    assert result.mending.excess == pytest.approx(100 / 500)
+
+
 def test_the_best_of_plans_that_empty_leaving_nodes_has_reached_its_gap() -> None:
     builder = InstanceBuilder("leaving").node("n0", capacity=0, leaving=True)
     builder = builder.node("n1", capacity=2).node("n2", capacity=2)
@@ -308,3 +320,43 @@ def test_repair_of_a_broken_start_packs_what_can_be_packed() -> None:
     result = solve(instance, "storm-offline", repair=True)
     assert result.feasible
     assert result.repaired
+
+
+def _costly_to_cross() -> Instance:
+    """Nine tasks on three nodes that they fit, but for what it costs to cross nodes."""
+    builder = InstanceBuilder("dear", crossing_cost={"cpu": {"out": 1, "in": 1}})
+    for node in ("n0", "n1", "n2"):
+        builder = builder.node(node, capacity=10)
+    for i in range(9):
+        builder = builder.task(f"t{i}", load=3, node="n0")
+    for i in range(9):
+        builder = builder.traffic(f"t{i}", f"t{(i + 1) % 9}", 1.0 + i / 10)
+    return builder.build()
+
+
+def test_what_the_model_of_least_excess_does_not_know_takes_no_endless_rounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from formulations.conflicts import excess
+
+    asked: list[object] = []
+    solved = excess.solve_small_milp
+
+    def counted(*arguments: object, **keywords: object) -> object:
+        asked.append(arguments)
+        return solved(*arguments, **keywords)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(excess, "solve_small_milp", counted)
+    solve(_costly_to_cross(), "random")
+    assert 0 < len(asked) <= 40
+
+
+def test_a_method_that_keeps_no_such_limit_is_refused_before_anything_is_mended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def mended(*_: object) -> None:
+        raise AssertionError("mended first")
+
+    monkeypatch.setattr("optim.methods.solve.first_level", mended)
+    with pytest.raises(InvalidInput, match="naive does not keep crossing_cost"):
+        solve(_costly_to_cross(), "naive")
