@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ OTHERS = ("balance-search", "joint-search", "imc-search", "throughput-search", "
 FIELDS = frozenset({"sets", "nodes.max_tasks", "nodes.max_inflow", "limits.max_inflow", "copies"})
 EVERY = FIELDS | {"direction", "rate_driven", "max_load"}
 """Newer fields that are drawn: those of tests that name seeds, and those of `main`."""
+_DROPS = re.compile(r"--ignore (\w+) drops")
 _LIMITED = 0.4
 """Of instances that may have them, the share with ceilings of tasks."""
 _RATE = "sustainable_rate"
@@ -323,13 +325,17 @@ def asked(
     counts["instances"] += 1
     counts["with max_load"] += bool(np.isfinite(setting.reading.max_load).any())
     for name in methods:
-        answer = setting.answer(name)
-        for kind, told in PROBES["result"](setting, name, {}):
+        answer, keywords = setting.answer(name), {}
+        drops = sorted(set(_DROPS.findall(answer.refused or "")))
+        if drops:  # the same question without the limits that the method does not keep
+            keywords = {"ignore": drops}
+            answer = setting.answer(name, **keywords)
+        for kind, told in PROBES["result"](setting, name, keywords):
             yield kind, f"{name}: {told}"
         if answer.result is None:
             continue
         counts[f"{name} answered"] += 1
-        claim = Claim(setting, name, {}, answer.result)
+        claim = Claim(setting, name, keywords, answer.result)
         if answer.result.mending is not None:
             counts[f"{name} mended"] += 1
             counts[f"{name} {answer.result.termination}"] += 1

@@ -160,7 +160,8 @@ class Reading:
             if task.get("allowed") and "allowed" not in self.dropped:
                 self.allowed[t] = False
                 self.allowed[t, [index[x] for x in task["allowed"]]] = True
-            self.copies[t, [index[x] for x in task.get("copies") or []]] = True
+            if "copies" not in self.dropped:
+                self.copies[t, [index[x] for x in task.get("copies") or []]] = True
         staying = self.allowed & ~self.leaving[None]
         self.can_stay_off = staying.any(axis=1)
         #: (T, N) where a task may be: `allowed`, and the mark of a node that is to be emptied

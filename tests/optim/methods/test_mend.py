@@ -10,7 +10,7 @@ import pytest
 from optim import Instance, InvalidInput, solve
 from streamplace import InstanceBuilder
 from tests.command import run_command
-from tests.fuzz.mending import SOFT, asked, broken_instance
+from tests.fuzz.mending import EVERY, SOFT, asked, broken_instance
 
 BROKEN = Path(__file__).parent / "broken"
 
@@ -264,6 +264,18 @@ def test_what_a_thread_has_too_much_is_a_share_of_its_own_resource() -> None:
     result = solve(builder.build(), "balance-milp")
     assert result.mending is not None
     assert result.mending.excess == pytest.approx(100 / 500)
+
+
+def test_brute_force_with_ceilings_sees_a_share_of_the_wrong_resource(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from collections import Counter
+
+    seed, methods = 4000040, ["balance-milp"]
+    assert list(asked(seed, methods, Counter(), EVERY)) == []
+    monkeypatch.setattr("optim.rules.excess._resource", lambda *_: 0)
+    wrong = {kind for kind, _ in asked(seed, methods, Counter(), EVERY)}
+    assert "mend-figure" in wrong
 
 
 def test_the_best_of_plans_that_empty_leaving_nodes_has_reached_its_gap() -> None:
