@@ -43,9 +43,7 @@ _LIMITED = 0.4
 _RATE = "sustainable_rate"
 
 
-def broken_instance(
-    seed: int, fields: frozenset[str] = FIELDS, *, some: bool = False
-) -> Document:
+def broken_instance(seed: int, fields: frozenset[str] = FIELDS, *, some: bool = False) -> Document:
     """Return a random instance of a current placement with a limit that it breaks.
 
     The placement is complete; or of `some` tasks, without newer fields, links and load distances.
