@@ -219,13 +219,17 @@ def _by_workers(
     from formulations.storm.linear import Direct
 
     left = request.remaining()
-    known = density_bound(instance, problem, np.inf if left is None else _BOUND_SHARE * left)
+    known: float | None = None
+    if left is not None:
+        known = density_bound(instance, problem, _BOUND_SHARE * left)
     direct = Direct(instance, jobs, request, None if start is None else (start.node, start.slot))
     direct.solve()
     outcome = direct.outcome
     if outcome.termination is Termination.INFEASIBLE and outcome.node is None:
         outcome.reasons = _broken_limits(instance, request)
         return outcome
+    if left is None and outcome.termination not in (Termination.OPTIMAL, Termination.INTERRUPTED):
+        known = density_bound(instance, problem, np.inf)
     bounds = [bound for bound in (direct.bound, known) if bound is not None]
     _tell_levels(instance, outcome, min(bounds, default=None), direct.slot_bound)
     return outcome

@@ -103,3 +103,9 @@ def test_many_unlike_executors_have_a_bound_worth_the_name() -> None:
     assert plan.internode_traffic is not None
     least = made.total_traffic - inside_at_most(made)
     assert 0.3 * made.total_traffic < least < plan.internode_traffic
+
+
+def test_a_model_that_is_solved_to_its_end_needs_no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("formulations.storm.bound.density_bound", None)
+    result = solve(square([1.0, 2.0, 3.0, 4.0], 6.0), "storm-milp", form="workers")
+    assert str(result.termination) == "optimal"
