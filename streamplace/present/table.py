@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from streamplace.present import numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rich.table import Table as Grid
     from rich.text import Text
@@ -241,24 +241,28 @@ def to_csv(table: Table) -> str:
     """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([_plain(column.key) for column in table.columns])
+    writer.writerow(_csv_texts(column.key for column in table.columns))
     if table.values is None or not table.num_more:
-        writer.writerows([_csv_value(cell.value) for cell in line] for line in table.rows)
+        writer.writerows(_csv_texts(cell.value for cell in line) for line in table.rows)
     else:
-        writer.writerows(zip(*(map(_csv_value, column) for column in table.values()), strict=True))
+        writer.writerows(zip(*map(_csv_texts, table.values()), strict=True))
     return buffer.getvalue()
 
 
-def _csv_value(value: Value) -> str:
-    if isinstance(value, float):
-        return repr(round(value, 12)) if abs(value) < 1e15 else repr(value)
-    if value is None:
-        return ""
-    return _plain(value) if isinstance(value, str) else str(value)
-
-
-def _plain(text: str) -> str:
-    return to_cell(printable(text))
+def _csv_texts(values: Iterable[Value]) -> Iterator[str]:
+    """Give values as CSV has them; a text that stands often is looked at once."""
+    plain: dict[str, str] = {}
+    for value in values:
+        if isinstance(value, float):
+            yield repr(round(value, 12)) if -1e15 < value < 1e15 else repr(value)
+        elif value is None:
+            yield ""
+        elif isinstance(value, str):
+            if value not in plain:
+                plain[value] = to_cell(printable(value))
+            yield plain[value]
+        else:
+            yield str(value)
 
 
 # --- Markdown --------------------------------------------------------------------------------
