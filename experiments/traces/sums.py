@@ -183,8 +183,8 @@ def _kinds(
     for e, edge in enumerate(job.edges):
         if events.name in edge.events:
             columns[f"r{e}"] = made.amount(edge.rate)
-            ends = (f"g{numbers[end]}" for end in (edge.source, edge.target))
-            kinds.append(Kind("edge", e, *ends, amount=f"r{e}", of_amount=edge.rate))
+            source, target = (f"g{numbers[end]}" for end in (edge.source, edge.target))
+            kinds.append(Kind("edge", e, source, target, amount=f"r{e}", of_amount=edge.rate))
     for i, missed in enumerate(rows.missed.values()):
         columns[f"m{i}"] = F.when(F.col(missed), 1)
         kinds.append(Kind("lookup", i, f"m{i}"))
