@@ -200,22 +200,20 @@ def _bad(raw: _Raw, faults: Sequence[tuple[str, str, str]], files: Files) -> str
         cases.append(f"WHEN {wrong} IS NOT NULL THEN {told(_MALFORMED, wrong)}")
     for name, fault, text in faults:
         cases.append(f"WHEN {fault} THEN {told(name, f'CAST({text} AS STRING)')}")
-    if files.format == "csv" and files.encoding == UTF_8:
-        names = (n for n in raw.frame.columns if n not in (_WRONG, FILE))
+    names = (
+        [n for n in raw.frame.columns if n not in (_WRONG, FILE)] if files.format == "csv" else []
+    )
+    texts = [f"CAST({_quoted(name)} AS STRING)" for name in names]
+    if texts and files.quote and (files.multiline or files.wide):
+        # a quote that nothing closes takes what follows into its value, line breaks and quotes
+        broken = [f"contains({text}, {quoted(chr(10))})" for text in texts]
+        both = zip(broken, texts, strict=True)
+        quotes = [f"({b} AND contains({text}, {quoted(files.quote)}))" for b, text in both]
+        cases.append(f"WHEN {' OR '.join([broken[-1], *quotes])} THEN {told(_OPEN, quoted(''))}")
+    if texts and files.encoding == UTF_8:
         marks = [_REPLACED] if files.multiline or not files.quote else [_REPLACED, files.quote]
-        texts = [f"CAST({_quoted(name)} AS STRING)" for name in names]
         found = (f"contains({text}, {quoted(mark)})" for text in texts for mark in marks)
         cases.append(f"WHEN {' OR '.join(found)} THEN {told(_SUSPECT, quoted(''))}")
-    if files.format == "csv" and (files.multiline or files.wide) and files.quote:
-        # a quote that nothing closes takes what follows into its value, line breaks and quotes
-        names = [n for n in raw.frame.columns if n not in (_WRONG, FILE)]
-        texts = [f"CAST({_quoted(name)} AS STRING)" for name in names]
-        breaks = [f"contains({text}, {quoted(chr(10))})" for text in texts]
-        found = [
-            f"({b} AND contains({t}, {quoted(files.quote)}))"
-            for b, t in zip(breaks, texts, strict=True)
-        ]
-        cases.append(f"WHEN {' OR '.join([breaks[-1], *found])} THEN {told(_OPEN, quoted(''))}")
     return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS STRING)"
 
 
@@ -246,7 +244,7 @@ def check_bad(rows: Rows, session: SparkSession, found: Sequence[tuple[str, int]
     files = rows.files
     bads = [_Bad.of(first, count) for first, count in found]
     clear = [bad for bad in bads if bad.fault not in (_SUSPECT, _OPEN)]
-    suspects = [bad.file for bad in bads if bad.fault == _SUSPECT]
+    suspects = [bad.file for bad in bads if bad.fault in (_SUSPECT, _OPEN)]
     suspects += [bad.file for bad in clear if _REPLACED in bad.text or bad.fault == _MALFORMED]
     if suspects and files.encoding == UTF_8:
         check_suspects(session, files, list(map(_uri, filter(None, suspects))) or rows.paths)
