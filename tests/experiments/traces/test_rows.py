@@ -70,6 +70,7 @@ def test_a_quote_left_open_is_told(tmp_path: Path) -> None:
             ((LINE, LINE + '"two', LINE + '"three"', LINE + '"four"'), 3),
             ((LINE + '"a\nb"', LINE + '"x""', LINE), 4),
             ((LINE + '"a\nb"', LINE, LINE + '"'), 5),
+            ((LINE, LINE + '"two', LINE + "\ufffd"), 3),
             ((LINE, '2024-01-01T00:10:00Z,ann,a,"1,', LINE), 3),
             ((LINE, '"2024-01-01T00:10:00Z,ann,a,1,', LINE), 3),
         ),
