@@ -208,7 +208,7 @@ class Place:
         self._renames = hasattr(by, "sparkContext")
         with self._told("cannot be reached"):
             self._fs: Any = _Hadoop(by, uri) if self._renames else by
-            path = self._fs._strip_protocol(uri).rstrip("/")
+            path: str = self._fs._strip_protocol(uri).rstrip("/")
         parent, _, self.name = path.rpartition("/")
         if _ROOT.fullmatch(path):
             reason = "is the root of a file system"
