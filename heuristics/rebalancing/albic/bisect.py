@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from optim.util.silence import c_stdout_silenced
+from optim.util.c_stdout import c_stdout_silenced
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

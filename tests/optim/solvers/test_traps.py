@@ -63,7 +63,7 @@ def test_children_find_the_code_in_a_zip(solver: str, tmp_path: Path) -> None:
     # Spark ships Python code as zips
     archive = tmp_path / "code.zip"
     with zipfile.ZipFile(archive, "w") as file:
-        for source in [*REPOSITORY.rglob("optim/**/*.py"), *REPOSITORY.glob("optim/*.pyi")]:
+        for source in [*REPOSITORY.rglob("optim/**/*.py"), *REPOSITORY.rglob("optim/**/*.pyi")]:
             file.write(source, source.relative_to(REPOSITORY))
     script = f"""
 import sys
