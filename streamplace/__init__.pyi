@@ -1,5 +1,5 @@
-from formulations.stepping.steps import Steps as Steps
-from formulations.stepping.steps import steps as steps
+from formulations.schedule.steps import Steps as Steps
+from formulations.schedule.steps import steps as steps
 from optim.errors import InvalidInput as InvalidInput
 from optim.errors import RefereeRefused as RefereeRefused
 from optim.errors import SolverError as SolverError

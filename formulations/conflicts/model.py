@@ -3,7 +3,7 @@
     Σ_n x_tn = 1                                  every task on one node
     Σ_(moves) x_tn ≤ most                         migrations, and their cost
 
-and the rows of nodes and slots (`formulations.conflicts.rows`), of sets and inflow
+and the rows of nodes and slots (`formulations.conflicts.model`), of sets and inflow
 (`formulations.rule_rows`) and of links. Every feasible placement is among its points, so what it
 excludes is excluded; a placement that it gives is feasible only if the referee says so. Bounds are
 widened by the referee's tolerance.
@@ -11,11 +11,12 @@ widened by the referee's tolerance.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from formulations.conflicts.rows import Amounts, RowWriter, RuleModel, shut_by_leaving
 from formulations.rule_rows import Whereabouts, add_rule_rows
 from formulations.task_allocation.model import add_links
 from optim.kernels.place_rules import place_rules
@@ -30,6 +31,257 @@ if TYPE_CHECKING:
     from formulations.conflicts.atoms import Atoms
 
     Ids = NDArray[np.int64]
+    from collections.abc import Callable
+
+    from optim.format.instance import Instance
+    from optim.format.tables import Bools, Floats
+    from optim.solvers.linear_model import RowBlock
+
+
+# Rows that the models of rules have in common, whatever their columns stand for.
+#
+#     floor_nr ≤ Σ_t load_tr x_tn ≤ room_nr         capacity, least load, load distance
+#     Σ_t x_tn ≤ most_n                             number of tasks
+#     s_pn ≤ Σ_(t of p) x_tn ≤ most · s_pn          topology p has s_pn slots on n
+#     Σ_p s_pn ≤ slots_n,  Σ_n s_pn = workers_p     how tasks share slots is left open
+#
+# A model says by `RowWriter.amounts` what of a measure its columns put on each node.
+
+
+@dataclass(eq=False)
+class RuleModel:
+    """The model of some rule instances.
+
+    Attributes
+    ----------
+    instance
+        With only these rules.
+    model
+        Columns ``task × N + node`` come first.
+    owners
+        Rows of the model, of each a rule instance that it comes from, and by how much the row's
+        bound grows with that rule's limit. Rows that come from none are of the structure; a row may
+        come from several, without each of which it falls.
+    shut
+        Columns that are 0, of each the rule instance that says so, and whether it counts tasks.
+    deal
+        Reads (T,) nodes off a point, where columns are of groups of tasks.
+    """
+
+    instance: Instance
+    model: LinearModel
+    owners: list[tuple[Ids, Ids, Floats]] = field(default_factory=list)
+    shut: list[tuple[Ids, Ids, Floats]] = field(default_factory=list)
+    deal: Callable[[Floats], NDArray[np.int32]] | None = None
+
+    def own(self, block: RowBlock, ids: Any, factor: Any = 1.0) -> None:
+        """Note whose the rows of a block are: of one rule instance, or of one each."""
+        rows = np.arange(block.start, block.stop)
+        factors = np.broadcast_to(np.asarray(factor, float), rows.shape)
+        self.owners.append((rows, np.broadcast_to(ids, rows.shape), factors))
+
+    def close(self, columns: Ids, ids: Any, counts: float = 1.0) -> None:
+        """Note who says that columns are 0."""
+        shape = columns.shape
+        self.shut.append((columns, np.broadcast_to(ids, shape), np.full(shape, counts)))
+
+    def place(self, x: Floats) -> NDArray[np.int32]:
+        """Read (T,) nodes off a point; where it splits a task, the node with most of it."""
+        if self.deal is not None:
+            return self.deal(x)
+        shape = self.instance.num_tasks, self.instance.num_nodes
+        return np.asarray(x[: shape[0] * shape[1]].reshape(shape).argmax(axis=1), np.int32)
+
+
+def joined(parts: list[tuple[Ids, Ids, Floats]]) -> tuple[Ids, Ids, Floats]:
+    """Join triples of arrays to one triple."""
+    none = np.zeros(0, np.int64)
+    first, second, third = zip(*[(none, none, none.astype(float)), *parts], strict=True)
+    return np.concatenate(first), np.concatenate(second), np.concatenate(third)
+
+
+def shut_by_leaving(instance: Instance) -> Bools:
+    """(T, N) where a task may not go since the node leaves."""
+    leaving, home = instance.nodes.leaving, instance.tasks.node
+    if instance.limits.into_leaving or not leaving.any():
+        return np.zeros((instance.num_tasks, instance.num_nodes), np.bool_)
+    bound = ~((home >= 0) & leaving[home]) & instance.has_open_node
+    return np.asarray(bound[:, None] & leaving[None, :])
+
+
+class Amounts(NamedTuple):
+    """What columns put on nodes: (E,) node, topology (-1 for none), column, and how much each."""
+
+    node: Ids
+    topology: Ids
+    column: Ids
+    value: Floats
+
+
+class RowWriter(ABC):
+    """Adds the rows of rules and notes whose they are.
+
+    Attributes
+    ----------
+    made
+        What the rows are added to.
+    atoms, kept
+        The rule instances, and which of them hold.
+    loads
+        The measures that are loads, with their resources; measure 0 is the number of tasks.
+    """
+
+    def __init__(self, made: RuleModel, atoms: Atoms, kept: Ids) -> None:
+        self.made, self.atoms = made, atoms
+        self.instance, self.model = made.instance, made.model
+        self.kept = np.zeros(len(atoms), np.bool_)
+        self.kept[kept] = True
+        self.loads: list[tuple[int, int]] = []
+
+    @abstractmethod
+    def amounts(self, measure: int) -> Amounts:
+        """Return what of a measure the columns put on each node."""
+
+    def held(self, rule: str, resource: int = -1) -> tuple[Ids, Ids]:
+        """Return number and index of the rule instances of a sort that hold."""
+        some = self.atoms.of(rule, resource)
+        some = some[self.kept[some]]
+        return some, self.atoms.index[some]
+
+    def on_nodes(
+        self, name: str, measure: int, at: Ids, lower: Any, upper: Any, ids: Ids, factor: Any = 1.0
+    ) -> None:
+        """Rows ``lower ≤ what of a measure is there ≤ upper``, one for each of some nodes."""
+        number = np.full(self.instance.num_nodes, -1, np.int64)
+        number[at] = np.arange(len(at))
+        found = self.amounts(measure)
+        rows = number[found.node]
+        there = rows >= 0
+        block = self.model.add_rows(
+            name, lower, upper, rows[there], found.column[there], found.value[there], len(at)
+        )
+        self.made.own(block, ids, factor)
+
+    def nodes(self) -> None:
+        """Bounds of each node: capacity, least load, number of tasks, load distance."""
+        instance, nodes = self.instance, self.instance.nodes
+        for q, r in self.loads:
+            background = nodes.background[:, r]
+            ids, at = self.held("capacity", r)
+            bound = nodes.capacity[at, r] * instance.limits.max_utilisation[r]
+            room = bound + proof_slack(bound) - background[at]
+            self.on_nodes("capacity", q, at, -np.inf, room, ids)
+            if instance.crossing_cost[:, r].any():
+                continue  # what crosses may add to least loads, by how much is not known here
+            ids, at = self.held("min_load", r)
+            floor = nodes.min_load[at, r]
+            least = floor - proof_slack(floor) - background[at]
+            self.on_nodes("min_load", q, at, least, np.inf, ids)
+            if r == 0:
+                self._distance(q)
+        ids, at = self.held("max_tasks")
+        self.on_nodes("max_tasks", 0, at, -np.inf, nodes.max_tasks[at].astype(float), ids)
+
+    def _distance(self, measure: int) -> None:
+        instance, limit = self.instance, self.instance.limits.max_load_distance
+        ids, _ = self.held("max_load_distance")
+        if not len(ids) or limit is None or instance.mean_load is None:
+            return
+        due, background = (
+            instance.nodes.weight * instance.mean_load,
+            instance.nodes.background[:, 0],
+        )
+        most = due + limit + 2 * proof_slack(due + limit) - background
+        least = due - limit - 2 * proof_slack(np.maximum(due, limit)) - background
+        least = np.where(instance.open_nodes, least, -np.inf)
+        self.on_nodes("distance", measure, np.arange(len(due)), least, most, ids)
+
+    def own_sets(self, blocks: list[RowBlock]) -> None:
+        """Note whose the rows of `formulations.rule_rows` are."""
+        ids, _ = self.held("sets")
+        inflow, _ = self.held("max_inflow")
+        for block in blocks:
+            kind, _, number = block.name.rpartition("_")
+            if block.name == "max_inflow":
+                self.made.own(block, inflow)
+            elif kind in ("apart", "together", "spread"):
+                self.made.own(block, ids[int(number)])
+
+    def slots(self) -> None:
+        """What all slots of a node hold together; slots shared out among topologies."""
+        nodes, most = self.instance.nodes, self.instance.limits.max_tasks_per_slot
+        ids, at = self.held("slots")
+        each, _ = self.held("max_tasks_per_slot")
+        number = nodes.slots[at].astype(float)
+        none = number == 0
+        self.on_nodes("no slots", 0, at[none], -np.inf, 0.0, ids[none])
+        if len(each) and most is not None:
+            self.on_nodes("slots × tasks", 0, at, -np.inf, number * most, ids, most)
+            self.made.own(self.model.row_blocks[-1], each, number)
+        for q, r in self.loads:
+            own, node = self.held("slot_capacity", r)
+            bound = self._slot_bound(r)
+            both = np.isin(at, node)
+            other = own[np.searchsorted(node, at[both])]
+            room = number[both] * bound[at[both]]
+            self.on_nodes("slot capacity", q, at[both], -np.inf, room, ids[both], bound[at[both]])
+            self.made.own(self.model.row_blocks[-1], other, number[both])
+        self._topologies(ids, at, number)
+
+    def _slot_bound(self, r: int) -> Floats:
+        """(N,) load that a slot may have, with the referee's tolerance."""
+        bound = self.instance.nodes.slot_capacity[:, r]
+        return np.asarray(bound + proof_slack(bound))
+
+    def _topologies(self, ids: Ids, at: Ids, number: Floats) -> None:
+        """Each slot serves one topology, and each topology fills its number of slots."""
+        instance, model, n = self.instance, self.model, self.instance.num_nodes
+        workers, which = self.held("workers")
+        topology = np.asarray(SLOTS.task_key(instance))
+        used, size = np.unique(topology[topology >= 0], return_counts=True)
+        if not len(used) or not (len(ids) or len(workers)):
+            return
+        upper = np.repeat(size, n).reshape(len(used), n).astype(float)
+        s = model.add_variables("slots", upper.shape, upper=upper, integer=True).indices
+
+        def shared(name: str, measure: int, lower: float, slot: Any) -> RowBlock:
+            found = self.amounts(measure)
+            some = found.topology >= 0
+            rows = np.searchsorted(used, found.topology[some]) * n + found.node[some]
+            return model.add_rows(
+                name, lower, np.inf if lower == 0 else 0.0,
+                np.concatenate([rows, np.arange(s.size)]),
+                np.concatenate([found.column[some], s.ravel()]),
+                np.concatenate([found.value[some], np.broadcast_to(slot, s.size)]), s.size,
+            )  # fmt: skip
+
+        shared("a task in each slot", 0, 0.0, -1.0)
+        shared("a slot where tasks are", 0, -np.inf, -np.repeat(size, n).astype(float))
+        each, _ = self.held("max_tasks_per_slot")
+        if len(each) and instance.limits.max_tasks_per_slot is not None:
+            most = float(instance.limits.max_tasks_per_slot)
+            self.made.own(shared("tasks a slot", 0, -np.inf, -most), each, np.repeat(size, n))
+        for q, r in self.loads:
+            own, _ = self.held("slot_capacity", r)
+            if len(own) == n:
+                block = shared("load a slot", q, -np.inf, -np.tile(self._slot_bound(r), len(used)))
+                self.made.own(block, np.tile(own, len(used)), np.repeat(size, n))
+        where = np.repeat(np.arange(len(at)), len(used))
+        columns = s[:, at].T.ravel()
+        self.made.own(
+            model.add_rows("slots of nodes", -np.inf, number, where, columns, 1.0, len(at)), ids
+        )
+        there = np.isin(which, used)
+        rows_of = np.searchsorted(used, which[there])
+        wanted = np.minimum(instance.topologies.workers[which[there]], size[rows_of]).astype(float)
+        where = np.repeat(np.arange(len(rows_of)), n)
+        block = model.add_rows(
+            "workers", wanted, wanted, where, s[rows_of].ravel(), 1.0, len(rows_of)
+        )
+        self.made.own(block, workers[there])
+
+
+# The model with a column for each task and node.
 
 _LINK_ENTRIES = 400_000
 """Entries of the rows of links up to which these are written."""

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.conflicts.atoms import atoms_of
+from formulations.conflicts.clash import Clash, available, place_of
 from formulations.conflicts.decide import Judge
-from formulations.conflicts.relax import WHOLE, least_raise, raised
-from formulations.conflicts.telling import available, place_of
+from formulations.conflicts.excess import WHOLE, least_raise, raised
+from optim.figures.measures import least_tasks
 from optim.format.altered import Change, altered
 from optim.format.tables import SPREAD
+from optim.rules.max_load import above
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from formulations.conflicts.atoms import Atoms
-    from formulations.conflicts.telling import Clash
     from optim.format.instance import Instance
 
     Ids = NDArray[np.int64]
+
 
 _MORE = (1.0, 1.02, 1.1, 1.3)
 """Whole tasks may need more than sums do: the least raise times these is tried."""
@@ -235,3 +237,28 @@ def feasible(instance: Instance, seconds: float) -> bool | None:
     """Whether an instance has a plan; ``None`` where that was not decided in time."""
     atoms = atoms_of(instance)
     return Judge(atoms, seconds).ask(np.arange(len(atoms))).feasible
+
+
+# Tasks above what one task can use (``max_load``): a conflict each, whatever the placement.
+
+
+def clashes_of_threads(instance: Instance) -> list[tuple[Clash, Remedy]]:
+    """Return the task of each operator that is most above, and the parallelism that would do.
+
+    No plan is made with so many tasks: `Remedy.enough` is false.
+    """
+    found = []
+    for t, r in above(instance):
+        resource, load = instance.resources[r], float(instance.tasks.load[t, r])
+        name, most = instance.tasks.ids[t], float(instance.tasks.max_load[t, r])
+        operator, (count, least) = int(instance.tasks.operator[t]), least_tasks(instance, t, r)
+        clash = Clash("max_load", f"{name}.{resource}", resource, load, most, (name,))
+        where = name if operator < 0 else instance.operators.ids[operator]
+        if least is None or least <= count:  # its load is to be spread, or it may have none
+            remedy = Remedy("max_load", clash.where, load - most, load, None, enough=False)
+        else:
+            more = least - count
+            share = more / count
+            remedy = Remedy("parallelism", where, more, least, share, enough=False)
+        found.append((clash, remedy))
+    return found

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from formulations.stepping.steps import Steps
+    from formulations.schedule.steps import Steps
     from optim.format.instance import Instance
 
 SHOWN_BATCHES = 12
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Order the moves, print the batches, and write them."""
-    from formulations.stepping.steps import steps
+    from formulations.schedule.steps import steps
     from optim import Plan
     from optim.util.files import write_atomic
     from streamplace.cli.import_system import tell, telling

@@ -21,7 +21,7 @@ from streamplace.clusters.kafka.replicas import FACTOR
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from formulations.stepping.steps import Steps
+    from formulations.schedule.steps import Steps
     from optim.format.instance import Instance
     from optim.format.tables import Ints
 WHOLE = frozenset({"storm"})

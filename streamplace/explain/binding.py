@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.conflicts.atoms import atoms_of
-from formulations.conflicts.relax import raised
+from formulations.conflicts.excess import raised
 from optim.format.tables import APART, SPREAD
 from optim.rules.max_inflow import MAX_INFLOW, most_inflow
 from optim.rules.placement import Placement

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from formulations.conflicts.atoms import atoms_of
-from formulations.conflicts.decide import Judge
-from formulations.conflicts.minimal import conflicts
-from formulations.conflicts.remedies import remedies
-from formulations.conflicts.telling import told
-from formulations.conflicts.threads import clashes_of_threads
+from formulations.conflicts.clash import told
+from formulations.conflicts.decide import Judge, conflicts
+from formulations.conflicts.remedies import clashes_of_threads, remedies
 from optim.figures.catalogue import OBJECTIVES, find_objective
 from optim.figures.measures import moved_tasks
 from optim.kernels.warm import warm_up
@@ -24,8 +22,8 @@ from optim.rules.placement import Placement
 from streamplace.explain.binding import Bound, binding_rules
 
 if TYPE_CHECKING:
+    from formulations.conflicts.clash import Clash
     from formulations.conflicts.remedies import Remedy
-    from formulations.conflicts.telling import Clash
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from optim.format.tables import Ints

@@ -20,8 +20,8 @@ from streamplace.present.tables import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from formulations.conflicts.clash import Clash
     from formulations.conflicts.remedies import Remedy
-    from formulations.conflicts.telling import Clash
     from optim.figures.figure import Figure
     from optim.format.instance import Instance
     from streamplace.explain.explanation import Explanation, Worth

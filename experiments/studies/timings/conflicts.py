@@ -17,9 +17,8 @@ import numpy as np
 
 from experiments.studies.timings.table import print_table
 from formulations.conflicts.atoms import atoms_of
-from formulations.conflicts.decide import Judge
-from formulations.conflicts.minimal import conflicts
-from formulations.conflicts.telling import told
+from formulations.conflicts.clash import told
+from formulations.conflicts.decide import Judge, conflicts
 from optim import Instance
 
 if TYPE_CHECKING:

@@ -8,25 +8,26 @@ rules (`between`), and a batch of one move is held to neither more nor less than
 from __future__ import annotations
 
 import itertools
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.stepping.counts import SetCounts
-from formulations.stepping.link_sums import LinkSums
-from formulations.stepping.move import Blocked, Step
-from optim.figures.measures import node_loads
+from formulations.schedule.problem import Blocked, Step
+from optim.figures.measures import link_loads, node_loads
+from optim.format.tables import APART
 from optim.rules import LINKS, MAX_LOAD_DISTANCE, SLOTS
 from optim.rules.placement import Placement
+from optim.rules.sets import places_of
 from optim.util.tolerance import slack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from formulations.stepping.between import Between
-    from formulations.stepping.waiting import Waiting
+    from formulations.schedule.problem import Between, Step
     from optim.format.tables import Bools, Floats, Ints
     from optim.rules.violation import Violation
+
 
 _Change = tuple[int, list[float], list[float], list[float]]
 _DRIFT = 1e-12
@@ -344,3 +345,281 @@ class _Bounds:
         whole = bool(distance or links or instance.crossing_cost.any())
         workers = bool((instance.topologies.workers >= 0).any())
         return whole or slots, not whole and not workers
+
+
+# Sets on the way: how many members of a set are on each place, and what may be.
+
+
+class SetCounts:
+    """Members of the sets by place, while a batch of moves is made.
+
+    While a batch runs, a member counts on the places of both of its nodes for sets that are apart.
+    Of a set that is spread only one member moves at a time; of replicas (members that are apart and
+    hold copies of each other) only one step is made at a time, for one of them serves all copies.
+    """
+
+    def __init__(self, between: Between) -> None:
+        instance = between.instance
+        table = instance.sets
+        self.ids = table.ids
+        self._apart = [bool(rule == APART) for rule in table.rule]
+        # the last place is nowhere, where the index -1 leads
+        kinds: dict[bool, list[int]] = {}
+        for i, by_rack in enumerate(table.by_rack.tolist()):
+            if by_rack not in kinds:
+                kinds[by_rack] = [*places_of(instance, i).tolist(), -1]
+        self._places = [kinds[by_rack] for by_rack in table.by_rack.tolist()]
+        self.of: dict[int, list[int]] = defaultdict(list)
+        self._count: list[Counter[int]] = []
+        self._most: list[dict[int, int]] = []
+        self._limit: list[int] = []
+        self._least: list[int] = []
+        self._busy: set[int] = set()
+        self._replicas_of: dict[int, int] = {}
+        self._copied: set[int] = set()
+        for i, place in enumerate(self._places):
+            members = table.tasks_of(i).tolist()
+            for t in members:
+                self.of[t].append(i)
+                if self._apart[i] and t in instance.copy_nodes:
+                    self._replicas_of.setdefault(t, i)
+            limit = int(table.limit[i])
+            now, goal = (
+                Counter(place[n] for t in members if (n := int(node[t])) >= 0)
+                for node in (between.start, between.goal)
+            )
+            self._count.append(now)
+            self._limit.append(limit)
+            self._most.append({p: max(limit, now[p], goal[p]) for p in (*now, *goal)})
+            self._least.append(min(limit, len(now), len(goal)))
+
+    def blocks(self, step: Step) -> int | None:
+        """Return the set that a step would break, if one."""
+        for i in self._copies(step) & self._copied:
+            return i
+        for i, (more, less) in self._crossed(step).items():
+            count = self._count[i]
+            if self._apart[i]:
+                most, limit = self._most[i], self._limit[i]
+                if any(count[p] + n > most.get(p, limit) for p, n in more.items()):
+                    return i
+            elif i in self._busy or self._distinct_after(i, more, less) < self._least[i]:
+                return i
+        return None
+
+    def _distinct_after(self, i: int, more: Counter[int], less: Counter[int]) -> int:
+        count = self._count[i]
+        new = sum(p not in count for p in more)
+        return len(count) + new - sum(count[p] == n for p, n in less.items())
+
+    def enter(self, step: Step) -> None:
+        """Count tasks on the places they move to, too."""
+        self._copied |= self._copies(step)
+        for i, (more, _) in self._crossed(step).items():
+            self._count[i].update(more)
+            self._busy.add(i)
+
+    def cancel(self, step: Step) -> None:
+        """Take back `enter`."""
+        self._copied -= self._copies(step)
+        for i, (more, _) in self._crossed(step).items():
+            self._busy.discard(i)
+            self._take(i, more)
+
+    def leave(self, step: Step) -> None:
+        """Count tasks no longer on the places they came from; their step has ended."""
+        self._copied -= self._copies(step)
+        for i, (_, less) in self._crossed(step).items():
+            self._busy.discard(i)
+            self._take(i, less)
+
+    def _copies(self, step: Step) -> set[int]:
+        """Return the sets of replicas that a step has part in."""
+        return {self._replicas_of[m.task] for m in step if m.task in self._replicas_of}
+
+    def _take(self, i: int, members: Counter[int]) -> None:
+        count = self._count[i]
+        count.subtract(members)
+        for place in members:
+            if not count[place]:
+                del count[place]
+
+    def _crossed(self, step: Step) -> dict[int, tuple[Counter[int], Counter[int]]]:
+        """Return the sets that a step changes: members more, and fewer, by place."""
+        change: dict[int, Counter[int]] = {}
+        for move in step:
+            for i in self.of.get(move.task, ()):
+                change.setdefault(i, Counter()).update({self._places[i][move.target]: 1})
+                change[i].subtract({self._places[i][move.source]: 1})
+        for counts in change.values():
+            counts.pop(-1, None)  # nowhere
+        return {i: (+counts, -counts) for i, counts in change.items() if any(counts.values())}
+
+
+# Traffic over links on the way: what each step changes, without judging a whole placement.
+#
+# Steps of a batch whose tasks talk to none of one another change links independently, so that their
+# increases add up to the most that any subset of them brings; others never share a batch.
+
+MOST = 5_000_000
+"""Pairs of tasks that talk, up to which they are spread out."""
+
+_IN, _OUT = 1, 2
+"""Directions that do not count: what leaves a link's nodes is nothing to one of direction 2."""
+
+
+class LinkSums:
+    """Loads of the links while a batch of moves is made.
+
+    Parameters
+    ----------
+    between
+        The rules of the way; its start is where the tasks are.
+    """
+
+    def __init__(self, between: Between) -> None:
+        instance = between.instance
+        links = instance.links
+        self._load = link_loads(instance, between.start)
+        available = links.capacity * instance.limits.max_link_utilisation
+        ends = np.maximum(self._load, link_loads(instance, between.goal)) * (1 + _DRIFT)
+        self._most = np.maximum(available + slack(available), ends)
+        self._high = self._load.copy()
+        self._direction = links.direction.tolist()
+        self._behind: list[tuple[int, ...]] = [() for _ in range(instance.num_nodes + 1)]
+        for i in np.flatnonzero(np.isfinite(links.capacity)).tolist():
+            for n in links.node_indices[links.node_indptr[i] : links.node_indptr[i + 1]].tolist():
+                self._behind[n] = (*self._behind[n], i)
+        source, target, rate = instance.flows.directed()
+        moving = between.start != between.goal
+        some = moving[source] | moving[target]
+        self._source, self._target = source[some].tolist(), target[some].tolist()
+        self._rate: list[float] = rate[some].tolist()
+        self._of: dict[int, list[int]] = defaultdict(list)
+        for k, ends_of in enumerate(zip(self._source, self._target, strict=True)):
+            for task in set(ends_of):
+                self._of[task].append(k)
+        self._busy: dict[int, int] = {}
+
+    @classmethod
+    def of(cls, between: Between) -> LinkSums | None:
+        """Return the sums; ``None`` where no link binds, or too many tasks talk."""
+        instance = between.instance
+        flows = instance.flows
+        pairs = len(flows.rate) + sum(len(b.sources) * len(b.targets) for b in flows.blocks)
+        return cls(between) if LINKS.present(instance) is not None and pairs <= MOST else None
+
+    def fits(self, step: Step, node: Ints) -> bool:
+        """Whether a step keeps every link, beside any of the batch.
+
+        Parameters
+        ----------
+        node
+            (T,) where tasks are before the batch.
+        """
+        busy = self._busy
+        if busy and any(
+            self._source[k] in busy or self._target[k] in busy
+            for move in step
+            for k in self._of[move.task]
+        ):
+            return False
+        change = self._change(step, node)
+        return all(x <= 0 or self._high[i] + x <= self._most[i] for i, x in change.items())
+
+    def enter(self, step: Step, node: Ints) -> None:
+        """Count what a step of the batch brings."""
+        for i, x in self._change(step, node).items():
+            self._high[i] += max(x, 0.0)
+        self._busy.update((move.task, 1) for move in step)
+
+    def cancel(self, step: Step, node: Ints) -> None:
+        """Take a step out of the batch again."""
+        for i, x in self._change(step, node).items():
+            self._high[i] -= max(x, 0.0)
+        for move in step:
+            del self._busy[move.task]
+
+    def end(self, steps: Iterable[Step], node: Ints) -> None:
+        """Finish the batch; `node` is still where tasks were before it."""
+        for step in steps:
+            for i, x in self._change(step, node).items():
+                self._load[i] += x
+        self._high = self._load.copy()
+        self._busy.clear()
+
+    def _change(self, step: Step, node: Ints) -> dict[int, float]:
+        """Return what a step adds to the load of each link that it changes."""
+        goes = {move.task: move.target for move in step}
+        change: dict[int, float] = defaultdict(float)
+        for k in {k for task in goes for k in self._of[task]}:
+            u, v = self._source[k], self._target[k]
+            a, b = int(node[u]), int(node[v])
+            self._count(a, b, -self._rate[k], change)
+            self._count(goes.get(u, a), goes.get(v, b), self._rate[k], change)
+        return change
+
+    def _count(self, a: int, b: int, rate: float, change: dict[int, float]) -> None:
+        """Count a stream from node a to node b on the links between; -1, the last, is nowhere."""
+        if a == b:
+            return
+        left, entered = self._behind[a], self._behind[b]
+        for i in left:
+            if i not in entered and self._direction[i] != _OUT:
+                change[i] += rate
+        for i in entered:
+            if i not in left and self._direction[i] != _IN:
+                change[i] += rate
+
+
+# Steps that wait for their batch, with their nodes, so that a look at most of them is a mask.
+
+AT_ONCE = 512
+"""Steps whose nodes are looked at together; what became busy meanwhile is looked at again."""
+
+
+class Waiting:
+    """Steps in their order, until they are taken.
+
+    Parameters
+    ----------
+    steps
+        All of them.
+    """
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
+        ends = [node for step in steps for node in (step[0].source, step[0].target)]
+        self._ends = np.array(ends, np.int64).reshape(-1, 2)
+        self._left = np.arange(len(steps))
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+    def __getitem__(self, number: int) -> Step:
+        return self._steps[number]
+
+    def numbers(self) -> list[int]:
+        """Return the numbers of those that are left."""
+        found: list[int] = self._left.tolist()
+        return found
+
+    def steps(self) -> list[Step]:
+        """Return those that are left."""
+        return [self._steps[i] for i in self.numbers()]
+
+    def off(self, busy: Bools) -> Iterator[int]:
+        """Go through the numbers of the steps that are on no busy node.
+
+        Parameters
+        ----------
+        busy
+            (N + 1,) mask of nodes, the last for nowhere, which never is; may change on the way.
+        """
+        for begin in range(0, len(self._left), AT_ONCE):
+            some = self._left[begin : begin + AT_ONCE]
+            yield from some[~busy[self._ends[some]].any(axis=1)].tolist()
+
+    def take(self, numbers: Sequence[int]) -> None:
+        """Leave steps out, by their numbers in rising order."""
+        self._left = np.delete(self._left, np.searchsorted(self._left, numbers))

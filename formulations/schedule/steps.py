@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.stepping.between import Between
-from formulations.stepping.exchange import takes_over
-from formulations.stepping.move import Blocked, Move, Step, taken_back
-from formulations.stepping.order import find_order
-from formulations.stepping.room import Room
+from formulations.schedule.order import find_order, takes_over
+from formulations.schedule.problem import Between, Blocked, Move, Step, taken_back
+from formulations.schedule.room import Room
 from optim.errors import InvalidInput, Problem, RefereeRefused
 from optim.referee.evaluate import check_belongs
 from optim.rules import LINKS

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.stepping.between import Between
-from formulations.stepping.steps import Steps, steps
-from formulations.stepping.waiting import AT_ONCE
+from formulations.schedule.problem import Between
+from formulations.schedule.room import AT_ONCE
+from formulations.schedule.steps import Steps, steps
 from optim import Instance, InvalidInput, Plan
 from optim.format.tables import APART
 from optim.rules import broken, without_limits

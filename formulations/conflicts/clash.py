@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.conflicts.relax import WHOLE, least_raise
+from formulations.conflicts.excess import WHOLE, least_raise
 from optim.format.tables import APART, TOGETHER
 from optim.rules.capacity import ROUNDING
 from optim.rules.max_inflow import most_inflow
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from optim.format.instance import Instance
 
     Ids = NDArray[np.int64]
+
 
 _NAMED = 3
 _SECONDS = 2.0
