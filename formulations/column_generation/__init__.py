@@ -11,11 +11,11 @@ sum, is largest. The modules:
 ``bound``     bounds on allocations that use a pattern: functionals, partial allocations
 ``prove``     from the bound of the relaxation to the proof
 ``search``    allocations to begin with: first fit, exchange between pairs of nodes
-``driver``    all of it: relax, list, integer, prove
+``client``    what a family gives: patterns, rows, what it knows better; the incumbent and the bound
+``driver``    all of it: relax, list, integer, prove; `solve` for sums, `Bottleneck` for a maximum
 
-Clients give patterns (columns, pricing) and rows: task allocation, slots of machines
-(`formulations.model_driven.machines`), Storm (`formulations.storm.columns`), elastic allocation
-(`formulations.elastic.columns`), throughput (`formulations.throughput.problem`).
+Clients: task allocation (the defaults), `formulations.storm.exact`, `formulations.elastic.exact`,
+`formulations.throughput.exact`, `formulations.model_driven.machines`.
 
 What stays beside the driver, and why:
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from formulations.column_generation.problem import Clock, Counts, Floats, PatternProblem, Rows
 
 
+NODE_BUDGET = 40_000_000
+"""Search nodes of one pricing; beyond it the bound is weaker, and still valid."""
+
 RING = 64
 """Improving patterns kept of one pricing."""
 

@@ -9,8 +9,6 @@ proves ``UB ≤ target``; targets fall from the bound to the best value known, e
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any
 
@@ -22,33 +20,25 @@ from formulations.column_generation.bound import (
     sharpened,
     whole_weights,
 )
-from formulations.column_generation.integer import IN_PROCESS, choose
-from formulations.column_generation.problem import ROUNDING, Rows, of_nodes
-from formulations.column_generation.search import feasible
-from optim.referee.result import Termination
+from formulations.column_generation.integer import IN_PROCESS, Chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from formulations.column_generation.integer import Backend, Chosen
-    from formulations.column_generation.master import Root
+    from formulations.column_generation.client import Client, Incumbent
+    from formulations.column_generation.integer import Backend
     from formulations.column_generation.problem import (
-        Clock,
         Counts,
         Floats,
         PatternProblem,
         Pool,
-        Pricer,
     )
 
 
 MOST_COUNTS = 40_000_000
 """Counts (patterns × classes) held in memory at once."""
-
-STAGES = (500, 2_000, 8_000, 32_000, 128_000)
-"""Sizes of the integer programs tried in turn."""
 
 SHORT_TRY = 300
 SHORT_PATTERNS = 800
@@ -58,154 +48,35 @@ MANY_CLASSES = 10
 the filter; how far the pool must have shrunk since the last; with many classes the program is
 tight, and takes more patterns."""
 
-OPTIMAL = 1e-7
-"""Relative gap that counts as closed; `optim.figures.objectives` asks for 1e-6."""
 
-NEGATIVE = 1e-3
-"""A bound further below 0 than this proves that there is no allocation."""
-
-
-@dataclass(eq=False)
-class Incumbent:
-    """The best allocation and the best bound so far, scaled.
-
-    Attributes
-    ----------
-    counts
-        (N, G), nodes listed class by class; ``None`` while there is none.
-    value, bound
-        Its gain (``-inf`` for none), and the proven bound (``-inf`` when proven infeasible).
-    gap, whole
-        Relative gap at which to stop, in figures that are `whole` less the gain.
-    unplaced
-        Least number of tasks that find no place, where the relaxation proves infeasibility.
-    stages
-        How it was closed, in words.
-    rows
-        Side rows that allocations keep.
-    found
-        Called with the counts of each allocation that is better than those before.
-    stopped, solver, accepted
-        Why the last integer program ended before a proof, if it did; who solved it; whether that
-        took a start.
-    """
-
-    problem: PatternProblem
-    clock: Clock
-    counts: Counts | None = None
-    value: float = -np.inf
-    bound: float = np.inf
-    gap: float = 0.0
-    whole: float = 0.0
-    unplaced: float = 0.0
-    stages: list[str] = field(default_factory=list)
-    rows: Rows = field(default_factory=Rows)
-    found: Callable[[Counts], None] | None = None
-    stopped: str = ""
-    solver: str | None = None
-    accepted: bool | None = None
-
-    def record(self, answer: Chosen) -> None:
-        """Take down what an integer program says beside its counts and its bound."""
-        self.stopped = answer.stopped
-        self.solver = answer.solver or self.solver
-        self.accepted = answer.accepted if self.accepted is None else self.accepted
-
-    def offer(self, counts: Counts | None) -> bool:
-        """Take an allocation if it is feasible and better."""
-        if counts is None or not feasible(self.problem, counts):
-            return False
-        pool = of_nodes(self.problem, counts)
-        value = float(pool.gain.sum())
-        if value <= self.value or not self.rows.hold(pool):
-            return False
-        self.counts, self.value = counts, value
-        self.clock.note(value=value)
-        self.take_bound(self.bound)
-        if self.found is not None:
-            self.found(counts)
-        return True
-
-    def take_bound(self, bound: float) -> None:
-        """Take a bound if it is better; it never falls below the value in hand."""
-        if bound < -NEGATIVE:  # no allocation gains less than nothing: there is none
-            bound = -np.inf
-        if bound <= self.value + ROUNDING:
-            bound = self.value
-        self.bound = max(min(self.bound, bound), self.value)
-        if np.isfinite(self.bound):
-            self.clock.note(bound=self.bound)
-
-    def ended(self, *, interrupted: bool = False) -> Termination:
-        """Say why the run is over."""
-        if self.bound == -np.inf:
-            return Termination.INFEASIBLE
-        if interrupted or self.stopped == "interrupted":
-            return Termination.INTERRUPTED
-        if self.closed:
-            wide = OPTIMAL * max(1.0, abs(self.whole - self.bound))
-            near = self.bound - self.value <= wide
-            return Termination.OPTIMAL if near else Termination.GAP_REACHED
-        late = self.clock.over() or self.clock.hurried
-        return Termination.TIME_LIMIT if late else Termination.ITERATION_LIMIT
-
-    @property
-    def closed(self) -> bool:
-        """Whether the gap is small enough, or nothing remains to be found."""
-        if self.bound == -np.inf:
-            return True
-        if not np.isfinite(self.value):
-            return False
-        figures = abs(self.whole - self.value), abs(self.whole - self.bound)
-        room = max(ROUNDING, self.gap * max(figures))
-        return self.bound - self.value <= room
-
-
-Narrow = Callable[["Pool", float], "Pool"]
-"""Given patterns and a gap: those in some allocation that stays below the bound by no more."""
-
-
-def prove(
-    incumbent: Incumbent,
-    pricer: Pricer,
-    root: Root,
-    backend: Backend,
-    narrow: Narrow | None = None,
-    most: int | None = None,
-) -> None:
-    """Close the gap as far as the clock and the memory allow.
-
-    Parameters
-    ----------
-    narrow
-        Leaves out what is in no allocation within a gap. Without it, functionals filter, which
-        know of no side rows.
-    most
-        Patterns held at once; as many as memory takes by default.
-    """
+def prove(incumbent: Incumbent, client: Client, backend: Backend) -> None:
+    """List, integer, prove: close the gap as far as the clock and the memory allow."""
+    root = client.master.root
     if not np.isfinite(root.bound):  # the LP solver may have failed before there was a bound
         return
     previous = np.inf
-    most = most or max(1, MOST_COUNTS // incumbent.problem.num_classes)
+    most = client.most or max(1, MOST_COUNTS // incumbent.problem.num_classes)
     while not incumbent.closed and not incumbent.clock.over():
-        pool, target = _largest_pool(incumbent, pricer, root, most)
+        pool, target = _largest_pool(incumbent, client, most)
         if pool is None or target >= previous:
             return  # what is left does not fit into memory
-        _close_pool(incumbent, pool, root, target, backend, narrow)
-        if target <= incumbent.value:
-            return  # the pool held everything better than what is in hand
+        whole = _close_pool(incumbent, client, pool, target, backend)
+        if target <= incumbent.value:  # the pool held everything better than the incumbent
+            if whole:
+                client.complete(incumbent)
+            return
         previous = target
 
 
-def _largest_pool(
-    incumbent: Incumbent, pricer: Pricer, root: Root, most: int
-) -> tuple[Pool | None, float]:
-    """Enumerate what can beat the value in hand, or a higher target if that is too much."""
-    target = incumbent.value
+def _largest_pool(incumbent: Incumbent, client: Client, most: int) -> tuple[Pool | None, float]:
+    """List what can beat the incumbent, or a higher target if that is too much.
+
+    In an allocation better than a target every pattern p has ``value_p > highest - (UB - target)``
+    at the prices of the bound UB: fixing by reduced cost.
+    """
+    root, target = client.master.root, incumbent.value
     for _ in range(40):
-        slack = root.bound - target
-        threshold = root.highest - slack - ROUNDING
-        pool = pricer.enumerate(root.price, root.side, threshold, most)
+        pool = client.within(root.bound - target + incumbent.rounding, most)
         if pool is not None:
             return pool, target
         if incumbent.clock.over():
@@ -216,35 +87,31 @@ def _largest_pool(
 
 
 def _close_pool(
-    incumbent: Incumbent,
-    pool: Pool,
-    root: Root,
-    target: float,
-    backend: Backend,
-    narrow: Narrow | None,
-) -> None:
-    """Prove the best allocation above a target, from patterns that contain all better ones."""
-    survivors = Survivors(incumbent, pool, root.bound - root.loss(pool, incumbent.rows), target)
-    if len(survivors.pool) > STAGES[0] and narrow is None:
-        _filter(survivors, root.price, backend)
-    for size in (*STAGES, len(pool)):
+    incumbent: Incumbent, client: Client, pool: Pool, target: float, backend: Backend
+) -> bool:
+    """Prove the best allocation above a target, from patterns that contain all better ones.
+
+    Returns whether the program over all of them came to its end.
+    """
+    root = client.master.root
+    reach = root.bound - root.loss(pool, client.rows)
+    survivors = Survivors(incumbent, pool, reach, target)
+    if len(survivors.pool) > client.stages[0] and client.filtered:
+        _filter(survivors, client, backend)
+    for size in (*client.stages, len(pool)):
         if incumbent.closed or incumbent.clock.over():
-            return
-
-        def within(part: Pool, goal: float) -> Pool:
-            finite = narrow is not None and np.isfinite(goal)
-            return narrow(part, root.bound - goal) if finite else part  # type: ignore[misc]
-
-        done, whole = _stage(survivors, backend, size, within)
+            break
+        done, whole = _stage(survivors, client, backend, size)
         if whole or not done:
-            return
+            return whole and done
+    return False
 
 
 def _stage(
     survivors: Survivors,
+    client: Client,
     backend: Backend,
     size: int,
-    within: Callable[[Pool, float], Pool] = lambda part, goal: part,
     node_limit: int | None = None,
 ) -> tuple[bool, bool]:
     """Solve the integer program over the patterns of greatest reach.
@@ -253,16 +120,17 @@ def _stage(
     """
     incumbent = survivors.incumbent
     survivors.cut()
-    pool, reach, goal = survivors.pool, survivors.reach, survivors.goal
-    whole = len(pool) <= size
-    if not whole:
-        goal = float(np.partition(reach, -size - 1)[-size - 1])
-        pool = pool.only(reach > goal + ROUNDING)
-    part = within(pool, goal)
-    answer = choose(
-        incumbent.problem, part, incumbent.clock, backend, incumbent.counts,
-        rows=incumbent.rows, node_limit=node_limit,
-    )  # fmt: skip
+    part, reach, goal = survivors.pool, survivors.reach, survivors.goal
+    whole = len(part) <= size
+    if not whole:  # what is better than `goal` consists of the `size` patterns of greatest reach
+        order = np.argsort(-reach, kind="stable")
+        goal = float(reach[order[size]])
+        part = part.only(np.sort(order[:size]))
+    if node_limit is None and np.isfinite(goal):
+        part = client.narrow(part, client.bound - goal)
+    answer = Chosen(None, -np.inf, "")
+    if len(part):
+        answer = client.integer(part, incumbent, backend, node_limit)
     kind = "integer program" if node_limit is None else "short try"
     incumbent.stages.append(f"{kind} over {len(part)} patterns")
     incumbent.offer(answer.counts)
@@ -272,13 +140,13 @@ def _stage(
     return not answer.stopped, whole
 
 
-def _filter(survivors: Survivors, price: Floats, backend: Backend) -> None:
+def _filter(survivors: Survivors, client: Client, backend: Backend) -> None:
     """Filter pass by pass, with a short try of the integer program where that may do."""
     incumbent = survivors.incumbent
     many = incumbent.problem.num_classes >= MANY_CLASSES
     most = IN_PROCESS if many else SHORT_PATTERNS
     tried = np.inf
-    for passed in chain((False,), filter_passes(survivors, price)):
+    for passed in chain((False,), filter_passes(survivors, client.master.root.price)):
         if passed:
             incumbent.take_bound(max(survivors.bound, survivors.target))
             incumbent.stages.append(f"filtered to {len(survivors.pool)} patterns")
@@ -286,7 +154,7 @@ def _filter(survivors: Survivors, price: Floats, backend: Backend) -> None:
             return
         if len(survivors.pool) <= min(10 * most, SHRUNK * tried):
             tried = len(survivors.pool)
-            _stage(survivors, backend, most, node_limit=SHORT_TRY)
+            _stage(survivors, client, backend, most, node_limit=SHORT_TRY)
 
 
 FEW = 200
@@ -333,7 +201,7 @@ class Survivors:
 
     def cut(self) -> None:
         """Drop the patterns that cannot beat the goal any more."""
-        keep = self.reach > self.goal + ROUNDING
+        keep = self.reach > self.goal + self.incumbent.rounding
         self.pool, self.reach = self.pool.only(keep), self.reach[keep]
         if len(self.pool) == 0:
             self.bound = self.goal

@@ -26,7 +26,7 @@ from optim.kernels.classes import (
     node_classes,
     task_groups,
 )
-from optim.kernels.deal import deal
+from optim.kernels.deal import counts_of, deal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,6 +50,8 @@ class Columns:
 
     Attributes
     ----------
+    problem
+        In counts, by what nodes hold; costs are those of a level.
     groups, classes
         Which free tasks are alike, so that only their number on a node matters; and which nodes.
     of
@@ -61,6 +63,7 @@ class Columns:
         its tasks in a direction, running ones included.
     """
 
+    problem: PatternProblem
     groups: TaskGroups
     classes: NodeClasses
     of: NDArray[np.int64]
@@ -89,17 +92,24 @@ class Columns:
         """(G,) tasks of each group."""
         return self.groups.sizes.astype(np.int64)
 
-    def of_placement(self, place: Ints) -> NDArray[np.int64] | None:
-        """(P,) how often a placement of the free tasks uses each column; ``None`` if it cannot."""
+    def of_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """(P,) how often (N, G) counts use each column; ``None`` if one is no column.
+
+        Nodes are listed class by class.
+        """
         uses = np.zeros(self.num, dtype=np.int64)
-        counts = self.groups.counts(place, len(self.classes.node_class))
-        for n in self.classes.members.tolist():
-            held, at = counts[n], np.flatnonzero(self.of == self.classes.node_class[n])
+        for k, held in zip(np.repeat(np.arange(len(self.size)), self.size), counts, strict=True):
+            at = np.flatnonzero(self.of == k)
             at = at[(self.counts[at] == held).all(axis=1)]
             if not len(at):
                 return None
             uses[at[0]] += 1
         return uses
+
+    def of_placement(self, place: Ints) -> NDArray[np.int64] | None:
+        """(P,) how often a placement of the free tasks uses each column; ``None`` if it cannot."""
+        groups, classes = self.groups, self.classes
+        return self.of_counts(counts_of(groups, classes, place, len(classes.node_class)))
 
     def beside(self, problem: EoaProblem, place: Ints) -> NDArray[np.bool_]:
         """Values of the products of shared links under a placement of the free tasks."""
@@ -107,9 +117,9 @@ class Columns:
         products = [here[problem.u] & here[problem.v] for here in behind]
         return np.concatenate([np.zeros(0, dtype=np.bool_), *products])
 
-    def place(self, uses: NDArray[np.int64], near: Ints) -> Ints:
+    def place(self, counts: NDArray[np.int64], near: Ints) -> Ints:
         """(F,) nodes of the free tasks, those that can at the (F,) nodes they are near to."""
-        return deal(self.groups, self.classes, np.repeat(self.counts, uses, axis=0), near)
+        return deal(self.groups, self.classes, counts, near)
 
 
 def columns_of(problem: EoaProblem, most: int) -> Columns | None:
@@ -140,7 +150,7 @@ def columns_of(problem: EoaProblem, most: int) -> Columns | None:
     keep &= held_alone(problem, one, first[of], counts)
     load = counts @ problem.load[one, 0]
     return Columns(
-        groups, classes, of[keep], counts[keep], load[keep], inside[keep], incident[:, keep]
+        inner, groups, classes, of[keep], counts[keep], load[keep], inside[keep], incident[:, keep]
     )
 
 

@@ -14,17 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.column_generation.driver import solve_counts
-from formulations.column_generation.integer import choose
-from formulations.column_generation.master import Master
+from formulations.column_generation import driver
+from formulations.column_generation.client import Client, Incumbent
 from formulations.column_generation.pricing import RING, OfClass, TreePricer
 from formulations.column_generation.problem import PatternProblem, make_problem
-from formulations.column_generation.prove import Incumbent, prove
-from formulations.column_generation.search import constructed
 from formulations.model_driven.items import ROOM, ROUNDING
 from formulations.model_driven.pack_kernel import NO, YES, pack, which_pack
 from formulations.model_driven.performance_model import FULL
-from formulations.model_driven.solver_calls import SHORT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -256,28 +252,12 @@ class OnMachines:
 
 
 def place_on_machines(known: OnMachines, calls: SolverCalls) -> None:
-    """Find and prove the best placement, in place, as far as time and memory go."""
+    """Find and prove the best placement, in place, as far as time and memory go.
+
+    Where no traffic counts, any placement is as good, and its lack a proof that there is none.
+    """
     incumbent = known.incumbent
     pricer = PackingPricer(known.problem, incumbent.clock, NODE_BUDGET)
-    solve_counts(incumbent, calls.backend, pricer=pricer)
-
-
-def fit_on_machines(known: OnMachines, calls: SolverCalls) -> None:
-    """Find any placement, in place, or prove that there is none; traffic does not count.
-
-    Where nothing is gained no pattern is better than another, and nothing can be filtered.
-    """
-    incumbent, problem, clock = known.incumbent, known.problem, known.incumbent.clock
-    incumbent.offer(constructed(problem))
-    incumbent.take_bound(0.0)
-    if incumbent.closed:
-        return
-    pricer = PackingPricer(problem, clock, NODE_BUDGET)
-    master = Master(problem.sizes, problem.nodes, pricer, clock)
-    root = master.run(None, incumbent.value)
-    incumbent.take_bound(root.bound)
-    if incumbent.closed or clock.over():
-        return
-    answer = choose(problem, master.pool, clock, calls.backend, time_limit=SHORT_SECONDS)
-    incumbent.offer(answer.counts)
-    prove(incumbent, pricer, root, calls.backend, narrow=lambda pool, _: pool)
+    client = Client(known.problem, pricer, incumbent.clock)
+    client.filtered = bool(known.problem.rate.any())  # else no pattern is better than another
+    driver.solve(client, incumbent, calls.backend)

@@ -20,7 +20,7 @@ from formulations.model_driven.allocate import ALLOCATIONS, allocate
 from formulations.model_driven.counts_model import add_traffic, build_counts, leading_class
 from formulations.model_driven.fewest import Fewest, prove_fewest
 from formulations.model_driven.items import ROUNDING, make_items
-from formulations.model_driven.machines import OnMachines, fit_on_machines, place_on_machines
+from formulations.model_driven.machines import OnMachines, place_on_machines
 from formulations.model_driven.performance_model import FULL
 from formulations.model_driven.slots import (
     deal,
@@ -184,7 +184,7 @@ class _Run:
                 return None, True
             known = self._on_machines(nodes, traffic=False)
             if short and known.solvable and not self.calls.over():
-                fit_on_machines(known, self.calls)
+                place_on_machines(known, self.calls)
                 if known.infeasible or known.machines() is not None:
                     return known.machines(), known.infeasible
         return None, False

@@ -1,4 +1,4 @@
-"""The first level by the engine of node patterns: traffic between nodes.
+"""Storm on the driver of column generation: traffic between nodes, then between slots.
 
 Where the patterns that may be of use are many, the placements are told apart by how many nodes they
 leave empty: each part has a master of its own, which cuts bring nearer.
@@ -6,29 +6,29 @@ leave empty: each part has a master of its own, which cuts bring nearer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from formulations.column_generation.bound import in_good_allocations
-from formulations.column_generation.driver import from_columns
+from formulations.column_generation.client import Client
 from formulations.column_generation.integer import pattern_model
-from formulations.column_generation.master import Master
 from formulations.column_generation.pricing import ListPricer
-from formulations.column_generation.problem import Clock, TableRows, joined, of_nodes
-from formulations.column_generation.prove import Incumbent, prove
+from formulations.column_generation.problem import Clock, TableRows, joined
 from formulations.column_generation.search import improved
-from formulations.storm.columns import StateListing, WorkerRows, list_states
+from formulations.storm.columns import StateListing, WorkerRows
 from formulations.storm.search import FirstPlan
 from formulations.storm.split import MOST_STEPS, Splitter, spread_workers
 from optim.solvers import solve_linear
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from formulations.column_generation.client import Incumbent
     from formulations.column_generation.integer import Backend
     from formulations.column_generation.problem import Pool
     from formulations.storm.columns import States
@@ -56,26 +56,53 @@ _CUT_ROUNDS = 12
 _CUTS_PER_ROUND = 15
 
 
-@dataclass(eq=False)
-class Part:
-    """Placements with a given number of empty nodes, or all of them: their master and its list."""
+class StormClient(Client):
+    """Placements with a given number of empty nodes, or all of them.
 
-    problem: StormProblem
-    listing: StateListing
-    master: Master
+    Parameters
+    ----------
+    empty
+        How many nodes hold nothing; ``None`` for any number.
+    """
 
-    @property
-    def bound(self) -> float:
-        """Proven upper bound of the scaled traffic inside nodes."""
-        return self.master.root.bound
+    most = MOST_PATTERNS
+    relaxed = True  # the second level needs the relaxation
+    rows: WorkerRows
 
-    def within(self, gap: float, most: int) -> Pool | None:
-        """Return the patterns that bring a placement below the bound by no more than `gap`.
+    def __init__(
+        self, problem: StormProblem, states: States, clock: Clock, empty: int | None = None
+    ) -> None:
+        self.storm, self.states, self.rows = problem, states, WorkerRows(problem, states)
+        if empty is not None:
+            self.rows.fix_empty(empty)
+        self.listing = StateListing(states, self.rows)
+        super().__init__(problem.inner, ListPricer(self.listing), clock, self.rows)
 
-        ``None`` when they are more than `most`.
-        """
-        root, pricer = self.master.root, self.master.pricer
-        return pricer.enumerate(root.price, root.side, root.highest - gap, most)
+    @cached_property
+    def _plans(self) -> FirstPlan:
+        return FirstPlan(self.storm, self.states, self.rows)
+
+    def most_gain(self) -> float:
+        """Return the traffic inside one node that holds all executors."""
+        return float(self.states.gain[self.states.number(self.problem.sizes)])
+
+    def begin(self, incumbent: Incumbent, backend: Backend) -> None:
+        """Before the relaxation: a beam search by traffic inside, where there is no start."""
+        if incumbent.counts is None:
+            gain = [self.states.gain[fitting] for fitting in self.states.fitting]
+            incumbent.offer(self._plans.find(gain))
+
+    def improve(self, incumbent: Incumbent, backend: Backend) -> None:
+        """After the relaxation: a beam search at its prices, then exchange between pairs."""
+        root = self.master.root
+        values = self.listing.values(root.price, root.side, gainless=False)
+        incumbent.offer(self._plans.find(values))
+        if incumbent.counts is None:
+            self.from_columns(incumbent, backend)
+        if incumbent.counts is not None:
+            incumbent.offer(self._plans.better(incumbent.counts, backend.seed))
+            if self._plans.skipped:
+                incumbent.offer(improved(self.problem, incumbent.counts, backend.seed))
 
     def needed(self, value: float) -> int:
         """How many patterns may be in something better than a value."""
@@ -88,9 +115,8 @@ class Part:
 
     def narrow(self, pool: Pool, gap: float) -> Pool:
         """Leave out what is in no placement within a gap."""
-        rows, inner = self.listing.rows, self.problem.inner
-        loss = self.master.root.loss(pool, rows)
-        return in_good_allocations(inner, pool, loss, gap + SAME, rows.empty)
+        loss = self.master.root.loss(pool, self.rows)
+        return in_good_allocations(self.problem, pool, loss, gap + SAME, self.rows.empty)
 
     def tighten(self) -> None:
         """Add cuts as long as some are violated."""
@@ -98,116 +124,32 @@ class Part:
             master = self.master
             used = master.uses > SAME
             counts, uses = master.pool.counts[: len(used)][used], master.uses[used]
-            if not self.listing.rows.add_cuts(counts, uses, _CUTS_PER_ROUND):
+            if not self.rows.add_cuts(counts, uses, _CUTS_PER_ROUND):
                 return
             if master.clock.over() or not master.run().finished:
                 return
 
+    def branches(self, incumbent: Incumbent) -> Sequence[Client]:
+        """Return a relaxed and tightened part for each number of empty nodes that may do better.
 
-def part_of(problem: StormProblem, states: States, clock: Clock, empty: int | None = None) -> Part:
-    """Set up a part, not solved yet."""
-    rows = WorkerRows(problem, states)
-    if empty is not None:
-        rows.fix_empty(empty)
-    listing = StateListing(states, rows)
-    inner = problem.inner
-    return Part(
-        problem,
-        listing,
-        Master(inner.sizes, inner.nodes, ListPricer(listing), clock, rows),
-    )
-
-
-def solve_nodes(
-    problem: StormProblem, incumbent: Incumbent, starts: Iterable[Integers], backend: Backend
-) -> list[Part]:
-    """Find and prove the placement with most traffic inside nodes, in place.
-
-    Parameters
-    ----------
-    incumbent
-        Its rows are set here.
-    starts
-        (N, C) placements to begin with; those that keep every rule count.
-
-    Returns
-    -------
-    list of Part
-        Together they hold every placement that is as good as the best.
-    """
-    clock = incumbent.clock
-    states = list_states(problem)
-    whole = part_of(problem, states, clock)
-    incumbent.rows = whole.listing.rows
-    # all traffic can be inside at most
-    incumbent.take_bound(float(states.gain[states.number(problem.inner.sizes)]))
-    for start in starts:
-        incumbent.offer(start)
-    plans = FirstPlan(problem, states, incumbent.rows)
-    if incumbent.counts is None:
-        incumbent.offer(plans.find([states.gain[fitting] for fitting in states.fitting]))
-    known = incumbent.counts
-    first = None if known is None else of_nodes(problem.inner, known)
-    root = whole.master.run(first, incumbent.value)
-    incumbent.take_bound(root.bound)
-    if not incumbent.closed and not clock.over():
-        incumbent.offer(plans.find(whole.listing.values(root.price, root.side, gainless=False)))
-        if incumbent.counts is None:
-            from_columns(incumbent, whole.master, backend)
-        if incumbent.counts is not None:
-            incumbent.offer(plans.better(incumbent.counts, backend.seed))
-            if plans.skipped:
-                incumbent.offer(improved(problem.inner, incumbent.counts, backend.seed))
-    parts = [whole]
-    if incumbent.closed or clock.over():
-        return parts
-    if np.isfinite(incumbent.value) and whole.needed(incumbent.value) > PARTS_ABOVE:
-        parts = _by_empty_nodes(whole, states, incumbent) or parts
-    if parts == [whole]:
-        prove(incumbent, whole.master.pricer, root, backend, whole.narrow, MOST_PATTERNS)
-    else:
-        _close_parts(parts, incumbent, backend)
-    return parts
-
-
-def _by_empty_nodes(whole: Part, states: States, incumbent: Incumbent) -> list[Part]:
-    """Return a solved and tightened part for each number of empty nodes that may do better.
-
-    Nothing where the time is up.
-    """
-    problem, clock, found = whole.problem, incumbent.clock, incumbent.value
-    nodes = problem.inner.num_nodes
-    quiet = Clock(clock.deadline)  # a part's bound is no bound of the whole
-    parts = []
-    for empty in range(max(0, nodes - int(problem.workers.sum())), nodes):
-        part = part_of(problem, states, quiet, empty)
-        root = part.master.run()
-        if root.finished and root.bound > found and part.needed(found) > CUT_ABOVE:
-            part.tighten()
-        if not root.finished or part.bound > found - SAME:
-            parts.append(part)
-        if clock.over():
-            return []
-    return sorted(parts, key=lambda part: -part.bound)
-
-
-def _close_parts(parts: list[Part], incumbent: Incumbent, backend: Backend) -> None:
-    """Close one part after the other, the one with the highest bound first."""
-    left: list[float] = [part.bound for part in parts]
-    for i, part in enumerate(parts):
-        own = Incumbent(
-            incumbent.problem, part.master.clock, incumbent.counts, incumbent.value,
-            left[i], incumbent.gap, incumbent.whole, rows=part.listing.rows, found=incumbent.found,
-        )  # fmt: skip
-        own.take_bound(left[i])
-        prove(own, part.master.pricer, part.master.root, backend, part.narrow, MOST_PATTERNS)
-        incumbent.stages += own.stages
-        incumbent.stopped, incumbent.solver = own.stopped, own.solver or incumbent.solver
-        incumbent.offer(own.counts)
-        left[i] = own.bound
-        incumbent.take_bound(max(left))
-        if incumbent.closed or incumbent.clock.over() or not own.closed:
-            return
+        Itself where the patterns that may be of use are few; nothing where the time is up.
+        """
+        found, clock = incumbent.value, incumbent.clock
+        if not np.isfinite(found) or self.needed(found) <= PARTS_ABOVE:
+            return (self,)
+        nodes = self.problem.num_nodes
+        quiet = Clock(clock.deadline)  # a part's bound is no bound of the whole
+        parts = []
+        for empty in range(max(0, nodes - int(self.storm.workers.sum())), nodes):
+            part = StormClient(self.storm, self.states, quiet, empty)
+            root = part.master.run()
+            if root.finished and root.bound > found and part.needed(found) > CUT_ABOVE:
+                part.tighten()
+            if not root.finished or part.bound > found - SAME:
+                parts.append(part)
+            if clock.over():
+                return ()
+        return sorted(parts, key=lambda part: -part.bound)
 
 
 # The second level: of the placements that are best so far, the one with least between slots.
@@ -235,7 +177,7 @@ class Dealt(NamedTuple):
 
 
 def best_workers(
-    problem: StormProblem, parts: list[Part], counts: Integers, request: Request
+    problem: StormProblem, parts: Sequence[Client], counts: Integers, request: Request
 ) -> Dealt:
     """Give the nodes their workers, by the second level where it can be solved.
 
@@ -271,7 +213,7 @@ def best_workers(
     return Dealt(pool.counts[repeat], workers[repeat], solution.bound, note)
 
 
-def _as_good(parts: list[Part], value: float) -> Pool | None:
+def _as_good(parts: Sequence[Client], value: float) -> Pool | None:
     """Return the patterns of all placements that are as good as the best; ``None`` if too many."""
     pools = []
     for part in parts:

@@ -33,6 +33,9 @@ from optim.rules import limits_set, without_limits
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from formulations.column_generation.client import Client
     from formulations.column_generation.problem import Counts
     from formulations.storm.problem import StormJobs, StormProblem
     from optim.format.instance import Instance
@@ -147,10 +150,12 @@ def _by_patterns(
     request: Request,
     start: Start | None,
 ) -> Outcome:
+    from formulations.column_generation import driver
+    from formulations.column_generation.client import OPTIMAL, Incumbent
     from formulations.column_generation.integer import Backend
     from formulations.column_generation.problem import Clock
-    from formulations.column_generation.prove import OPTIMAL, Incumbent
-    from formulations.storm.exact import best_workers, solve_nodes
+    from formulations.storm.columns import list_states
+    from formulations.storm.exact import StormClient, best_workers
     from formulations.storm.split import place, spread_workers
     from optim.kernels.deal import counts_of
 
@@ -171,9 +176,11 @@ def _by_patterns(
     starts = [] if start is None else [start.node.astype(np.int32)]
     counts = [counts_of(problem.groups, problem.classes, n, instance.num_nodes) for n in starts]
     built = request.elapsed()
-    parts, interrupted = [], False
+    parts: Sequence[Client] = ()
+    interrupted = False
     try:
-        parts = solve_nodes(problem, incumbent, counts, backend)
+        client = StormClient(problem, list_states(problem), clock)
+        parts = driver.solve(client, incumbent, backend, counts)
     except KeyboardInterrupt:
         interrupted = True
     recorder.finish()

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.column_generation.driver import NODE_BUDGET, search_order, solve_counts, warm_up
+from formulations.column_generation import driver
+from formulations.column_generation.client import OPTIMAL, Client, Incumbent
 from formulations.column_generation.integer import Backend
+from formulations.column_generation.pricing import NODE_BUDGET, TreePricer
 from formulations.column_generation.problem import Clock, problem_of
-from formulations.column_generation.prove import OPTIMAL, Incumbent
 from formulations.task_allocation.common import (
     HONOURS,
     STARTS,
@@ -33,7 +34,7 @@ from optim.rules import limits_set, without_limits
 from optim.util.progress import ProgressRecorder
 
 if TYPE_CHECKING:
-    from formulations.column_generation.problem import Counts
+    from formulations.column_generation.problem import Counts, PatternProblem
     from optim.format.instance import Instance
     from optim.format.tables import Ints
     from optim.kernels.classes import NodeClasses, TaskGroups
@@ -48,13 +49,13 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         There are more classes of tasks than ``max_classes``.
     """
-    request, compiled = request.warmed(warm_up)
+    request, compiled = request.warmed(driver.warm_up)
     # where repair finishes the plan: of what is not kept here, nothing tells tasks apart
     instance = without_limits(instance, limits_set(instance).keys() - HONOURS)
     groups, classes = task_groups(instance), node_classes(instance)
     _check_classes(groups, request.options["max_classes"])
     problem = problem_of(instance, groups, classes)
-    order = search_order(problem)
+    order = _search_order(problem)
     recorder = ProgressRecorder("max", request.progress, request.started)
     deadline = None if request.time_limit is None else request.started + request.time_limit
     clock = Clock(deadline, recorder, problem.scale)
@@ -85,7 +86,9 @@ def run(instance: Instance, request: Request) -> Outcome:
             held = request.start()  # of unlike tasks the patterns are many, and searches ahead
             given += [] if held is None else feasible_among(instance, [held.node], classes)
         starts = [counts(node) for node in given]
-        solve_counts(incumbent, backend, starts, budget, otherwise)
+        pricer = TreePricer(incumbent.problem, clock, budget)
+        client = Client(incumbent.problem, pricer, clock, otherwise=otherwise)
+        driver.solve(client, incumbent, backend, starts)
     except KeyboardInterrupt:
         interrupted = True
     recorder.finish()
@@ -99,6 +102,15 @@ def run(instance: Instance, request: Request) -> Outcome:
     if incumbent.counts is not None:
         outcome.node = dealt(incumbent.counts)
     return outcome
+
+
+def _search_order(problem: PatternProblem) -> Counts:
+    """Order of the classes in the search tree: small ones first, the largest last.
+
+    The last class costs nothing, as the value is convex in its count.
+    """
+    traffic = problem.rate @ problem.sizes
+    return np.asarray(np.lexsort((-traffic, problem.sizes)))
 
 
 def _check_classes(groups: TaskGroups, most: int) -> None:

@@ -7,15 +7,13 @@ and that none below it can is its proof. See docs/methods/throughput/throughput-
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from formulations.column_generation.driver import MOST_WHOLE, SAME, Bottleneck
 from formulations.column_generation.driver import warm_up as warm_up_patterns
-from formulations.column_generation.integer import Backend, choose
-from formulations.column_generation.master import Master
-from formulations.column_generation.pricing import ListPricer, TableListing
+from formulations.column_generation.integer import Backend
 from formulations.column_generation.problem import Clock, Pool, TableRows
 from formulations.task_allocation.common import why_nothing_fits
 from formulations.throughput.bound import least_load
@@ -48,116 +46,15 @@ from optim.util.progress import ProgressRecorder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from formulations.column_generation.integer import Chosen
     from formulations.column_generation.problem import Counts
     from optim.format.instance import Instance
-    from optim.format.tables import Floats, Ints
+    from optim.format.tables import Ints
     from optim.methods.registry import Request
     from optim.referee.evaluation import Evaluation
     from optim.referee.result import Level
 
 
-_SAME = 1e-9
 _TRAFFIC_SECONDS = 5.0
-_WHOLE = 20_000
-"""Patterns up to which integer programs are asked about all of them."""
-
-
-@dataclass(eq=False)
-class Search:
-    """The threshold between what is proven impossible and what is in hand.
-
-    Attributes
-    ----------
-    low
-        Highest utilisation that every placement has at least; proven.
-    high, counts
-        That of the best one in hand, and its (N, G) counts; ``inf`` and ``None`` without one.
-    """
-
-    cover: Cover
-    low: float
-    high: float = np.inf
-    counts: Counts | None = None
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def listed(self) -> Listed:
-        """The patterns."""
-        return self.cover.listed
-
-    @property
-    def closed(self) -> bool:
-        """Whether the two meet."""
-        return self.high <= self.low * (1 + _SAME)
-
-    def relax(self) -> None:
-        """Raise the proven side to the least threshold that the relaxation keeps."""
-        value = self.listed.value
-        steps = _distinct(value[value <= self.high * (1 + _SAME)])
-        first, last = int(np.searchsorted(steps, self.low * (1 - _SAME))), len(steps)
-        while first < last and not self.cover.clock.over():
-            middle = (first + last) // 2
-            covers = self.cover.relaxed(self.listed.within(steps[middle]))
-            if covers is False:
-                first = middle + 1
-            else:
-                last = middle  # where it is not known, nothing is claimed of what is below
-                if covers is None:
-                    break
-        if not len(steps) and self.high == np.inf:
-            self.low = np.inf  # no node may hold anything, nor be empty
-        if first > 0:
-            # every step below `first` is refuted: all placements have a pattern of the next
-            bound = steps[first] if first < len(steps) else np.inf
-            self.low = max(self.low, min(bound, self.high))
-
-    def decide(self) -> None:
-        """Close the rest by integer programs: the lowest threshold first, then by halves."""
-        value = self.listed.value
-        inside = (value >= self.low * (1 - _SAME)) & (value <= self.high * (1 + _SAME))
-        steps = _distinct(value[inside])
-        first, last = 0, len(steps)
-        middle = 0
-        while first < last and not self.closed and not self.cover.clock.over():
-            count = self.listed.within(steps[middle])
-            whole = count <= _WHOLE
-            at = np.arange(count, dtype=np.int64) if whole else self._near(count)
-            answer = self.cover.whole(at)
-            if answer.counts is not None:
-                self.take(answer.counts)
-                last = min(middle, int(np.searchsorted(steps, self.high * (1 - _SAME))))
-            elif whole and not answer.stopped and answer.bound == -np.inf:
-                first = middle + 1
-                bound = steps[first] if first < len(steps) else np.inf
-                self.low = max(self.low, min(bound, self.high))
-            else:
-                break
-            middle = (first + last) // 2
-
-    def _near(self, count: int) -> Counts:
-        """Return some of the first patterns: those of relaxations."""
-        used = self.cover.used
-        return used[used < count]
-
-    def take(self, counts: Counts) -> None:
-        """Take an allocation for the one in hand if it is fuller nowhere."""
-        high = self.load(counts)
-        if high < self.high:
-            self.high, self.counts = high, counts
-
-    def load(self, counts: Counts) -> float:
-        """Return the highest utilisation of an allocation."""
-        grouped = self.cover.grouped
-        node = deal(grouped.groups, grouped.classes, counts, None)
-        return load_of(grouped.instance, node)
-
-
-def _distinct(values: np.ndarray) -> np.ndarray:
-    """Return ascending values, of those that differ by rounding only the largest."""
-    if not len(values):
-        return values
-    return values[np.append(np.diff(values) > _SAME * np.abs(values[1:]), True)]
 
 
 def run(instance: Instance, request: Request) -> Outcome:
@@ -182,14 +79,14 @@ def run(instance: Instance, request: Request) -> Outcome:
     starts, listed = _listed(binding, counted, request, most)
     if listed is None:
         start, low = fullest_last(instance, starts), least_load(instance)
-        if start is None or load_of(instance, start) > low * (1 + _SAME):
+        if start is None or load_of(instance, start) > low * (1 + SAME):
             raise _too_many(most)
         outcome = Outcome(Termination.OPTIMAL, start, times={"compile": compiled})
         return finished(instance, outcome, low)
     built = request.elapsed()
-    search = Search(Cover(counted, listed, clock, backend), least_load(instance))
+    search = bottleneck(counted, listed, clock, backend, least_load(instance))
     for node in starts:
-        search.take(counts_of(counted.groups, classes, node, instance.num_nodes))
+        search.offer(counts_of(counted.groups, classes, node, instance.num_nodes))
         if search.counts is not None:
             request.offer(_dealt(counted, request, search.counts))
     outcome = Outcome(Termination.OPTIMAL, times={"build": built, "compile": compiled})
@@ -198,8 +95,8 @@ def run(instance: Instance, request: Request) -> Outcome:
         search.relax()
         recorder.note(_rate(search.high), _rate(search.low))
         if not search.closed:
-            search.decide()
-        level = _least_traffic(instance, counted, search)
+            search.close()
+        level = _least_traffic(instance, counted, listed, search)
     except KeyboardInterrupt:
         outcome.termination = Termination.INTERRUPTED
     if search.counts is None:
@@ -226,7 +123,7 @@ def _listed(
 ) -> tuple[list[Ints], Listed | None]:
     """Return starts, and the patterns that are no fuller: few from any start, or of the best."""
     starts: list[Ints] = []
-    for searched, few in ((False, min(most, _WHOLE)), (True, most)):
+    for searched, few in ((False, min(most, MOST_WHOLE)), (True, most)):
         starts = good_starts(binding, request, searched=searched)
         high = min((load_of(counted.instance, node) for node in starts), default=np.inf)
         listed = counted.patterns(min(high * (1 + 1e-6), NEVER), few, 10 * few)
@@ -235,15 +132,16 @@ def _listed(
     return starts, listed
 
 
-def _least_traffic(instance: Instance, counted: Grouped, search: Search) -> Level | None:
+def _least_traffic(
+    instance: Instance, counted: Grouped, listed: Listed, search: Bottleneck
+) -> Level | None:
     """Of the plans of the best rate in hand, take the one of least traffic between nodes."""
-    listed, cover = search.listed, search.cover
-    count = listed.within(search.high)
-    if search.counts is None or not 0 < count <= _WHOLE or cover.clock.over():
+    count = search.within(search.high)
+    if search.counts is None or not 0 < count <= MOST_WHOLE or search.clock.over():
         return None
     at = np.arange(count, dtype=np.int64)
-    answer = cover.whole(at, counted.problem.gain(listed.counts[at]), _TRAFFIC_SECONDS)
-    if answer.counts is not None and search.load(answer.counts) <= search.high * (1 + _SAME):
+    answer = search.choose(at, counted.problem.gain(listed.counts[at]), _TRAFFIC_SECONDS)
+    if answer.counts is not None and search.measure(answer.counts) <= search.high * (1 + SAME):
         before = counted.problem.gain(search.counts).sum()
         if counted.problem.gain(answer.counts).sum() > before:
             search.counts = answer.counts
@@ -260,8 +158,8 @@ def _dealt(counted: Grouped, request: Request, counts: Counts) -> Ints:
     return deal(counted.groups, counted.classes, counts, near)
 
 
-def _ended(search: Search) -> Termination:
-    over = search.cover.clock.over()
+def _ended(search: Bottleneck) -> Termination:
+    over = search.clock.over()
     return Termination.TIME_LIMIT if over else Termination.ITERATION_LIMIT
 
 
@@ -286,10 +184,6 @@ def warm_up() -> None:
     )  # fmt: skip
 
 
-_EACH = 30
-"""Patterns of a node class that one pricing brings in."""
-
-
 def rows_of(grouped: Grouped, listed: Listed, least_gain: float | None = None) -> TableRows:
     """Write the budgets of moves as rows, and the least traffic inside nodes where one is asked."""
     paying = grouped.paying(listed.counts, listed.node_class)
@@ -304,63 +198,31 @@ def rows_of(grouped: Grouped, listed: Listed, least_gain: float | None = None) -
     return TableRows(lower, upper, table=rows)
 
 
-class Cover:
-    """Covers of all tasks and nodes by the first patterns of a list.
+def bottleneck(
+    counted: Grouped,
+    listed: Listed,
+    clock: Clock,
+    backend: Backend,
+    low: float = 0.0,
+    least_gain: float | None = None,
+) -> Bottleneck:
+    """Set up the driver: the highest utilisation of a node is the value of its pattern.
 
     Parameters
     ----------
-    grouped, listed
-        The problem, and its patterns by utilisation.
-    clock, backend
-        When to stop; who solves integer programs.
+    low
+        A utilisation that every placement has at least somewhere.
     least_gain
         Least traffic inside nodes, where one is asked for.
     """
 
-    def __init__(
-        self,
-        grouped: Grouped,
-        listed: Listed,
-        clock: Clock,
-        backend: Backend,
-        least_gain: float | None = None,
-    ) -> None:
-        self.grouped, self.listed, self.clock, self.backend = grouped, listed, clock, backend
-        self.rows = rows_of(grouped, listed, least_gain)
-        self.used: Counts = np.zeros(0, dtype=np.int64)
+    def measure(counts: Counts) -> float:
+        return load_of(counted.instance, deal(counted.groups, counted.classes, counts, None))
 
-    def pool(self, at: Counts, gain: Floats | None = None) -> Pool:
-        """Return patterns of the list; without gains, all are worth nothing."""
-        worth = np.zeros(len(at)) if gain is None else gain
-        return Pool(self.listed.counts[at], self.listed.node_class[at], worth, at)
-
-    def whole(
-        self, at: Counts, gain: Floats | None = None, time_limit: float | None = None
-    ) -> Chosen:
-        """Choose whole patterns among some; of greatest gain where there is one."""
-        rows = self.rows if len(self.rows) else None
-        return choose(
-            self.grouped.problem, self.pool(at, gain), self.clock, self.backend,
-            rows=rows, time_limit=time_limit,
-        )  # fmt: skip
-
-    def relaxed(self, count: int) -> bool | None:
-        """Whether fractions of the first patterns cover all; ``None`` where that is not known.
-
-        ``False`` is a proof.
-        """
-        problem = self.grouped.problem
-        pool = self.pool(np.arange(count))
-        listing = TableListing(pool, problem.num_node_classes, self.rows)
-        if 0 in listing.lengths:
-            return False
-        pricer = ListPricer(listing, per_round=_EACH)
-        master = Master(problem.sizes, problem.nodes, pricer, self.clock, self.rows)
-        master.add(pool.only(self.used[self.used < count]))
-        covers = master.covers()
-        assert master.pool.at is not None
-        self.used = np.sort(master.pool.at)
-        return covers
+    at = np.arange(len(listed), dtype=np.int64)
+    pool = Pool(listed.counts, listed.node_class, np.zeros(len(listed)), at)
+    rows = rows_of(counted, listed, least_gain)
+    return Bottleneck(counted.problem, pool, listed.value, rows, clock, backend, measure, low)
 
 
 # What is asked of a rate that is given: the fewest moves, or the fewest nodes, that carry it.
@@ -375,7 +237,7 @@ def _keeping(
 
     def rank(_node: Ints, evaluation: Evaluation) -> tuple[float, ...] | None:
         gain, value = evaluation.imc_gain, evaluation.objective(objective)
-        if gain is None or value is None or gain < least * (1 - _SAME):
+        if gain is None or value is None or gain < least * (1 - SAME):
             return None
         return (value,)
 
@@ -406,7 +268,7 @@ def fewest(
         raise UnsuitableMethod(Problem(method, None, reason, "use throughput-search"))
     usable, least = problem.classes.node_class >= 0, request.options["min_imc_gain"]
     for node in good_starts(instance, request, searched=False):
-        if least is None or imc_gain_of(instance, node) >= least * (1 - _SAME):
+        if least is None or imc_gain_of(instance, node) >= least * (1 - SAME):
             request.offer(node)
     if objective == NODES:
         gain, most_gain = (listed.counts.sum(axis=1) == 0).astype(np.float64), int(usable.sum())
@@ -416,7 +278,8 @@ def fewest(
     at = np.arange(len(listed), dtype=np.int64)
     outcome = Outcome(Termination.OPTIMAL, objective=objective, times={"build": request.elapsed()})
     try:
-        answer = Cover(problem, listed, clock, backend, least).whole(at, gain)
+        client = bottleneck(problem, listed, clock, backend, least_gain=least)
+        answer = client.choose(at, gain)
     except KeyboardInterrupt:
         outcome.termination = Termination.INTERRUPTED
         return outcome

@@ -318,10 +318,6 @@ class Listed:
     def __len__(self) -> int:
         return len(self.value)
 
-    def within(self, limit: float) -> int:
-        """Return how many have at most that utilisation, rounding forgiven."""
-        return int(np.searchsorted(self.value, limit * (1 + _SAME), side="right"))
-
 
 def grouped(binding: Instance, instance: Instance, method: str, *, moves: bool = False) -> Grouped:
     """Write an instance in counts.

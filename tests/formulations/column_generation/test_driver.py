@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from formulations.column_generation import driver, integer, prove
-from formulations.column_generation.driver import solve_counts
+from formulations.column_generation import client, driver, integer, prove
+from formulations.column_generation.client import Client, Incumbent
 from formulations.column_generation.integer import Backend
+from formulations.column_generation.pricing import TreePricer
 from formulations.column_generation.problem import Clock, PatternProblem, make_problem
-from formulations.column_generation.prove import Incumbent
 from formulations.column_generation.search import constructed, feasible, improved
 from optim.solvers import LIMITED_WORK, solve_linear
 from tests.formulations.column_generation.make import (
@@ -26,11 +26,16 @@ from tests.formulations.column_generation.make import (
 WAYS = ("table", "columns", "filters", "stages", "memory")
 
 
+def client_of(incumbent: Incumbent, budget: int = 10**7) -> Client:
+    pricer = TreePricer(incumbent.problem, incumbent.clock, budget)
+    return Client(incumbent.problem, pricer, incumbent.clock)
+
+
 def solved(
     problem: PatternProblem, *, clock: Clock | None = None, budget: int = 10**7
 ) -> Incumbent:
     incumbent = Incumbent(problem, clock or Clock(), gap=1e-7)
-    solve_counts(incumbent, Backend(), node_budget=budget)
+    driver.solve(client_of(incumbent, budget), incumbent, Backend())
     return incumbent
 
 
@@ -40,9 +45,9 @@ def take_way(patch: pytest.MonkeyPatch, way: str) -> None:
         patch.setattr(integer, "MOST_CELLS", 0)
     if way in ("filters", "stages"):
         patch.setattr(prove, "SHORT_PATTERNS", 0)
-        patch.setattr(prove, "STAGES", (3, 6, 12, 24))
+        patch.setattr(Client, "stages", (3, 6, 12, 24))
         patch.setattr(prove, "FEW", 3)
-        patch.setattr(driver, "constructed", lambda problem: None)
+        patch.setattr(client, "constructed", lambda problem: None)
     if way == "stages":
         patch.setattr(prove, "filter_passes", lambda survivors, price: ())
     if way == "memory":
@@ -100,7 +105,7 @@ def test_a_feasible_start_is_never_lost() -> None:
     counts = constructed(problem)
     assert counts is not None
     incumbent = Incumbent(problem, Clock(deadline=time.perf_counter()), gap=1e-7)
-    solve_counts(incumbent, Backend(), [counts])
+    driver.solve(client_of(incumbent), incumbent, Backend(), [counts])
     assert incumbent.value >= problem.gain(counts).sum()
     assert incumbent.bound >= incumbent.value
 
@@ -143,7 +148,7 @@ def test_every_back_end_takes_the_integer_program(
     monkeypatch.setattr(integer, "MOST_CELLS", 0)
     monkeypatch.setattr(integer, "IN_PROCESS", 0)
     problem = random_problem(11)
-    pool = driver.TreePricer(problem, Clock(), 10**6).enumerate(
+    pool = TreePricer(problem, Clock(), 10**6).enumerate(
         np.zeros(problem.num_classes),
         np.zeros(0),
         np.full(problem.num_node_classes, -np.inf),

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from formulations.conflicts.atoms import Atoms, atoms_of
-from formulations.conflicts.decide import Judge
-from formulations.conflicts.minimal import conflicts
+from formulations.conflicts.decide import Judge, conflicts
 from optim import Instance
 from optim.rules import broken
 from optim.rules.placement import Placement

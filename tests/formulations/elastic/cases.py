@@ -119,9 +119,13 @@ def ruled_instance(seed: int) -> Instance:
     return Instance.from_dict(document)
 
 
-def feasible(made: Instance) -> list[Evaluation]:
-    """Judge every placement onto nodes that tasks may use; return the feasible ones."""
-    choices = [np.flatnonzero(places(made, t)) for t in range(made.num_tasks)]
+def feasible(made: Instance, *, left: bool = False) -> list[Evaluation]:
+    """Judge every placement onto nodes that tasks may use; return the feasible ones.
+
+    With `left` onto leaving nodes as well.
+    """
+    allowed = made.allowed_mask if left else lambda t: places(made, t)
+    choices = [np.flatnonzero(allowed(t)) for t in range(made.num_tasks)]
     found = []
     for node in itertools.product(*choices):
         judged = evaluate_indices(made, np.array(node, dtype=np.int32))

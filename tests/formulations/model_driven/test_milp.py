@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.generators import generate
+from formulations.column_generation import driver
 from formulations.model_driven import counts_model, fewest, machines, milp, solver_calls
 from formulations.model_driven.allocate import allocate
 from formulations.model_driven.items import Items, make_items
@@ -241,7 +242,7 @@ PLACES: list[tuple[Any, str]] = [
     (milp, "prove_fewest"),
     (milp, "family_starts"),
     (milp, "place_on_machines"),
-    (machines, "solve_counts"),
+    (driver, "prove"),
     (machines, "which_pack"),
     (counts_model, "streams_between"),
 ]

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments.generators import generate
-from formulations.column_generation import prove
+from formulations.column_generation.client import Client
 from formulations.column_generation.problem import Clock
 from formulations.storm import exact, milp, split
 from formulations.storm.columns import list_states
-from formulations.storm.exact import Part, part_of
+from formulations.storm.exact import StormClient
 from formulations.storm.milp import METHOD
 from formulations.storm.problem import StormProblem, make_problem, storm_jobs
 from formulations.storm.split import Splitter
@@ -76,11 +76,11 @@ def test_closing_over_few_columns_and_parts_loses_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No first plan, few columns at a time, a part for every number of empty nodes."""
-    monkeypatch.setattr(prove, "STAGES", (3, 6, 12, 24))
+    monkeypatch.setattr(Client, "stages", (3, 6, 12, 24))
     monkeypatch.setattr(exact, "PARTS_ABOVE", 4)
     monkeypatch.setattr(exact, "CUT_ABOVE", 2)
     if seed % 2:
-        monkeypatch.setattr(exact, "from_columns", lambda *given: None)
+        monkeypatch.setattr(StormClient, "from_columns", lambda *given: None)
     check(random_cluster(seed), form="patterns")
 
 
@@ -305,9 +305,9 @@ def problem_of(made: Instance) -> StormProblem:
     return make_problem(made, storm_jobs(made, "storm-milp"))
 
 
-def solved(made: Instance) -> Part:
+def solved(made: Instance) -> StormClient:
     problem = problem_of(made)
-    part = part_of(problem, list_states(problem), Clock())
+    part = StormClient(problem, list_states(problem), Clock())
     part.master.run()
     return part
 
@@ -321,7 +321,7 @@ def test_the_master_bounds_the_optimum() -> None:
             continue
         looked_at += 1
         part = solved(made)
-        best = (made.total_traffic - want[0]) / part.problem.inner.scale
+        best = (made.total_traffic - want[0]) / part.problem.scale
         assert part.master.root.finished
         assert part.bound >= best - 1e-6
         before = part.bound

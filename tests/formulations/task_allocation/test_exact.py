@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from formulations.column_generation import driver, integer
+from formulations.column_generation import integer
+from formulations.column_generation.master import Master
 from optim import Instance, Plan, evaluate, solve
 from optim.errors import UnsuitableMethod
 from tests.formulations.task_allocation.cases import random_document, random_instance, seeds
@@ -255,7 +256,7 @@ def test_interrupted_it_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> No
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(driver.Master, "run", interrupt)
+    monkeypatch.setattr(Master, "run", interrupt)
     result = solve(four_groups(8, 1.1), "imc-exact")
     assert result.termination == "interrupted"
     assert result.feasible

@@ -21,7 +21,9 @@ from tests.formulations.throughput.test_exact import check
 def main(method: str, first: str, last: str, *solver: str) -> int:
     """Try the instances of some seeds; return whether any differs."""
     ended: Counter[str] = Counter()
-    asked: dict[str, Any] = {"solver": solver[0]} if solver else {}
+    asked: dict[str, Any] = {"start_broken": "refuse"}
+    if solver:
+        asked["solver"] = solver[0]
     for seed in range(int(first), int(last)):
         instance = small(seed)
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from formulations.throughput.exact import Cover
+from formulations.column_generation.driver import Bottleneck
 from optim import Instance, InvalidInput, UnsuitableMethod, solve
 from streamplace import InstanceBuilder
 from tests.formulations.throughput.small import THREADS, best_of, small
@@ -84,7 +84,7 @@ def test_a_start_that_leaves_tasks_does_not_stand_for_the_best_that_leaves_none(
 def test_a_relaxation_that_fails_refutes_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Cover, "relaxed", lambda *_: None)
+    monkeypatch.setattr(Bottleneck, "covers", lambda *_: None)
     instance = small(seed)
     try:
         result = solve(instance, "throughput-exact", start_broken="refuse")
