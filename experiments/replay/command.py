@@ -153,7 +153,7 @@ def _bottleneck_first(periods: list[Instance]) -> list[Instance]:
 
     One for all periods: load distances of different resources are not comparable.
     """
-    from formulations.rebalancing.bottleneck import bottleneck_of, resource_first
+    from formulations.rebalancing.balance.instance import bottleneck_of, resource_first
 
     name = bottleneck_of(periods[0])
     sys.stderr.write(f"balanced: {name}, the most used resource of the first period\n")

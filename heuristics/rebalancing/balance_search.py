@@ -16,19 +16,21 @@ from formulations.rebalancing.balance.classes import count_classes, few_classes,
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.milp import told_level
-from formulations.rebalancing.balance.portfolio import (
+from formulations.rebalancing.balance.prepare import impossible
+from formulations.rebalancing.balance.search import (
     TRIES,
     Portfolio,
+    by_exchanges,
     descend_from_all,
     start_at_home,
     warm_up,
 )
-from formulations.rebalancing.balance.reasons import impossible
-from formulations.rebalancing.balance.settings import BalanceAnswer, Settings
-from formulations.rebalancing.balance.solve import least_changed
-from formulations.rebalancing.bounds.copies import without_switches
-from formulations.rebalancing.bounds.touch import touch_bound, touched_bound
-from formulations.rebalancing.search.exchanges import by_exchanges
+from formulations.rebalancing.balance.solve import BalanceAnswer, Settings, least_changed
+from formulations.rebalancing.bounds.forced_moves import (
+    forced_moves_bound,
+    touched_bound,
+    without_switches,
+)
 from formulations.rebalancing.watch import Watch
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome
@@ -84,7 +86,7 @@ class Run:
         self.raise_bound(touched_bound(self.problem))
         self.portfolio.aim_at_goals(home)
         if not self.watch.over():
-            self.raise_bound(touch_bound(self.problem))
+            self.raise_bound(forced_moves_bound(self.problem))
         descend_from_all(self.portfolio, home, starts, int(self.request.options["tries"]))
         if self.portfolio.best is None:
             return
@@ -154,7 +156,7 @@ class Run:
 
     def search_on(self) -> None:
         """Rearrange some nodes exactly and let the level fall anew, in turn."""
-        from formulations.rebalancing.search.neighbourhoods import SECONDS, rearrange
+        from formulations.rebalancing.balance.neighbourhoods import SECONDS, rearrange
 
         rng = np.random.default_rng(self.request.seed)
         while self.value() - self.bound > self.gap and not self.watch.over():

@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from formulations.rebalancing.balance.instance import balance_problem
+from formulations.rebalancing.balance.search import fixed_part, state_of
 from formulations.rebalancing.problem import writable
-from formulations.rebalancing.search.arrays import fixed_part, state_of
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Termination
 from optim.util.compiled import warming
@@ -75,7 +75,7 @@ def run(instance: Instance, request: Request) -> Outcome:
 @warming
 def warm_up() -> None:
     """Compile the kernel, or load it from the disk: once a process."""
-    from formulations.rebalancing.make_problem import make_problem
+    from formulations.rebalancing.problem import make_problem
 
     flux_placement(make_problem([1.0, 1.0], [0, 0], 2))
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.rebalancing.search.state import COST, MOVES, NOBODY, away, fits, may_be, relocate
+from formulations.rebalancing.balance.kernel import (
+    COST,
+    MOVES,
+    NOBODY,
+    away,
+    fits,
+    may_be,
+    relocate,
+)
 from optim.util.compiled import helper, kernel
 
 #: Loads are compared up to this part of the mean share: rounding must not cause a move.

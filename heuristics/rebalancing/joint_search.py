@@ -10,12 +10,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from formulations.rebalancing.balance import portfolio
-from formulations.rebalancing.balance.reasons import not_emptied
+from formulations.rebalancing.balance import search as balance_search
+from formulations.rebalancing.balance.prepare import not_emptied
 from formulations.rebalancing.joint import search as joint_search
-from formulations.rebalancing.joint.collocation import collocation_bound
 from formulations.rebalancing.joint.instance import prepare
 from formulations.rebalancing.joint.milp import METHOD as JOINT_MILP
+from formulations.rebalancing.joint.model import collocation_bound
 from formulations.rebalancing.joint.start import Effort, find
 from optim.methods.registry import Method, Option, Outcome
 from optim.referee.result import Level, Termination
@@ -36,7 +36,7 @@ def run(instance: Instance, request: Request) -> Outcome:
     UnsuitableMethod
         A task that stands on a staying node may be on leaving ones only.
     """
-    request, compiled = request.warmed(portfolio.warm_up, joint_search.warm_up)
+    request, compiled = request.warmed(balance_search.warm_up, joint_search.warm_up)
     made = prepare(instance, request, "joint-search")
     if made.reasons:
         return Outcome(

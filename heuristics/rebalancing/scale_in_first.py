@@ -14,9 +14,8 @@ import numpy as np
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.milp import PUBLISHED
-from formulations.rebalancing.balance.portfolio import warm_up
-from formulations.rebalancing.balance.prepare import best_start, prepare_balance
-from formulations.rebalancing.balance.reasons import impossible
+from formulations.rebalancing.balance.prepare import best_start, impossible, prepare_balance
+from formulations.rebalancing.balance.search import warm_up
 from formulations.rebalancing.balance.solve import BalanceAnswer, Settings, solve_balance
 from optim.errors import InvalidInput, Problem
 from optim.methods.registry import Method, Option, Outcome

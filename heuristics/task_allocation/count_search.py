@@ -11,10 +11,11 @@ from heuristics.task_allocation.counts import (
     load_counts,
     may_go,
     new_counts,
+    new_scratch,
     room_for,
     shift,
+    split_pair,
 )
-from heuristics.task_allocation.pair_split import new_scratch, split_pair
 from optim.util.compiled import helper, kernel
 
 

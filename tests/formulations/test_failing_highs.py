@@ -11,10 +11,9 @@ import pytest
 import scipy.optimize
 
 from experiments.generators import generate
-from formulations.rebalancing.balance.prune import prune_moves
-from formulations.rebalancing.joint.columns import all_places, columns_of
-from formulations.rebalancing.joint.model import build_joint
-from formulations.rebalancing.joint.relax import relax, solve_kernel
+from formulations.rebalancing.balance.solve import prune_moves
+from formulations.rebalancing.joint.model import all_places, build_joint, columns_of
+from formulations.rebalancing.joint.start import relax, solve_kernel
 from optim import solve
 from tests.formulations.rebalancing.balance.cases import varied_problem
 from tests.formulations.rebalancing.joint.cases import varied_joint

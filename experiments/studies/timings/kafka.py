@@ -27,7 +27,7 @@ from experiments.studies.timings.cruise_control import (
 )
 from experiments.studies.timings.kafka_clusters import RESOURCES, cluster_of
 from experiments.studies.timings.table import print_table
-from formulations.rebalancing.balance.portfolio import warm_up
+from formulations.rebalancing.balance.search import warm_up
 from optim import solve
 from optim.format.instance import Instance
 from streamplace.clusters.exchange.declarations import Ledger

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from experiments.studies.timings.table import print_table
-from formulations.rebalancing.balance.forms import build_full
-from formulations.rebalancing.make_problem import make_problem
+from formulations.rebalancing.balance.model import build_full
+from formulations.rebalancing.problem import make_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

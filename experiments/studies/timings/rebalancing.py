@@ -25,9 +25,9 @@ import numpy as np
 from experiments.studies.timings.rebalancer_peer import peak_megabytes
 from experiments.studies.timings.rebalancing_cases import CASES, Case
 from experiments.studies.timings.table import print_table
-from formulations.rebalancing.balance.forms import build_full
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.touch import touch_bound
+from formulations.rebalancing.balance.model import build_full
+from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
 from optim import solve
 from optim.solvers import SOLVERS, capabilities, solve_linear
 
@@ -258,7 +258,7 @@ def main() -> None:
         print(json.dumps(figures(case, case.made(asked.one[1]))))
         return
     print(f"Load of the machine: {os.getloadavg()[0]:.1f}\n")
-    touch_bound(balance_problem(CASES[0].made(0)))  # compiled before anything is timed
+    forced_moves_bound(balance_problem(CASES[0].made(0)))  # compiled before anything is timed
     if "search" in asked.parts:
         search_table(asked.seeds)
     if "proof" in asked.parts:

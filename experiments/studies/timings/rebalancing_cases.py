@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.generators.rebalancing import CLUSTER, SCALE_IN
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.touch import Needs
+from formulations.rebalancing.bounds.forced_moves import Needs
 from optim.format.instance import Instance
 
 #: Load distance that the budgets of the large clusters are made for, and how generous they are.

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.rebalancing.balance.portfolio import Portfolio, run_portfolio, start_at_home
-from formulations.rebalancing.bounds.copies import without_switches
-from formulations.rebalancing.bounds.touch import Needs
-from formulations.rebalancing.search.goals import GoalSearch
-from formulations.rebalancing.search.neighbourhoods import SECONDS, cheapen
+from formulations.rebalancing.balance.neighbourhoods import SECONDS, cheapen
+from formulations.rebalancing.balance.search import (
+    GoalSearch,
+    Portfolio,
+    run_portfolio,
+    start_at_home,
+)
+from formulations.rebalancing.bounds.forced_moves import Needs, without_switches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +38,7 @@ def cost_bound(problem: BalanceProblem) -> float:
     """Return what the moves of every plan within the greatest load distance cost at least.
 
     Key groups that may not stay, and what nodes outside the distance have to lose and to gain
-    (``docs/proofs/touch-bound.md``, step 4).
+    (``docs/proofs/forced-moves-bound.md``, step 4).
     """
     alike = without_switches(problem)
     forced = float(alike.least_cost[alike.must_move].sum()) * (1.0 - 1e-9)
@@ -61,7 +64,7 @@ def search_cheapest(
     Parameters
     ----------
     problem, seed, watch
-        As in `formulations.rebalancing.balance.portfolio.Portfolio`.
+        As in `formulations.rebalancing.balance.search.Portfolio`.
     starts
         Placements to begin with.
     bound
@@ -105,9 +108,9 @@ def search_cheapest(
         within(problem.most_cost, _as_given(start))
     within(problem.most_cost, lambda limited, home: home)
     small = problem.num_tasks <= MOST
-    for pours in (False, True):
+    for fills in (False, True):
         for partners in PARTNERS:
-            bisect(_towards_goal(problem, seed, watch, partners, pours), ATTEMPTS)
+            bisect(_towards_goal(problem, seed, watch, partners, fills), ATTEMPTS)
     if math.isinf(best) or (best > FAR * bound and small):
         bisect(_all_searches(problem, seed, watch, 10 if math.isinf(best) else 1), LAST)
     if small and math.isfinite(best):
@@ -157,12 +160,12 @@ def _as_given(start: Ints) -> Callable[[BalanceProblem, Ints], Ints | None]:
 
 
 def _towards_goal(
-    problem: BalanceProblem, seed: int, watch: Watch, partners: int, pours: bool
+    problem: BalanceProblem, seed: int, watch: Watch, partners: int, fills: bool
 ) -> Callable[[BalanceProblem, Ints], Ints | None]:
     def search(limited: BalanceProblem, home: Ints) -> Ints:
         goal = problem.most_distance
         aimed = GoalSearch(limited, home, seed, watch)
-        aimed.attempt(goal if math.isfinite(goal) else problem.mean, partners, pours=pours)
+        aimed.attempt(goal if math.isfinite(goal) else problem.mean, partners, fills=fills)
         return aimed.placement()
 
     return search

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from formulations.rebalancing.balance.settings import BalanceAnswer, LevelAnswer
+from formulations.rebalancing.balance.solve import BalanceAnswer, LevelAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from formulations.rebalancing.balance.settings import Settings
+    from formulations.rebalancing.balance.solve import Settings
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
 
 #: Vectors of counts, and of these times migrations, up to which the programme is used.

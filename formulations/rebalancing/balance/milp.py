@@ -14,33 +14,29 @@ import numpy as np
 
 from formulations.rebalancing.balance.classes import solve_by_classes
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.portfolio import warm_up
 from formulations.rebalancing.balance.prepare import (
     Prepared,
     best_start,
     drained_start,
     emptied,
-    prepare_balance,
-    why_not_emptied,
-)
-from formulations.rebalancing.balance.reasons import (
     impossible,
     none_within,
     not_emptied,
+    prepare_balance,
     still_there,
     why_none,
+    why_not_emptied,
 )
-from formulations.rebalancing.balance.settings import LevelAnswer
+from formulations.rebalancing.balance.search import by_exchanges, warm_up
 from formulations.rebalancing.balance.solve import (
     BalanceAnswer,
+    LevelAnswer,
     Settings,
     least_changed,
     solve_balance,
     value_of,
 )
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.problem import ordered
-from formulations.rebalancing.search.exchanges import by_exchanges
+from formulations.rebalancing.problem import make_problem, ordered
 from optim.errors import InvalidInput, Problem, UnsuitableMethod
 from optim.kernels.place_rules import place_rules
 from optim.methods.registry import Method, Option, Outcome

@@ -2,35 +2,46 @@
 
 Where nodes hold copies of each other's state (`tasks[].copies`) every copied byte and every switch
 is a change that somebody has to carry out: then the last levels are the least of these.
+
+Moves that no better placement can make are left out, by reduced costs of the budget: for a target
+distance below the best known one, the LP relaxation gives the least budget any placement within
+the target spends. A move whose reduced cost lifts that above the budget is in no such placement,
+so the model without it has the same bound up to the target.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from formulations.rebalancing.balance.forms import MAX_BINARIES, build_full, build_moves
-from formulations.rebalancing.balance.model import Aim
-from formulations.rebalancing.balance.prune import prune_moves
-from formulations.rebalancing.balance.settings import BalanceAnswer, LevelAnswer, Settings
-from formulations.rebalancing.bounds.touch import touch_bound
+from formulations.rebalancing.balance.model import (
+    MAX_BINARIES,
+    Aim,
+    build_full,
+    build_moves,
+    candidate_moves,
+)
+from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
 from formulations.rebalancing.covers import add_cuts, cuts_of
 from formulations.rebalancing.problem import lexicographically_less, ordered
 from optim.errors import SolverError
 from optim.solvers import LIMITED_WORK, solve_kept, solve_linear
+from optim.solvers.inprocess import solve_lp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from formulations.rebalancing.balance.model import BalanceModel, Goal
-    from formulations.rebalancing.balance.prune import Pruned
+    from formulations.rebalancing.balance.model import BalanceModel, Form, Goal
+    from formulations.rebalancing.covers import Cut
     from formulations.rebalancing.problem import BalanceProblem, Floats, Ints, Levels
     from optim.kernels.place_rules import PlaceRules
     from optim.solvers import LinearSolution
+    from optim.util.progress import Progress
+
 
 #: What a later level grants an earlier one: solvers work to about this; plans that use it are
 #: dropped again.
@@ -71,14 +82,14 @@ def solve_balance(
         Placements to begin from; those that are not feasible are passed over. The answer is never
         worse than the best of them.
     min_distance
-        A proven lower bound of the load distance; the touch bound if not given.
+        A proven lower bound of the load distance; the forced-moves bound if not given.
 
     Raises
     ------
     SolverError
         A solver's claim does not survive our own count.
     """
-    least = touch_bound(problem) if min_distance is None else min_distance
+    least = forced_moves_bound(problem) if min_distance is None else min_distance
     answer = BalanceAnswer()
     for start in starts:
         if problem.is_feasible(start):
@@ -472,3 +483,199 @@ def _trace_of(
     if goal != "distance":
         return []
     return [(seconds + offset, value, bound) for seconds, value, bound in solution.trace]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to solve.
+
+    Attributes
+    ----------
+    solver
+        Back end.
+    form
+        ``moves`` or ``full``.
+    objective
+        ``lexicographic``, or ``weighted``: w1·d − w2·(d_u + d_l) in one solve.
+    weights
+        (w1, w2).
+    drain_first
+        Whether load left on leaving nodes comes before the load distance, not after it.
+    sides
+        Whether both sides are tightened in the end.
+    gap
+        Difference to the bound at which a level may stop; optimal by default. Where it is wider,
+        the sides get no model: what the search made of them stands.
+    deadline
+        ``time.perf_counter()`` value; ``None`` for no limit.
+    seed, threads, options
+        Handed to the solver.
+    progress
+        Told of the load distance and its bound.
+    offer
+        Given each better placement.
+    started
+        ``time.perf_counter()`` value from which the trace counts.
+    """
+
+    solver: str = "highs"
+    form: Form = "moves"
+    objective: Literal["lexicographic", "weighted"] = "lexicographic"
+    weights: tuple[float, float] = (1e4, 1.0)
+    drain_first: bool = False
+    sides: bool = True
+    gap: float | None = None
+    deadline: float | None = None
+    seed: int = 0
+    threads: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    progress: Callable[[Progress], None] | None = None
+    offer: Callable[[Any], None] | None = None
+    started: float = field(default_factory=time.perf_counter)
+
+    def remaining(self) -> float | None:
+        """Seconds left, never negative; ``None`` without a limit."""
+        if self.deadline is None:
+            return None
+        return max(0.0, self.deadline - time.perf_counter())
+
+    def gap_of(self, problem: BalanceProblem) -> float:
+        """Difference to the bound at which a level may stop."""
+        return problem.optimal_gap if self.gap is None else self.gap
+
+    def goals(self, problem: BalanceProblem) -> list[Goal]:
+        """Levels in the order in which they are solved."""
+        if self.objective == "weighted":
+            return ["weighted"]
+        left: list[Goal] = ["left"] if problem.has_leaving else []
+        sides: list[Goal] = ["sides"] if self.sides else []
+        if self.drain_first:
+            return [*left, "distance", *sides]
+        return ["distance", *left, *sides]
+
+
+@dataclass
+class LevelAnswer:
+    """What is known of one level: the value reached, what is proven, and why it stopped.
+
+    `value` and `bound` are in the units of the goal, always minimised.
+    """
+
+    goal: Goal
+    value: float | None
+    bound: float | None
+    termination: str
+
+
+@dataclass
+class BalanceAnswer:
+    """What `solve_balance` found.
+
+    Attributes
+    ----------
+    placement
+        Best one, ``None`` if there is none.
+    levels
+        One answer for each level that was solved, in order.
+    start_accepted
+        Whether the solver took the start it was given at the first level.
+    cuts
+        What plans broke that a solver took for feasible; see `formulations.rebalancing.covers`.
+    notes, trace, build_seconds, solver
+        For the result.
+    """
+
+    placement: Ints | None = None
+    levels: list[LevelAnswer] = field(default_factory=list)
+    start_accepted: bool | None = None
+    cuts: list[Cut] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    trace: list[tuple[float, float | None, float | None]] = field(default_factory=list)
+    build_seconds: float = 0.0
+    solver: str | None = None
+
+
+#: LP relaxations beyond this size take longer than they save.
+MOST_PRICED = 100_000
+
+#: An LP optimum is trusted up to this part of the budget.
+TRUST = 1e-5
+
+
+class Pruned(NamedTuple):
+    """Moves that are left, and whether the target is refuted altogether."""
+
+    task: Ints
+    node: Ints
+    refuted: bool
+
+
+def prune_moves(
+    problem: BalanceProblem, target: float, known: Ints, seconds: float | None = None
+) -> Pruned | None:
+    """Return the moves a placement with load distance ≤ `target` can make; ``None`` if not tried.
+
+    Parameters
+    ----------
+    problem
+        With a budget; without one nothing can be left out.
+    target
+        Load distance to stay within, below that of `known`.
+    known
+        A placement whose moves are kept in any case.
+    seconds
+        For each LP; nothing is left out where that is too short.
+    """
+    if problem.num_tasks * problem.num_nodes > MOST_PRICED or target <= 0.0:
+        return None
+    task, node = candidate_moves(problem)
+    keep = np.ones(len(task), dtype=np.bool_)
+    for budget, price in _budgets(problem):
+        least = _least_spending(problem, target, price, (task, node), seconds)
+        if least is None:
+            return None
+        value, reduced = least
+        allowed = budget + TRUST * max(1.0, budget)
+        if value > allowed:
+            return Pruned(task[:0], node[:0], refuted=True)
+        keep &= value + reduced <= allowed
+    keep |= known[task] == node
+    return Pruned(task[keep], node[keep], refuted=False)
+
+
+def _budgets(problem: BalanceProblem) -> list[tuple[float, Floats]]:
+    """Return each budget with what a key group takes of it."""
+    found = []
+    if problem.max_moves is not None:
+        found.append((float(problem.max_moves), np.ones(problem.num_tasks)))
+    if problem.max_cost is not None:
+        found.append((problem.max_cost, problem.cost))
+    return found
+
+
+def _least_spending(
+    problem: BalanceProblem,
+    target: float,
+    price: Floats,
+    moves: tuple[Ints, Ints],
+    seconds: float | None,
+) -> tuple[float, Floats] | None:
+    """Return the LP's least spending within the target, and the reduced cost of each move.
+
+    An infeasible LP spends infinitely much. ``None`` when the LP was not solved.
+    """
+    free = replace(problem, max_moves=None, max_cost=None)
+    built = build_moves(free, Aim(max_distance=target), moves)
+    arrays = built.model.freeze()
+    cost = np.zeros(arrays.num_variables)
+    placing = built.placing
+    pays = problem.rules.pays(placing.task, placing.node)
+    cost[placing.column] = np.where(pays, price[placing.task], 0.0)
+    answer = solve_lp(
+        cost, arrays.matrix, arrays.row_lower, arrays.row_upper, arrays.lower, arrays.upper, seconds
+    )
+    if answer.termination == "infeasible":
+        return np.inf, np.zeros(len(moves[0]))
+    if answer.objective is None or answer.reduced_costs is None:
+        return None
+    return answer.objective, answer.reduced_costs[placing.column]

@@ -9,7 +9,7 @@ Key groups of nearly the same load form a class. Which key groups leave is decid
 many of each class arrive at a node is a whole number, and each of them is credited with the least
 load of its class where load must stay below, with the greatest where it must stay above. Every
 placement within the limits and the distance gives a solution, so where there is none there is no
-such placement (``docs/proofs/touch-bound.md``, step 9).
+such placement (``docs/proofs/forced-moves-bound.md``, step 9).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The counting bound: at every node whole numbers of key groups leave and arrive, and all balance.
 
 Each node is told by how many key groups leave it and how many arrive; prices on both, and on the
-load that comes in, tie the nodes together. The proof is in ``docs/proofs/touch-bound.md``, step 7.
+load that comes in, tie the nodes together. The proof is in
+``docs/proofs/forced-moves-bound.md``, step 7.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def counting_bound(
     Parameters
     ----------
     problem
-        As for `formulations.rebalancing.bounds.touch.touch_bound`.
+        As for `formulations.rebalancing.bounds.forced_moves.forced_moves_bound`.
     low
         A bound known already.
     high

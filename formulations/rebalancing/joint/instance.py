@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.portfolio import LARGE, search_balance
-from formulations.rebalancing.balance.prepare import emptied, why_not_emptied
-from formulations.rebalancing.balance.reasons import impossible, not_emptied
-from formulations.rebalancing.bounds.touch import touch_bound
+from formulations.rebalancing.balance.prepare import (
+    emptied,
+    impossible,
+    not_emptied,
+    why_not_emptied,
+)
+from formulations.rebalancing.balance.search import LARGE, search_balance
+from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
 from formulations.rebalancing.joint.problem import JointProblem
 from formulations.rebalancing.watch import Watch
 from optim.rules.violation import Violation
@@ -155,7 +159,7 @@ def prepare(
     if made.reasons:
         return made
     free = replace(balance, max_distance=None)
-    least = touch_bound(free)
+    least = forced_moves_bound(free)
     if own is not None and least > balance.within(own):
         short = least - own
         where = "no placement within the budget is as balanced"

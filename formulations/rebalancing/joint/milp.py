@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.rebalancing.balance import portfolio
+from formulations.rebalancing.balance import search as balance_search
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
-from formulations.rebalancing.balance.reasons import none_within, not_emptied, still_there
+from formulations.rebalancing.balance.prepare import none_within, not_emptied, still_there
 from formulations.rebalancing.joint import search as joint_search
-from formulations.rebalancing.joint.collocation import collocation_bound
 from formulations.rebalancing.joint.instance import Prepared, prepare
+from formulations.rebalancing.joint.model import collocation_bound
 from formulations.rebalancing.joint.solve import Answer, JointSettings, solve_joint
 from formulations.rebalancing.joint.start import KERNELS, Effort, find
 from optim.errors import SolverError
@@ -64,7 +64,7 @@ def run(instance: Instance, request: Request) -> Outcome:
         outcome = _by_model(instance, request)
         if outcome is not None:
             return outcome
-    request, compiled = request.warmed(portfolio.warm_up, joint_search.warm_up)
+    request, compiled = request.warmed(balance_search.warm_up, joint_search.warm_up)
     made = prepare(instance, request, "joint-milp")
     if made.reasons:
         return _impossible(made)

@@ -12,6 +12,15 @@ The backbone has the strong pairs only. What the others win by a move goes into 
 that move: at most what the key group has with those at home on that node, and half of its largest
 rates with as many others as the budget lets move besides (the other half goes with them). So the
 relaxation over all places still bounds the whole problem.
+
+How much traffic a budget of moves can collocate at most, without a solver or loads: a pair that is
+apart comes together only if one of its key groups moves. So the traffic collocated in the end is at
+most what is collocated now and the pairs apart that the moved key groups have. Each pair whose key
+groups have no other partner is one item (it costs at least one move). Every other key group is one
+item, worth at most all its pairs apart, and at most what it has with the key groups at home on one
+other node (those that stay there) and half of its largest pairs with as many others as the budget
+lets move besides (the other half is counted with them). The best items the budget can pay are then
+an upper bound: by count the largest ones, by cost a fractional knapsack.
 """
 
 from __future__ import annotations
@@ -25,18 +34,18 @@ import numpy as np
 from formulations.rebalancing.balance.model import (
     Placing,
     add_budget_rows,
+    add_forced_moves_rows,
     add_resource_rows,
-    add_touch_rows,
 )
-from formulations.rebalancing.joint.collocation import largest_rates, most_moves
 from formulations.rule_rows import add_rule_rows
+from optim.errors import InvalidInput, Problem
 from optim.solvers.linear_model import LinearModel
 
 if TYPE_CHECKING:
-    from formulations.rebalancing.joint.columns import Columns
     from formulations.rebalancing.joint.problem import JointProblem
-    from formulations.rebalancing.problem import Bools, Floats, Ints
+    from formulations.rebalancing.problem import BalanceProblem, Bools, Floats, Ints
     from formulations.rule_rows import RuleRows
+
 
 JointGoal = Literal["traffic", "left", "weighted"]
 
@@ -127,7 +136,7 @@ def build_joint(problem: JointProblem, columns: Columns, aim: JointAim | None = 
     add_budget_rows(model, balance, placing)
     distance = _add_load_rows(model, problem, placing, aim)
     add_resource_rows(model, balance, placing)
-    add_touch_rows(model, balance, placing, problem.cap)
+    add_forced_moves_rows(model, balance, placing, problem.cap)
     _add_left(model, problem, placing, aim)
     if np.isfinite(aim.min_traffic):
         rows = np.zeros(len(w.indices), np.int64)
@@ -307,3 +316,198 @@ def backbone_of(problem: JointProblem) -> Backbone:
         if not strong.is_dense:
             return Backbone(strong, problem.part(~problem.backbone))
     return Backbone(problem)
+
+
+#: Masks and models beyond these sizes are refused: they would need tens of gigabytes.
+MAX_PLACES, MAX_COLUMNS = 200_000_000, 6_000_000
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Binaries of the model.
+
+    Attributes
+    ----------
+    task, node
+        (M,) a key group moves to a node. For a key group with at most one partner: without it.
+    pair, pair_node
+        (W,) both key groups of a pair are on a node.
+    """
+
+    task: Ints
+    node: Ints
+    pair: Ints
+    pair_node: Ints
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        return len(self.task) + len(self.pair)
+
+
+def all_places(balance: BalanceProblem) -> Bools:
+    """Return (T, N) where each key group may be.
+
+    Raises
+    ------
+    InvalidInput
+        Too many.
+    """
+    if balance.num_tasks * balance.num_nodes > MAX_PLACES:
+        raise _too_large(balance.num_tasks * balance.num_nodes, "key groups × nodes")
+    return balance.may_be_rows(np.arange(balance.num_tasks))
+
+
+def pruned_places(problem: JointProblem, spread: int, also: tuple[Ints, ...] = ()) -> Bools:
+    """Return (T, N) places worth trying: home, partners' homes, and from full to empty nodes.
+
+    Parameters
+    ----------
+    problem
+        What is placed.
+    spread
+        Key groups of the `spread` most loaded nodes, of leaving nodes and those that must move may
+        go to the `spread` least loaded nodes; those of nodes above the cap always, to all below it
+        among these.
+    also
+        Placements whose places are kept too.
+    """
+    balance = problem.balance
+    t, home = np.arange(balance.num_tasks), balance.home
+    mask = np.zeros((balance.num_tasks, balance.num_nodes), dtype=np.bool_)
+    mask[t, home] = True
+    mask[problem.source, home[problem.target]] = True
+    mask[problem.target, home[problem.source]] = True
+    deviation = balance.base_load - balance.share
+    order = np.argsort(deviation, kind="stable")
+    full = np.zeros(balance.num_nodes, dtype=np.bool_)
+    full[order[::-1][:spread]] = True
+    full |= balance.leaving | (deviation > problem.cap)
+    staying = order[~balance.leaving[order]]
+    empty = np.unique(
+        np.concatenate([staying[:spread], staying[deviation[staying] < -problem.cap]])
+    )
+    from_full = np.flatnonzero(full[home] | balance.must_move)
+    mask[np.ix_(from_full, empty)] = True
+    for placement in also:
+        mask[t, placement] = True
+    return mask & all_places(balance)
+
+
+def columns_of(problem: JointProblem, places: Bools) -> Columns:
+    """Return the columns for key groups that may be at `places`.
+
+    Raises
+    ------
+    InvalidInput
+        Too many columns.
+    """
+    moves = places.copy()
+    moves[np.arange(len(moves)), problem.balance.home] = False
+    count = int(moves.sum())
+    if count + problem.num_pairs * places.shape[1] > MAX_COLUMNS:
+        count += _count_pairs(problem, places)
+        if count > MAX_COLUMNS:
+            raise _too_large(count, "columns")
+    task, node = np.nonzero(moves)
+    pair, pair_node = np.nonzero(places[problem.source] & places[problem.target])
+    return Columns(task, node, pair, pair_node)
+
+
+def _count_pairs(problem: JointProblem, places: Bools) -> int:
+    total, step = 0, 100_000
+    for begin in range(0, problem.num_pairs, step):
+        part = slice(begin, begin + step)
+        total += int((places[problem.source[part]] & places[problem.target[part]]).sum())
+    return total
+
+
+def _too_large(number: int, what: str) -> InvalidInput:
+    return InvalidInput(
+        Problem(
+            "joint-milp",
+            f"{number:,} {what}",
+            "is too large for the model",
+            "use --option candidates=pruned, or joint-search",
+        )
+    )
+
+
+#: Sums in another order may differ by this much, relative.
+ROUNDING = 1e-12
+
+
+def collocation_bound(problem: JointProblem) -> float:
+    """Return traffic that no placement within the budgets of `problem` can exceed.
+
+    Capacities, allowed sets and the load distance are not read, which only weakens the bound.
+    """
+    balance = problem.balance
+    now = float(problem.rate[~problem.apart].sum())
+    worth, cost = _items(problem, most_moves(problem))
+    best = float(worth.sum())
+    if balance.most_moved is not None:
+        best = min(best, float(np.sort(worth)[::-1][: balance.most_moved].sum()))
+    if balance.max_cost is not None:
+        best = min(best, _knapsack(worth, cost, balance.most_cost))
+    return min(now + best, problem.total) * (1.0 + ROUNDING)
+
+
+def most_moves(problem: JointProblem) -> int:
+    """Return how many key groups the budgets let move at most."""
+    balance = problem.balance
+    most = balance.num_tasks if balance.most_moved is None else balance.most_moved
+    if balance.max_cost is not None:
+        cheapest = np.cumsum(np.sort(balance.least_cost))
+        within = cheapest <= balance.most_cost * (1.0 + ROUNDING)
+        most = min(most, int(np.count_nonzero(within)))
+    return most
+
+
+def _items(problem: JointProblem, most: int) -> tuple[Floats, Floats]:
+    """Return worth and least cost of each item, when `most` key groups may move."""
+    apart, balance = problem.apart, problem.balance
+    u, v, rate = problem.source[apart], problem.target[apart], problem.rate[apart]
+    alone = (problem.degree[u] == 1) & (problem.degree[v] == 1)
+    cost = balance.least_cost
+    task = np.concatenate([u[~alone], v[~alone]])
+    home = balance.home[np.concatenate([v[~alone], u[~alone]])]
+    rates = np.concatenate([rate[~alone], rate[~alone]])
+    many = np.bincount(task, rates, balance.num_tasks)
+    joined = _best_home(task, home, rates, balance.num_tasks)
+    joined += 0.5 * largest_rates(task, rates, most - 1, balance.num_tasks)
+    some = np.flatnonzero(many > 0)
+    worth = np.concatenate([rate[alone], np.minimum(many, joined)[some]])
+    return worth, np.concatenate([np.minimum(cost[u], cost[v])[alone], cost[some]])
+
+
+def _best_home(task: Ints, home: Ints, rate: Floats, num_tasks: int) -> Floats:
+    """Return (T,) the most rate that each key group has with those at home on one node."""
+    best = np.zeros(num_tasks)
+    if len(task) == 0:
+        return best
+    order = np.lexsort((home, task))
+    task, home, rate = task[order], home[order], rate[order]
+    begins = np.flatnonzero(np.append(True, (task[1:] != task[:-1]) | (home[1:] != home[:-1])))
+    np.maximum.at(best, task[begins], np.add.reduceat(rate, begins))
+    return best
+
+
+def largest_rates(task: Ints, rate: Floats, number: int, num_tasks: int) -> Floats:
+    """Return (T,) the sum of the `number` largest rates of each key group."""
+    order = np.lexsort((-rate, task))
+    task, rate = task[order], rate[order]
+    counts = np.bincount(task, minlength=num_tasks)
+    rank = np.arange(len(task)) - np.repeat(np.cumsum(counts) - counts, counts)
+    kept = rank < number
+    total: Floats = np.bincount(task[kept], rate[kept], num_tasks).astype(np.float64)
+    return total
+
+
+def _knapsack(worth: Floats, cost: Floats, budget: float) -> float:
+    """Return the most worth for a budget when items may be taken in part."""
+    free = float(worth[cost <= 0].sum())
+    worth, cost = worth[cost > 0], cost[cost > 0]
+    order = np.argsort(-worth / cost, kind="stable")
+    worth, cost = worth[order], cost[order]
+    taken = np.clip((budget - (np.cumsum(cost) - cost)) / cost, 0.0, 1.0)
+    return free + float((taken * worth).sum())

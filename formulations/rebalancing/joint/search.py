@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from formulations.rebalancing.balance.portfolio import TRIES, Portfolio
+from formulations.rebalancing.balance.search import TRIES, Portfolio, changing_part
 from formulations.rebalancing.problem import writable
-from formulations.rebalancing.search.arrays import changing_part
 from formulations.rebalancing.watch import Watch
 from optim.util.ahead import at_once
 from optim.util.compiled import warming
 
 if TYPE_CHECKING:
+    from formulations.rebalancing.joint.kernel import Arcs, JointFixed
     from formulations.rebalancing.joint.problem import JointProblem
-    from formulations.rebalancing.joint.state import Arcs, JointFixed
     from formulations.rebalancing.problem import Floats, Ints
 
 #: Steps of the first round and how many rounds by default; each round is twice as long.
@@ -155,7 +154,7 @@ def search_joint(
 
 def make_arcs(problem: JointProblem, task: Ints, node: Ints, worth: Floats) -> Arcs:
     """Return moves as arcs, the worthiest first; of equal ones the first stays."""
-    from formulations.rebalancing.joint.state import Arcs
+    from formulations.rebalancing.joint.kernel import Arcs
 
     home = problem.balance.home
     order = np.lexsort((node, task, -worth))
@@ -226,7 +225,7 @@ def _temperatures(problem: JointProblem, for_left: bool) -> tuple[float, float, 
 
 def fixed_part(problem: JointProblem) -> JointFixed:
     """Return the arrays that the kernel reads."""
-    from formulations.rebalancing.joint.state import JointFixed
+    from formulations.rebalancing.joint.kernel import JointFixed
 
     balance = problem.balance
     mean_use = balance.usage.mean(axis=0) if balance.num_tasks else np.zeros(balance.num_resources)
@@ -260,7 +259,7 @@ def fixed_part(problem: JointProblem) -> JointFixed:
 def warm_up() -> None:
     """Compile the kernel, or load it from the disk: once a process."""
     from formulations.rebalancing.joint.problem import JointProblem
-    from formulations.rebalancing.make_problem import make_problem
+    from formulations.rebalancing.problem import make_problem
 
     tiny = make_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[False, False, True])
     ends = np.array([0, 1], np.int64), np.array([1, 2], np.int64)

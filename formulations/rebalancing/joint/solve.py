@@ -8,8 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from formulations.rebalancing.covers import add_cuts, cuts_of
-from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
-from formulations.rebalancing.joint.model import JointAim, JointGoal, build_joint
+from formulations.rebalancing.joint.model import (
+    JointAim,
+    JointGoal,
+    all_places,
+    build_joint,
+    columns_of,
+    pruned_places,
+)
 from optim.errors import SolverError
 from optim.solvers import LIMITED_WORK, solve_kept, solve_linear
 

@@ -17,8 +17,8 @@ import numpy as np
 from formulations.rebalancing.balance.instance import balance_problem
 from formulations.rebalancing.balance.milp import METHOD as BALANCE_MILP
 from formulations.rebalancing.balance.milp import PUBLISHED
-from formulations.rebalancing.balance.portfolio import warm_up
-from formulations.rebalancing.balance.reasons import impossible, none_within, why_none
+from formulations.rebalancing.balance.prepare import impossible, none_within, why_none
+from formulations.rebalancing.balance.search import warm_up
 from heuristics.rebalancing.albic.pin import Pins, choose_pins
 from heuristics.rebalancing.albic.scores import beneficial_pairs
 from heuristics.rebalancing.albic.sets import merge_pairs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from formulations.rebalancing.bottleneck import bottleneck_first
+from formulations.rebalancing.balance.instance import bottleneck_of, resource_first
 from optim import evaluate, solve
 from optim.errors import InvalidInput
 from optim.format.instance import Instance
@@ -15,6 +15,10 @@ from streamplace.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def bottleneck_first(instance: Instance) -> Instance:
+    return resource_first(instance, bottleneck_of(instance))
 
 
 def _made(memory: float | None, **changes: Any) -> Instance:

@@ -7,13 +7,16 @@ import itertools
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance.forms import build_full, build_moves
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.touch import touch_bound
-from formulations.rebalancing.joint.collocation import collocation_bound
-from formulations.rebalancing.joint.columns import all_places, columns_of
+from formulations.rebalancing.balance.model import build_full, build_moves
+from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
 from formulations.rebalancing.joint.instance import joint_problem
-from formulations.rebalancing.joint.model import build_joint
+from formulations.rebalancing.joint.model import (
+    all_places,
+    build_joint,
+    collocation_bound,
+    columns_of,
+)
 from optim.solvers.inprocess import solve_small_milp
 from optim.solvers.linear_model import LinearModel
 from tests.formulations.rebalancing.ruled_cases import ruled_case
@@ -31,7 +34,7 @@ def check_models(seed: int) -> None:
         _check(build(problem).model, least)
     _check(build_joint(joint, columns_of(joint, all_places(problem))).model, most)
     if least is not None:
-        assert touch_bound(problem) <= least + 1e-9
+        assert forced_moves_bound(problem) <= least + 1e-9
     if most is not None:
         assert collocation_bound(joint) >= most - 1e-9
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance import portfolio as balance_search
+from formulations.rebalancing.balance import search as balance_search
 from heuristics.rebalancing.balance_search import METHOD
 from optim import solve
 from optim.methods.registry import Request
@@ -74,7 +74,7 @@ def test_ctrl_c_keeps_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ctrl_c_passes_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    from formulations.rebalancing.make_problem import make_problem
+    from formulations.rebalancing.problem import make_problem
 
     def stop(self: Any, start: Any) -> None:
         raise KeyboardInterrupt

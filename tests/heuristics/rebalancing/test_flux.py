@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.problem import BalanceProblem
+from formulations.rebalancing.problem import BalanceProblem, make_problem
 from heuristics.rebalancing.flux import flux_placement, run
 from optim.format.instance import Instance
 from optim.methods.registry import Request

@@ -11,11 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heuristics.task_allocation.count_search import fill_by_patterns, kick, search_counts
-from heuristics.task_allocation.counts import Counts, gain_of, load_counts, new_counts
-from heuristics.task_allocation.group_search import CountProblem
+from heuristics.task_allocation.counts import (
+    Counts,
+    gain_of,
+    load_counts,
+    new_counts,
+    new_scratch,
+    split_pair,
+)
+from heuristics.task_allocation.group_search import CountProblem, best_combination
 from heuristics.task_allocation.groups import NO_RESTRICTION
-from heuristics.task_allocation.pair_split import new_scratch, split_pair
-from heuristics.task_allocation.pattern_pool import best_combination
 
 EPS = 1e-9
 

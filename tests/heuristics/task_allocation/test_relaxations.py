@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heuristics.task_allocation.groups import grouped_job
-from heuristics.task_allocation.relaxations import (
+from heuristics.task_allocation.groups import (
     common_granularity,
     even_kinds,
+    grouped_job,
     normalised_room,
     recut,
 )

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance.forms import build_moves
-from formulations.rebalancing.balance.model import Aim
+from formulations.rebalancing.balance.model import Aim, build_moves
 from optim.errors import SolverError
 from optim.solvers import cbc, solve_linear
 from optim.solvers.inprocess import solve_small_milp

@@ -28,8 +28,8 @@ def solving(seed: int, nodes: int, moves: int, way: str, seconds: float = SECOND
     machine less than its limit.
     """
     from experiments.generators import generate
-    from formulations.rebalancing.balance.forms import build_full
     from formulations.rebalancing.balance.instance import balance_problem
+    from formulations.rebalancing.balance.model import build_full
     from optim import solve
     from optim.solvers import solve_linear
 

@@ -113,9 +113,9 @@ def _read(trace: Sequence[Any], seconds: tuple[float, ...], place: int) -> list[
 
 def traced(instance: Instance, solver: str, warm: bool, seconds: tuple[float, ...]) -> list[Row]:
     """Solve the paper's model once and read its trace at each time."""
-    from formulations.rebalancing.balance.forms import build_full
     from formulations.rebalancing.balance.instance import balance_problem
-    from formulations.rebalancing.balance.portfolio import search_balance
+    from formulations.rebalancing.balance.model import build_full
+    from formulations.rebalancing.balance.search import search_balance
     from optim.solvers import solve_linear
 
     problem = balance_problem(instance)

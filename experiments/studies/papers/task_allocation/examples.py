@@ -146,8 +146,7 @@ def relaxed(reduced: bool) -> pd.DataFrame:
     import pandas as pd
 
     from experiments.generators import generate
-    from heuristics.task_allocation.groups import grouped_job
-    from heuristics.task_allocation.relaxations import recut
+    from heuristics.task_allocation.groups import grouped_job, recut
     from heuristics.task_allocation.top_down import place_groups
 
     lines: list[dict[str, Any]] = []

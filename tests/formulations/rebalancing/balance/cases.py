@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.problem import lexicographically_less, ordered
+from formulations.rebalancing.problem import lexicographically_less, make_problem, ordered
 
 if TYPE_CHECKING:
     from formulations.rebalancing.problem import BalanceProblem, Levels

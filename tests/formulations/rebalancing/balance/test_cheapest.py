@@ -10,7 +10,7 @@ import numpy as np
 
 from formulations.rebalancing.balance.cheapest import cost_bound, search_cheapest, undone
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.search.neighbourhoods import cheapen
+from formulations.rebalancing.balance.neighbourhoods import cheapen
 from formulations.rebalancing.watch import Watch
 from optim import solve
 from tests.formulations.rebalancing.bounds.test_copies import replicas

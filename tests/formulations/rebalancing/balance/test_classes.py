@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.classes import count_classes, few_classes, solve_by_classes
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.settings import Settings
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.problem import BalanceProblem
+from formulations.rebalancing.balance.solve import Settings
+from formulations.rebalancing.problem import BalanceProblem, make_problem
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 

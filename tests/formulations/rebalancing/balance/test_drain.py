@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from formulations.rebalancing.balance.prepare import drained_start, kept_off
-from formulations.rebalancing.balance.settings import Settings
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.problem import ordered
+from formulations.rebalancing.balance.solve import Settings
+from formulations.rebalancing.problem import make_problem, ordered
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 
 

@@ -10,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from formulations.rebalancing.balance.forms import build_full, build_moves, candidate_moves
-from formulations.rebalancing.balance.model import Aim, BalanceModel
-from formulations.rebalancing.make_problem import make_problem
+from formulations.rebalancing.balance.model import (
+    Aim,
+    BalanceModel,
+    build_full,
+    build_moves,
+    candidate_moves,
+)
+from formulations.rebalancing.problem import make_problem
 from optim.errors import InvalidInput
 from tests.formulations.rebalancing.balance.cases import random_problem, varied_problem
 

@@ -10,7 +10,7 @@ import pytest
 
 from formulations.rebalancing.balance import prepare as balance_preparing
 from formulations.rebalancing.balance.prepare import best_start, prepare_balance
-from formulations.rebalancing.balance.settings import Settings
+from formulations.rebalancing.balance.solve import Settings
 from optim import solve
 from optim.referee.result import Termination
 from tests.formulations.rebalancing.balance.cases import brute_force, random_problem
@@ -42,10 +42,10 @@ def test_a_deadline_that_is_past_leaves_what_was_given() -> None:
     assert not prepared.interrupted
 
 
-@pytest.mark.parametrize("what", ["touch_bound", "search_balance"])
+@pytest.mark.parametrize("what", ["forced_moves_bound", "search_balance"])
 def test_ctrl_c_keeps_the_best_start(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if what == "search_balance":  # Ctrl-C in the search is the search's to catch
-        monkeypatch.setattr("formulations.rebalancing.balance.portfolio.run_portfolio", interrupt)
+        monkeypatch.setattr("formulations.rebalancing.balance.search.run_portfolio", interrupt)
     else:
         monkeypatch.setattr(balance_preparing, what, interrupt)
     problem = random_problem(3)
@@ -58,7 +58,7 @@ def test_ctrl_c_keeps_the_best_start(what: str, monkeypatch: pytest.MonkeyPatch)
 def test_methods_return_a_plan_on_ctrl_c(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = case("000111", [(0, 3, 1.0)], [3.0] * 3 + [1.0] * 3, "aaabbb", nodes=3)
     solve(instance, method)  # compiled
-    monkeypatch.setattr(balance_preparing, "touch_bound", interrupt)
+    monkeypatch.setattr(balance_preparing, "forced_moves_bound", interrupt)
     result = solve(instance, method)
     assert result.termination is Termination.INTERRUPTED
     assert result.plan is not None

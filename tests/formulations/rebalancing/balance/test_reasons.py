@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.reasons import impossible
+from formulations.rebalancing.balance.prepare import impossible
 from optim import Instance, solve
 from optim.referee.evaluate import evaluate_indices
 from optim.referee.result import Termination

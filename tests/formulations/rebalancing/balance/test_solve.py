@@ -13,14 +13,13 @@ import pytest
 
 from formulations.rebalancing.balance import solve as solving
 from formulations.rebalancing.balance.solve import Settings, solve_balance, value_of
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.problem import ordered
+from formulations.rebalancing.problem import make_problem, ordered
 from optim.solvers import solve_linear
 from tests.formulations.rebalancing.balance.cases import brute_force, random_problem, varied_problem
 from tests.slowly import product_of
 
 if TYPE_CHECKING:
-    from formulations.rebalancing.balance.forms import Form
+    from formulations.rebalancing.balance.model import Form
     from formulations.rebalancing.balance.solve import BalanceAnswer
     from formulations.rebalancing.problem import BalanceProblem, Levels
     from optim.solvers import LinearSolution

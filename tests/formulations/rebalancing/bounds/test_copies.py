@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.copies import without_switches
-from formulations.rebalancing.bounds.touch import touch_bound
+from formulations.rebalancing.bounds.forced_moves import forced_moves_bound, without_switches
 from optim import Instance
 from optim.format.document import INSTANCE_FORMAT
 
@@ -67,7 +66,7 @@ def check(seed: int) -> bool:
     if not plans:
         return False
     least = min(problem.levels(p).distance for p in plans)
-    bound = touch_bound(problem)
+    bound = forced_moves_bound(problem)
     assert bound <= least + 1e-9, seed
     return bool(bound > 0.5 * least > 0)
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from experiments.generators.rebalancing import SCALE_IN
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.portfolio import search_balance
+from formulations.rebalancing.balance.search import search_balance
 from formulations.rebalancing.bounds.counting import _Counting, counting_bound
-from formulations.rebalancing.bounds.touch import touch_bound
-from formulations.rebalancing.make_problem import make_problem
+from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
+from formulations.rebalancing.problem import make_problem
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
     brute_force,
@@ -55,8 +55,8 @@ def test_emptied_nodes_whose_sums_depend_on_the_order(seed: int) -> None:
     problem = balance_problem(instance)
     found = search_balance(problem, tries=200)
     assert found is not None
-    assert touch_bound(problem) <= problem.levels(found).distance + 1e-9
-    assert touch_bound(problem) < 0.001
+    assert forced_moves_bound(problem) <= problem.levels(found).distance + 1e-9
+    assert forced_moves_bound(problem) < 0.001
 
 
 @settings(max_examples=60, deadline=None)
@@ -94,15 +94,15 @@ def test_a_node_a_little_too_high_needs_two_migrations_by_hand() -> None:
     """Loads 4.5, 4, 3.5, mean 4, key groups of about 1.
 
     One move of 0.9 from the first to the last leaves 3.6 and 4.4. For d < 0.4 the first loses at
-    least 0.9 and must gain something too; the touch bound alone sees one migration and says 0.
+    least 0.9 and must gain something too; single nodes alone show one migration, and say 0.
     """
     problem = make_problem(
         [0.9] * 5 + [1.0] * 4 + [0.875] * 4, [0] * 5 + [1] * 4 + [2] * 4, 3, max_moves=1
     )
-    assert touch_bound(problem) == pytest.approx(0.4, abs=1e-5)
+    assert forced_moves_bound(problem) == pytest.approx(0.4, abs=1e-5)
     best = brute_force(replace(problem, load=problem.load))
     assert best is not None
-    assert best[0].distance >= touch_bound(problem) - 1e-9
+    assert best[0].distance >= forced_moves_bound(problem) - 1e-9
 
 
 @pytest.mark.slow
@@ -111,7 +111,8 @@ def test_a_node_a_little_too_high_needs_two_migrations_by_hand() -> None:
 def test_monotone_in_the_budget_and_below_every_plan(seed: int) -> None:
     problem = varied_problem(seed, num_tasks=20, num_nodes=5)
     bounds = [
-        touch_bound(replace(problem, max_moves=moves, max_cost=None)) for moves in (1, 3, 6, 12)
+        forced_moves_bound(replace(problem, max_moves=moves, max_cost=None))
+        for moves in (1, 3, 6, 12)
     ]
     assert all(a >= b - 1e-4 for a, b in pairwise(bounds))
     found = search_balance(replace(problem, max_moves=6, max_cost=None), tries=5)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from formulations.rebalancing.bounds.touch import touch_bound
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.problem import BalanceProblem
+from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
+from formulations.rebalancing.problem import BalanceProblem, make_problem
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
     brute_force,
@@ -27,9 +26,9 @@ def bound_is_kept(make: Callable[..., BalanceProblem], seed: int) -> tuple[float
     best = brute_force(problem)
     if best is None:
         return None
-    bound = touch_bound(problem)
+    bound = forced_moves_bound(problem)
     assert bound <= best[0].distance + 1e-9 * max(1.0, problem.mean), seed
-    return touch_bound(replace(problem, usage=np.zeros((5, 0)))), bound
+    return forced_moves_bound(replace(problem, usage=np.zeros((5, 0)))), bound
 
 
 def _with_resources(problem: BalanceProblem, seed: int) -> BalanceProblem:
@@ -66,8 +65,8 @@ def test_full_memory_lets_no_load_in_by_hand() -> None:
     problem = make_problem(
         [1.0] * 6, [0] * 6, 2, usage=[[1.0]] * 6, headroom=[[9.0], [1.0]], max_moves=6
     )
-    assert touch_bound(problem) == pytest.approx(2.0, abs=1e-4)
-    assert touch_bound(replace(problem, max_moves=None)) == pytest.approx(2.0, abs=1e-4)
+    assert forced_moves_bound(problem) == pytest.approx(2.0, abs=1e-4)
+    assert forced_moves_bound(replace(problem, max_moves=None)) == pytest.approx(2.0, abs=1e-4)
 
 
 def test_an_overfull_memory_spends_the_budget_by_hand() -> None:
@@ -77,5 +76,5 @@ def test_an_overfull_memory_spends_the_budget_by_hand() -> None:
         [1.0] * 12, [0] * 4 + [1] * 6 + [2] * 2, 3, usage=usage,
         headroom=[[2.0], [9.0], [9.0]], max_moves=2,
     )  # fmt: skip
-    assert touch_bound(problem) == pytest.approx(2.0, abs=1e-4)
-    assert touch_bound(replace(problem, usage=np.zeros((12, 0)))) < 0.1
+    assert forced_moves_bound(problem) == pytest.approx(2.0, abs=1e-4)
+    assert forced_moves_bound(replace(problem, usage=np.zeros((12, 0)))) < 0.1

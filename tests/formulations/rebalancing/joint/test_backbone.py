@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 
 from experiments.generators import generate
-from formulations.rebalancing.joint.collocation import collocation_bound
-from formulations.rebalancing.joint.columns import all_places, columns_of
 from formulations.rebalancing.joint.instance import joint_problem
-from formulations.rebalancing.joint.model import JointAim, backbone_of
+from formulations.rebalancing.joint.model import (
+    JointAim,
+    all_places,
+    backbone_of,
+    collocation_bound,
+    columns_of,
+)
 from formulations.rebalancing.joint.problem import JointProblem
-from formulations.rebalancing.joint.relax import relax
-from formulations.rebalancing.joint.start import Effort, find
+from formulations.rebalancing.joint.start import Effort, find, relax
 from optim import solve
 from optim.solvers.inprocess import solve_small_milp
 from tests.formulations.rebalancing.balance.cases import varied_problem

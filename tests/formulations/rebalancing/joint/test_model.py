@@ -7,12 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from formulations.rebalancing.joint.collocation import collocation_bound
-from formulations.rebalancing.joint.columns import all_places, columns_of, pruned_places
-from formulations.rebalancing.joint.model import JointAim, build_joint
+from formulations.rebalancing.joint.model import (
+    JointAim,
+    all_places,
+    build_joint,
+    collocation_bound,
+    columns_of,
+    pruned_places,
+)
 from formulations.rebalancing.joint.problem import JointProblem
-from formulations.rebalancing.joint.relax import relax, rounded, solve_kernel
-from formulations.rebalancing.joint.start import Effort, find
+from formulations.rebalancing.joint.start import Effort, find, relax, rounded, solve_kernel
 from optim.errors import InvalidInput
 from optim.solvers.inprocess import solve_small_milp
 from tests.formulations.rebalancing.joint.cases import most, placements, varied_joint
@@ -228,10 +232,10 @@ def test_dense_is_when_most_pairs_have_a_key_group_with_several_partners() -> No
 
 
 def test_too_large_a_model_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("formulations.rebalancing.joint.columns.MAX_PLACES", 3)
+    monkeypatch.setattr("formulations.rebalancing.joint.model.MAX_PLACES", 3)
     with pytest.raises(InvalidInput, match="candidates=pruned"):
         all_places(varied_joint(0).balance)
-    monkeypatch.setattr("formulations.rebalancing.joint.columns.MAX_PLACES", 1000)
-    monkeypatch.setattr("formulations.rebalancing.joint.columns.MAX_COLUMNS", 3)
+    monkeypatch.setattr("formulations.rebalancing.joint.model.MAX_PLACES", 1000)
+    monkeypatch.setattr("formulations.rebalancing.joint.model.MAX_COLUMNS", 3)
     with pytest.raises(InvalidInput, match="columns"):
         whole(varied_joint(0))

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from formulations.rebalancing.balance.search import changing_part
 from formulations.rebalancing.joint import kernel as joint_kernel
 from formulations.rebalancing.joint import search as joint_search
+from formulations.rebalancing.joint.kernel import COST, EXCESS, GAIN, LEFT, MOVES
 from formulations.rebalancing.joint.problem import JointProblem
 from formulations.rebalancing.joint.search import (
     fixed_part,
@@ -17,9 +19,7 @@ from formulations.rebalancing.joint.search import (
     partner_arcs,
     search_joint,
 )
-from formulations.rebalancing.joint.state import COST, EXCESS, GAIN, LEFT, MOVES
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.search.arrays import changing_part
+from formulations.rebalancing.problem import make_problem
 from tests.formulations.rebalancing.joint.cases import placements, varied_joint
 
 

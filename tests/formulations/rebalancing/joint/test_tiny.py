@@ -37,7 +37,7 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a search ran")
 
     monkeypatch.setattr(milp, "find", never)
-    monkeypatch.setattr(milp.portfolio, "warm_up", never)
+    monkeypatch.setattr(milp.balance_search, "warm_up", never)
 
 
 @pytest.mark.usefixtures("no_search")

@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formulations.rebalancing.balance.portfolio import search_balance, start_at_home
-from formulations.rebalancing.bounds.touch import touch_bound
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.search.goals import GoalSearch, bisect_goals
+from formulations.rebalancing.balance.search import (
+    GoalSearch,
+    bisect_goals,
+    search_balance,
+    start_at_home,
+)
+from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
+from formulations.rebalancing.problem import make_problem
 from formulations.rebalancing.watch import Watch
 from tests.formulations.rebalancing.balance.cases import varied_problem
 
@@ -62,7 +66,7 @@ def test_bisection_takes_only_better_placements(seed: int) -> None:
     taken: list[float] = []
     start = start_at_home(problem)
     bisect_goals(
-        problem, start, 1, touch_bound(problem), Watch(),
+        problem, start, 1, forced_moves_bound(problem), Watch(),
         lambda placement: taken.append(problem.levels(placement).distance),
     )  # fmt: skip
     told = [problem.levels(start).distance, *taken]

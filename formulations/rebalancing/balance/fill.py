@@ -1,4 +1,4 @@
-"""Compiled search for large problems: pour from high to low nodes, then mend what is left.
+"""Compiled search for large problems: move from high to low nodes, then mend what is left.
 
 Both work towards a goal, a load distance to stay within, and spend each migration once: nodes are
 brought within the goal one after the other instead of lowering all step by step.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from formulations.rebalancing.search.state import (
+from formulations.rebalancing.balance.kernel import (
     COST,
     MOVES,
     NOBODY,
@@ -97,7 +97,7 @@ def set_to(fixed, state, placement):
 
 
 @kernel
-def pour(fixed, begin, state, goal, rounds):
+def fill(fixed, begin, state, goal, rounds):
     """Move the largest key groups from the highest nodes to the lowest, in rounds.
 
     In a round the highest giver is paired with the lowest taker, the second with the second, and so

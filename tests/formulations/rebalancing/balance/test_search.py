@@ -10,11 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.balance.portfolio import PARTNERS, search_balance
-from formulations.rebalancing.bounds.touch import touch_bound
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.search.arrays import fixed_part, state_of
-from formulations.rebalancing.search.kernel import BEST, FIRST_STEP, lower
+from formulations.rebalancing.balance.kernel import BEST, FIRST_STEP, lower
+from formulations.rebalancing.balance.search import (
+    PARTNERS,
+    fixed_part,
+    search_balance,
+    state_of,
+)
+from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
+from formulations.rebalancing.problem import make_problem
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 
@@ -29,7 +33,7 @@ def test_keeps_limits_and_is_never_worse_than_staying(seed: int) -> None:
         assert not problem.is_better(staying, problem.levels(found))
     if found is not None:
         assert problem.is_feasible(found)
-        assert touch_bound(problem) <= problem.levels(found).distance + 1e-9
+        assert forced_moves_bound(problem) <= problem.levels(found).distance + 1e-9
 
 
 @given(st.integers(0, 100_000))
@@ -81,7 +85,7 @@ def test_key_groups_that_may_not_stay_are_moved() -> None:
 
 
 def test_read_only_arrays_do_not_compile_again() -> None:
-    from formulations.rebalancing.search.kernel import drain
+    from formulations.rebalancing.balance.kernel import drain
 
     problem = make_problem([1.0, 2.0, 3.0], [0, 0, 1], 3, leaving=[False, True, False])
     search_balance(problem)
@@ -103,6 +107,6 @@ def test_read_only_arrays_do_not_compile_again() -> None:
 )
 def test_published_clusters(shared_data: Path, name: str, distance: float) -> None:
     problem = balance_problem(Instance.load(shared_data / "albic" / f"{name}.json.gz"))
-    found = search_balance(problem, target=touch_bound(problem))
+    found = search_balance(problem, target=forced_moves_bound(problem))
     assert found is not None
     assert problem.levels(found).distance <= distance

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from formulations.rebalancing.balance.portfolio import relieved, search_balance, start_at_home
-from formulations.rebalancing.make_problem import make_problem
-from formulations.rebalancing.problem import BalanceProblem
+from formulations.rebalancing.balance.search import relieved, search_balance, start_at_home
+from formulations.rebalancing.problem import BalanceProblem, make_problem
 from tests.formulations.rebalancing.balance.cases import brute_force, varied_problem
 
 

@@ -1,4 +1,4 @@
-"""The touch bound never exceeds the optimum, and proves the published clusters."""
+"""The forced-moves bound never exceeds the optimum, and proves the published clusters."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from formulations.rebalancing.balance.instance import balance_problem
-from formulations.rebalancing.bounds.touch import Needs, common_unit, lattice_bound, touch_bound
-from formulations.rebalancing.make_problem import make_problem
+from formulations.rebalancing.bounds.forced_moves import (
+    Needs,
+    common_unit,
+    forced_moves_bound,
+    lattice_bound,
+)
+from formulations.rebalancing.problem import make_problem
 from optim.format.instance import Instance
 from tests.formulations.rebalancing.balance.cases import (
     awkward_problem,
@@ -36,7 +41,7 @@ def test_below_every_optimum(make: Callable[..., BalanceProblem], seed: int) -> 
     problem = make(seed, num_tasks=5, num_nodes=4)
     best = brute_force(problem)
     if best is not None:
-        assert touch_bound(problem) <= best[0].distance + 1e-9 * max(1.0, problem.mean)
+        assert forced_moves_bound(problem) <= best[0].distance + 1e-9 * max(1.0, problem.mean)
 
 
 @given(st.integers(0, 100_000), st.booleans())
@@ -49,7 +54,7 @@ def test_below_every_optimum_with_a_budget_of_cost(seed: int, unit: bool) -> Non
     )  # fmt: skip
     best = brute_force(problem)
     assert best is not None
-    assert touch_bound(problem) <= best[0].distance + 1e-9
+    assert forced_moves_bound(problem) <= best[0].distance + 1e-9
 
 
 def test_counts_by_hand() -> None:
@@ -62,14 +67,14 @@ def test_counts_by_hand() -> None:
     assert needs.least_moves(excess, lack) == (2, True)
     one_move = replace(problem, max_moves=1)
     # one move leaves at least 6 on node 0: 2 above the mean, which moving the 4 reaches
-    assert touch_bound(one_move) == pytest.approx(2.0, abs=1e-6)
+    assert forced_moves_bound(one_move) == pytest.approx(2.0, abs=1e-6)
     assert brute_force(one_move)[0].distance == pytest.approx(2.0)  # type: ignore[index]
 
 
 def test_no_budget_leaves_only_the_lattice() -> None:
     problem = make_problem([2.0, 2.0, 2.0, 4.0], [0, 0, 0, 0], 4)  # mean 2.5, loads even
     assert lattice_bound(problem) == pytest.approx(0.5)
-    assert touch_bound(problem) == pytest.approx(0.5)
+    assert forced_moves_bound(problem) == pytest.approx(0.5)
 
 
 def test_common_unit() -> None:
@@ -81,7 +86,7 @@ def test_common_unit() -> None:
 
 def test_key_groups_that_may_not_move_do_not_count() -> None:
     pinned = make_problem([5.0, 5.0], [0, 0], 2, allowed=[[True, False], [True, False]])
-    assert touch_bound(pinned) == pytest.approx(5.0)
+    assert forced_moves_bound(pinned) == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize(
@@ -94,4 +99,4 @@ def test_key_groups_that_may_not_move_do_not_count() -> None:
 )
 def test_published_clusters(shared_data, name: str, bound: float) -> None:  # type: ignore[no-untyped-def]
     instance = Instance.load(shared_data / "albic" / f"{name}.json.gz")
-    assert touch_bound(balance_problem(instance)) >= bound
+    assert forced_moves_bound(balance_problem(instance)) >= bound

@@ -1,0 +1,585 @@
+"""Search portfolio for rebalancing: several starts, compiled searches, the best of all.
+
+Bisection on the load distance goes from the start to one goal after another: each attempt begins
+anew, so every migration is spent on the goal itself and none on a coarser one before it. Attempts
+are made in slices, between which the clock is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from formulations.rebalancing.balance.model import build_moves
+from formulations.rebalancing.problem import writable
+from formulations.rebalancing.watch import Watch
+from optim.format.tables import APART
+from optim.kernels.guard import make_guard
+from optim.solvers.inprocess import solve_small_milp
+from optim.util.compiled import warming
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from formulations.rebalancing.balance.kernel import Fixed, State
+    from formulations.rebalancing.problem import BalanceProblem, Floats, Ints
+    from optim.kernels.guard import Guard
+
+
+#: Levels that one search may try, and how many may fail in a row.
+LEVELS, TRIES, PARTNERS = 2_000, 40, 6
+
+#: Up to this many key groups everything is tried; beyond it, what is worth its time.
+SMALL, LARGE = 3_000, 50_000
+
+#: Key groups of a node that are looked at in large problems: all pairs of two nodes' would be many.
+LOOK_AT = 25
+
+#: Key groups times levels between two looks at the clock.
+SLICE = 60_000
+
+#: Key groups times nodes up to which a model is asked for a placement, and its nodes.
+MODELLED, MODEL_NODES = 20_000, 200
+
+#: First levels aimed at, as a part of the way from the bound to where the start lies.
+FIRST_GOALS = np.array([0.0, 0.003, 0.01, 0.02, 0.04, 0.08, 0.16, 0.3])
+
+
+class Portfolio:
+    """The searches on one problem and the best feasible placement that any of them found.
+
+    Parameters
+    ----------
+    problem
+        What to rebalance.
+    seed
+        Of the random choices.
+    target
+        Load distance at which to stop: a proven bound.
+    watch
+        Clock and ear.
+    """
+
+    def __init__(self, problem: BalanceProblem, seed: int, target: float, watch: Watch) -> None:
+        self.problem, self.seed, self.target, self.watch = problem, seed, target, watch
+        self.best: Ints | None = None
+        self._fixed = fixed_part(problem)
+        self._runs = 0
+
+    def take(self, placement: Ints) -> None:
+        """Keep a placement if it is feasible and the best so far."""
+        problem = self.problem
+        if not problem.is_feasible(placement):
+            return
+        levels = problem.levels(placement)
+        if self.best is not None and not problem.is_better(levels, problem.levels(self.best)):
+            return
+        self.best = placement.copy()
+        if self.watch.tell is not None:
+            self.watch.tell(levels.distance)
+        if self.watch.offer is not None:
+            self.watch.offer(self.best)
+
+    def take_modelled(self) -> Ints | None:
+        """Where no placement is known, ask a small model for one; also return it."""
+        problem = self.problem
+        if self.best is not None or problem.num_tasks * problem.num_nodes > MODELLED:
+            return self.best
+        limit = None if self.watch.deadline is None else 0.5 * self.watch.remaining()
+        built = build_moves(problem)
+        answer = solve_small_milp(built.model, limit, node_limit=MODEL_NODES)
+        if answer.x is not None:
+            self.take(built.read(answer.x))
+        return self.best
+
+    def reached(self) -> bool:
+        """Whether the target is met, or time is up."""
+        if self.watch.over():
+            return True
+        if self.best is None or self.problem.has_leaving:
+            return False
+        return self.problem.levels(self.best).distance <= self.target * (1.0 + 1e-9)
+
+    def aim_at_goals(self, start: Ints) -> None:
+        """Bisect on the load distance from a start."""
+        bisect_goals(self.problem, start, self.seed, self.target, self.watch, self.take_drained)
+
+    def fill(self, start: Ints) -> Ints:
+        """Return the placement by water filling."""
+        from formulations.rebalancing.balance.kernel import water_fill
+
+        state = state_of(self.problem, start)
+        water_fill(self._fixed, state)
+        self.take(state.place)
+        return state.place
+
+    def descend(self, start: Ints, tries: int) -> None:
+        """Let the level fall step by step from a start, in slices."""
+        from formulations.rebalancing.balance import kernel as compiled
+
+        problem, fixed = self.problem, self._fixed
+        self._runs += 1
+        seed = self.seed * 8 + self._runs
+        look_at = LOOK_AT
+        if problem.num_tasks <= LARGE:
+            look_at = int(np.bincount(start, minlength=problem.num_nodes).max()) + 64
+        state = state_of(problem, start, seed)
+        start, best = start.astype(np.int64), start.astype(np.int64)
+        now = problem.levels(start).distance
+        memory = np.array([now, compiled.FIRST_STEP, 0.0, 0.0])
+        # the bound itself lies a rounding below what can be reached
+        parts = FIRST_GOALS if problem.num_tasks <= SMALL else FIRST_GOALS[:0]
+        goals = self.target + (now - self.target) * parts + 1e-8 * max(1.0, self.target)
+        levels = max(1, SLICE // problem.num_tasks)
+        left, more = LEVELS, True
+        while more and left > 0 and not self.watch.over():
+            more = compiled.lower(
+                fixed, state, start, best, memory, goals, min(levels, left), tries, PARTNERS,
+                self.target, look_at,
+            )  # fmt: skip
+            left -= levels
+            goals = goals[:0]
+            if self.watch.deadline is not None:
+                self.take(best)
+        self.take_drained(best)
+
+    def take_drained(self, placement: Ints) -> None:
+        """Take a placement, leaving nodes drained as far as its load distance allows."""
+        from formulations.rebalancing.balance.kernel import drain
+
+        problem = self.problem
+        if problem.has_leaving:
+            reached = problem.levels(placement).distance
+            state = state_of(problem, placement)
+            drain(self._fixed, state, reached)
+            self.take(state.place)
+        self.take(placement)
+
+
+def search_balance(
+    problem: BalanceProblem,
+    starts: tuple[Ints, ...] = (),
+    seed: int = 0,
+    target: float = 0.0,
+    tries: int = TRIES,
+    watch: Watch | None = None,
+) -> Ints | None:
+    """Return the lexicographically best feasible placement found; ``None`` if there is none.
+
+    Parameters
+    ----------
+    problem
+        What to rebalance.
+    starts
+        Placements to begin from besides staying and water filling.
+    seed
+        Of the random choices.
+    target
+        Load distance at which to stop: a proven bound.
+    tries
+        Levels of the search that may fail one after the other.
+    watch
+        Clock and ear. With one, Ctrl-C keeps the best placement so far; without, it is raised.
+    """
+    if problem.num_tasks == 0:
+        return problem.home
+    portfolio = Portfolio(problem, seed, target, watch or Watch())
+    try:
+        run_portfolio(portfolio, starts, tries)
+    except KeyboardInterrupt:
+        if watch is None:
+            raise
+        watch.interrupted = True
+    return portfolio.best
+
+
+def run_portfolio(portfolio: Portfolio, starts: tuple[Ints, ...], tries: int) -> None:
+    """Try one start and search after the other, the quickest first."""
+    home = start_at_home(portfolio.problem, portfolio.seed)
+    for start in (home, *starts):
+        portfolio.take(start)
+    found = portfolio.take_modelled()
+    home = found if found is not None and not portfolio.problem.is_feasible(home) else home
+    portfolio.aim_at_goals(home)
+    descend_from_all(portfolio, home, starts, tries)
+
+
+def descend_from_all(
+    portfolio: Portfolio, home: Ints, starts: tuple[Ints, ...], tries: int
+) -> None:
+    """Let the level fall from staying, from water filling, from what was given and from the best.
+
+    Not in large problems, where it gains nothing in the time it takes.
+    """
+    problem = portfolio.problem
+    if portfolio.reached() or problem.num_tasks > LARGE:
+        return
+    begun: list[Ints] = [home]
+    if problem.has_leaving or problem.num_tasks <= SMALL:
+        begun.append(portfolio.fill(home))
+    begun += starts
+    if portfolio.best is not None:
+        begun.append(portfolio.best)
+    for start in begun:
+        if portfolio.reached():
+            return
+        portfolio.descend(start, tries)
+
+
+@warming
+def warm_up() -> None:
+    """Compile the kernels of search and bound, or load them from the disk: once a process."""
+    from formulations.rebalancing.bounds.forced_moves import forced_moves_bound
+    from formulations.rebalancing.problem import make_problem
+
+    tiny = make_problem([1.0, 1.0, 1.0], [0, 0, 2], 3, leaving=[False, False, True], max_moves=1)
+    search_balance(tiny)
+    relieved(tiny, tiny.home, 0)
+    forced_moves_bound(tiny)
+
+
+def start_at_home(problem: BalanceProblem, seed: int = 0) -> Ints:
+    """Return home with the key groups that may not stay on their least loaded allowed node.
+
+    Where that breaks place rules, capacities or least loads, these are mended as far as budgets go.
+    """
+    movers = np.flatnonzero(problem.must_move)
+    placement = _put_elsewhere(problem, problem.home, movers)
+    surplus = problem.rules.surplus(placement)
+    if len(surplus):
+        mended = _put_elsewhere(problem, problem.home, np.union1d(movers, surplus))
+        placement = mended if problem.is_feasible(mended) else placement
+    if problem.is_within_capacities(placement) and problem.rules.are_kept(placement):
+        return placement
+    return relieved(problem, placement, seed)
+
+
+def _put_elsewhere(problem: BalanceProblem, placement: Ints, movers: Ints) -> Ints:
+    """Return a placement with each mover on its least loaded other node that no set bars."""
+    placement, rules = placement.copy(), problem.rules
+    load = problem.base_load - problem.share
+    by_task = np.argsort(rules.members, kind="stable")
+    starts = np.searchsorted(rules.members[by_task], np.arange(problem.num_tasks + 1))
+    for task in movers.tolist():
+        free = problem.may_be_rows(np.array([task]))[0]
+        free[placement[task]] = False
+        nodes = np.flatnonzero(free)
+        for s in rules.owner[by_task[starts[task] : starts[task + 1]]].tolist():
+            there = rules.tasks_of(s)
+            if rules.rule[s] == APART:
+                held = np.bincount(rules.place[s, placement[there[there != task]]])
+                place = rules.place[s, nodes]
+                full = np.append(held, 0)[np.minimum(place, len(held))] >= rules.limit[s]
+                nodes = nodes if full.all() else nodes[~full]
+        if len(nodes):
+            target = int(nodes[np.argmin(load[nodes])])
+            load[placement[task]] -= problem.load[task]
+            load[target] += problem.load[task]
+            placement[task] = target
+    return placement
+
+
+def relieved(problem: BalanceProblem, placement: Ints, seed: int) -> Ints:
+    """Return a placement after place rules, capacities and least loads were mended."""
+    from formulations.rebalancing.balance.kernel import relieve
+
+    mean = problem.usage.mean(axis=0)
+    unit = np.where(mean > 0, 1.0 / np.where(mean > 0, mean, 1.0), 0.0)
+    state = state_of(problem, placement, 2 * seed + 1)
+    relieve(fixed_part(problem), state, unit)
+    return state.place
+
+
+class Stage(NamedTuple):
+    """One bisection: nodes to look at for an exchange, how far below the best it begins (a factor),
+    and how near its ends get to each other (a factor)."""
+
+    partners: int
+    reach: float
+    near: float
+
+
+STAGES = (Stage(12, math.inf, 1.1), Stage(24, 1.25, 1.03), Stage(48, 1.1, 1.01))
+
+#: The first goal, as a part of the mean load, and the steps down from there.
+FIRST, STEP = 0.01, 0.4
+
+#: Key groups of a node that are looked at.
+GOAL_LOOK_AT = 512
+
+#: Nodes mended, or rounds filled, between two looks at the clock.
+GOAL_SLICE, ROUNDS = 256, 8
+
+#: Passes over the nodes above a goal.
+PASSES = 10
+
+#: The first goal is not below this part of the mean load.
+FLOOR = 1e-4
+
+
+class GoalSearch:
+    """Attempts at goals from one start.
+
+    Parameters
+    ----------
+    problem
+        What to rebalance.
+    start
+        (T,) placement that every attempt begins from.
+    seed
+        Of the random partners.
+    watch
+        Clock; an attempt that runs out of time ends where it is.
+    """
+
+    def __init__(self, problem: BalanceProblem, start: Ints, seed: int, watch: Watch) -> None:
+        self._watch = watch
+        self._order = np.lexsort((problem.load, problem.home))
+        numbered = _renumbered(problem, self._order)
+        self._fixed = fixed_part(numbered)
+        self._begin = np.searchsorted(numbered.home, np.arange(problem.num_nodes + 1))
+        self._start = start[self._order].astype(np.int64)
+        # all are at home: nobody from elsewhere is in a list
+        state = state_of(numbered, numbered.home, seed * 2 + 1)
+        first, after, before = (np.full_like(a, -1) for a in state[4:7])
+        self._state = state._replace(first=first, after=after, before=before)
+
+    def attempt(self, goal: float, partners: int, *, fills: bool = True) -> float:
+        """Go from the start towards a goal; return the load distance reached.
+
+        Without filling only nodes beyond the goal are changed, so that less is moved.
+        """
+        from formulations.rebalancing.balance import fill as compiled
+
+        fixed, begin, state, n = self._fixed, self._begin, self._state, len(self._begin) - 1
+        compiled.set_to(fixed, state, self._start)
+        while fills and not self._watch.over():
+            if not compiled.fill(fixed, begin, state, goal, ROUNDS):
+                break
+        patience = 8 + n // 50
+        for _ in range(PASSES):
+            order, at, hot, mended = compiled.by_height(state), 0, 0, 0
+            while at < n and hot - mended <= patience and not self._watch.over():
+                met, done, at = compiled.mend_some(
+                    fixed,
+                    begin,
+                    state,
+                    goal,
+                    order,
+                    partners,
+                    patience,
+                    GOAL_LOOK_AT,
+                    at,
+                    GOAL_SLICE,
+                )
+                hot, mended = hot + met, mended + done
+            if mended == 0 or hot - mended > patience or self._watch.over():
+                break
+        deviation = state.deviation
+        breach = np.where(fixed.leaving, np.maximum(deviation, 0.0), np.abs(deviation))
+        return float(breach.max())
+
+    def placement(self) -> Ints:
+        """Return the placement that the last attempt reached."""
+        result = np.empty_like(self._state.place)
+        result[self._order] = self._state.place
+        return result
+
+
+def bisect_goals(
+    problem: BalanceProblem,
+    start: Ints,
+    seed: int,
+    target: float,
+    watch: Watch,
+    take: Callable[[Ints], None],
+) -> None:
+    """Attempt goals between a bound and the start's load distance, ever closer; `take` what is met.
+
+    Parameters
+    ----------
+    problem, start, seed, watch
+        As in `GoalSearch`.
+    target
+        A proven lower bound.
+    take
+        Called with each placement that is better than those before.
+    """
+    best = problem.levels(start).distance
+    if not problem.num_tasks or best <= target + 1e-9:
+        return
+    search = GoalSearch(problem, start, seed, watch)
+    floor = max(target, FLOOR * problem.mean, 1e-9)
+    low, high = floor, max(best, floor)
+
+    def try_goal(goal: float, partners: int) -> None:
+        nonlocal best, low, high
+        reached = search.attempt(goal, partners)
+        if reached < best * (1.0 - 1e-9):
+            best = reached
+            take(search.placement())
+        if reached <= goal * (1.0 + 1e-9) + 1e-12:
+            high = min(goal, reached)
+        else:
+            low = goal
+            high = max(low, min(high, reached))
+
+    if target > 0.0:
+        try_goal(floor * (1.0 + 1e-9), STAGES[0].partners)
+    # downwards in long steps first: goals that are met take less time than those that are not
+    step = FIRST * problem.mean
+    while high > low * STAGES[0].near and not watch.over():
+        step = max(min(step, high * STEP), low)
+        try_goal(step, STAGES[0].partners)
+        if high > step:
+            break
+    for stage in STAGES:
+        if stage.reach < math.inf:
+            low = max(floor, high / stage.reach)
+        while high > low * stage.near and not watch.over():
+            try_goal(math.sqrt(low * high), stage.partners)
+
+
+def _renumbered(problem: BalanceProblem, order: Ints) -> BalanceProblem:
+    """Return the problem with its key groups in another order."""
+    row = problem.row_of[order]
+    restricted = np.flatnonzero(row >= 0)
+    rows = [
+        problem.allowed_nodes[problem.allowed_indptr[r] : problem.allowed_indptr[r + 1]]
+        for r in row[restricted].tolist()
+    ]
+    return replace(
+        problem,
+        load=problem.load[order],
+        cost=problem.cost[order],
+        home=problem.home[order],
+        usage=problem.usage[order],
+        restricted=restricted,
+        allowed_indptr=np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64),
+        allowed_nodes=np.concatenate([np.zeros(0, np.int64), *rows]),
+        counted=None if problem.counted is None else problem.counted.reordered(order),
+    )
+
+
+MOST_EXCHANGES = 5_000
+"""Exchanges made at most."""
+
+
+def by_exchanges(problem: BalanceProblem) -> Ints | None:
+    """Return a placement that differs from now by exchanges of replicas, and is better balanced.
+
+    Each exchange is the one that lowers the sum of the squares of what nodes are off their share
+    most: with the leader a partition's load goes to the broker of a follower.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        (T,) nodes; ``None`` where no exchange helps, or what it leads to breaks a rule.
+    """
+    one, other = _pairs(problem)
+    if not len(one):
+        return None
+    place = problem.home.copy()
+    off = problem.node_load(place) - problem.share
+    scale = np.where(problem.weight > 0, problem.weight, 1.0)
+    for _ in range(MOST_EXCHANGES):
+        a, b = place[one], place[other]
+        moved = problem.load[one] - problem.load[other]
+        change = ((off[a] - moved) ** 2 - off[a] ** 2) / scale[a]
+        change += ((off[b] + moved) ** 2 - off[b] ** 2) / scale[b]
+        k = int(np.argmin(change))
+        if change[k] >= -1e-9 * max(float((off**2).max()), 1e-300):
+            break
+        off[a[k]] -= moved[k]
+        off[b[k]] += moved[k]
+        place[one[k]], place[other[k]] = b[k], a[k]
+    if (place == problem.home).all() or not problem.is_feasible(place):
+        return None
+    return place
+
+
+def _pairs(problem: BalanceProblem) -> tuple[Ints, Ints]:
+    """Return replicas that may change places: each is a copy where the other one is."""
+    rules, one, other = problem.rules, list[int](), list[int]()
+    if rules.num_sets and problem.has_copy.any():
+        copies = np.split(rules.copies, rules.copies_indptr[1:-1])
+        held = {
+            t: {*copies[t].tolist(), int(problem.home[t])}
+            for t in np.flatnonzero(problem.has_copy).tolist()
+        }
+        members = np.split(rules.members, rules.indptr[1:-1])
+        for i in np.flatnonzero((rules.rule == APART) & (rules.limit == 1)).tolist():
+            for s, t in itertools.combinations(members[i].tolist(), 2):
+                if problem.load[s] == problem.load[t] or held.get(s) != held.get(t):
+                    continue
+                homes = int(problem.home[s]), int(problem.home[t])
+                if problem.may_be(s, homes[1]) and problem.may_be(t, homes[0]):
+                    one.append(s)
+                    other.append(t)
+    return np.array(one, np.int64), np.array(other, np.int64)
+
+
+def fixed_part(problem: BalanceProblem) -> Fixed:
+    """Return the arrays that the kernels read."""
+    from formulations.rebalancing.balance.kernel import Fixed
+
+    positive = problem.cost[problem.cost > 0]
+    return Fixed(
+        writable(problem.load),
+        writable(problem.cost),
+        writable(problem.home),
+        writable(problem.share),
+        writable(problem.leaving),
+        writable(problem.usage),
+        writable(problem.row_of),
+        writable(problem.must_move),
+        writable(problem.allowed_indptr),
+        writable(problem.allowed_nodes),
+        problem.into_leaving,
+        problem.max_cost is not None,
+        float(np.median(positive)) if len(positive) else 1.0,
+        writable(problem.rules.copies_indptr),
+        writable(problem.rules.copies),
+        problem.rules.restrict,
+    )
+
+
+def changing_part(
+    problem: BalanceProblem, placement: Ints
+) -> tuple[Ints, Floats, Floats, Floats, Floats, Guard]:
+    """Return placement, (N,) deviation, (N, E) room and spare, (2,) budgets left, and guard."""
+    used = problem.node_usage(placement)
+    floor = np.where(problem.leaving[:, None], -math.inf, problem.floor)
+    floor = np.where(floor > 0, floor, -math.inf)
+    budget = np.full(2, math.inf)
+    if problem.max_moves is not None:
+        budget[0] = problem.max_moves - problem.moves(placement)
+    if problem.max_cost is not None:
+        budget[1] = problem.most_cost - problem.moving_cost(placement)
+    room = problem.headroom - used
+    placement = writable(placement)
+    deviation = problem.node_load(placement) - problem.share
+    guard = make_guard(problem.rules, placement)
+    return placement, deviation, room, used - floor, budget, guard
+
+
+def state_of(problem: BalanceProblem, placement: Ints, seed: int = 1) -> State:
+    """Return the state of a search that begins from a placement; `seed` is not 0."""
+    from formulations.rebalancing.balance.kernel import State
+
+    place, deviation, room, spare, budget, guard = changing_part(problem, placement)
+    size = np.bincount(place, minlength=problem.num_nodes)
+    order = np.argsort(place, kind="stable")
+    alike = np.flatnonzero(place[order[1:]] == place[order[:-1]])
+    first, after, before = (np.full(n, -1) for n in (problem.num_nodes, len(place), len(place)))
+    after[order[alike]], before[order[alike + 1]] = order[alike + 1], order[alike]
+    first[place[order[::-1]]] = order[::-1]
+    random = np.array([seed], np.uint64)
+    return State(
+        place.astype(np.int64), deviation, room, spare, first, after, before, size, budget,
+        guard.ints, random,
+    )  # fmt: skip

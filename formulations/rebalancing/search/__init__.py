@@ -1,1 +1,0 @@
-"""Compiled searches for a small load distance."""
