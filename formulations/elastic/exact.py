@@ -150,10 +150,10 @@ class LevelIncumbent(Incumbent):
         if bound == np.inf:
             return
         if bound <= self.value:  # nothing is better than the placement
-            proven = answer.value
-            if proven is None:
+            if answer.value is None:
                 self.bound = -np.inf
                 return
+            proven = surely(level.eoa, answer.goal, answer.value)
         else:
             proven = level.raised(surely(level.eoa, answer.goal, level.cost_of(bound)))
             if answer.value is not None:
